@@ -5,8 +5,8 @@ PYTHON_BIN := $(VENV)/bin/python
 # Tools from the virtual environment (cmake, ninja, ruff, ...) come before the system's.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-NATIVE_ROOMS := $(wildcard cmake transport switch_emulator innet/_native)
-NATIVE_SOURCES := CMakeLists.txt $(shell find $(NATIVE_ROOMS) \
+NATIVE_FOLDERS := $(wildcard cmake transport switch_emulator innet/_native)
+NATIVE_SOURCES := CMakeLists.txt $(shell find $(NATIVE_FOLDERS) \
     -name '*.cpp' -o -name '*.hpp' -o -name '*.cmake' -o -name '*.pat' -o -name CMakeLists.txt)
 SETUP_SCRIPTS := $(wildcard scripts/setup-*.sh)
 

@@ -13,6 +13,7 @@ from frameworks.training import (
     Classifier,
     LabelledVectors,
     StepTimer,
+    endless,
     parse_arguments,
     report,
 )
@@ -31,7 +32,7 @@ def main() -> None:
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     timer = StepTimer()
     loss = torch.zeros(())
-    for _, batch in zip(range(arguments.steps), loader, strict=False):
+    for _, batch in zip(range(arguments.steps), endless(loader), strict=False):
         optimizer.zero_grad()
         loss = model(**batch)["loss"]
         accelerator.backward(loss)

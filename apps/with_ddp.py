@@ -12,6 +12,7 @@ from frameworks.training import (
     Classifier,
     LabelledVectors,
     StepTimer,
+    endless,
     parse_arguments,
     report,
 )
@@ -29,7 +30,7 @@ def main() -> None:
     loader = DataLoader(data, batch_size=BATCH, sampler=DistributedSampler(data, seed=3))
     timer = StepTimer()
     loss = torch.zeros(())
-    for _, batch in zip(range(arguments.steps), loader, strict=False):
+    for _, batch in zip(range(arguments.steps), endless(loader), strict=False):
         optimizer.zero_grad()
         loss = model(**batch)["loss"]
         loss.backward()

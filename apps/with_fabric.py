@@ -14,6 +14,7 @@ from frameworks.training import (
     Classifier,
     LabelledVectors,
     StepTimer,
+    endless,
     parse_arguments,
     report,
 )
@@ -37,7 +38,7 @@ def main() -> None:
     loader = fabric.setup_dataloaders(DataLoader(LabelledVectors(), batch_size=BATCH, shuffle=True))
     timer = StepTimer()
     loss = torch.zeros(())
-    for _, batch in zip(range(arguments.steps), loader, strict=False):
+    for _, batch in zip(range(arguments.steps), endless(loader), strict=False):
         optimizer.zero_grad()
         loss = model(**batch)["loss"]
         fabric.backward(loss)

@@ -14,14 +14,17 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, quantity
-from innet.lab.compare.progress import ProgressBar
-from innet.lab.compare.worker_figures import (
+from innet.lab.compare.benchmark import (
+    Benchmark,
+    Figures,
+    argument_parser,
     measured_by_workers,
+    quantity,
     report,
     times_in_turns_s,
     worker_arguments,
 )
+from innet.lab.compare.progress import ProgressBar
 from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.topology import load_topology
 
@@ -86,7 +89,7 @@ def _methods(comm: Any, gradient: Any, out: Any) -> dict[str, Callable[[int], ob
     """By what is on the wire: from f32 in to f32 out."""
     import numpy as np
 
-    from innet.collectives.keyed.layout import SPARSE_BLOCKS
+    from innet.collectives.keyed.pairs import SPARSE_BLOCKS
 
     size = gradient.size
     count = max(1, int(size * TOP_K_RATIO))

@@ -182,7 +182,7 @@ def _wait_until_it_adds(session: Session) -> None:
 def _sums(session: Session) -> int:
     try:
         with session.connect(SPINE) as client:
-            status = client.ask("status", timeout_s=0.5)
+            status = client.request("status", timeout_s=0.5)
     except ControlError:
         return 0
     made: int = status["reducer"]["reductions_completed"]

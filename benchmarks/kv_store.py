@@ -12,7 +12,6 @@ many with several outstanding (throughput).
 from __future__ import annotations
 
 import argparse
-import asyncio
 import statistics
 import sys
 import tempfile
@@ -22,12 +21,11 @@ from pathlib import Path
 
 from innet.cluster.emulation.processes import ProcessGroup, ProcessSpec
 from innet.cluster.launch import Session
-from innet.errors import EmulationError
 from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser
-from innet.lab.compare.block_stores.contest import Contender, Contest
-from innet.lab.compare.block_stores.messages import Report, Turn
 from innet.lab.compare.block_stores.servers import missing_requirement, start_mooncake, start_redis
+from innet.lab.compare.block_stores.worker import BlocksResult, BlocksTask
 from innet.lab.compare.progress import ProgressBar
+from innet.lab.harness import Conductor, SessionRanks, Team, alternating
 from innet.settings import Settings, TransportSettings
 from innet.topology import parse_yaml
 
@@ -37,7 +35,7 @@ OWN = {"innet": True, "innet_sockets": False}
 PEERS = ("redis", "redis_connections", "mooncake")
 TURN_DEADLINE_S = 60.0
 STORE_BYTES = 1 << 30
-END_S = 10.0
+START_S = 60.0
 TOPOLOGY = """
 name: two-hosts
 topology:
@@ -47,8 +45,8 @@ topology:
 
 
 async def join_peers(
-    stack: AsyncExitStack, contest: Contest, peers: Sequence[str]
-) -> list[Contender]:
+    stack: AsyncExitStack, conductor: Conductor, peers: Sequence[str]
+) -> list[Team]:
     """Start the peers' servers and clients, which end with the stack."""
     processes = ProcessGroup("kv-store", lambda _label, _line: None)
     stack.push_async_callback(processes.terminate)
@@ -59,13 +57,13 @@ async def join_peers(
         arguments["mooncake"] = await start_mooncake(processes, STORE_BYTES)
     for peer in peers:
         command = (sys.executable, "-m", "innet.lab.compare.block_stores.worker", peer)
-        processes.spawn(ProcessSpec(peer, (*command, str(contest.path), arguments[peer])))
-    return [await contest.contender(peer) for peer in peers]
+        processes.spawn(ProcessSpec(peer, (*command, str(conductor.path), arguments[peer])))
+    return [await conductor.assemble(peer, 1, START_S) for peer in peers]
 
 
 async def join_own(
-    stack: AsyncExitStack, contest: Contest, name: str, outstanding: int
-) -> Contender:
+    stack: AsyncExitStack, conductor: Conductor, name: str, outstanding: int
+) -> Team:
     """Launch innet's two hosts, which end with the stack."""
     session = await stack.enter_async_context(
         Session(
@@ -74,45 +72,32 @@ async def join_own(
             output=lambda _label, _line: None,
         )
     )
-    module = "innet.lab.compare.block_stores.own_rank"
-    arguments = [str(contest.path), name, str(outstanding), str(STORE_BYTES)]
-    argv = [sys.executable, "-m", module, *arguments]
-    job = asyncio.ensure_future(session.run_workers(argv))
-    stack.push_async_callback(ended, job, contest)
-    joined = asyncio.ensure_future(contest.contender(name))
-    await asyncio.wait((job, joined), return_when=asyncio.FIRST_COMPLETED)
-    if not joined.done():
-        joined.cancel()
-        await job
-        raise EmulationError("innet's processes ended before the contest")
-    return await joined
-
-
-async def ended(job: asyncio.Future[tuple[str, ...]], contest: Contest) -> None:
-    """Let innet's processes end by themselves."""
-    contest.hang_up()
-    await asyncio.wait((job,), timeout=END_S)
-    job.cancel()
-    await asyncio.gather(job, return_exceptions=True)
+    module = "innet.lab.compare.block_stores.own"
+    arguments = [str(conductor.path), name, str(outstanding), str(STORE_BYTES)]
+    ranks = SessionRanks(session, [sys.executable, "-m", module, *arguments])
+    stack.push_async_callback(ranks.end)
+    stack.callback(conductor.hang_up)
+    await ranks.start()
+    return await conductor.assemble(name, 1, START_S, ranks.job)
 
 
 class Figuring:
-    """Collects the reports of one store with blocks of one size."""
+    """Collects the results of one store with blocks of one size."""
 
     def __init__(self, block_bytes: int, blocks: int) -> None:
         self._turn_bytes = block_bytes * blocks
-        self._reports: list[Report] = []
+        self._results: list[BlocksResult] = []
 
-    def add(self, report: Report) -> None:
-        """A turn's report."""
-        self._reports.append(report)
+    def add(self, result: BlocksResult) -> None:
+        """A turn's result."""
+        self._results.append(result)
 
     def figures(self, store: str, size: str) -> Figures:
         """Medians, and the quartiles over the turns."""
         found: Figures = {}
         for call in ("put", "get"):
-            all_s = [getattr(report, f"{call}_all_s") for report in self._reports]
-            each_s = [getattr(report, f"{call}_s") for report in self._reports]
+            all_s = [getattr(result, f"{call}_all_s") for result in self._results]
+            each_s = [getattr(result, f"{call}_s") for result in self._results]
             rates = [self._turn_bytes / 1e6 / duration_s for duration_s in all_s]
             p50s_ms = [1e3 * statistics.median(durations_s) for durations_s in each_s]
             for what, values in (("MBps", rates), ("p50_ms", p50s_ms)):
@@ -130,28 +115,20 @@ def _quartiles(values: Sequence[float]) -> tuple[float, float]:
 
 
 async def take_turns(
-    contenders: Sequence[Contender], arguments: argparse.Namespace, progress: ProgressBar
+    teams: Sequence[Team], arguments: argparse.Namespace, progress: ProgressBar
 ) -> Figures:
     """All stores in turns, size by size."""
     found: Figures = {}
+    turns = arguments.turns + 1
     for place, (size, block_bytes) in enumerate(SIZES.items()):
         blocks = max(arguments.outstanding, arguments.bytes // block_bytes)
-        collected = {of.store: Figuring(block_bytes, blocks) for of in contenders}
-        for number in range(arguments.turns + 1):
-            progress(
-                (place + number / (arguments.turns + 1)) / len(SIZES), f"{size}, turn {number}"
-            )
-            # Who is first changes, so that what grows or shrinks meanwhile favours nobody.
-            for contender in contenders if number % 2 else reversed(contenders):
-                turn = Turn(
-                    number=number,
-                    block_bytes=block_bytes,
-                    blocks=blocks,
-                    outstanding=arguments.outstanding,
-                )
-                report = await contender.take(turn, TURN_DEADLINE_S)
-                if number > 0:  # the first makes all warm
-                    collected[contender.store].add(report)
+        collected = {team.name: Figuring(block_bytes, blocks) for team in teams}
+        task = BlocksTask(block_bytes=block_bytes, blocks=blocks, outstanding=arguments.outstanding)
+        for number, team in alternating(teams, lambda _: turns):
+            progress((place + number / turns) / len(SIZES), f"{size}, turn {number}")
+            turn = await team.take_turn(task, BlocksResult, TURN_DEADLINE_S)
+            if number > 0:  # the first makes all warm
+                collected[team.name].add(turn.results[0])
         for store, figuring in collected.items():
             found |= figuring.figures(store, size)
     return found
@@ -202,16 +179,16 @@ def main() -> None:
     async def measure(progress: ProgressBar) -> Figures:
         async with AsyncExitStack() as stack:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            contest = await stack.enter_async_context(Contest(directory / "contest.sock"))
-            contenders = [
-                *[await join_own(stack, contest, name, arguments.outstanding) for name in own],
-                *await join_peers(stack, contest, peers),
+            conductor = await stack.enter_async_context(Conductor(directory / "turns.sock"))
+            teams = [
+                *[await join_own(stack, conductor, name, arguments.outstanding) for name in own],
+                *await join_peers(stack, conductor, peers),
             ]
-            figures = best_of_redis(await take_turns(contenders, arguments, progress))
+            figures = best_of_redis(await take_turns(teams, arguments, progress))
         return figures | {
             "turns": arguments.turns,
             "outstanding": arguments.outstanding,
-            "versions": {contender.store: contender.version for contender in contenders},
+            "versions": {team.name: team.version for team in teams},
         }
 
     benchmark.run(measure)

@@ -7,7 +7,7 @@ python benchmarks/kv_trace.py --quick
 * ``modelled_*``: the whole trace over the cluster, the memory spread in each design, block by block
   (:mod:`innet.lab.replay.block_model`): no time, no overlap.
 * ``chats_*``, ``agents_*``, ``documents_*``: the same for generated requests
-  (:mod:`innet.lab.traces.generated`), whose blocks are used again in other ways.
+  (:mod:`innet.lab.traces`), whose blocks are used again in other ways.
 * ``simulated_*``, ``modelled_part_*``: the trace's beginning, packet by packet and block by block,
   which says what the model is worth.
 * ``hot_prefix_copies``: how often the link of the host that computed a prompt carries each of its
@@ -25,23 +25,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from innet.cli.simulation_progress import SimulationProgress
+from innet.cli.experiments import SimulationProgress
 from innet.errors import SimulationError
-from innet.kv.block_store import BlockStore
-from innet.kv.designs import DESIGNS, Design
 from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, quantity
 from innet.lab.compare.measurement import Comparison
 from innet.lab.compare.progress import ProgressBar
+from innet.lab.experiment.outcome import outcome
+from innet.lab.experiment.run import run_task
+from innet.lab.experiment.sweep import make_tasks, sweep
 from innet.lab.replay import hit_rate
-from innet.lab.replay.block_model import BlockModel, busiest_link
-from innet.lab.replay.plan import ReplayPlan, with_switch_memory
-from innet.lab.simulation.experiment.outcome import outcome
-from innet.lab.simulation.experiment.run import run_task
-from innet.lab.simulation.experiment.sweep import make_tasks, sweep
-from innet.lab.simulation.workload import load_workload
-from innet.lab.simulation.workload.model import KvJob
-from innet.lab.traces import Request, load_trace
-from innet.lab.traces.generated import GENERATED
+from innet.lab.replay.block_model import BlockModel, BlockStore, busiest_link
+from innet.lab.replay.plan import DESIGNS, Design, ReplayPlan, with_switch_memory
+from innet.lab.traces import GENERATED, Request, load_trace
+from innet.lab.workload import load_workload
+from innet.lab.workload.model import KvJob
 from innet.quantities import parse_size_bytes
 from innet.settings import Settings
 from innet.topology import Topology, load_topology
@@ -174,7 +171,7 @@ async def simulated(
         sweep,
         tasks,
         processes=max(2, len(os.sched_getaffinity(0))),
-        told=SimulationProgress(progress),
+        progress=SimulationProgress(progress),
     )
     return outcome(topology, workload.name, Settings(), benchmark.machine, runs)
 

@@ -9,8 +9,7 @@ from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, mea
 from innet.lab.compare.launchers import missing_requirement
 from innet.lab.compare.methods import BASELINES
 from innet.lab.compare.progress import ProgressBar
-from innet.lab.compare.schedule import Schedule
-from innet.lab.compare.sweep import compare
+from innet.lab.compare.sweep import Schedule, compare
 from innet.topology import load_topology
 
 SIZE_BYTES = 1024

@@ -11,14 +11,17 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, quantity
-from innet.lab.compare.progress import ProgressBar
-from innet.lab.compare.worker_figures import (
+from innet.lab.compare.benchmark import (
+    Benchmark,
+    Figures,
+    argument_parser,
     measured_by_workers,
+    quantity,
     report,
     times_in_turns_s,
     worker_arguments,
 )
+from innet.lab.compare.progress import ProgressBar
 from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.topology import load_topology
 

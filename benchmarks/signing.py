@@ -6,7 +6,7 @@ First one core signs and verifies packets of three sizes in each mode, beside Op
 through Python's `cryptography`, whose calls cost a microsecond or two themselves. Then networks
 with each setting of `security.signature` are launched in turns, and the same job runs on each: an
 allreduce, a broadcast (each segment signed), and the same array published as an object and fetched
-by all (a manifest signed once). Sums cannot have manifests: see docs/trust.md.
+by all (a manifest signed once). Sums cannot have manifests: see docs/security.md.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from innet._native import _core
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, quantity
-from innet.lab.compare.progress import ProgressBar
-from innet.lab.compare.worker_figures import (
+from innet.lab.compare.benchmark import (
+    Benchmark,
+    Figures,
+    argument_parser,
     measured_by_workers,
+    quantity,
     report,
     times_in_turns_s,
     worker_arguments,
 )
+from innet.lab.compare.progress import ProgressBar
 from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.settings import Settings
 from innet.topology import Topology, load_topology

@@ -18,15 +18,13 @@ from rich.console import Console
 from rich.table import Table
 
 from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, measured, quantity
-from innet.lab.compare.machine import Machine
-from innet.lab.compare.measurement import Comparison
+from innet.lab.compare.measurement import Comparison, Machine
 from innet.lab.compare.progress import ProgressBar
 from innet.lab.compare.quantities import format_bytes, format_seconds
-from innet.lab.compare.schedule import Schedule
-from innet.lab.compare.sweep import WARM_UP_TURNS, compare
-from innet.lab.simulation.experiment.outcome import outcome
-from innet.lab.simulation.experiment.sweep import make_tasks, sweep
-from innet.lab.simulation.workload import load_workload
+from innet.lab.compare.sweep import WARM_UP_TURNS, Schedule, compare
+from innet.lab.experiment.outcome import outcome
+from innet.lab.experiment.sweep import RunOptions, make_tasks, sweep
+from innet.lab.workload import load_workload
 from innet.node.node_config import Mode
 from innet.quantities import parse_rate_bps
 from innet.settings import Settings
@@ -143,9 +141,13 @@ def _simulated(topology: Topology, mode: Mode, size_bytes: int) -> Comparison:
         f"allreduce:4,warm-up={WARM_UP_TURNS + 1},repetitions={_REPETITIONS},pause={_PAUSE}"
     )
     tasks = make_tasks(
-        topology, workload, algorithms=ALGORITHMS, sizes_bytes=(size_bytes,), like=mode
+        topology,
+        workload,
+        algorithms=ALGORITHMS,
+        sizes_bytes=(size_bytes,),
+        options=RunOptions(like=mode),
     )
-    runs = sweep(tasks, processes=1, told=lambda _standing: None)
+    runs = sweep(tasks, processes=1, progress=lambda _standing: None)
     return outcome(topology, workload.name, Settings(), Machine.here(), runs)
 
 

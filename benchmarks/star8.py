@@ -13,8 +13,7 @@ from innet.lab.compare.benchmark import (
     quantity,
 )
 from innet.lab.compare.progress import ProgressBar
-from innet.lab.compare.schedule import Schedule
-from innet.lab.compare.sweep import compare
+from innet.lab.compare.sweep import Schedule, compare
 from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.topology import load_topology
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from innet import Session, load_topology
 from innet.cluster.emulation.runs import find_run
-from innet.cluster.launch.run_broker import broker_of
+from innet.cluster.run_broker import broker_of
 from innet.errors import EmulationError
 from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, quantity
 from innet.lab.compare.progress import ProgressBar

@@ -12,9 +12,15 @@ import statistics
 import time
 from collections.abc import Callable
 
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser
+from innet.lab.compare.benchmark import (
+    Benchmark,
+    Figures,
+    argument_parser,
+    measured_by_workers,
+    report,
+    worker_arguments,
+)
 from innet.lab.compare.progress import ProgressBar
-from innet.lab.compare.worker_figures import measured_by_workers, report, worker_arguments
 from innet.topology import load_topology
 
 ELEMENTS = 16

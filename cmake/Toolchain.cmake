@@ -16,6 +16,11 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 # make a sum depend on the CPU. Frame pointers let perf unwind the packet path cheaply.
 add_compile_options(-ffp-contract=off -fno-omit-frame-pointer)
 
+# Log lines of the engine (transport/debug_log.hpp), which a release has no code for.
+if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+    add_compile_definitions(INNET_DEBUG_LOG)
+endif()
+
 if(INNET_SANITIZE)
     set(sanitizers -fsanitize=address,undefined -fno-sanitize-recover=all)
 elseif(INNET_SANITIZE_THREADS)

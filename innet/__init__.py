@@ -82,7 +82,7 @@ _HOMES = {
 }
 
 
-_ROOMS = {"ndn"}
+_SUBPACKAGES = {"ndn"}
 """Packages that are reached as ``innet.<name>`` without an import of their own."""
 
 
@@ -93,7 +93,7 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("innet")
-    if name in _ROOMS:
+    if name in _SUBPACKAGES:
         return importlib.import_module(f"innet.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'innet' has no attribute {name!r}")

@@ -6,13 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ValidationError
-
 from innet.errors import InnetError
-from innet.quantities import parse_duration_s, parse_size_bytes
+from innet.quantities import DURATION_UNITS, QuantityError, parse_duration_s, parse_size_bytes
 from innet.suggestions import did_you_mean
 
 _LISTED = "`innet settings` lists all"
+_TIME_EXPECTED = f"seconds, such as 1.5, or a time with a unit, such as 250ms ({DURATION_UNITS})"
 
 
 class SettingsError(InnetError):
@@ -70,20 +69,12 @@ def given_value(value: object, field: str, optional: bool) -> object:
         try:
             return float(value)
         except ValueError:
+            pass
+        try:
             return parse_duration_s(value)
+        except QuantityError as error:
+            raise QuantityError(_TIME_EXPECTED, error.found) from None
     return value
-
-
-def first_mistake(error: ValidationError) -> str:
-    """What is wrong with a value, after the name of its setting."""
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    message = first["msg"].removeprefix("Value error, ")
-    # What has several values is not shown, because a secret may be among them; an error of a
-    # quantity shows its text already.
-    shown = not isinstance(first["input"], dict) and first["type"] != "value_error"
-    given = f" (given: {first['input']!r})" if shown else ""
-    return f"{place}: {message}{given}"
 
 
 def _name_in(assignment: str) -> str:

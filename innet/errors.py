@@ -198,11 +198,13 @@ class CollectiveError(InnetError, RuntimeError):
     Attributes:
         operation: human-readable operation, such as ``allreduce(sum.f32, 4096 elements)``.
         seq: sequence number of the operation in its group, or ``None`` before one was given.
+        reason: the message without the operation and its number.
     """
 
     def __init__(self, message: str, *, operation: str = "", seq: int | None = None) -> None:
         self.operation = operation
         self.seq = seq
+        self.reason = message
         prefix = f"{operation} seq={seq}: " if operation and seq is not None else ""
         super().__init__(prefix + message)
 

@@ -45,24 +45,23 @@ _DURATION_UNITS: Final = {
 }
 _SIZE_UNITS: Final = {
     "": Decimal(1),
-    "b": Decimal(1),
-    "kb": Decimal(10) ** 3,
-    "mb": Decimal(10) ** 6,
-    "gb": Decimal(10) ** 9,
-    "tb": Decimal(10) ** 12,
-    "kib": Decimal(2) ** 10,
-    "mib": Decimal(2) ** 20,
-    "gib": Decimal(2) ** 30,
-    "tib": Decimal(2) ** 40,
+    "B": Decimal(1),
+    "kB": Decimal(10) ** 3,
+    "MB": Decimal(10) ** 6,
+    "GB": Decimal(10) ** 9,
+    "TB": Decimal(10) ** 12,
+    "KiB": Decimal(2) ** 10,
+    "MiB": Decimal(2) ** 20,
+    "GiB": Decimal(2) ** 30,
+    "TiB": Decimal(2) ** 40,
 }
 _PROBABILITY_UNITS: Final = {"": Decimal(1), "%": Decimal("0.01")}
 
 RATE_EXPECTED: Final = (
     "a rate with a unit, such as 200mbit or 1gbit (units: bit, kbit, mbit, gbit, tbit)"
 )
-DURATION_EXPECTED: Final = (
-    "a duration with a unit, such as 1ms or 250us (units: ns, us, ms, s, min)"
-)
+DURATION_UNITS: Final = "units: ns, us, ms, s, min"
+DURATION_EXPECTED: Final = f"a duration with a unit, such as 1ms or 250us ({DURATION_UNITS})"
 SIZE_EXPECTED: Final = (
     "a size in whole bytes, such as 9000 or 512KiB (units: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)"
 )
@@ -75,10 +74,10 @@ MAX_SIZE_BYTES: Final = 2**60
 class QuantityError(ValueError):
     """A text is not the quantity it should be; the message says what was expected and found."""
 
-    def __init__(self, expected: str, found: object) -> None:
+    def __init__(self, expected: str, found: object, hint: str = "") -> None:
         self.expected = expected
         self.found = found
-        super().__init__(f"expected {expected}, found {shown(found)}")
+        super().__init__(f"expected {expected}, found {shown(found)}{hint}")
 
 
 def counted(count: int, singular: str, plural: str | None = None) -> str:
@@ -140,7 +139,7 @@ def parse_size_bytes(value: Quantity) -> int:
 def format_size(size_bytes: int) -> str:
     """Write a size with the largest binary unit that divides it, or as a bare number of bytes."""
     for unit in ("TiB", "GiB", "MiB", "KiB"):
-        count, rest = divmod(size_bytes, int(_SIZE_UNITS[unit.lower()]))
+        count, rest = divmod(size_bytes, int(_SIZE_UNITS[unit]))
         if count and not rest:
             return f"{count}{unit}"
     return str(size_bytes)
@@ -168,10 +167,16 @@ def _decimal(value: Quantity, units: Mapping[str, Decimal], expected: str) -> De
         raise QuantityError(expected, value)
     text = value if isinstance(value, str) else _number_text(value, expected)
     match = _NUMBER_AND_UNIT.fullmatch(text)
-    multiplier = units.get(match["unit"].lower()) if match else None
-    if match is None or multiplier is None:
+    if match is None:
         raise QuantityError(expected, value)
-    return Decimal(match["number"]) * multiplier
+    number, unit = match["number"], match["unit"].lower()
+    for spelling, multiplier in units.items():
+        if spelling.lower() == unit:
+            return Decimal(number) * multiplier
+    longer = (spelling for spelling in units if unit and spelling.lower().startswith(unit))
+    near = min(longer, key=len, default=None)
+    hint = "" if near is None else f"; did you mean {number + near!r}?"
+    raise QuantityError(expected, value, hint)
 
 
 def _number_text(value: float, expected: str) -> str:

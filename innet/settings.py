@@ -22,7 +22,8 @@ from pydantic import (
 )
 
 from innet.assignments import SettingsError as SettingsError
-from innet.assignments import first_mistake, given_value, split_assignment
+from innet.assignments import given_value, split_assignment
+from innet.validation_messages import first_message
 
 SETTINGS_VARIABLE = "INNET_SETTINGS"
 """Environment variable with the path of the settings file of a run."""
@@ -339,7 +340,7 @@ class Settings(_Model):
         try:
             return Settings.model_validate(document)
         except ValidationError as error:
-            raise SettingsError(first_mistake(error)) from error
+            raise SettingsError(first_message(error)) from error
 
     @classmethod
     def load(cls, path: Path) -> Settings:

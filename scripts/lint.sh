@@ -7,9 +7,9 @@ export PATH="$PWD/.venv/bin:$PATH"
 ruff check --quiet .
 ruff format --check .
 typed=(innet)
-for room in apps benchmarks; do
-    if [[ -n $(find "$room" -name '*.py' -print -quit 2>/dev/null) ]]; then
-        typed+=("$room")
+for folder in apps benchmarks tests; do
+    if [[ -n $(find "$folder" -name '*.py' -print -quit 2>/dev/null) ]]; then
+        typed+=("$folder")
     fi
 done
 python -m mypy --no-error-summary "${typed[@]}"

@@ -1,6 +1,6 @@
 #pragma once
-// What a look through the engine's tables finds wrong: the simulator's tests look after every
-// event, so that a wrong count is told when it comes about and not when something stands still.
+// Consistency check of the engine's tables. The simulator's tests run it after every event, so that
+// a wrong count is reported where it arises, not when an operation stalls.
 
 #include <cstdint>
 #include <string>
@@ -15,7 +15,7 @@ class AuditReport {
     void expect(bool holds, std::string_view what) {
         if (!holds) complaints_.push_back(std::string("it does not hold that ").append(what));
     }
-    /// What is counted, and what is there.
+    /// Compares a counter with the actual number.
     void expect_equal(std::uint64_t counted, std::uint64_t there, std::string_view what) {
         if (counted != there) add(what, counted, " are counted, and there are ", there);
     }

@@ -1,7 +1,7 @@
 #pragma once
-// Which of many things is due next: a binary heap that knows where each of them stands, so that a
-// deadline can be moved. Equal deadlines come in the order of the indexes: a simulation must not
-// depend on the order in which they were set.
+// Indexed binary heap of deadlines, which can be moved. Equal deadlines are ordered
+// by index, so that a simulation does not depend on the order in which they were
+// set.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@ class DeadlineHeap {
     TimePoint deadline(std::uint32_t index) const { return deadlines_[index]; }
     /// `kNever` when nothing is due.
     TimePoint earliest() const { return order_.empty() ? kNever : deadlines_[order_.front()]; }
-    /// Who is due at `earliest()`, which must not be `kNever`.
+    /// Index of the earliest deadline, which must not be `kNever`.
     std::uint32_t first() const { return order_.front(); }
 
   private:

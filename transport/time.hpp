@@ -8,7 +8,7 @@ namespace innet {
 
 using Duration = std::chrono::nanoseconds;
 
-/// A clock without `now()`: the driver (socket loop, simulator, test) says what time it is.
+/// A clock without `now()`: the driver (socket loop, simulator, test) passes the time.
 struct EngineClock {
     using rep = Duration::rep;
     using period = Duration::period;
@@ -19,7 +19,7 @@ struct EngineClock {
 
 using TimePoint = EngineClock::time_point;
 
-/// The deadline of whoever waits for nothing.
+/// The deadline that never expires.
 inline constexpr TimePoint kNever = TimePoint::max();
 
 }  // namespace innet

@@ -7,6 +7,8 @@ import itertools
 import os
 import statistics
 import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 import torch
 from torch import nn
@@ -19,6 +21,8 @@ BATCH = 16
 """Examples that a rank sees in a step."""
 _EXAMPLES = 4096
 _WARM_UP_STEPS = 3
+
+_Batch = TypeVar("_Batch")
 
 
 def parse_arguments(description: str | None) -> argparse.Namespace:
@@ -45,6 +49,11 @@ class LabelledVectors(Dataset[dict[str, torch.Tensor]]):
 
     def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
         return {"inputs": self.inputs[index], "labels": self.labels[index]}
+
+
+def endless(loader: Iterable[_Batch]) -> Iterator[_Batch]:
+    """The batches of ``loader``, again and again: a training of many steps has several epochs."""
+    return itertools.chain.from_iterable(itertools.repeat(loader))
 
 
 class Classifier(nn.Module):

@@ -1,6 +1,6 @@
 // Processor time of each packet that passes the engine of a star switch, without sockets: eight
-// askers, one root. Per segment, eight Interests come in and one goes out, one Data comes in and
-// eight go out.
+// requesters, one root. Per segment, eight Interests come in and one goes out, one Data comes in
+// and eight go out.
 //
 //   forwarding [segments]
 
@@ -36,12 +36,12 @@ Packets make_window(PacketPool& pool, security::Signer& signer, std::uint64_t fi
     for (std::uint64_t segment = first_segment; segment < first_segment + kWindow; ++segment) {
         wire::Name name = name_of("/train1/g0/0-7/sum.f32/seq=41");
         name.append_number(wire::kSegmentComponent, 1'000'000 + segment);
-        for (std::uint32_t asker = 0; asker < kAskers; ++asker) {
+        for (std::uint32_t requester = 0; requester < kAskers; ++requester) {
             PacketRef& interest = packets.interests.emplace_back(pool.allocate(256));
             wire::InterestFields fields;
             fields.name = name.view();
             fields.forwarding_hint = hint.view();
-            fields.nonce = static_cast<std::uint32_t>(segment * 0x9e3779b1U) ^ asker;
+            fields.nonce = static_cast<std::uint32_t>(segment * 0x9e3779b1U) ^ requester;
             fields.lifetime = std::chrono::seconds(1);
             interest.truncate(wire::encode_interest(fields, interest.writable()));
         }

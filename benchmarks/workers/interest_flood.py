@@ -20,7 +20,7 @@ import numpy as np
 
 from innet._native import _core
 from innet.ndn import Name
-from innet.ndn.framing import StreamFramer
+from innet.ndn.face import StreamFramer
 from innet.ndn.wire import encode_data, encode_interest, parse_interest
 from innet.node.native_settings import native_settings
 from innet.settings import Settings

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from innet.names import number_at, with_segment
 from innet.ndn import Name
 from innet.ndn.control import ControlParameters, command_name
-from innet.ndn.framing import StreamFramer
+from innet.ndn.face import StreamFramer
 from innet.ndn.wire import encode_interest, parse_data, parse_lp_packet
 from innet.security.signers import DigestSigner
 from innet.tlv_numbers import ComponentType, TlvType

@@ -1,4 +1,4 @@
-"""The border to the C++ rooms: bytes and buffers in, completions out.
+"""The boundary to the C++ libraries: bytes and buffers in, completions out.
 
 ``_core`` is the compiled module. Nothing but the wrappers that need it imports from here.
 """

@@ -1,5 +1,5 @@
 #pragma once
-// The border between Python and the packet path. Each `bind_*` adds what its file is named after.
+// The boundary between Python and the packet path. Each `bind_*` is in the file it names.
 
 #include <nanobind/nanobind.h>
 
@@ -20,5 +20,6 @@ void bind_node(nanobind::module_& module);
 void bind_simulation(nanobind::module_& module);
 void bind_signing_speed(nanobind::module_& module);
 void bind_captures(nanobind::module_& module);
+void bind_eviction(nanobind::module_& module);
 
 }  // namespace innet::bindings

@@ -1,5 +1,5 @@
-// Type-length-value elements, for what Python reads and writes by itself: metadata of objects,
-// parameters of management commands.
+// Type-length-value elements for formats that Python reads and writes: object metadata, parameters
+// of management commands.
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -51,7 +51,7 @@ std::uint64_t read_number(const nb::bytes& value) {
     return *number;
 }
 
-/// Takes a VAR-NUMBER if the bytes that came suffice to tell; throws when they never will.
+/// Takes a VAR-NUMBER if the received bytes contain all of it; throws when it is malformed.
 std::optional<std::uint64_t> take_var_number(wire::ByteView& bytes) {
     if (bytes.empty()) return std::nullopt;
     const std::size_t size = bytes[0] < 253 ? 1 : bytes[0] == 253 ? 3 : bytes[0] == 254 ? 5 : 9;
@@ -83,9 +83,10 @@ void bind_elements(nb::module_& module) {
                "Types and values of consecutive elements; ValueError when malformed.");
     module.def("read_number", &read_number, nb::arg("value"),
                "Value of a NonNegativeInteger; ValueError when its length is wrong.");
-    module.def("first_element_size", &first_element_size, nb::arg("bytes"),
-               "Size of the whole element that starts here, of which more may have to come; None "
-               "while its header is incomplete; ValueError when this starts no element.");
+    module.def(
+        "first_element_size", &first_element_size, nb::arg("bytes"),
+        "Size of the whole element that starts here, of which the rest may still be missing; None "
+        "while its header is incomplete; ValueError when this starts no element.");
 }
 
 }  // namespace innet::bindings

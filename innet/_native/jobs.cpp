@@ -55,7 +55,7 @@ void install_group_keys(NodeHandle& self, const std::vector<std::string>& prefix
     std::vector<wire::Name> groups;
     for (const std::string& prefix : prefixes) groups.push_back(name_from_uri(prefix));
     make_keyring(trusted_keys);  // whatever is malformed is refused before anything changes
-    // One signer for all: two would begin with the same nonce.
+    // All share one signer: two signers would start with the same nonce.
     const std::shared_ptr<security::Signer> signer =
         signing_key ? make_signer(*signing_key) : nullptr;
     self.call([&](Engine& engine) {

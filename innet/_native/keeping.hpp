@@ -1,5 +1,5 @@
 #pragma once
-// What a node keeps by itself because others ask it to, and what Python hears of it.
+// Keep requests that a node serves by itself, and their reports to Python.
 
 #include <nanobind/nanobind.h>
 
@@ -7,9 +7,9 @@
 
 namespace innet::bindings {
 
-/// `take_objects_asked` as Python has it: pairs of a name and `None`, a `KeptObject`, or a list of
-/// how fetches ended.
-nanobind::list asked_objects(NodeHandle& self);
+/// `take_requested_objects` for Python: pairs of a name and `None`, a `KeptObject`, or a list of
+/// fetch results.
+nanobind::list requested_objects(NodeHandle& self);
 
 void bind_kept_object(nanobind::module_& module);
 void bind_keeping_of(nanobind::class_<NodeHandle>& node);

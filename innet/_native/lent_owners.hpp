@@ -11,11 +11,11 @@
 
 namespace innet::bindings {
 
-/// The node's thread gives up a loan without touching Python; the owner goes with the next call of
-/// `release_returned`, in Python's.
+/// The node's thread returns a loan without touching Python; the next `release_returned`, on
+/// Python's thread, releases the owner.
 class LentOwners {
   public:
-    /// `owner` lives until nobody holds what this returns, and a little longer.
+    /// `owner` lives at least until the last copy of the result is gone.
     std::shared_ptr<const void> lend(nanobind::object owner) {
         const std::size_t loan = next_loan_++;
         owners_.emplace(loan, std::move(owner));
@@ -25,7 +25,7 @@ class LentOwners {
 
     void release_returned() {
         for (const std::size_t loan : returned_->take()) {
-            // The end of an owner may run Python code that comes back here: the map is whole then.
+            // An owner's end may run Python code that calls this: the entry is removed first.
             const auto released = owners_.extract(loan);
         }
     }

@@ -35,7 +35,7 @@ void authorise_commands(NodeHandle& self, const std::vector<SigningKey>& keys, b
 }
 
 void notify_registrations(NodeHandle& self, int event_fd) {
-    // Kept open here as long as it is written to, whatever becomes of the caller's.
+    // A duplicate that stays open while it is written to, even if the caller closes its own.
     const auto kept =
         std::make_shared<driver::FileDescriptor>(::fcntl(event_fd, F_DUPFD_CLOEXEC, 0));
     if (!*kept) throw std::system_error(errno, std::generic_category(), "fcntl");

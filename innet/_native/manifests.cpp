@@ -35,7 +35,7 @@ nb::bytes digest_at(const ManifestVerifier& verifier, const ManifestSlot& slot) 
 
 nb::bytes segment_digest(const ManifestVerifier& verifier, std::uint64_t segment) {
     if (segment >= verifier.tree().segments() || verifier.missing_manifest(segment)) {
-        throw nb::value_error("no manifest that has come lists this segment");
+        throw nb::value_error("no received manifest lists this segment: add its manifest first");
     }
     return digest_at(verifier, verifier.tree().slot_of_segment(segment));
 }
@@ -87,9 +87,9 @@ void bind_manifests(nb::module_& module) {
             },
             nb::arg("manifest"), "False when its parent does not list just these bytes.")
         .def("segment_digest", &segment_digest, nb::arg("segment"),
-             "Implicit digest of a segment, whose manifest has come.")
+             "Implicit digest of a segment, whose manifest is received.")
         .def("manifest_digest", &manifest_digest, nb::arg("manifest"),
-             "Implicit digest of a manifest, whose parent has come.");
+             "Implicit digest of a manifest, whose parent is received.");
     module.def("build_manifests", &build_manifests, nb::arg("object"), nb::arg("digests"),
                nb::arg("object_bytes"), nb::arg("segment_bytes"),
                "All manifests of an object, the root first and like the others unsigned.");

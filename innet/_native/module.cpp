@@ -21,4 +21,5 @@ NB_MODULE(_core, module) {
     innet::bindings::bind_simulation(module);
     innet::bindings::bind_signing_speed(module);
     innet::bindings::bind_captures(module);
+    innet::bindings::bind_eviction(module);
 }

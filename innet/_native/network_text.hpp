@@ -1,5 +1,5 @@
 #pragma once
-// Text that may come from the network, on its way to Python.
+// Text from the network, converted for Python.
 
 #include <nanobind/nanobind.h>
 
@@ -8,8 +8,8 @@
 
 namespace innet::bindings {
 
-/// Becomes a `str`, whatever the bytes are: what is not UTF-8 is replaced (U+FFFD). A `std::string`
-/// would raise UnicodeDecodeError where it is converted, on the thread of whoever asked.
+/// Converts any bytes to a `str`: invalid UTF-8 is replaced (U+FFFD). A `std::string` would raise
+/// UnicodeDecodeError on the caller's thread.
 struct NetworkText {
     std::string bytes;
 };

@@ -14,6 +14,7 @@
 #include "innet/_native/network_text.hpp"
 #include "innet/_native/node_handle.hpp"
 #include "innet/_native/node_settings.hpp"
+#include "innet/_native/node_status.hpp"
 #include "innet/_native/signing.hpp"
 #include "switch_emulator/driver/node_thread.hpp"
 
@@ -87,12 +88,14 @@ class PythonNode final : public NodeHandle {
         return thread_.post(std::move(function));
     }
 
-    bool post_unhurried(std::function<void(Engine&)> function) override {
-        return thread_.post_unhurried(std::move(function));
+    bool post_deferred(std::function<void(Engine&)> function) override {
+        return thread_.post_deferred(std::move(function));
     }
 
     /// The node's thread may be busy for long: this does not wait for it.
-    std::vector<AskedObject> take_objects_asked() override { return thread_.take_objects_asked(); }
+    std::vector<RequestedObject> take_requested_objects() override {
+        return thread_.take_requested_objects();
+    }
 
     std::vector<driver::LinkStatus> link_status() const override { return thread_.link_status(); }
 
@@ -143,7 +146,7 @@ class PythonNode final : public NodeHandle {
     std::vector<TimesInNs> take_operation_times() {
         std::vector<TimesInNs> result;
         for (const auto& [id, times] : thread_.completions().take_times()) {
-            // What was refused at once has no times: nothing happened to it.
+            // An operation that was refused at once has no times.
             if (times.ended != kNever) {
                 result.emplace_back(id, in_ns(times.started), in_ns(times.first_segment),
                                     *in_ns(times.ended));
@@ -175,9 +178,9 @@ class PythonQueue {
     ~PythonQueue() { take(); }
 
     void add(OperationId id) { node_.thread().completions().hand_over(id, queue_); }
-    void add_quietly(OperationId id) { node_.thread().completions().hand_over_quietly(id, queue_); }
-    void hasten(OperationId id) {
-        node_.thread().completions().hasten(id, *queue_);
+    void add_batched(OperationId id) { node_.thread().completions().hand_over_batched(id, queue_); }
+    void flush(OperationId id) {
+        node_.thread().completions().flush(id, *queue_);
         node_.thread().wake_up();
     }
     std::vector<Ended> take() { return node_.take(*queue_); }
@@ -211,19 +214,18 @@ void bind_shape(nb::module_& module) {
 
 void bind_queue(nb::module_& module) {
     nb::class_<PythonQueue>(module, "CompletionQueue",
-                            "The ends of a node's operations, for one thread or event loop.")
+                            "Completions of a node's operations, for one thread or event loop.")
         .def(nb::init<PythonNode&>(), "node"_a, nb::keep_alive<1, 2>())
         .def("add", &PythonQueue::add, "operation"_a,
-             "The operation's end comes here, and is waited for nowhere else.")
-        .def("add_quietly", &PythonQueue::add_quietly, "operation"_a,
-             "The same, but `fd` becomes readable by another operation's end only.")
-        .def(
-            "hasten", &PythonQueue::hasten, "operation"_a,
-            "From now on `fd` tells of an operation that was added quietly; what was posted to the "
-            "node without hurry begins.")
+             "Delivers the operation's completion to this queue, and nowhere else.")
+        .def("add_batched", &PythonQueue::add_batched, "operation"_a,
+             "Delivers the completion batched: it alone does not make `fd` readable.")
+        .def("flush", &PythonQueue::flush, "operation"_a,
+             "Makes `fd` signal an operation that was added batched, and starts deferred "
+             "operations.")
         .def("take", &PythonQueue::take,
-             "(operation, status, detail) of what has ended since the last call.")
-        .def_prop_ro("fd", &PythonQueue::fd, "Readable when there is something to take.");
+             "(operation, status, detail) of operations that ended since the last call.")
+        .def_prop_ro("fd", &PythonQueue::fd, "Readable when `take` has entries.");
 }
 
 void bind_completions(nb::class_<PythonNode, NodeHandle>& node) {
@@ -233,7 +235,7 @@ void bind_completions(nb::class_<PythonNode, NodeHandle>& node) {
             [](PythonNode& self, OperationId id) { return self.thread().completions().done(id); },
             "operation"_a)
         .def("discard", &PythonNode::discard, "operation"_a,
-             "Nobody will ask for the end of an operation that was not handed over.")
+             "Discards the completion of an operation that is in no queue.")
         .def("keep_operation_times",
              [](PythonNode& self) { self.thread().completions().keep_times(); })
         .def("take_operation_times", &PythonNode::take_operation_times,
@@ -247,6 +249,8 @@ void bind_node(nb::module_& module) {
     bind_settings(module);
     bind_signing(module);
     bind_node_handle(module);
+    module.def("describe_metrics", &describe_metrics,
+               "(key, Prometheus name, kind, help) of each counter, by table of the status.");
     module.attr("STATUS_DONE") = static_cast<int>(OperationStatus::kDone);
     module.attr("STATUS_DEADLINE_EXCEEDED") = static_cast<int>(OperationStatus::kDeadlineExceeded);
     module.attr("STATUS_MISMATCH") = static_cast<int>(OperationStatus::kMismatch);
@@ -330,7 +334,7 @@ void bind_node(nb::module_& module) {
             "before those of a lower real-time priority (1 to 99). False: the system does not "
             "allow it.")
         .def("add_tap", &PythonNode::add_tap, "path"_a, "faces"_a,
-             "Copies packets of these faces to who listens at a Unix socket, until that closes.")
+             "Copies packets of these faces to the listener at a Unix socket, until it closes.")
         .def("stop", &PythonNode::stop, "why"_a);
     bind_completions(node);
     bind_queue(module);

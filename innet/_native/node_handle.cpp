@@ -34,7 +34,7 @@ void require_label(const std::string& label) {
                               .c_str());
 }
 
-/// A buffer for one object, which is nobody's again when its operation cannot begin.
+/// Claims a buffer for one object; releases the claim when the operation cannot begin.
 class BufferClaim {
   public:
     explicit BufferClaim(ObjectMemory& memory) : memory_(&memory) {
@@ -67,15 +67,15 @@ std::shared_ptr<security::SegmentTagger> make_tagger(const nb::bytes& key) {
 
 }  // namespace
 
-OperationId NodeHandle::submit(const Publication* publication,
-                               const std::vector<const Fetch*>& fetches, const Call& how) {
+OperationId NodeHandle::submit(const OwnedPublication* publication,
+                               const std::vector<const OwnedFetch*>& fetches, const Call& how) {
     OperationSpec spec;
     std::vector<nb::object> owners;
     if (publication != nullptr) {
         spec.publication = publication->spec;
         owners = publication->owners;
     }
-    for (const Fetch* fetch : fetches) {
+    for (const OwnedFetch* fetch : fetches) {
         spec.fetches.push_back(fetch->spec);
         owners.insert(owners.end(), fetch->owners.begin(), fetch->owners.end());
     }
@@ -109,7 +109,7 @@ OperationId NodeHandle::submit(const Publication* publication,
 
 OperationId NodeHandle::publish_object(const wire::Name& name, ReadableBytes bytes,
                                        const SigningKey& key, std::size_t max_packet_bytes,
-                                       const ObjectBuffer* root_into, bool lend, bool unhurried) {
+                                       const ObjectBuffer* root_into, bool lend, bool deferred) {
     ObjectSpec spec{name, {bytes.data(), bytes.size()}, max_packet_bytes};
     std::optional<BufferClaim> claim;
     if (root_into != nullptr) {
@@ -123,7 +123,7 @@ OperationId NodeHandle::publish_object(const wire::Name& name, ReadableBytes byt
         [spec = std::move(spec), signer = std::move(signer)](Engine& engine, auto operation) {
             engine.endpoint.publish_object(operation, spec, signer);
         },
-        unhurried);
+        deferred);
     if (claim) claim->keep();
     return id;
 }
@@ -180,13 +180,13 @@ OperationId NodeHandle::publish_fetched_object(const wire::Name& name,
 }
 
 OperationId NodeHandle::begin(std::vector<nb::object> owners,
-                              std::function<void(Engine&, OperationId)> function, bool unhurried) {
+                              std::function<void(Engine&, OperationId)> function, bool deferred) {
     release_discarded();
     release_returned();
     const OperationId id = next_operation_++;
     owners_.emplace(id, std::move(owners));
     auto begun = [id, function = std::move(function)](Engine& engine) { function(engine, id); };
-    const bool queued = unhurried ? post_unhurried(std::move(begun)) : post(std::move(begun));
+    const bool queued = deferred ? post_deferred(std::move(begun)) : post(std::move(begun));
     if (!queued) release_owners(id);
     require_running(queued);
     return id;
@@ -196,16 +196,16 @@ OperationId NodeHandle::watch_objects() {
     return begin({}, [](Engine& engine, OperationId id) { engine.endpoint.watch_objects(id); });
 }
 
-std::vector<AskedObject> NodeHandle::take_objects_asked() {
-    std::vector<AskedObject> asked;
-    call([&](Engine& engine) { asked = engine.endpoint.take_objects_asked(); });
-    return asked;
+std::vector<RequestedObject> NodeHandle::take_requested_objects() {
+    std::vector<RequestedObject> requested;
+    call([&](Engine& engine) { requested = engine.endpoint.take_requested_objects(); });
+    return requested;
 }
 
 void NodeHandle::keep_objects(const wire::Name& requests, const wire::Name& signer,
                               const SigningKey& key, nb::bytes answer, std::size_t max_packet_bytes,
                               std::size_t window, double fetch_s, double answer_s,
-                              std::uint64_t room_bytes) {
+                              std::uint64_t budget_bytes) {
     const wire::ByteView contents = view_of(answer);
     KeepOptions options{.requests = requests,
                         .signer = signer,
@@ -215,18 +215,18 @@ void NodeHandle::keep_objects(const wire::Name& requests, const wire::Name& sign
                         .window = window,
                         .fetch_time = from_seconds(fetch_s),
                         .answer_time = from_seconds(answer_s),
-                        .room_bytes = room_bytes};
-    tell([options = std::move(options)](Engine& engine) {
+                        .budget_bytes = budget_bytes};
+    post_or_throw([options = std::move(options)](Engine& engine) {
         engine.endpoint.keep_objects(options, engine.keyring, engine.now);
     });
 }
 
-void NodeHandle::tell(std::function<void(Engine&)> function) {
+void NodeHandle::post_or_throw(std::function<void(Engine&)> function) {
     require_running(post(std::move(function)));
 }
 
-void NodeHandle::tell_unhurried(std::function<void(Engine&)> function) {
-    require_running(post_unhurried(std::move(function)));
+void NodeHandle::post_deferred_or_throw(std::function<void(Engine&)> function) {
+    require_running(post_deferred(std::move(function)));
 }
 
 StreamId NodeHandle::open_stream(std::vector<wire::Name> prefixes, std::uint32_t depth) {
@@ -335,9 +335,9 @@ void bind_failures_of(nb::class_<NodeHandle>& node) {
                 });
             },
             "stream"_a, "first"_a, "end"_a, "status"_a, "why"_a,
-            "The calls with these sequence numbers failed before they contributed: who needs the "
-            "contributions ends with the status and is told `why`. Numbers that are in use stay "
-            "so.")
+            "The calls with these sequence numbers failed before they contributed: ranks that "
+            "need the contributions end with this status and `why`. Sequence numbers in use are "
+            "skipped.")
         .def(
             "fail_message",
             [](NodeHandle& self, const wire::Name& prefix, const wire::Name& suffix,
@@ -382,8 +382,8 @@ void bind_operations_of(nb::class_<NodeHandle>& node) {
             },
             "prefix"_a)
         .def("serve_packets", &serve_packets, "packets"_a,
-             "Gives these Data packets to whoever asks for their names, in place of those before: "
-             "certificates, for example. Raises ValueError when one is no Data packet.")
+             "Serves these Data packets, such as certificates, in place of the previous ones. "
+             "Raises ValueError when one is not a Data packet.")
         .def(
             "end_producer",
             [](NodeHandle& self, const wire::Name& prefix, std::uint64_t seq,
@@ -393,7 +393,8 @@ void bind_operations_of(nb::class_<NodeHandle>& node) {
                 });
             },
             "prefix"_a, "seq"_a, "why"_a,
-            "Who waits for a collective from `seq` on, or asks for one, is told `why`.")
+            "Answers pending and later Interests for collectives from `seq` on with the error "
+            "`why`.")
         .def(
             "retire",
             [](NodeHandle& self, const wire::Name& prefix, std::uint64_t seq) {
@@ -402,8 +403,8 @@ void bind_operations_of(nb::class_<NodeHandle>& node) {
             "prefix"_a, "seq"_a)
         .def(
             "submit",
-            [](NodeHandle& self, const Publication* publication,
-               const std::vector<const Fetch*>& fetches, double timeout_s, bool in_place,
+            [](NodeHandle& self, const OwnedPublication* publication,
+               const std::vector<const OwnedFetch*>& fetches, double timeout_s, bool in_place,
                std::optional<StreamId> stream, std::uint64_t seq, bool synchronising,
                std::uint32_t reserves, std::string call) {
                 return self.submit(
@@ -445,25 +446,26 @@ void bind_operations_of(nb::class_<NodeHandle>& node) {
 
 void bind_offered_objects_of(nb::class_<NodeHandle>& node) {
     node.def("watch_objects", &NodeHandle::watch_objects,
-             "An operation that ends as done when `take_objects_asked` has something: at once when "
-             "somebody waits for it, and else some milliseconds later.")
+             "Starts an operation that ends as done when `take_requested_objects` has entries: at "
+             "once for a pending Interest, else some milliseconds later.")
         .def(
-            "take_objects_asked", &asked_objects,
-            nb::sig("def take_objects_asked(self) -> list[tuple[str, KeptObject | list[int | None] "
-                    "| None]]"),
-            "What was asked for here since the last call, in that order: published objects of "
-            "prefixes that refuse each time, objects that are waited for once while an Interest "
-            "waits. With each comes what the node has done by itself (`keep_objects`): nothing; or "
-            "it keeps the object; or the object is a request that it could not do, with how the "
-            "fetches of its objects have ended.")
+            "take_requested_objects", &requested_objects,
+            nb::sig(
+                "def take_requested_objects(self) -> list[tuple[str, KeptObject | list[int | None] "
+                "| None]]"),
+            "Returns the objects requested since the last call, in order: each request for a "
+            "published object of a refusing prefix, and each missing object once while an "
+            "Interest for it is pending. The second item is None; a KeptObject that the node "
+            "fetched by itself (`keep_objects`); or, for a keep request that the node could not "
+            "complete, the results of its fetches.")
         .def(
             "expect_object",
             [](NodeHandle& self, const wire::Name& name) {
-                self.tell([name](Engine& engine) { engine.endpoint.expect_object(name); });
+                self.post_or_throw([name](Engine& engine) { engine.endpoint.expect_object(name); });
             },
             "name"_a,
-            "The object is on disk, or on its way: who asks for it waits until it is published or "
-            "withdrawn.")
+            "The object is on disk, or being produced: Interests for it stay pending until it is "
+            "published or withdrawn.")
         .def(
             "object_root",
             [](NodeHandle& self, const wire::Name& name) -> std::optional<nb::bytes> {
@@ -479,18 +481,20 @@ void bind_offered_objects_of(nb::class_<NodeHandle>& node) {
         .def(
             "withdraw_object",
             [](NodeHandle& self, const wire::Name& name) {
-                self.tell([name](Engine& engine) { engine.endpoint.withdraw_object(name); });
-            },
-            "name"_a, "Drops an object or its expectation; who waits for it is refused at once.")
-        .def(
-            "withdraw_object_unhurried",
-            [](NodeHandle& self, const wire::Name& name) {
-                self.tell_unhurried(
+                self.post_or_throw(
                     [name](Engine& engine) { engine.endpoint.withdraw_object(name); });
             },
             "name"_a,
-            "The same of an object that is published, so that nobody waits for it: before anybody "
-            "else is given it, but by itself this wakes nobody up.");
+            "Drops a published or expected object; pending Interests for it are refused at once.")
+        .def(
+            "withdraw_object_deferred",
+            [](NodeHandle& self, const wire::Name& name) {
+                self.post_deferred_or_throw(
+                    [name](Engine& engine) { engine.endpoint.withdraw_object(name); });
+            },
+            "name"_a,
+            "Withdraws a published object before the node serves it again, without waking the "
+            "node up.");
 }
 
 void bind_objects_of(nb::class_<NodeHandle>& node) {
@@ -507,9 +511,9 @@ void bind_objects_of(nb::class_<NodeHandle>& node) {
                 });
             },
             "prefix"_a, "label"_a, "wait"_a = true, "tag_key"_a = nb::none(),
-            "Who asks for an object that is not there waits; or its fetch ends as absent. With a "
-            "key of 64 bytes for tags, objects under the prefix are published with them, and "
-            "fetched by them where they have them.")
+            "Interests for missing objects stay pending, or, without `wait`, their fetches end as "
+            "absent. With a tag key of 64 bytes, objects under the prefix are published with "
+            "tags, and fetched objects are verified by their tags, if any.")
         .def(
             "unregister_objects",
             [](NodeHandle& self, const wire::Name& prefix) {
@@ -518,32 +522,32 @@ void bind_objects_of(nb::class_<NodeHandle>& node) {
             "prefix"_a)
         .def("publish_object", &NodeHandle::publish_object, "name"_a, "data"_a, "key"_a,
              "max_packet_bytes"_a, "root_into"_a.none() = nb::none(), "lend"_a = false,
-             "unhurried"_a = false,
-             "root_into: an ObjectBuffer that has the object's root once this has ended. lend: the "
-             "data is not copied, and must stay as it is until the object is withdrawn. unhurried: "
-             "begins with the next operation, or when a queue is told to hasten this one.")
-        .def(
-            "publish_sealed_object", &NodeHandle::publish_sealed_object, "name"_a, "data"_a,
-            "root"_a, "max_packet_bytes"_a = kMaxPacketBytes,
-            "Publishes bytes under a root manifest that somebody signed earlier; ends as untrusted "
-            "when bytes, name or signature do not fit it. The data is not copied, and must stay as "
-            "it is until the object is withdrawn.")
-        .def(
-            "publish_fetched_object", &NodeHandle::publish_fetched_object, "name"_a, "fetched"_a,
-            "max_packet_bytes"_a = kMaxPacketBytes,
-            "The same with what was fetched under that name, without verifying it again: its bytes "
-            "must be as they came, and stay so, or nobody will take them.")
+             "deferred"_a = false,
+             "root_into: an ObjectBuffer that receives the object's root. lend: does not copy the "
+             "data, which must not change until the object is withdrawn. deferred: starts with "
+             "the next operation, or when a queue flushes this one.")
+        .def("publish_sealed_object", &NodeHandle::publish_sealed_object, "name"_a, "data"_a,
+             "root"_a, "max_packet_bytes"_a = kMaxPacketBytes,
+             "Publishes bytes under a root manifest that was signed earlier; ends as untrusted "
+             "when bytes, name or signature do not match. The data is not copied, and must not "
+             "change until the object is withdrawn.")
+        .def("publish_fetched_object", &NodeHandle::publish_fetched_object, "name"_a, "fetched"_a,
+             "max_packet_bytes"_a = kMaxPacketBytes,
+             "Publishes a fetched object under its name, without verifying it again: receivers "
+             "reject it if its bytes were changed.")
         .def("fetch_object", &NodeHandle::fetch_object, "name"_a, "hint"_a, "signer"_a, "into"_a,
              "timeout_s"_a, "may_be_absent"_a = false, "root_only"_a = false,
              "may_be_absent: the object's prefix is registered there with wait=False; the fetch "
-             "ends soon when nobody answers there. root_only: fetches the root manifest alone.");
+             "ends soon when no producer answers there. root_only: fetches the root manifest "
+             "alone.");
     bind_offered_objects_of(node);
 }
 
 }  // namespace
 
 void bind_node_handle(nb::module_& module) {
-    nb::class_<NodeHandle> node(module, "NodeHandle", "A node, whoever drives it.");
+    nb::class_<NodeHandle> node(module, "NodeHandle",
+                                "A node, driven by a thread or a simulation.");
     bind_control(node);
     bind_jobs_of(node);
     bind_strategies_of(module, node);

@@ -1,5 +1,5 @@
 #pragma once
-// What Python can do with any node, whoever drives it: a thread of its own or a simulation.
+// Python's interface of a node that a thread of its own or a simulation drives.
 
 #include <nanobind/nanobind.h>
 
@@ -26,19 +26,19 @@ class NodeHandle {
 
     /// Runs `function` where the node runs and waits for it; throws when the node does not run.
     virtual void call(const std::function<void(driver::Engine&)>& function) = 0;
-    /// The same without waiting. False when the node does not run.
+    /// Runs `function` there without waiting. False when the node does not run.
     virtual bool post(std::function<void(driver::Engine&)> function) = 0;
-    /// `post`, but at the latest before anything else happens there, and not sooner.
-    virtual bool post_unhurried(std::function<void(driver::Engine&)> function) {
+    /// Posts without a wake-up: runs with the node's next event.
+    virtual bool post_deferred(std::function<void(driver::Engine&)> function) {
         return post(std::move(function));
     }
-    /// `post`, which throws when the node does not run.
-    void tell(std::function<void(driver::Engine&)> function);
-    /// `post_unhurried`, likewise.
-    void tell_unhurried(std::function<void(driver::Engine&)> function);
-    /// Where the node runs.
+    /// Posts; throws when the node does not run.
+    void post_or_throw(std::function<void(driver::Engine&)> function);
+    /// Posts deferred; throws when the node does not run.
+    void post_deferred_or_throw(std::function<void(driver::Engine&)> function);
+    /// Runs on the node's thread.
     virtual std::vector<driver::LinkStatus> link_status() const = 0;
-    /// Likewise: what a driver with sockets knows of foreign faces.
+    /// Likewise: the foreign faces of a driver with sockets.
     virtual void read_foreign_faces(NodeStatus&) {}
 
     struct Call {
@@ -50,11 +50,11 @@ class NodeHandle {
         std::uint32_t reserves = 0;
         std::string call = {};  ///< as in StreamedOperation
     };
-    OperationId submit(const Publication* publication, const std::vector<const Fetch*>& fetches,
-                       const Call& how);
+    OperationId submit(const OwnedPublication* publication,
+                       const std::vector<const OwnedFetch*>& fetches, const Call& how);
     OperationId publish_object(const wire::Name& name, ReadableBytes bytes, const SigningKey& key,
                                std::size_t max_packet_bytes, const ObjectBuffer* root_into,
-                               bool lend, bool unhurried);
+                               bool lend, bool deferred);
     OperationId fetch_object(const wire::Name& name, const wire::Name& hint,
                              const wire::Name& signer, nanobind::handle_t<ObjectBuffer> into,
                              double timeout_s, bool may_be_absent, bool root_only);
@@ -64,28 +64,28 @@ class NodeHandle {
                                        nanobind::handle_t<ObjectBuffer> fetched,
                                        std::size_t max_packet_bytes);
     OperationId watch_objects();
-    virtual std::vector<AskedObject> take_objects_asked();
+    virtual std::vector<RequestedObject> take_requested_objects();
     void keep_objects(const wire::Name& requests, const wire::Name& signer, const SigningKey& key,
                       nanobind::bytes answer, std::size_t max_packet_bytes, std::size_t window,
-                      double fetch_s, double answer_s, std::uint64_t room_bytes);
+                      double fetch_s, double answer_s, std::uint64_t budget_bytes);
     StreamId open_stream(std::vector<wire::Name> prefixes, std::uint32_t depth);
 
   protected:
     static void require_running(bool running);
-    /// The end of a buffer may run Python code that comes back here: the map is whole by then.
+    /// A buffer's end may run Python code that calls this: the entry is removed first.
     void release_owners(OperationId id) { const auto released = owners_.extract(id); }
-    /// Before another operation takes memory: lets go of that of operations nobody waits for.
+    /// Releases the buffers of discarded operations before another operation takes memory.
     virtual void release_discarded() {}
-    /// Lets go of what was lent, and is not needed any more.
+    /// Releases lent buffers that are no longer in use.
     void release_returned() { lent_.release_returned(); }
 
   private:
-    /// An operation that `function` begins where the node runs, with memory of `owners`.
+    /// Runs `function` on the node's thread; `owners` keep the operation's buffers.
     OperationId begin(std::vector<nanobind::object> owners,
                       std::function<void(driver::Engine&, OperationId)> function,
-                      bool unhurried = false);
+                      bool deferred = false);
 
-    /// To be used where the node runs alone. Made once for each key: that takes longer than
+    /// For the node's thread alone. Created once per key, because creation takes longer than
     /// signing.
     std::shared_ptr<security::Signer> object_signer(const SigningKey& key);
 

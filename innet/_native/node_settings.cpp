@@ -48,6 +48,7 @@ EndpointOptions endpoint_options(const NodeSettings& settings) {
     options.initial_window = settings.initial_window;
     options.max_window = settings.max_window;
     options.receive_credit_bytes = settings.receive_credit_bytes;
+    options.receive_rate_bps = settings.receive_rate_bps;
     options.evaluation_window = settings.evaluation_window;
     options.interest_lifetime = from_seconds(settings.interest_lifetime_s);
     options.min_rto = from_seconds(settings.min_rto_s);
@@ -77,6 +78,7 @@ void bind_settings(nb::module_& module) {
         .def_rw("initial_window", &NodeSettings::initial_window)
         .def_rw("max_window", &NodeSettings::max_window)
         .def_rw("receive_credit_bytes", &NodeSettings::receive_credit_bytes)
+        .def_rw("receive_rate_bps", &NodeSettings::receive_rate_bps)
         .def_rw("evaluation_window", &NodeSettings::evaluation_window)
         .def_rw("target_queue_delay_s", &NodeSettings::target_queue_delay_s)
         .def_rw("link_timeout_s", &NodeSettings::link_timeout_s)

@@ -11,8 +11,8 @@
 
 namespace innet::bindings {
 
-/// Seconds of a user's as a duration: bounded, for infinity would overflow the clock. What is no
-/// number counts as 0.
+/// Converts a user's seconds to a duration: bounded, because infinity would overflow the clock. NaN
+/// counts as 0.
 Duration from_seconds(double seconds);
 
 struct NodeSettings {
@@ -29,6 +29,7 @@ struct NodeSettings {
     std::uint32_t initial_window = 16;
     std::uint32_t max_window = 512;
     std::uint64_t receive_credit_bytes = 0;
+    double receive_rate_bps = 0;
     std::uint32_t evaluation_window = 512;
     double target_queue_delay_s = 0.005;
     double link_timeout_s = 0;

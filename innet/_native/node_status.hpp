@@ -1,5 +1,5 @@
 #pragma once
-// What a node tells about itself.
+// A node's status, as Python reads it.
 
 #include <nanobind/nanobind.h>
 
@@ -31,9 +31,16 @@ struct NodeStatus {
     std::size_t pool_bytes_reserved = 0;
 };
 
-/// What one direction of a link has counted since it was made.
+/// Counters of one direction of a link since its creation.
 nanobind::typed<nanobind::dict, nanobind::str, std::uint64_t> link_counters_dict(
     const simulation::LinkCounters& link);
+
+using MetricDescription =
+    nanobind::typed<nanobind::tuple, nanobind::str, nanobind::str, nanobind::str, nanobind::str>;
+using MetricDescriptions = nanobind::typed<nanobind::list, MetricDescription>;
+
+/// Of each table of counters in a status: (key, Prometheus name, kind, help) of each.
+nanobind::typed<nanobind::dict, nanobind::str, MetricDescriptions> describe_metrics();
 
 NodeStatus read_status(driver::Engine& engine, std::vector<driver::LinkStatus> links);
 nanobind::typed<nanobind::dict, nanobind::str, nanobind::any> status_dict(const NodeStatus& status);

@@ -1,4 +1,4 @@
-// `Segmentation`, `Targets`, `Publication`, `Fetch`: what an operation is made of.
+// `Segmentation`, `Targets`, `PublicationSpec`, `FetchSpec`: the parts of an operation.
 
 #include "innet/_native/operations.hpp"
 
@@ -40,11 +40,12 @@ Targets make_targets(const std::vector<std::tuple<std::string, std::string, bool
     return result;
 }
 
-Publication make_publication(const wire::Name& prefix, const wire::Name& kind, std::uint64_t seq,
-                             ReadableBytes tensor, const Segmentation& segmentation,
-                             std::uint64_t elements, std::string description, bool exclusive,
-                             const std::optional<SegmentEnds>& segment_ends) {
-    Publication result;
+OwnedPublication make_publication(const wire::Name& prefix, const wire::Name& kind,
+                                  std::uint64_t seq, ReadableBytes tensor,
+                                  const Segmentation& segmentation, std::uint64_t elements,
+                                  std::string description, bool exclusive,
+                                  const std::optional<SegmentEnds>& segment_ends) {
+    OwnedPublication result;
     result.spec.prefix = prefix;
     result.spec.kind = kind;
     result.spec.seq = seq;
@@ -61,11 +62,11 @@ Publication make_publication(const wire::Name& prefix, const wire::Name& kind, s
     return result;
 }
 
-Fetch make_fetch(const Targets& targets, const wire::Name& kind, std::uint64_t seq,
-                 const Segmentation& segmentation, std::uint64_t first_segment,
-                 std::uint64_t end_segment, std::uint64_t elements, WritableBytes into,
-                 bool by_block, const std::optional<SegmentSizes>& sizes) {
-    Fetch result;
+OwnedFetch make_fetch(const Targets& targets, const wire::Name& kind, std::uint64_t seq,
+                      const Segmentation& segmentation, std::uint64_t first_segment,
+                      std::uint64_t end_segment, std::uint64_t elements, WritableBytes into,
+                      bool by_block, const std::optional<SegmentSizes>& sizes) {
+    OwnedFetch result;
     for (const FetchTarget& target : targets.targets) {
         FetchTarget full = target;
         full.name = with_operation(target.name, kind, seq);
@@ -103,7 +104,7 @@ void bind_operations(nb::module_& module) {
         .def_prop_ro("segments", &Segmentation::segments)
         .def_prop_ro("segments_per_block", &Segmentation::segments_per_block);
     nb::class_<Targets>(module, "Targets", nb::is_weak_referenceable(),
-                        "Who answers for a value: (name, hint, is an interval).")
+                        "The nodes that answer for a value: (name, hint, is an interval).")
         .def(
             "__init__",
             [](Targets* self,
@@ -111,14 +112,14 @@ void bind_operations(nb::module_& module) {
                 new (self) Targets(make_targets(entries));
             },
             nb::arg("entries"));
-    nb::class_<Publication>(module, "Publication", "A tensor offered under a name.")
+    nb::class_<OwnedPublication>(module, "PublicationSpec", "A tensor to publish under a name.")
         .def(
             "__init__",
-            [](Publication* self, const wire::Name& prefix, const wire::Name& kind,
+            [](OwnedPublication* self, const wire::Name& prefix, const wire::Name& kind,
                std::uint64_t seq, ReadableBytes tensor, const Segmentation& segmentation,
                std::uint64_t elements, std::string description, bool exclusive,
                const std::optional<SegmentEnds>& segment_ends) {
-                new (self) Publication(
+                new (self) OwnedPublication(
                     make_publication(prefix, kind, seq, std::move(tensor), segmentation, elements,
                                      std::move(description), exclusive, segment_ends));
             },
@@ -126,22 +127,22 @@ void bind_operations(nb::module_& module) {
             nb::arg("segmentation"), nb::arg("elements"), nb::arg("description"),
             nb::arg("exclusive") = true, nb::arg("segment_ends").none() = nb::none(),
             "segment_ends: where segments of unequal sizes end in the tensor.");
-    nb::class_<Fetch>(module, "Fetch", "Segments of a named tensor, wanted in a buffer.")
+    nb::class_<OwnedFetch>(module, "FetchSpec",
+                           "Segments of a named tensor to fetch into a buffer.")
         .def(
             "__init__",
-            [](Fetch* self, const Targets& targets, const wire::Name& kind, std::uint64_t seq,
+            [](OwnedFetch* self, const Targets& targets, const wire::Name& kind, std::uint64_t seq,
                const Segmentation& segmentation, std::uint64_t first_segment,
                std::uint64_t end_segment, std::uint64_t elements, WritableBytes into, bool by_block,
                const std::optional<SegmentSizes>& sizes) {
                 new (self)
-                    Fetch(make_fetch(targets, kind, seq, segmentation, first_segment, end_segment,
-                                     elements, std::move(into), by_block, sizes));
+                    OwnedFetch(make_fetch(targets, kind, seq, segmentation, first_segment,
+                                          end_segment, elements, std::move(into), by_block, sizes));
             },
             nb::arg("targets"), nb::arg("kind"), nb::arg("seq"), nb::arg("segmentation"),
             nb::arg("first_segment"), nb::arg("end_segment"), nb::arg("elements"), nb::arg("into"),
             nb::arg("by_block") = false, nb::arg("sizes").none() = nb::none(),
-            "sizes: takes the bytes of each segment, which may be fewer than the segmentation "
-            "says.");
+            "sizes: receives the size of each segment, which may be below the segmentation's.");
 }
 
 }  // namespace innet::bindings

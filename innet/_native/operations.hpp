@@ -28,18 +28,17 @@ struct Targets {
     std::vector<FetchTarget> targets;  ///< names without kind and sequence number
 };
 
-/// A publication or a fetch, and the Python objects whose memory it shows.
-struct Publication {
-    PublicationSpec spec;
+/// A spec from Python, with the Python objects that own its buffers.
+template <class Spec>
+struct Owned {
+    Spec spec;
     std::vector<nanobind::object> owners;
 };
 
-struct Fetch {
-    FetchSpec spec;
-    std::vector<nanobind::object> owners;
-};
+using OwnedPublication = Owned<PublicationSpec>;
+using OwnedFetch = Owned<FetchSpec>;
 
-/// Where a fetched object lands, for Python: `memory`, and who owns it when it is the caller's.
+/// Destination of a fetched object, for Python: `memory`, and its owner when it is the caller's.
 struct ObjectBuffer {
     std::shared_ptr<ObjectMemory> memory;
     nanobind::object owner;

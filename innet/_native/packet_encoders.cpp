@@ -1,5 +1,5 @@
-// Packets as Python writes them. Signing is Python's: it gets what is to be signed, and puts the
-// signature's element behind.
+// Packet encoders for Python, which signs by itself: it receives the bytes to sign and appends the
+// signature element.
 
 #include <nanobind/stl/optional.h>
 

@@ -25,7 +25,7 @@ namespace {
 using reduction::Format;
 using reduction::ReduceStatus;
 
-/// Checks what a reducer checks before it reduces.
+/// The checks of a reducer before it reduces.
 void check_operands(const Format& format, const std::vector<wire::ByteView>& operands) {
     if (operands.empty() || operands.size() > reduction::kMaxOperands) {
         throw nb::value_error("a reduction has 1 to 32768 operands");

@@ -17,7 +17,7 @@ namespace nb = nanobind;
 namespace innet::bindings {
 namespace {
 
-/// What `ask` gives, or nothing when it raises.
+/// The result of `ask`, or nothing when it raises.
 template <typename T, typename Ask>
 std::optional<T> answer_of(const char* what, Ask&& ask) {
     nb::gil_scoped_acquire acquire;
@@ -54,14 +54,14 @@ std::optional<reduction::Rule> PythonTables::rule_for(simulation::NodeIndex node
                                                       wire::NameView group,
                                                       wire::ByteView interval) {
     using Answer = std::optional<reduction::Rule>;
-    // What links have corrupted need not be text, and no interval has other characters.
+    // A corrupted component may not be text; valid intervals have only these characters.
     if (!std::ranges::all_of(interval, [](std::uint8_t byte) { return byte < 0x80; })) {
         return std::nullopt;
     }
     return answer_of<reduction::Rule>("a simulation's rules", [&]() -> Answer {
         const std::string text(interval.begin(), interval.end());
         const wire::Name name = wire::Name().append(text);
-        // Without the slash in front; what a link has corrupted is no text until it is escaped.
+        // Without the leading slash; the URI form escapes corrupted bytes.
         const nb::object answer = rule_(node, group.to_uri(), name.view().to_uri().substr(1));
         if (answer.is_none()) {
             return std::nullopt;

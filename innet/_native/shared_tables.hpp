@@ -7,9 +7,9 @@
 
 namespace innet::bindings {
 
-/// Calls `route(node, name)` for `(prefix, face)` and `rule(node, group, interval)` for
-/// `[(operand, hint), …]`, or None. What they raise is printed, and counts as None: there is nobody
-/// to hand it to in the middle of a packet.
+/// Calls `route(node, name)` for `(prefix, face)` and `rule(node, group, interval)` for `[(operand,
+/// hint), …]`, or None. Exceptions are printed, and count as None: the packet path has no caller to
+/// raise them to.
 class PythonTables final : public simulation::SharedTables {
   public:
     PythonTables(nanobind::callable route, nanobind::callable rule);

@@ -53,7 +53,7 @@ void limit(SigningKey& key, const std::optional<std::vector<std::string>>& names
     if (valid_for_s) key.valid_for = from_seconds(std::max(0.0, *valid_for_s));
 }
 
-/// Other scopes' names would only take room.
+/// Other scopes' names would only take memory.
 std::optional<std::vector<wire::Name>> names_below(const wire::Name& scope, const SigningKey& key) {
     if (!key.names) return std::nullopt;
     std::vector<wire::Name> names;

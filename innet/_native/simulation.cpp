@@ -36,7 +36,7 @@ using simulation::Simulation;
 namespace capture = simulation::capture;
 namespace stream = simulation::stream;
 
-/// Where, which operation, its status, and what there is to say.
+/// Node, operation, status and detail.
 using EndedThere = std::tuple<NodeIndex, OperationId, int, NetworkText>;
 
 class SimulatedNode final : public NodeHandle {
@@ -203,7 +203,7 @@ class PythonSimulation {
 
     PythonTables tables_;
     std::vector<std::unique_ptr<capture::PacketCapture>> captures_;
-    // Destroyed after the simulation: what the nodes may still write to belongs to the handles.
+    // Destroyed after the simulation: the handles own memory that the nodes may still write to.
     std::vector<std::unique_ptr<SimulatedNode>> handles_;
     Simulation simulation_;
 };
@@ -220,7 +220,7 @@ nb::typed<nb::dict, nb::str, std::uint64_t> counters_dict(const Simulation& simu
     return nb::typed<nb::dict, nb::str, std::uint64_t>(d);
 }
 
-/// (bytes that wait, packets dropped for want of room) of each direction of a link.
+/// (queued bytes, packets dropped by a full queue) of each direction of a link.
 std::vector<std::tuple<std::uint64_t, std::uint64_t>> queues(const Simulation& simulation) {
     std::vector<std::tuple<std::uint64_t, std::uint64_t>> result;
     result.reserve(simulation.links());
@@ -297,7 +297,7 @@ void bind_streams(nb::class_<PythonSimulation>& simulation) {
             [](PythonSimulation& self, stream::StreamId stream, std::uint64_t bytes,
                std::uint64_t token) { self.at_stream(stream).watch(stream, bytes, token); },
             "stream"_a, "bytes"_a, "token"_a,
-            "`take_arrived` tells of `token` once the stream's first `bytes` have arrived.")
+            "`take_arrived` returns `token` once the stream's first `bytes` have arrived.")
         .def("take_arrived", &PythonSimulation::take_arrived)
         .def(
             "stream_status",
@@ -364,7 +364,7 @@ void bind_simulation(nb::module_& module) {
                      "list[tuple[str, str]] | None]) -> None"),
              "`route(node, name)` says (prefix, face), `rule(node, group, interval)` the operands "
              "[(interval, hint), ...] by which a node evaluates an interval itself; or None. Both "
-             "are asked once for what a node has not been told.")
+             "are called once for each entry that a node lacks.")
         .def("add_node", &PythonSimulation::add_node, "settings"_a, "signing_key"_a,
              "trusted_keys"_a, nb::rv_policy::reference_internal)
         .def("connect", &PythonSimulation::connect, "first"_a, "second"_a, "forth"_a, "back"_a,

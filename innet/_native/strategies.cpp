@@ -1,4 +1,4 @@
-// Strategies of a node as Python chooses them, and those that it decides for itself.
+// Strategies of a node: Python selects them, or decides itself.
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -33,7 +33,7 @@ using EventTuple =
     std::tuple<int, std::uint64_t, std::string, FaceId, bool,
                std::vector<std::pair<FaceId, std::uint32_t>>, std::optional<double>, int>;
 
-/// Events on their way from a node's thread to whoever decides.
+/// Queue of events from a node's thread to a strategy in Python.
 class StrategyEvents final : public forwarding::strategies::StrategyListener {
   public:
     static constexpr std::size_t kCapacity = 4096;
@@ -57,7 +57,7 @@ class StrategyEvents final : public forwarding::strategies::StrategyListener {
         changed_.notify_all();
     }
 
-    /// What has come, waiting for it; nothing once it is closed.
+    /// Waits for events and takes them; nothing once it is closed.
     std::optional<std::vector<EventTuple>> take() {
         std::deque<StrategyEvent> taken;
         {
@@ -145,9 +145,10 @@ void bind_strategies_of(nb::module_& module, nb::class_<NodeHandle>& node) {
     module.attr("STRATEGY_DATA") = static_cast<int>(StrategyEvent::Kind::kData);
     module.attr("STRATEGY_NACK") = static_cast<int>(StrategyEvent::Kind::kNack);
     module.attr("STRATEGY_TIMEOUT") = static_cast<int>(StrategyEvent::Kind::kTimeout);
-    nb::class_<StrategyEvents>(module, "StrategyEvents", "What a strategy in Python is asked.")
+    nb::class_<StrategyEvents>(module, "StrategyEvents",
+                               "Events that a strategy in Python decides.")
         .def("take", &StrategyEvents::take,
-             "What has come since the last call, waiting for it; None once it is closed. "
+             "Waits for events and returns those since the last call; None once it is closed. "
              "(kind, question, name, face, repeated, next hops, round-trip time in s, reason).")
         .def("close", &StrategyEvents::close);
     node.def("set_strategy", &set_strategy, "prefix"_a, "strategy"_a,
@@ -156,7 +157,7 @@ void bind_strategies_of(nb::module_& module, nb::class_<NodeHandle>& node) {
              "False when nothing was set for exactly that prefix.")
         .def("strategies", &choices, "(prefix, strategy), and '/' for all other names.")
         .def("open_strategy", &open_strategy, "prefix"_a, "strategy"_a, "patience_s"_a,
-             "Decisions for that prefix are made by who takes these events.")
+             "The consumer of these events decides for that prefix.")
         .def(
             "decide_to_ask",
             [](NodeHandle& self, std::uint64_t question, std::vector<FaceId> faces) {

@@ -1,6 +1,6 @@
-"""The commands of ``innet``, as far as the list of commands and shell completion show them.
+"""The commands of ``innet`` as help and shell completion list them.
 
-Data alone: a command's module is imported when the command is called, or its own help is shown.
+Only data: a command's module is imported when the command is called or its own help is shown.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class CommandEntry:
     """One command or group of commands; its module in ``innet.cli.commands`` has its name.
 
     Attributes:
-        panel: under which heading it is listed.
-        help: its help's first sentence, and so all that the list of commands shows.
+        panel: the heading that it is listed under.
+        help: the first sentence of its help, which the list of commands shows.
         is_group: the module has an ``app`` with commands of its own, in place of a function.
     """
 
@@ -73,7 +73,7 @@ COMMANDS: Final = (
         "Compare allreduce algorithms over sizes, as a table, JSON and an HTML report.",
     ),
     CommandEntry("sim", NETWORKS, "Simulate a workload on a network of any size, in virtual time."),
-    CommandEntry("up", NETWORKS, "Launch a network and hold it until Ctrl-C."),
+    CommandEntry("up", NETWORKS, "Launch a network and keep it up until Ctrl-C."),
     CommandEntry(
         "status",
         NETWORKS,
@@ -83,7 +83,7 @@ COMMANDS: Final = (
     CommandEntry(
         "settings",
         NETWORKS,
-        "List every setting: what it takes, its default, its value, and where that came from.",
+        "List every setting: its type, default, value, and the source of the value.",
     ),
     CommandEntry(
         "doctor",
@@ -108,7 +108,7 @@ COMMANDS: Final = (
     CommandEntry(
         "watch",
         OBSERVATION,
-        "Watch a run live: its nodes, rates, queues and slots, and what happens to it.",
+        "Watch a run live: its nodes, rates, queues, slots and events.",
     ),
     CommandEntry(
         "plan", DESCRIPTIONS, "Show who adds what, the busiest links, and the bound in time."
@@ -130,7 +130,7 @@ COMMANDS: Final = (
         "(ndnputchunks), NDNts, python-ndn.",
     ),
     CommandEntry(
-        "peek", NAMED_DATA, "Ask for one Data packet and write its content, as ndnpeek -p does."
+        "peek", NAMED_DATA, "Fetch one Data packet and write its content, as ndnpeek -p does."
     ),
     CommandEntry(
         "ping",
@@ -139,7 +139,7 @@ COMMANDS: Final = (
     ),
     CommandEntry("kv", NETWORKS, "Caches of key-value blocks for language models.", is_group=True),
     CommandEntry(
-        "tell", OBSERVATION, "Tell a node what to do, over the run's MQTT broker.", is_group=True
+        "tell", OBSERVATION, "Send a command to a node, over the run's MQTT broker.", is_group=True
     ),
     CommandEntry("topology", DESCRIPTIONS, "Show, check and convert topologies.", is_group=True),
     CommandEntry(

@@ -5,10 +5,20 @@ from __future__ import annotations
 import os
 import sys
 
+from innet.cli.interrupts import EXIT_INTERRUPTED, exit_at_interrupt
+
 
 def main() -> None:
     """Run ``innet`` with the arguments of this process."""
-    match sys.argv[1:]:
+    exit_at_interrupt()
+    try:
+        _run(sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
+
+
+def _run(arguments: list[str]) -> None:
+    match arguments:
         case ["--version"] if not _is_completing():
             import innet
 

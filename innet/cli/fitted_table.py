@@ -1,4 +1,4 @@
-"""Tables that fit the terminal: names are cut in the middle, and some columns left out."""
+"""Tables that fit the terminal: they cut names in the middle and omit some columns."""
 
 from __future__ import annotations
 

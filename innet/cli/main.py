@@ -1,15 +1,134 @@
-"""The ``innet`` command for typer; ``command_group`` adds the subcommands as they are needed."""
+"""The ``innet`` command: imports subcommands when they are called, turns errors into messages."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import importlib
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 import innet
-from innet.cli.command_group import CommandGroup
-from innet.cli.command_table import DEBUG_HELP, DEBUG_VARIABLE, SUMMARY, VERSION_HELP
+from innet.cli.command_table import (
+    COMMANDS,
+    DEBUG_HELP,
+    DEBUG_VARIABLE,
+    SUMMARY,
+    VERSION_HELP,
+    CommandEntry,
+)
+from innet.cli.interrupts import raise_at_interrupt
 from innet.cli.text_output import say
+from innet.errors import InnetError, JobFailed
+from innet.printable import printable
+
+
+class CommandGroup(TyperGroup):
+    """The root command. It lists its subcommands from ``command_table``, without their modules.
+
+    Exit codes: 0 done; 1 an error, told on stderr; 2 wrong usage; 130 and 143 ended by Ctrl-C and
+    SIGTERM; for ``innet run`` that of the first worker that failed.
+    """
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = _LazyCommands(self.commands)  # type: ignore[assignment]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all subcommands."""
+        return list(self.commands)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the options and the commands."""
+        from innet.cli.root_help import print_root_help
+
+        print_root_help()
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """The subcommands, and the options, that begin with what was typed."""
+        lazy = self.commands
+        self.commands = {e.name: TyperCommand(name=e.name, help=e.help) for e in COMMANDS}
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self.commands = lazy
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the subcommand; an error ends it with a message instead of a traceback."""
+        try:
+            return super().invoke(ctx)
+        except InnetError as error:
+            if ctx.params["debug"]:
+                raise
+            _print_error(str(error))
+            raise typer.Exit(error.exit_code if isinstance(error, JobFailed) else 1) from None
+        except (typer.Exit, typer.Abort, OSError):
+            raise  # typer's own, among them the end of a pipe's reader
+        except Exception as error:
+            if _is_usage(error):
+                _reword(error)
+                raise
+            if ctx.params["debug"]:
+                raise
+            _print_error(
+                f"{type(error).__name__}: {error}\nThis is a defect of innet. `innet --debug ...` "
+                "shows where; please report it with that."
+            )
+            raise typer.Exit(1) from None
+
+
+class _LazyCommands(Mapping[str, Any]):
+    """Commands by name; a command's module is imported when the command is looked up."""
+
+    def __init__(self, loaded: Mapping[str, Any]) -> None:
+        self._loaded = dict(loaded)
+        self._entries = {entry.name: entry for entry in COMMANDS}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            self._loaded[name] = _load(self._entries[name])
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries | self._loaded)
+
+    def __len__(self) -> int:
+        return len(self._entries | self._loaded)
+
+
+def _load(entry: CommandEntry) -> Any:
+    module = importlib.import_module(f"innet.cli.commands.{entry.name}")
+    raise_at_interrupt()
+    holder = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
+    holder.callback()(lambda: None)  # makes it a group
+    epilog = getattr(module, "EXAMPLES", None)
+    if entry.is_group:
+        holder.add_typer(module.app, name=entry.name, epilog=epilog)
+    else:
+        holder.command(entry.name, epilog=epilog)(getattr(module, entry.name))
+    return typer.main.get_command(holder).commands[entry.name]  # type: ignore[attr-defined]
+
+
+def _is_usage(error: Exception) -> bool:
+    """Whether typer tells the user by itself: its errors of usage know how they are shown."""
+    return hasattr(error, "format_message")
+
+
+def _reword(error: Any) -> None:
+    """Say what was expected and what was found, where typer has only pydantic's text."""
+    cause = error.__cause__
+    if type(cause).__module__.startswith("pydantic"):
+        from innet.validation_messages import message_of
+
+        error.message = message_of(cause.errors(include_url=False)[0])
+
+
+def _print_error(message: str) -> None:
+    label = typer.style("error:", fg="red", bold=True) if sys.stderr.isatty() else "error:"
+    typer.echo(f"{label} {printable(message)}", err=True)
+
 
 app = typer.Typer(
     name="innet",

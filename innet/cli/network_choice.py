@@ -1,9 +1,11 @@
-"""Makes the topology, the ranks and the settings of what was typed."""
+"""Makes the topology, the ranks, the settings and the broker from command line options."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import typer
@@ -17,10 +19,13 @@ if TYPE_CHECKING:
     from innet.topology import Topology
 
 _RANGE = re.compile(r"(?P<stem>[A-Za-z_.]+)(?P<first>[0-9]+)-(?P=stem)(?P<last>[0-9]+)")
-
-
 _SIMULATED_RATE_BPS = 10e9
 _SIMULATED_DELAY_S = 1e-6
+
+BROKER_VARIABLE = "INNET_BROKER"
+"""Environment variable with a broker's URL, which may have a password."""
+_FILE = "file:"
+BROKER_SETTING = "telemetry.broker"
 
 
 def chosen_topology(
@@ -33,7 +38,7 @@ def chosen_topology(
     mtu: str | None = None,
     slots: int | None = None,
 ) -> Topology:
-    """Load a topology and replace what the options name.
+    """Load a topology and apply the options to it.
 
     Raises:
         typer.BadParameter: an option is no quantity of its kind, or out of range.
@@ -43,7 +48,7 @@ def chosen_topology(
 
     from innet.topology import Overrides, load_topology
     from innet.topology.settings import LinkSettings
-    from innet.topology.validation_messages import message_of
+    from innet.validation_messages import message_of
 
     typed = {"rate": rate, "delay": delay, "loss": loss, "queue": queue, "mtu": mtu}
     given = {name: text for name, text in typed.items() if text is not None}
@@ -84,7 +89,6 @@ def chosen_settings(
         SettingsError: an assignment is malformed, unknown or out of range.
         TelemetryError, SecurityError: the broker is not named as it should be.
     """
-    from innet.cli.broker_choice import with_broker
     from innet.settings import Settings
 
     named = {
@@ -98,23 +102,64 @@ def chosen_settings(
     return Settings().with_assignments(with_broker([*assignments, *options]))
 
 
+def typed_broker(text: str) -> str:
+    """The broker that an option names: its URL, or that in a file (``file:PATH``).
+
+    Raises:
+        TelemetryError: it is no broker's URL, or has a password: others can read command lines.
+        SecurityError: the file cannot be read, or can be read by others.
+    """
+    from innet.errors import TelemetryError
+    from innet.private_files import read_private
+    from innet.telemetry.broker_url import EMBEDDED, NONE, BrokerUrl
+
+    if text.startswith(_FILE):
+        path = Path(text.removeprefix(_FILE)).expanduser()
+        remedy = f"Make one readable by you alone: (umask 077; $EDITOR {path})"
+        return read_private(path, "a broker's URL", remedy).decode(errors="replace")
+    if text not in (EMBEDDED, NONE) and BrokerUrl.parse(text).password is not None:
+        raise TelemetryError(
+            "a password in a command line can be read by every user of this machine. Write the "
+            "broker's URL into a file that only you can read, and give --broker file:PATH; or set "
+            f"{BROKER_VARIABLE}=URL in the environment."
+        )
+    return text
+
+
+def with_broker(assignments: Sequence[str]) -> list[str]:
+    """Assignments of settings, with the broker of the environment first, and files looked up.
+
+    Raises:
+        TelemetryError, SecurityError: as :func:`typed_broker`.
+    """
+    chosen = [_looked_up(assignment) for assignment in assignments]
+    from_environment = os.environ.get(BROKER_VARIABLE)
+    return [f"{BROKER_SETTING}={from_environment}", *chosen] if from_environment else chosen
+
+
+def _looked_up(assignment: str) -> str:
+    key, equals, value = assignment.partition("=")
+    if key.strip() != BROKER_SETTING or not equals:
+        return assignment
+    return f"{BROKER_SETTING}={typed_broker(value.strip())}"
+
+
 def chosen_output(settings: Settings, console: Console | None = None) -> ConsoleOutput:
-    """Where the lines of a run's processes go."""
-    from innet.telemetry.logs.job_output import JsonLinesOutput
-    from innet.telemetry.logs.output import ConsoleOutput
+    """The sink of the lines that a run's processes print."""
+    from innet.telemetry.logs.output import ConsoleOutput, JsonLinesOutput
 
     return JsonLinesOutput() if settings.log.format == "json" else ConsoleOutput(console)
 
 
 def end_at_second_signal() -> None:
-    """A signal after the first ends this process at once, also when its network is gone."""
+    """Let a second signal end this process at once, also when its network is gone."""
     from innet.cluster.emulation.termination import TerminationSignals
 
     TerminationSignals.is_program = True
 
 
 def become_launcher(settings: Settings, run_id: str) -> None:
-    """This process launches a run: it logs as the settings say, and Ctrl-C ends all of it."""
+    """Prepare this process to launch a run: configure logs, and let Ctrl-C end the whole run."""
     from innet.telemetry.logs import LogContext, configure_logs
 
     end_at_second_signal()
@@ -144,7 +189,7 @@ def _in_range(text: str) -> tuple[str, ...]:
 def chosen_plan(
     algorithm: str, topology: Topology, hosts: Sequence[str] | None, size_bytes: int | None = None
 ) -> Plan:
-    """The plan of what was typed behind ``--algorithm``, such as ``ps:server=h3``.
+    """The plan of an ``--algorithm`` such as ``ps:server=h3``.
 
     Raises:
         PlanError: unknown algorithm, option or host, or no such plan exists here.

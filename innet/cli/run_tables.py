@@ -1,4 +1,4 @@
-"""Runs for people: which there are, and what the nodes, links and groups of one do."""
+"""Tables of runs, and of the nodes, links and groups of one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.text import Text
 
 from innet.cli.fitted_table import FittedTable, NameCell, listed
 from innet.cluster.emulation.runs import RunRecord
-from innet.cluster.launch.run_status import RunStatus
+from innet.cluster.run_status import RunStatus
 from innet.telemetry.embedded_broker import PASSWORD_NAME
 
 Counters = Mapping[str, Any]
@@ -22,7 +22,7 @@ _MIB = 1 << 20
 
 
 def runs_view(records: Sequence[RunRecord], foreign: Sequence[Path]) -> RenderableType:
-    """The runs of this machine; of those of other versions of innet, where they are."""
+    """The runs of this machine, and the directories of runs of other versions of innet."""
     parts: list[RenderableType] = [runs_table(records) if records else Text("no network is up")]
     for directory in foreign:
         parts.append(
@@ -48,7 +48,7 @@ def runs_table(records: Iterable[RunRecord]) -> FittedTable:
 
 
 def run_view(status: RunStatus) -> RenderableType:
-    """Everything about a run but the details of its nodes."""
+    """The state of a run, without the details of its nodes."""
     parts: list[RenderableType] = [_heading(status), nodes_table(status), *_silent_nodes(status)]
     parts.append(_faces_table(status))
     if status.kernel_links:
@@ -65,7 +65,7 @@ def live_view(status: RunStatus) -> RenderableType:
 
 
 def node_view(node: str, status: Counters) -> RenderableType:
-    """All that one node says: counters, routes, rules, operations."""
+    """The state of one node: counters, routes, rules, operations."""
     parts: list[RenderableType] = [
         Text(f"{node}: {status['kind']}, pid {status['pid']}", style="bold"),
         _counters_table("Tables", status["node"]),
@@ -108,7 +108,7 @@ def _silent_nodes(status: RunStatus) -> list[RenderableType]:
 
 
 def _refused(answer: Counters) -> int:
-    """Packets that a node did not trust or understand."""
+    """Packets that a node refused: malformed, not verified or not allowed."""
     reasons = (
         "malformed", "invalid_signature", "unknown_key", "key_out_of_scope", "key_expired",
         "forbidden_interests", "forbidden_answers",
@@ -170,7 +170,7 @@ def _jobs_table(status: RunStatus) -> FittedTable:
 
 
 def _job_parts_table(status: RunStatus) -> FittedTable:
-    """One line for each node that makes sums for a job."""
+    """One line for each node with slots for a job."""
     table = FittedTable(
         "Jobs' slots", "job", "node", "in use", "guaranteed", "most", "refused", "taken back",
         "pending", "cached", less_important=("cached", "pending"),
@@ -206,7 +206,7 @@ def _groups_table(status: RunStatus) -> FittedTable:
 
 
 def _pools_table(status: RunStatus) -> FittedTable:
-    """One line per member, with what the pool has in the switches' caches on the first."""
+    """One line per member; the first has the pool's use of the switches' caches."""
     table = FittedTable("Pools", "tenant", "weight", "member", "offers", "cached", "pending")
     for pool in status.pools:
         switches = [
@@ -273,7 +273,7 @@ def _broker_addresses(run: RunRecord) -> str:
 
 
 def _ndn_addresses(status: RunStatus) -> str:
-    """Where NDN programs connect: one address for all that differ in the node's name alone."""
+    """Addresses for NDN programs; those that differ only in the node's name are one."""
     by_pattern: dict[str, list[str]] = {}
     for node, answer in status.nodes.items():
         for uri in answer["listeners"]:

@@ -1,4 +1,4 @@
-"""A full screen that follows something, and scrolls where it is longer than the terminal."""
+"""A full-screen live view that scrolls where it is longer than the terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KEYS: dict[bytes, int | str] = {
 
 
 class Scroller:
-    """Which of some lines are visible.
+    """The visible part of some lines.
 
     A renderable: shows what ``get_renderable`` returns, from the line on that the user chose, and
     below it which lines these are if there are more.
@@ -39,7 +39,7 @@ class Scroller:
         self._height = 1
 
     def on_key(self, key: bytes) -> None:
-        """Move by what the terminal sent for one key; others do nothing."""
+        """Move as one key says; other keys do nothing."""
         last = max(0, self._lines - self._height)
         move = _KEYS.get(key, 0)
         if isinstance(move, str):
@@ -59,7 +59,7 @@ class Scroller:
         self._lines = len(lines)
         height = options.height or console.height
         fits = len(lines) <= height
-        self._height = height if fits else height - 1  # a line says where one is
+        self._height = height if fits else height - 1  # one line shows the position
         self._first = min(self._first, max(0, len(lines) - self._height))
         shown = lines[self._first : self._first + self._height]
         for line in shown:
@@ -103,7 +103,7 @@ class ScrolledScreen:
 
 
 class _Keyboard:
-    """Reads keys as they are pressed; Ctrl-C goes on to be a signal."""
+    """Reads keys as they are pressed; Ctrl-C stays a signal."""
 
     def __init__(self, fd: int, on_key: Callable[[bytes], None]) -> None:
         self._fd = fd
@@ -115,7 +115,7 @@ class _Keyboard:
         self._thread.start()
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
         os.write(self._stop_writer, b".")
         self._thread.join()
         os.close(self._stop_reader)

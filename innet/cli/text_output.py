@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,19 +17,27 @@ if TYPE_CHECKING:
 
 
 def say(text: str, *, nl: bool = True, err: bool = False, bold: bool = False) -> None:
-    """Print ``text``, which may quote what others have sent.
+    """Print ``text``, which may quote remote peers.
 
     Args:
-        nl: with a line feed behind it.
-        err: on stderr.
+        nl: end with a line feed.
+        err: print to stderr.
         bold: in bold type, on a terminal.
     """
     shown = printable(text)
     typer.echo(typer.style(shown, bold=True) if bold else shown, nl=nl, err=err)
 
 
-def open_console(*, stderr: bool = False, highlight: bool = True) -> Console:
-    """A console of rich's that escapes control characters in whatever it prints."""
+def open_console(
+    *, stderr: bool = False, highlight: bool = True, file_width: int | None = None
+) -> Console:
+    """A console of rich's that escapes control characters in whatever it prints.
+
+    Args:
+        stderr: prints to stderr.
+        highlight: colours numbers and the like.
+        file_width: columns where the output is no terminal and COLUMNS is not set; 80 by default.
+    """
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 
@@ -45,7 +54,10 @@ def open_console(*, stderr: bool = False, highlight: bool = True) -> Console:
             else:
                 yield Segment(printable(segment.text), segment.style)
 
-    return PrintableConsole(stderr=stderr, highlight=highlight)
+    console = PrintableConsole(stderr=stderr, highlight=highlight)
+    if file_width is not None and not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = file_width
+    return console
 
 
 def write_text(text: str, output: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""A run as its telemetry shows it, for a terminal."""
+"""Views of a run's telemetry on a terminal."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _ALARMING = frozenset(
 
 
 class Viewer(Protocol):
-    """Shows a run's feed to somebody, inside its context."""
+    """Shows a run's feed, inside its context."""
 
     def on_event(self, event: Event) -> None:
-        """Something happened."""
+        """Take an event of the run."""
         ...
 
     def tell(self, note: str) -> None:
-        """Something about the view itself."""
+        """Show a note about the view itself."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -51,7 +51,7 @@ class Viewer(Protocol):
 
 
 class EventLines:
-    """Prints a line for each event: for files, pipes and those who want a history."""
+    """Prints a line for each event, for files, pipes and a history."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -61,14 +61,14 @@ class EventLines:
         self._console.print(event_line(event), soft_wrap=True)
 
     def tell(self, note: str) -> None:
-        """Print it, too."""
+        """Print it dimmed."""
         self._console.print(note, style="dim", markup=False, soft_wrap=True)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is left to do."""
+        """Nothing to restore."""
 
 
 class LiveScreen:
@@ -80,7 +80,7 @@ class LiveScreen:
         self._screen = ScrolledScreen(console, lambda: live_view(self._feed, self._note))
 
     def on_event(self, event: Event) -> None:
-        """The feed has it; nothing goes on to be wrong with the view."""
+        """The feed has the event already; a problem with the view is over."""
         self._note = ""
 
     def tell(self, note: str) -> None:
@@ -124,7 +124,7 @@ def _heading(feed: RunFeed, note: str) -> Text:
 
 
 def _away(feed: RunFeed) -> Iterable[tuple[str, str]]:
-    """That there is no controller, as long as there is none."""
+    """A note while the controller is gone."""
     if feed.controller is not None and feed.controller.state == "gone":
         yield ", controller ", ""
         yield "gone", _STATE_STYLES["gone"]

@@ -1,14 +1,20 @@
 """Collectives over named reductions: "publish mine, fetch those names".
 
-``communicator`` is what users hold; each collective has a file of its own that says what it
-publishes and what it fetches. ``work`` is an operation under way, ``arrays`` the border to NumPy.
+Start with ``communicator``, what users hold; ``reductions`` and ``copies`` state what each
+collective publishes and fetches, ``runner`` starts it, ``work`` is an operation under way.
+``one_sided``, ``keyed``, ``partial`` and ``masked`` are imported when they are first used.
 """
+
+from typing import TYPE_CHECKING
 
 from innet.collectives.communicator import Communicator
 from innet.collectives.cost import Cost, measure
 from innet.collectives.joining import init, present_nodes
-from innet.collectives.partial import KOfN, PartialSum
 from innet.collectives.work import Work
+from innet.lazy_package import lazy_names
+
+if TYPE_CHECKING:
+    from innet.collectives.partial import KOfN, PartialSum
 
 __all__ = [
     "Communicator",
@@ -20,3 +26,5 @@ __all__ = [
     "measure",
     "present_nodes",
 ]
+
+__getattr__ = lazy_names(__name__, {"KOfN": "partial", "PartialSum": "partial"})

@@ -1,4 +1,4 @@
-"""NumPy arrays as the packet path takes them: contiguous bytes with a type's name."""
+"""NumPy arrays for the packet path: contiguous bytes with the name of a type."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def as_input(array: Array) -> Array:
 
 
 class Output:
-    """Where a result lands: in the caller's array, or beside it when that is not contiguous."""
+    """The memory of a result: the caller's array, or a copy when that is not contiguous."""
 
     def __init__(self, array: Array) -> None:
         require_array(array)
@@ -118,7 +118,7 @@ def split_blocks(array: Array, blocks: int, operation: str) -> tuple[int, ...]:
 
 
 def require_array(value: object) -> None:
-    """Refuse what is no NumPy array.
+    """Refuse other objects than NumPy arrays.
 
     Raises:
         CollectiveError: a list, a tensor, or whatever else it is.

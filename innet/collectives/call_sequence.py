@@ -4,26 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from contextlib import contextmanager
 
 from innet._native import _core
-from innet.collectives.failures import failure_for_others
+from innet.collectives.completion import failure_for_others
 from innet.errors import MismatchError
-
-
-class StartCollective(Protocol):
-    """:meth:`innet.collectives.Communicator.collective`."""
-
-    def __call__(
-        self,
-        what: str,
-        *,
-        numbers: int = 1,
-        synchronising: bool = True,
-        rounds: int = 0,
-    ) -> AbstractContextManager[None]:
-        """A block that contributes to one collective call, or fails it on every rank."""
 
 
 class _Thread(threading.local):
@@ -42,9 +27,9 @@ class CallSequence:
     Args:
         node: of this rank.
         stream: of the group's operations at the node.
-        who: this rank in words, such as ``rank 0 (h0)``; an attribute.
+        who: this rank as messages name it, such as ``rank 0 (h0)``; an attribute.
         in_flight: operations of the group that may be under way at once.
-        start_barrier: starts a barrier with a number, for which nobody waits.
+        start_barrier: starts a barrier with a number, in the background.
     """
 
     def __init__(
@@ -79,7 +64,11 @@ class CallSequence:
 
     @contextmanager
     def call(
-        self, what: str, numbers: int, synchronising: bool, fail_rounds: Callable[[], None] | None
+        self,
+        what: str,
+        numbers: int = 1,
+        synchronising: bool = True,
+        fail_rounds: Callable[[], None] | None = None,
     ) -> Iterator[None]:
         """See :meth:`innet.collectives.Communicator.collective`.
 
@@ -115,9 +104,9 @@ class CallSequence:
                     raise
 
     def disagree(self, error: MismatchError) -> None:
-        """Take note that ranks made a call differently that does not wait for every rank.
+        """Record that ranks made a call differently that does not wait for every rank.
 
-        Those that did not wait cannot know. So the next call that all ranks wait for fails with
+        Ranks that did not wait cannot know. So the next call that all ranks wait for fails with
         the same error: here, and through this rank's contribution everywhere.
         """
         self._disagreement = error
@@ -125,10 +114,13 @@ class CallSequence:
     def _raise_disagreement(self) -> None:
         error, self._disagreement = self._disagreement, None
         if error is not None:
-            raise MismatchError(f"ranks disagreed on an earlier call: {error}")
+            raise MismatchError(
+                f"ranks called different operations in an earlier call: {error}. Not every rank "
+                "could notice, so this call fails on all of them, once; call it again"
+            )
 
     def fail(self, numbers: range, what: str, error: BaseException | str) -> None:
-        """Tell who needs the contributions with these numbers that they will not come.
+        """Publish failures in place of the contributions with these numbers.
 
         Nothing happens to numbers under which an operation was started, or that were given up.
         """
@@ -140,8 +132,8 @@ class CallSequence:
     def _keep_in_step(self, synchronising: bool) -> None:
         """Count a call, and start a barrier when nothing else would be one.
 
-        Nothing in a row of broadcasts and their like tells their root that all ranks have them. A
-        barrier that nobody waits for does, and lets the root drop what it kept.
+        In a row of broadcasts, gathers and the like the root does not learn that all ranks have
+        them. A barrier in the background tells it, so that it can drop its contributions.
         """
         if self._next == self._counted:
             return  # it used no number, or was counted before an interrupt

@@ -2,64 +2,63 @@
 
 from __future__ import annotations
 
-import functools
-import math
-from collections.abc import Callable, Collection
+import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from innet._native import _core
-from innet.collectives.allgather import allgather
-from innet.collectives.allreduce import allreduce
-from innet.collectives.allreduce_q8 import allreduce_q8
-from innet.collectives.alltoall import alltoall
-from innet.collectives.any_source import AnySource
-from innet.collectives.arrays import Array, byte_view
-from innet.collectives.barrier import barrier
-from innet.collectives.broadcast import broadcast
-from innet.collectives.call_sequence import CallSequence
-from innet.collectives.failures import error_of, error_of_failure
-from innet.collectives.gather import gather
+from innet.collectives.arrays import Array
+from innet.collectives.copies import allgather, alltoall, broadcast, gather, scatter
 from innet.collectives.group import Variants
-from innet.collectives.keyed import KeyedCalls
-from innet.collectives.message_calls import MessageCalls
-from innet.collectives.object_calls import ObjectCalls
-from innet.collectives.objects import Objects, error_of_object
-from innet.collectives.one_sided import OneSided, OneSidedCalls, Transfers
-from innet.collectives.operation import Operation
-from innet.collectives.operation_log import OperationLog
-from innet.collectives.partial import Coordinator, PartialCalls, Rounds
-from innet.collectives.point_to_point import PointToPoint
-from innet.collectives.recovery import RecoveryCalls
-from innet.collectives.reduce import reduce
-from innet.collectives.reduce_scatter import reduce_scatter
-from innet.collectives.scatter import scatter
-from innet.collectives.services import Services
-from innet.collectives.staged import Staged, Steps
-from innet.collectives.timeouts import timeout_or
-from innet.collectives.work import Completion, Work
-from innet.errors import Cancelled, CollectiveError, ControlError, MismatchError, RankFailed
+from innet.collectives.messages import Messages
+from innet.collectives.objects import ObjectData, Objects
+from innet.collectives.recovery import Recovery
+from innet.collectives.reductions import (
+    allreduce,
+    allreduce_q8,
+    barrier,
+    reduce,
+    reduce_scatter,
+)
+from innet.collectives.runner import OperationRunner, Services
+from innet.collectives.transfers import Transfers
+from innet.collectives.work import Work
+from innet.errors import RankFailed
 from innet.joint_close import JointlyClosed
 from innet.plans import Plan
-from innet.worker import Membership
 from innet.worker.job_file import OnDeath
+from innet.worker.membership import Membership
+
+if TYPE_CHECKING:  # imported when first called: most programs need none of them
+    from innet.collectives.keyed import KeyedReductions
+    from innet.collectives.keyed.pairs import KeysAndValues
+    from innet.collectives.one_sided import Combine, OneSided, RegisteredArray, Snapshot
+    from innet.collectives.partial import KOfN, PartialReductions, PartialSum
 
 T = TypeVar("T")
 
-_TIMEOUT_OVER_PLANNED = 4.0
-_LEAST_TIMEOUT_S = 1e-3
-"""What is left at least for a step of an operation whose earlier steps took all its time."""
+
+class _AtFirstUse(Generic[T]):
+    """A delegate that is made when it is first used. Thread-safe.
+
+    Attributes:
+        made: the delegate, once it is.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self.made: T | None = None
+
+    def __call__(self) -> T:
+        if self.made is None:
+            with self._lock:
+                if self.made is None:
+                    self.made = self._make()
+        return self.made
 
 
-class Communicator(
-    JointlyClosed,
-    MessageCalls,
-    ObjectCalls,
-    OneSidedCalls,
-    KeyedCalls,
-    PartialCalls,
-    RecoveryCalls,
-):
+class Communicator(JointlyClosed):
     """Collectives among the ranks of one group.
 
     All ranks call the same collectives in the same order. Each exists blocking (``allreduce``) and
@@ -72,6 +71,7 @@ class Communicator(
         nodes: the host of each rank.
         attributes: what libraries keep with this communicator, each under a key of its own (as
             MPI's attribute caching).
+        on_death: what :meth:`recover` does: ``abort``, ``shrink`` or ``wait``.
     """
 
     def __init__(
@@ -83,82 +83,47 @@ class Communicator(
         on_death: OnDeath = "abort",
     ) -> None:
         self._services = services
-        self._node = services.node
         self._membership = membership
         self._variants = variants
-        self.timeout_s = timeout_s
         self.rank = membership.rank
         self.size = membership.size
         self.nodes = membership.nodes
         self.attributes: dict[str, Any] = {}
-        self._segment_bytes = services.segment_bytes
-        self._now_s = services.now_s
-        self._closed = False
-        prefixes = [variant.own for variant in variants.all]
-        for prefix in prefixes:
-            self._node.register_producer(str(prefix), str(self.rank))
-        in_flight = services.settings.collectives.operations_in_flight
-        self._stream = self._node.open_stream(prefixes, in_flight)
-        self._calls = CallSequence(
-            self._node,
-            self._stream,
-            f"rank {self.rank} ({self.nodes[self.rank]})",
-            in_flight,
-            self._start_unwaited_barrier,
-        )
-        self._collector = services.collector
-        self._trace = services.trace
-        self._log = OperationLog(membership.job, membership.name)
-        first = variants.first
-        messages = PointToPoint(self._node, self._collector, first, self.rank, self._segment_bytes)
-        any_source = AnySource(self._node, self._collector, messages, self.size, self.rank)
-        MessageCalls.__init__(
-            self, messages, any_source, self._check_member, self._work, services.trace
-        )
-        objects = Objects(
-            self._node, services.object_key, first, self.rank, services.object_segment_bytes
-        )
-        ObjectCalls.__init__(self, objects, self._check_member, self._object_work)
-        one_sided = OneSided(
-            self._transfers("arrays"),
-            self.size,
-            self.rank,
-            lambda: membership.failure,
-            self._log,
-            services.background("innet-arrays"),
-            services.now_s,
-        )
-        OneSidedCalls.__init__(self, one_sided, self._check_member)
-        KeyedCalls.__init__(
-            self,
-            variants,
-            self.rank,
-            self._segment_bytes,
-            self._start_steps,
-            self._check_rank,
-            self.collective,
-        )
-        transfers = self._transfers("rounds")
-        rounds = Rounds(
-            transfers,
-            variants,
-            self.size,
-            self.rank,
-            lambda: Coordinator(
-                transfers, self.size, services.background("innet-rounds"), services.now_s
-            ),
-        )
-        PartialCalls.__init__(self, variants, rounds, self._start_steps, self.collective)
-        RecoveryCalls.__init__(self, membership, on_death, self.close)
+        self.on_death = on_death
+        self._runner = OperationRunner(services, membership, variants, timeout_s)
+        self._messages = Messages(self._runner)
+        self._objects = Objects(self._runner)
+        self._recovery = Recovery(self._runner, self.close)
+        self._one_sided = _AtFirstUse(self._make_one_sided)
+        self._keyed = _AtFirstUse(self._make_keyed)
+        self._partial = _AtFirstUse(self._make_partial)
+        # Registered from the start: other ranks may ask before this one makes such a call.
+        self._array_transfers = Transfers(self._runner, "arrays")
+        self._round_transfers = Transfers(self._runner, "rounds")
         membership.release = self._release
         services.before_close(self.close)
 
-    # Collectives, each as a future and blocking.
+    def _make_one_sided(self) -> OneSided:
+        from innet.collectives.one_sided import OneSided
+
+        return OneSided(self._runner, self._array_transfers)
+
+    def _make_keyed(self) -> KeyedReductions:
+        from innet.collectives.keyed import KeyedReductions
+
+        return KeyedReductions(self._runner)
+
+    def _make_partial(self) -> PartialReductions:
+        from innet.collectives.partial import PartialReductions
+
+        return PartialReductions(self._runner, self._round_transfers)
+
+    # Collectives, each asynchronous and blocking.
 
     def iallreduce(self, array: Array, op: str = "sum", out: Array | None = None) -> Work[Array]:
         """Start an :meth:`allreduce`."""
         with self.collective("allreduce"):
-            return self._start(allreduce(self._variants, array, op, out))
+            return self._runner.start(allreduce(self._variants, array, op, out))
 
     def allreduce(self, array: Array, op: str = "sum", out: Array | None = None) -> Array:
         """Reduce over all ranks; all get the result.
@@ -184,7 +149,7 @@ class Communicator(
     ) -> Work[Array]:
         """Start an :meth:`allreduce_q8`; ``array`` may be changed at once, ``lost`` is ready."""
         with self.collective("allreduce_q8"):
-            return self._start(allreduce_q8(self._variants, array, out, lost))
+            return self._runner.start(allreduce_q8(self._variants, array, out, lost))
 
     def allreduce_q8(
         self, array: Array, out: Array | None = None, lost: Array | None = None
@@ -208,8 +173,8 @@ class Communicator(
     ) -> Work[Array | None]:
         """Start a :meth:`reduce`."""
         with self.collective("reduce", synchronising=False):
-            self._check_rank(root)
-            return self._start(reduce(self._variants, self.rank, array, root, op, out))
+            self._runner.require_rank(root)
+            return self._runner.start(reduce(self._variants, self.rank, array, root, op, out))
 
     def reduce(
         self, array: Array, root: int = 0, op: str = "sum", out: Array | None = None
@@ -222,7 +187,9 @@ class Communicator(
     ) -> Work[Array]:
         """Start a :meth:`reduce_scatter`."""
         with self.collective("reduce_scatter"):
-            return self._start(reduce_scatter(self._variants, self.rank, self.size, array, op, out))
+            return self._runner.start(
+                reduce_scatter(self._variants, self.rank, self.size, array, op, out)
+            )
 
     def reduce_scatter(self, array: Array, op: str = "sum", out: Array | None = None) -> Array:
         """Reduce over all ranks; rank r gets block r of ``size`` along the first axis."""
@@ -231,7 +198,7 @@ class Communicator(
     def iallgather(self, array: Array, out: Array | None = None) -> Work[Array]:
         """Start an :meth:`allgather`."""
         with self.collective("allgather"):
-            return self._start(allgather(self._variants, self.rank, self.size, array, out))
+            return self._runner.start(allgather(self._variants, self.rank, self.size, array, out))
 
     def allgather(self, array: Array, out: Array | None = None) -> Array:
         """Everybody's arrays, stacked: shape ``(size, *array.shape)``."""
@@ -240,8 +207,8 @@ class Communicator(
     def ibroadcast(self, array: Array, root: int = 0) -> Work[Array]:
         """Start a :meth:`broadcast`."""
         with self.collective("broadcast", synchronising=False):
-            self._check_rank(root)
-            return self._start(broadcast(self._variants, self.rank, array, root))
+            self._runner.require_rank(root)
+            return self._runner.start(broadcast(self._variants, self.rank, array, root))
 
     def broadcast(self, array: Array, root: int = 0) -> Array:
         """Fill everybody's ``array`` with the root's; returns it."""
@@ -250,8 +217,10 @@ class Communicator(
     def igather(self, array: Array, root: int = 0, out: Array | None = None) -> Work[Array | None]:
         """Start a :meth:`gather`."""
         with self.collective("gather", synchronising=False):
-            self._check_rank(root)
-            return self._start(gather(self._variants, self.rank, self.size, array, root, out))
+            self._runner.require_rank(root)
+            return self._runner.start(
+                gather(self._variants, self.rank, self.size, array, root, out)
+            )
 
     def gather(self, array: Array, root: int = 0, out: Array | None = None) -> Array | None:
         """Everybody's arrays, stacked, at ``root``; ``None`` elsewhere."""
@@ -260,8 +229,10 @@ class Communicator(
     def iscatter(self, array: Array | None, root: int = 0, out: Array | None = None) -> Work[Array]:
         """Start a :meth:`scatter`."""
         with self.collective("scatter", synchronising=False):
-            self._check_rank(root)
-            return self._start(scatter(self._variants, self.rank, self.size, array, root, out))
+            self._runner.require_rank(root)
+            return self._runner.start(
+                scatter(self._variants, self.rank, self.size, array, root, out)
+            )
 
     def scatter(self, array: Array | None, root: int = 0, out: Array | None = None) -> Array:
         """Rank r gets block r of the root's ``array``; other ranks pass ``None`` and ``out``."""
@@ -270,7 +241,7 @@ class Communicator(
     def ialltoall(self, array: Array, out: Array | None = None) -> Work[Array]:
         """Start an :meth:`alltoall`."""
         with self.collective("alltoall"):
-            return self._start(alltoall(self._variants, self.rank, self.size, array, out))
+            return self._runner.start(alltoall(self._variants, self.rank, self.size, array, out))
 
     def alltoall(self, array: Array, out: Array | None = None) -> Array:
         """Block r of ``array`` goes to rank r; block r of the result came from rank r."""
@@ -279,7 +250,7 @@ class Communicator(
     def ibarrier(self, *, timeout_s: float | None = None) -> Work[None]:
         """Start a :meth:`barrier`; its deadline is by default that of the group's operations."""
         with self.collective("barrier"):
-            return self._start(barrier(self._variants), timeout_s)
+            return self._runner.start(barrier(self._variants), timeout_s)
 
     def barrier(self) -> None:
         """Wait until every rank has come here."""
@@ -319,17 +290,15 @@ class Communicator(
                 total = comm.allreduce(prepared)
             return total / comm.size
         """
-        fail_rounds = None
-        if rounds > 0:
-            fail_rounds = functools.partial(self._rounds.fail_until, self._rounds.next + rounds)
-        return self._calls.call(what, numbers, synchronising, fail_rounds)
+        fail_rounds = self._partial().failing_rounds(rounds) if rounds > 0 else None
+        return self._runner.calls.call(what, numbers, synchronising, fail_rounds)
 
     def fail(self, what: str, error: BaseException, *, synchronising: bool = True) -> None:
-        """In place of a collective call that cannot be made: fails it on every rank that needs it.
+        """Fail a collective call that cannot be made, on every rank that needs it.
 
         Args:
             what: names the call for people.
-            error: why; the error of the others tells it.
+            error: why; stands in the errors of the others.
             synchronising: of the call that the others make, as :meth:`collective` says.
         """
         try:
@@ -339,10 +308,473 @@ class Communicator(
             if raised is not error:
                 raise
 
+    # Reductions by key, and of sparse tensors.
+
+    def ireduce_by_key(
+        self, keys: Array, values: Array, op: str = "sum", root: int | None = None
+    ) -> Work[KeysAndValues | None]:
+        """Start a :meth:`reduce_by_key`; its steps go on whether or not anybody waits."""
+        return self._keyed().reduce_by_key(keys, values, op, root)
+
+    def reduce_by_key(
+        self, keys: Array, values: Array, op: str = "sum", root: int | None = None
+    ) -> KeysAndValues | None:
+        """Reduce key-value pairs over all ranks: the union of the keys, each with one value.
+
+        Values of equal keys are reduced with ``sum``, ``min``, ``max`` or ``prod``, on the switches
+        where the plan says so; within one rank first, in the order given. Ranks may have any
+        number of pairs, none too, and any keys.
+
+        Args:
+            keys: uint64, uint32, int64 or int32, of shape ``(n,)``, not negative; the same type
+                on every rank.
+            values: float32, float64 or int64, of shape ``(n,)``; the same type on every rank.
+            op: how values of equal keys are reduced.
+            root: the rank that gets the result; by default all do.
+
+        Returns:
+            The keys, ascending, and their values, the same bits on every rank; ``None`` on ranks
+            other than ``root``.
+
+        Raises:
+            CollectiveError: no pairs of these types; or too many ranks for the links' packets.
+            MismatchError: ranks called different operations or types.
+            ReductionOverflow: an integer does not fit its type.
+            RankFailed, DeadlineExceeded: a rank is gone, or did not come in time.
+
+        Example::
+
+            words, counts = comm.reduce_by_key(hashes, np.ones(len(hashes), np.int64))
+        """
+        return self.ireduce_by_key(keys, values, op, root).wait_or_cancel()
+
+    def iallreduce_sparse(self, indices: Array, values: Array, size: int) -> Work[Array]:
+        """Start an :meth:`allreduce_sparse`."""
+        return self._keyed().allreduce_sparse(indices, values, size)
+
+    def allreduce_sparse(self, indices: Array, values: Array, size: int) -> Array:
+        """Sum vectors of which each rank names a few elements, such as the top k of a gradient.
+
+        What travels is proportional to the elements named, not to ``size``; elements that several
+        ranks name are added on the switches (with the algorithm ``inc``).
+
+        Args:
+            indices: whole numbers of shape ``(k,)`` in ``0 .. size - 1``, in any order; what is
+                named twice is added. ``k`` may differ between ranks.
+            values: float32, float64 or int64, of shape ``(k,)``.
+            size: elements of the whole vector; the same on every rank.
+
+        Returns:
+            The sum, of shape ``(size,)`` and the type of ``values``; zero where no rank
+            named an element. The same bits on every rank.
+
+        Raises:
+            As :meth:`reduce_by_key`.
+
+        Example::
+
+            top = np.argpartition(np.abs(gradient), -k)[-k:]
+            total = comm.allreduce_sparse(top, gradient[top], gradient.size)
+        """
+        return self.iallreduce_sparse(indices, values, size).wait_or_cancel()
+
+    def iallreduce_blocks(self, array: Array, out: Array | None = None) -> Work[Array]:
+        """Start an :meth:`allreduce_blocks`; ``array`` may be changed at once."""
+        return self._keyed().allreduce_blocks(array, out)
+
+    def allreduce_blocks(self, array: Array, out: Array | None = None) -> Array:
+        """Sum float32 arrays of which whole blocks are zero, such as an embedding's gradient.
+
+        A block is 32 elements that follow each other, the first from 0 on. What travels is
+        proportional to the blocks that are not zero, and one bit for each that is; blocks that
+        several ranks have are added on the switches (with the algorithm ``inc``). Which blocks
+        these are need not be known to the others. A block with NaN or infinity is not zero.
+
+        Args:
+            array: float32, of any shape, the same on every rank; dense.
+            out: where the result goes; may be ``array``.
+
+        Returns:
+            The sum, of the shape of ``array``; ``0.0`` in a block that no rank sent. The same bits
+            on every rank.
+
+        Raises:
+            CollectiveError: not float32, or links whose packets have no room for a block.
+            MismatchError: ranks called different operations or shapes.
+            RankFailed, DeadlineExceeded: a rank is gone, or did not come in time.
+
+        Example::
+
+            comm.allreduce_blocks(embedding.grad, out=embedding.grad)
+        """
+        return self.iallreduce_blocks(array, out).wait_or_cancel()
+
+    # Reductions over the ranks that are ready in time.
+
+    def iallreduce_of(
+        self,
+        array: Array,
+        policy: KOfN,
+        op: str = "sum",
+        *,
+        out: Array | None = None,
+        late: Array | None = None,
+    ) -> Work[PartialSum]:
+        """Start an :meth:`allreduce_of`; ``array`` and ``late`` stay as they are until its end."""
+        return self._partial().allreduce_of(array, policy, op, out=out, late=late)
+
+    def allreduce_of(
+        self,
+        array: Array,
+        policy: KOfN,
+        op: str = "sum",
+        *,
+        out: Array | None = None,
+        late: Array | None = None,
+    ) -> PartialSum:
+        """Reduce over the ranks that are ready in time; all get the result and its contributors.
+
+        Every rank calls it as any other collective. A rank that comes too late for a round gets the
+        round's result at once, and its contribution is not in it. It can call again right away with
+        the same array, until that is included; or go on, and give what was left out with its next.
+
+        Args:
+            array: as for :meth:`allreduce`; not changed by anybody until the end.
+            policy: when to go on without the others; the same on every rank.
+            op: as for :meth:`allreduce`.
+            out: where the result goes.
+            late: what earlier rounds have left out of this rank's contributions, at first zeros, of
+                the shape and type of ``array``. It is added to ``array``, and becomes zeros when
+                this rank is in the round, or else all that is left out now. Nothing is lost or
+                counted twice: the sum of all totals and of every rank's ``late`` is that of all
+                arrays, exactly for integers, and but for rounding for others. For ``sum`` only.
+                A call that raises leaves it as it was.
+
+        Raises:
+            CollectiveError: the policy needs more ranks than there are, or ``late`` does not fit.
+            DeadlineExceeded: fewer than ``k`` ranks came in time; the message names the others.
+            MismatchError: ranks called with different policies, shapes or types.
+            RankFailed, ReductionOverflow: as :meth:`allreduce`.
+
+        Example::
+
+            late = np.zeros_like(gradient)
+            part = comm.allreduce_of(gradient, innet.KOfN(k=7, deadline_s=0.05), late=late)
+            weights -= rate * part.mean()
+        """
+        return self.iallreduce_of(array, policy, op, out=out, late=late).wait_or_cancel()
+
+    # Messages between two ranks, with tags. None of these is a collective.
+
+    def isend(self, array: Array, to: int, tag: int = 0) -> Work[None]:
+        """Start a :meth:`send`."""
+        return self._messages.send(array, to, tag)
+
+    def send(self, array: Array, to: int, tag: int = 0) -> None:
+        """Send ``array`` to rank ``to``; returns when it is buffered and may be changed."""
+        self.isend(array, to, tag).wait_or_cancel()
+
+    def fail_send(self, to: int, tag: int, error: BaseException) -> None:
+        """Fail a :meth:`send` that cannot be made: the receive of it raises ``error``."""
+        self._messages.fail_send(to, tag, error)
+
+    def skip_recv(self, source: int, tag: int) -> None:
+        """Skip a :meth:`recv` that cannot be made: its message is dropped."""
+        self._messages.skip_receive(source, tag)
+
+    def irecv(
+        self, array: Array, source: int, tag: int = 0, *, timeout_s: float | None = None
+    ) -> Work[Array]:
+        """Start a :meth:`recv`; its deadline is by default that of the group's operations."""
+        return self._messages.receive(array, source, tag, timeout_s)
+
+    def recv(self, array: Array, source: int, tag: int = 0) -> Array:
+        """Fill ``array`` with the next message of rank ``source`` with that tag; returns it."""
+        return self.irecv(array, source, tag).wait_or_cancel()
+
+    def irecv_any(self, array: Array, tag: int = 0) -> Work[int]:
+        """Start a :meth:`recv_any`."""
+        return self._messages.receive_any(array, tag)
+
+    def recv_any(self, array: Array, tag: int = 0) -> int:
+        """Fill ``array`` with the next message that any rank sends with that tag; its sender.
+
+        Messages of one sender are taken in the order they were sent. Every rank is asked for its
+        next message, and fetches go on for receives that follow: use a tag of its own for it.
+        """
+        return self.irecv_any(array, tag).wait_or_cancel()
+
+    # Objects: bytes under a name of their own. None of these is a collective.
+
+    def ipublish(self, name: str, data: ObjectData) -> Work[None]:
+        """Start a :meth:`publish`; ``data`` must stay as it is until the end."""
+        return self._objects.publish(name, data)
+
+    def publish(self, name: str, data: ObjectData) -> None:
+        """Offer ``data`` (a model, a KV block) to all ranks, under ``name``.
+
+        It is copied and signed once (a manifest with one Ed25519 signature and the digests of its
+        segments), in a time proportional to its size, and stays until :meth:`withdraw` or
+        :meth:`close`. It can be fetched when this returns; ``data`` may then be changed.
+
+        Args:
+            name: a path such as ``model/step-100``. A name stands for one value: caches may keep
+                what it stood for, so give another value another name.
+            data: an array of any type without Python objects, or anything that shows its bytes.
+
+        Raises:
+            TransportError: the name is published already, or too long for the links' packets.
+
+        Example::
+
+            if comm.rank == 0:
+                comm.publish("model", weights)
+            else:
+                weights = comm.fetch("model", source=0, out=weights)
+        """
+        self.ipublish(name, data).wait_or_cancel()
+
+    def withdraw(self, name: str) -> None:
+        """Offer an object no longer; nothing happens when this rank did not offer it.
+
+        Fetches under way may fail, and caches may still serve what they hold.
+        """
+        self._objects.withdraw(name)
+
+    def ifetch(
+        self,
+        name: str,
+        source: int,
+        out: Array | None = None,
+        *,
+        timeout_s: float | None = None,
+    ) -> Work[Array]:
+        """Start a :meth:`fetch`."""
+        return self._objects.fetch(name, source, out, timeout_s)
+
+    def fetch(
+        self,
+        name: str,
+        source: int,
+        out: Array | None = None,
+        *,
+        timeout_s: float | None = None,
+    ) -> Array:
+        """The object ``name`` of rank ``source``, verified; waits until it is published.
+
+        It lands in ``out``, whose bytes must be as many, else in a new array of bytes
+        (``result.view(dtype)`` gives it a type). Any number of ranks may fetch it at once: what
+        they ask for in common crosses each link about once. This is no collective.
+
+        Args:
+            timeout_s: deadline; by default that of the communicator's operations.
+
+        Raises:
+            DeadlineExceeded: the object was not published, or did not come in time.
+            SecurityError: what is published is not signed by the key of rank ``source``.
+            MismatchError: the object and ``out`` differ in size.
+            TransportError: the source's node does not answer for it, or there is no memory for it.
+            RankFailed: a rank is gone.
+        """
+        return self.ifetch(name, source, out, timeout_s=timeout_s).wait_or_cancel()
+
+    # Registered arrays, which any rank reads and writes at any time, in any order.
+
+    def register(self, name: str, array: Array) -> RegisteredArray:
+        """Let all ranks read and write ``array`` of this rank under ``name``.
+
+        The memory stays the caller's and is written by others from now on: touch it inside the
+        blocks that the result offers. It is served until the group closes; a name stands for one
+        array that long.
+
+        Args:
+            name: a path such as ``expert/3``.
+            array: of any type without Python objects, writable and contiguous.
+
+        Raises:
+            CollectiveError: the name is taken, or the array cannot be shared.
+
+        Example::
+
+            expert = comm.register(f"expert/{comm.rank}", weights)
+            with expert.writing() as memory:
+                memory *= 0.9
+            others, version = comm.get("expert/3", source=3)
+        """
+        return self._one_sided().register(name, array)
+
+    def iget(
+        self,
+        name: str,
+        source: int,
+        out: Array | None = None,
+        *,
+        rows: slice | None = None,
+        at_least: int = 0,
+        behind: int = 0,
+        timeout_s: float | None = None,
+    ) -> Work[Snapshot]:
+        """Start a :meth:`get`."""
+        return self._one_sided().get(
+            name, source, out, rows=rows, at_least=at_least, behind=behind, timeout_s=timeout_s
+        )
+
+    def get(
+        self,
+        name: str,
+        source: int,
+        out: Array | None = None,
+        *,
+        rows: slice | None = None,
+        at_least: int = 0,
+        behind: int = 0,
+        timeout_s: float | None = None,
+    ) -> Snapshot:
+        """The array ``name`` of rank ``source``, as ``(array, version)``.
+
+        All of it is of one version, whatever is put meanwhile, and at least as new as what the
+        caller's own finished puts made. It waits until the array is registered. Ranks that get the
+        same version fetch the same names: what they have in common crosses each link about once.
+
+        Args:
+            out: where it goes, of the same shape and type; by default a new array.
+            rows: only these, along the first axis, such as ``slice(128, 256)``.
+            at_least: wait for this version.
+            behind: accept a version that is so many older, if another rank got it before: it
+                may be in caches, and the owner need not copy the newest.
+            timeout_s: deadline; by default that of the communicator's operations.
+
+        Raises:
+            MismatchError: the array and ``out`` differ in shape or type.
+            DeadlineExceeded: array or version did not come in time; the message names the rank.
+            RankFailed: a rank is gone.
+        """
+        return self.iget(
+            name, source, out, rows=rows, at_least=at_least, behind=behind, timeout_s=timeout_s
+        ).wait_or_cancel()
+
+    def iput(
+        self,
+        name: str,
+        to: int,
+        array: Array,
+        *,
+        rows: slice | None = None,
+        combine: Combine = "replace",
+        timeout_s: float | None = None,
+    ) -> Work[int]:
+        """Start a :meth:`put`; ``array`` may be changed as soon as this returns.
+
+        Puts of one rank that are under way together may take effect in any order.
+        """
+        return self._one_sided().put(
+            name, to, array, rows=rows, combine=combine, timeout_s=timeout_s
+        )
+
+    def put(
+        self,
+        name: str,
+        to: int,
+        array: Array,
+        *,
+        rows: slice | None = None,
+        combine: Combine = "replace",
+        timeout_s: float | None = None,
+    ) -> int:
+        """Write ``array`` into the array ``name`` of rank ``to``; the version that this made.
+
+        It takes effect at once and as a whole, before this returns: no get sees a part of it, and
+        no sum is lost.
+
+        Args:
+            array: of the registered array's type, and of its shape or that of ``rows``.
+            rows: write only these, along the first axis.
+            combine: ``replace`` what is there, or add to it (``sum``).
+            timeout_s: deadline; by default that of the communicator's operations.
+
+        Raises:
+            MismatchError: shape or type do not fit.
+            ReductionOverflow: an integer sum leaves the range of its type.
+            DeadlineExceeded: the array was not registered, or the put not done, in time. What is
+                under way may still take effect.
+            RankFailed: a rank is gone.
+        """
+        return self.iput(
+            name, to, array, rows=rows, combine=combine, timeout_s=timeout_s
+        ).wait_or_cancel()
+
+    # Going on after the death of a rank (docs/faults.md).
+
+    def succeed_with(self, communicator_of: Callable[[Membership], Communicator]) -> None:
+        """Let :meth:`shrink` and :meth:`restart` make communicators with ``communicator_of``."""
+        self._recovery.succeed_with(communicator_of)
+
+    def failure(self) -> RankFailed | None:
+        """What ended the group, as the controller knows it; ``None`` if it has not failed."""
+        return self._recovery.failure()
+
+    def recover(self) -> Communicator:
+        """Go on after a :class:`~innet.errors.RankFailed` as the group's policy says.
+
+        ``abort`` raises an error that says why, ``shrink`` is :meth:`shrink`, ``wait`` is
+        :meth:`restart`. Every surviving rank calls it.
+
+        Example::
+
+            comm = innet.init()
+            step = load_checkpoint()
+            while step < steps:
+                try:
+                    train(comm, step)
+                    step += 1
+                except RankFailed:
+                    comm = comm.recover()
+                    step = load_checkpoint()
+        """
+        return self._recovery.recover(self.on_death)
+
+    def shrink(self) -> Communicator:
+        """The communicator of the survivors; this one is closed.
+
+        Every surviving rank calls it, whatever error it got, and all get the same ranks: the
+        survivors in their old order, with new numbers. A rank that fails meanwhile is left out as
+        well, and so are those that have left the group. The mean of a sum is over the new
+        ``size``. (It is ULFM's ``MPI_Comm_shrink``: Bland et al. 2013, "Post-failure recovery of
+        MPI communication capability".)
+
+        Raises:
+            ControlError: no rank of the group has failed or left, or the group's algorithm makes
+                sums on a host whose process is gone.
+            PlanError: the group's algorithm does not fit the survivors.
+            DeadlineExceeded: some survivors did not come; the message names them.
+        """
+        return self._recovery.shrink()
+
+    def restart(self) -> Communicator:
+        """The communicator of the same hosts and ranks, with a successor of each that failed.
+
+        This one is closed. Every surviving rank calls it; the successor, a new process on the host
+        of the one that died, calls :func:`innet.init` with the arguments of the first time. It has
+        nothing of its predecessor's memory, so all ranks go on from a checkpoint, or are sent the
+        state by one that survived.
+
+        Raises:
+            ControlError: no successor will come.
+            DeadlineExceeded: none came in time.
+        """
+        return self._recovery.restart()
+
+    def expel(self, rank: int, why: str) -> None:
+        """Give up a rank whose program hangs: its process is killed, and counts as failed.
+
+        All groups it is in fail, and ``why`` stands in their errors. One rank's call is enough.
+        """
+        self._recovery.expel(rank, why)
+
     # About the group.
 
     def explain(self, size_bytes: int) -> str:
-        """Why an allreduce of ``size_bytes`` per rank goes the way it goes, in sentences."""
+        """Why an allreduce of ``size_bytes`` per rank uses its plan, in sentences."""
         return self._variants.explain(size_bytes)
 
     def plan_for(self, size_bytes: int) -> Plan:
@@ -356,20 +788,42 @@ class Communicator(
     @property
     def segment_bytes(self) -> int:
         """Bytes of a tensor that one packet carries."""
-        return self._segment_bytes
+        return self._runner.segment_bytes
 
     def stats(self) -> dict[str, Any]:
         """Counters of this rank's node; see ``innet status``."""
-        status: dict[str, Any] = self._node.status()
+        status: dict[str, Any] = self._runner.node.status()
         return status
+
+    @property
+    def timeout_s(self) -> float:
+        """Deadline of operations, from their call; may be changed for those that follow.
+
+        Collectives have more time by default where the slowest link needs it for their bytes.
+        Setting this attribute sets the deadline of all operations.
+
+        It must be above 0: an operation cannot be given no time (CollectiveError).
+        """
+        return self._runner.timeout_s
+
+    @timeout_s.setter
+    def timeout_s(self, timeout_s: float) -> None:
+        self._runner.timeout_s = timeout_s
+
+    def allow_time_for_bytes(self, slowest_link_bps: float) -> None:
+        """Give collectives a multiple of their planned time, where :attr:`timeout_s` is less.
+
+        No algorithm sends the tensor more than once per rank, and back, over one link.
+        """
+        self._runner.allow_time_for_bytes(slowest_link_bps)
 
     def abort(self, why: str) -> None:
         """End what is under way here with an error that says ``why``, and leave at once.
 
-        Unlike :meth:`close`, it stays for nobody: others may miss what they had not fetched yet.
+        Unlike :meth:`close`, it does not wait: others may miss what they have not fetched yet.
         """
-        if not self._closed:
-            self._closed = True
+        if not self._runner.is_closed:
+            self._runner.is_closed = True
             self._services.no_more_before_close(self.close)
             self._publish_no_more(why)
             self._services.abandon_group(self._membership, why)
@@ -380,289 +834,30 @@ class Communicator(
         Others that wait for a collective which this rank has not called get a
         :class:`~innet.errors.RankFailed` at once.
         """
-        if self._closed:
+        if self._runner.is_closed:
             return
-        self._closed = True
+        self._runner.is_closed = True
         self._services.no_more_before_close(self.close)
         self._publish_no_more()
         self._services.leave_group(self._membership)
 
     def _publish_no_more(self, why: str = "") -> None:
-        """Tell those who wait for what this rank will never call that it has left, and ``why``."""
+        """Fail the calls of others that this rank will never make, because of ``why``."""
         failure = self._membership.failure
         if failure is not None:
-            told = failure[0]  # the cause, not who heard of it
+            told = failure[0]  # the cause, not this rank that passes it on
         else:
-            host = self.nodes[self.rank]
-            told = f"rank {self.rank} ({host}) left the group without calling this operation"
+            told = f"{self._runner.name} left the group without calling this operation"
             told += f": {why}" if why else ""
         for variant in self._variants.all:
-            self._node.end_producer(variant.own, self._calls.next, told)
+            self._runner.node.end_producer(variant.own, self._runner.calls.next, told)
 
     def _release(self) -> None:
-        self._node.close_stream(self._stream)
+        self._runner.close()
         self._objects.close()
-        self._one_sided.close()
-        self._rounds.close()
+        for delegate in (self._one_sided.made, self._partial.made):
+            if delegate is not None:
+                delegate.close()
+        self._array_transfers.close()
+        self._round_transfers.close()
         self._messages.close()
-        for variant in self._variants.all:
-            self._node.unregister_producer(str(variant.own))
-
-    def _transfers(self, room: str) -> Transfers:
-        return Transfers(
-            self._node,
-            self._collector,
-            self._trace,
-            f"{self._variants.first.prefix}/{room}",
-            self.nodes,
-            self.rank,
-            self._segment_bytes,
-        )
-
-    @property
-    def timeout_s(self) -> float:
-        """Deadline of operations, from their call; may be changed for those that follow.
-
-        Collectives have more time by default where the slowest link needs it for their bytes.
-        Who sets this attribute sets the deadline of all operations.
-
-        It must be above 0: an operation cannot be given no time (CollectiveError).
-        """
-        return self._timeout_s
-
-    @timeout_s.setter
-    def timeout_s(self, timeout_s: float) -> None:
-        self._timeout_s = timeout_or(timeout_s, timeout_s)
-        self._slowest_link_bps = math.inf
-
-    def allow_time_for_bytes(self, slowest_link_bps: float) -> None:
-        """Give collectives a multiple of their planned time, where :attr:`timeout_s` is less.
-
-        No algorithm sends the tensor more than once per rank, and back, over one link.
-        """
-        self._slowest_link_bps = slowest_link_bps
-
-    def _timeout_for_s(self, size_bytes: int) -> float:
-        """Deadline of an operation on tensors of ``size_bytes`` per rank."""
-        planned_s = 2 * self.size * 8 * size_bytes / self._slowest_link_bps
-        return max(self._timeout_s, _TIMEOUT_OVER_PLANNED * planned_s)
-
-    # How operations run.
-
-    def _start(self, operation: Operation[T], timeout_s: float | None = None) -> Work[T]:
-        """Start the one operation of a call, within its :meth:`collective`."""
-        self._require_open(operation.what)
-        timeout_s = timeout_or(timeout_s, self._timeout_for_s(operation.size_bytes))
-        (seq,) = self._calls.take()
-        number = self._submit_as(operation, seq, timeout_s)
-        return self._work(
-            number,
-            operation.what,
-            seq,
-            operation.finish,
-            timeout_s=timeout_s,
-            synchronising=operation.synchronising,
-        )
-
-    def _start_unwaited_barrier(self, seq: int) -> None:
-        number = self._submit_as(barrier(self._variants), seq, self.timeout_s)
-        self._collector.deliver(number, lambda _status, _detail: None)
-
-    def _start_steps(self, steps: Steps[T], most_steps: int, what: str) -> Work[T]:
-        """Start the operations of a call, within its :meth:`collective`."""
-        self._require_open(what)
-        numbers = self._calls.take(most_steps)
-        began_s = self._now_s()
-
-        def submit(operation: Operation[Any], seq: int, reserves: int) -> int:
-            self._require_open(operation.what)
-            deadline_s = began_s + self._timeout_for_s(operation.size_bytes)
-            # What comes too late still asks once, and so can say who was missing.
-            left_s = max(deadline_s - self._now_s(), _LEAST_TIMEOUT_S)
-            return self._submit_as(operation, seq, left_s, reserves)
-
-        def release(unneeded: range) -> None:
-            for seq in unneeded:
-                self._node.release(self._stream, seq)
-
-        def fail(missing: range, error: BaseException | str) -> None:
-            self._calls.fail(missing, what, error)
-
-        staged = Staged(steps, numbers, submit, release, fail, self._collector)
-        staged.start()
-        return self._work(
-            numbers[0], what, numbers[0], staged.result, staged, timeout_s=self.timeout_s
-        )
-
-    def _submit_as(
-        self, operation: Operation[Any], seq: int, timeout_s: float, reserves: int = 0
-    ) -> int:
-        """Start an operation under a sequence number; the packet path's number of it."""
-        kind = _kind(operation.kind)
-        number_in_names = seq if operation.number is None else operation.number
-        segmentation = _core.Segmentation(
-            operation.blocks,
-            operation.block_bytes,
-            operation.segment_bytes(self._segment_bytes),
-        )
-        publication = None
-        if operation.publishes is not None:
-            publication = _core.Publication(
-                operation.variant.own,
-                kind,
-                number_in_names,
-                byte_view(operation.publishes),
-                segmentation,
-                operation.elements,
-                self._named(operation),
-                segment_ends=operation.segment_ends,
-            )
-        fetches = self._fetches(operation, kind, number_in_names, segmentation)
-        number = self._node.submit(
-            publication,
-            fetches,
-            timeout_s=timeout_s,
-            in_place=operation.in_place,
-            stream=self._stream,
-            seq=seq,
-            synchronising=operation.synchronising,
-            reserves=reserves,
-            call=self._named(operation),
-        )
-        if self._trace is not None:
-            self._trace.begin(
-                number,
-                operation.what,
-                "collective",
-                seq=seq,
-                bytes=operation.size_bytes,
-                algorithm=operation.variant.plan.algorithm,
-                group=operation.variant.prefix,
-            )
-        return int(number)
-
-    def _named(self, operation: Operation[Any]) -> str:
-        """This rank and its call, for ranks that called something else."""
-        return f"{self._calls.who} called {operation.what}"
-
-    def _fetches(
-        self,
-        operation: Operation[T],
-        kind: _core.Name,
-        seq: int,
-        segmentation: _core.Segmentation,
-    ) -> list[_core.Fetch]:
-        per_block = segmentation.segments_per_block
-        fetches = []
-        for wanted in operation.wants:
-            first = 0 if wanted.block is None else wanted.block * per_block
-            end = segmentation.segments if wanted.block is None else first + per_block
-            fetches.append(
-                _core.Fetch(
-                    wanted.targets,
-                    kind,
-                    seq,
-                    segmentation,
-                    first,
-                    end,
-                    operation.elements,
-                    byte_view(wanted.into),
-                    wanted.by_block,
-                    sizes=wanted.sizes,
-                )
-            )
-        return fetches
-
-    def _work(
-        self,
-        operation: int,
-        what: str,
-        seq: int | None,
-        finish: Callable[[], T],
-        completion: Completion | None = None,
-        timeout_s: float | None = None,
-        ended_without: Callable[[int], None] | None = None,
-        synchronising: bool = True,
-    ) -> Work[T]:
-        """The operation as its caller sees it.
-
-        Args:
-            operation: number of it in the packet path, or in ``completion``.
-            what: for people.
-            seq: its number in the group, if it has one.
-            finish: makes its result.
-            completion: tells when it ends; the collector by default.
-            timeout_s: how long it may take.
-            ended_without: takes the status of an operation that ended without a result.
-            synchronising: every rank waits for every other in it, and so all hear of a mismatch.
-        """
-
-        def error(status: int, detail: str) -> BaseException | None:
-            if ended_without is not None and status != _core.STATUS_DONE:
-                ended_without(status)
-            # Messages have no number that both sides know: theirs say what they were all the same.
-            told = detail if seq is not None else f"{what}: {detail}"
-            if status == _core.STATUS_DEADLINE_EXCEEDED:
-                told = self._with_cause(told)
-            ended = error_of(status, told, what, seq, self._membership.failure, timeout_s)
-            if isinstance(ended, RankFailed):
-                self._membership.heard = (detail, ended.rank)
-            if isinstance(ended, MismatchError) and not synchronising:
-                self._calls.disagree(ended)
-            return ended
-
-        followed = self._log.follow(what, seq)
-        return Work(operation, completion or self._collector, finish, error, followed)
-
-    def _with_cause(self, missing: str) -> str:
-        """What an operation waited for in vain: the ranks that cannot answer, if there are any.
-
-        Ranks that cannot answer are the cause also where others have given up and left since.
-        """
-        try:
-            stopped = self._ranks_on(self._services.stopped())
-            ended = [] if stopped else self._ranks_on(self._services.ended())
-        except ControlError:
-            return missing
-        if stopped:
-            who = ", ".join(f"rank {rank} ({self.nodes[rank]})" for rank in stopped)
-            cause = f"{who} did not answer (stopped, or cut off from the network)"
-            self._membership.blamed = (cause, stopped[0])
-            return cause
-        left = (
-            f"; rank {rank} ({self.nodes[rank]}) left the group, and its process has ended"
-            for rank in ended
-        )
-        return missing + "".join(left)
-
-    def _ranks_on(self, nodes: Collection[str]) -> list[int]:
-        """The ranks on ``nodes``."""
-        return [rank for rank, node in enumerate(self.nodes) if node in nodes]
-
-    def _object_work(self, operation: int, what: str, finish: Callable[[], T]) -> Work[T]:
-        if self._trace is not None:
-            self._trace.begin(operation, what, "object")
-
-        def error(status: int, detail: str) -> BaseException | None:
-            return error_of_object(status, detail, what, self._membership.failure)
-
-        return Work(operation, self._collector, finish, error, self._log.follow(what))
-
-    def _require_open(self, what: str = "") -> None:
-        if self._closed:
-            raise Cancelled("the communicator is closed")
-        if self._membership.failure is not None:
-            raise error_of_failure(self._membership.failure, what, self._calls.next)
-
-    def _check_rank(self, root: int) -> None:
-        if not 0 <= root < self.size:
-            raise CollectiveError(f"there is no rank {root}; ranks are 0 to {self.size - 1}")
-
-    def _check_member(self, rank: int) -> None:
-        self._require_open()
-        self._check_rank(rank)
-
-
-@functools.lru_cache(maxsize=256)
-def _kind(text: str) -> _core.Name:
-    return _core.Name(f"/{text}")

@@ -1,15 +1,43 @@
-"""The names of a group: whom to ask for what, made once."""
+"""The names of a group's values, and the nodes to ask for them, made once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar, overload
 from weakref import WeakValueDictionary
 
 from innet._native import _core
-from innet.collectives.lazy_list import LazyList
 from innet.plans import Plan, PlanChooser
 from innet.plans.plan import Placed
-from innet.worker import Membership
+from innet.worker.membership import Membership
+
+T = TypeVar("T")
+
+
+class LazyList(Sequence[T]):
+    """A sequence of ``size`` elements; ``make(index)`` makes each of them once, when needed."""
+
+    def __init__(self, size: int, make: Callable[[int], T]) -> None:
+        self._indexes = range(size)
+        self._make = make
+        self._made: dict[int, T] = {}
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        if isinstance(index, slice):
+            return [self[number] for number in self._indexes[index]]
+        number = self._indexes[index]
+        if number not in self._made:
+            self._made[number] = self._make(number)
+        return self._made[number]
+
+    def __len__(self) -> int:
+        return len(self._indexes)
 
 
 class Variant:
@@ -20,10 +48,10 @@ class Variant:
         plan: the plan; what it calls a rank is a position.
         nodes: the node of each rank of the group.
         own: name prefix of this rank's contributions.
-        roots: whom to ask for a reduction over all ranks, by shard.
-        block_roots: whom to ask for the block of a rank of a reduction over all ranks, by rank:
+        roots: the names and nodes to ask for a reduction over all ranks, by shard.
+        block_roots: those to ask for one rank's block of a reduction over all ranks, by rank:
             the root of the shard that ends nearest to it.
-        ranks: whom to ask for one rank's contribution, by rank.
+        ranks: those to ask for one rank's contribution, by rank.
     """
 
     def __init__(self, prefix: str, plan: Plan, nodes: Sequence[str], rank: int) -> None:
@@ -35,7 +63,7 @@ class Variant:
         self.place(plan)
 
     def place(self, plan: Plan) -> None:
-        """The sums of the plan are made elsewhere from now on; what is under way goes on."""
+        """Fetch the plan's sums from their new places; operations under way go on."""
         self.plan = plan
         self.roots = _targets(self.prefix, plan.roots)
         self.block_roots: Sequence[_core.Targets] = LazyList(len(self.nodes), self._block_root)
@@ -52,7 +80,7 @@ class Variant:
 
 
 class Variants:
-    """The plans a group may use, and which it uses for how much."""
+    """The plans of a group, and the choice among them by size."""
 
     def __init__(self, membership: Membership, chooser: PlanChooser | None) -> None:
         self.all = [
@@ -63,16 +91,16 @@ class Variants:
         self._by_algorithm = {variant.plan.algorithm: variant for variant in self.all}
         self._by_size: dict[int, Variant] = {}
         membership.on_placed = self.place
-        self.place(membership.plans)  # they may have moved before we listened
+        self.place(membership.plans)  # sums may have moved before
 
     def place(self, plans: Mapping[str, Plan]) -> None:
-        """Ask where the sums are made now, by name prefix of the plans."""
+        """Fetch the sums from where they are made now; plans by name prefix."""
         for variant in self.all:
             variant.place(plans[variant.prefix])
 
     @property
     def first(self) -> Variant:
-        """The plan for whatever is no reduction: all serve contributions alike."""
+        """The plan for copies and messages, which all plans serve alike."""
         return self.all[0]
 
     def for_size(self, size_bytes: int) -> Variant:
@@ -86,7 +114,7 @@ class Variants:
         return variant
 
     def explain(self, size_bytes: int) -> str:
-        """Why a reduction of this size goes the way it goes."""
+        """Why a reduction of this size uses its plan."""
         if self._chooser is None:
             return self.first.plan.why
         return self._chooser.choose(size_bytes).why
@@ -96,7 +124,7 @@ _shared: WeakValueDictionary[tuple[str, tuple[Placed, ...]], _core.Targets] = We
 
 
 def _targets(prefix: str, roots: tuple[Placed, ...]) -> _core.Targets:
-    """The same object for all ranks of a group that are in one process, as in a simulation."""
+    """Targets that all ranks of a group in one process share, as in a simulation."""
     targets = _shared.get((prefix, roots))
     if targets is None:
         targets = _core.Targets([_root(prefix, root) for root in roots])

@@ -1,4 +1,4 @@
-"""From a worker process to a communicator: joining a group, and who is there to join with."""
+"""From a worker process to a communicator: joining a group, and the hosts that can join it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from innet.collectives.communicator import Communicator
 from innet.collectives.group import Variants
 from innet.collectives.recovery import checked_policy
-from innet.collectives.timeouts import timeout_or
+from innet.collectives.work import timeout_or
 from innet.plans import PlanChooser
 from innet.worker import Membership, Worker, current_worker
 from innet.worker.job_file import OnDeath
@@ -45,7 +45,7 @@ def init(
         EmulationError: this process was not started by ``innet run``.
         CollectiveError: this process's host is not among ``nodes``, or in a group of that name; or
             ``timeout_s`` is not above 0, or there is no such policy.
-        ControlError: ranks gave different arguments; all of them hear so at once, and which.
+        ControlError: ranks gave different arguments; every rank gets the error at once.
         PlanError: the algorithm is unknown or does not fit the topology.
         DeadlineExceeded: some ranks did not come; the message names them.
         RankFailed: one came and failed before all were ready.
@@ -64,7 +64,7 @@ def init(
     policy = worker.job.on_worker_death if on_death is None else checked_policy(on_death)
     algorithm = algorithm or worker.default_algorithm()
     return _communicator(
-        worker, worker.join_group(group, algorithm, nodes, patience_s), timeout_s, policy
+        worker, worker.groups.join(group, algorithm, nodes, patience_s), timeout_s, policy
     )
 
 
@@ -83,7 +83,7 @@ def _communicator(
     if given_s is None and settings.timeout_s is None and slowest_bps is not None:
         communicator.allow_time_for_bytes(slowest_bps)
     try:
-        worker.await_ready(membership, timeout_s)
+        worker.groups.await_ready(membership, timeout_s)
     except BaseException as error:
         communicator.abort(f"group {name!r} did not come about: {error}")
         raise

@@ -1,83 +1,88 @@
 """Objects: bytes under a name of their own, signed once, kept until they are withdrawn.
 
-Rank r's objects stand under ``<group>/obj/<r>/<path>``. Whoever fetches one first gets its root
-manifest, which rank r's Ed25519 key must have signed, and then asks for everything else by names
-that end with the digest of what they stand for. So caches and aggregated Interests on the way serve
-many ranks at the cost of one, and can serve nothing but what rank r published.
+The names of rank r's objects are ``<group>/obj/<r>/<path>``. A consumer first fetches the root
+manifest, which rank r's Ed25519 key must have signed, and then everything else by names that end
+with the digest of their content. So caches and aggregated Interests on the way serve many ranks at
+the cost of one, and can serve nothing but what rank r published.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
 from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
 
 from innet._native import _core
-from innet.collectives.arrays import Array, as_input, byte_view, copied_type
-from innet.collectives.failures import error_of
-from innet.collectives.group import Variant
+from innet.collectives.arrays import Array, Output, as_input, byte_view, copied_type
+from innet.collectives.completion import Completion, error_of
+from innet.collectives.runner import OperationRunner
+from innet.collectives.work import NodeWork, Work, timeout_or
 from innet.errors import CollectiveError, InnetError, SecurityError, TransportError
-from innet.node.control.protocol import Failure
 from innet.security import node_certificate_name
 
+T = TypeVar("T")
+
 PACKET_OVERHEAD_BYTES = 128
-"""What a packet with a full segment of a tensor has beside it: packets of objects are no larger."""
+"""Of a packet with a full segment of a tensor: packets of objects are no larger."""
 
 ObjectData = Array | bytes | bytearray | memoryview
-"""What can be published: an array, or anything that shows its bytes."""
+"""What can be published: an array, or any object with the buffer protocol."""
 
 
 class Objects:
-    """``publish`` and ``fetch`` of one communicator."""
+    """The objects of one communicator; the calls are documented there."""
 
-    def __init__(
-        self,
-        node: _core.NodeHandle,
-        key: _core.SigningKey,
-        variant: Variant,
-        rank: int,
-        segment_bytes: int,
-    ) -> None:
-        self._node = node
-        self._key = key
+    def __init__(self, runner: OperationRunner) -> None:
+        variant = runner.variants.first
+        self._runner = runner
+        self._node = runner.node
+        self._key = runner.services.object_key
         self._prefix = f"{variant.prefix}/obj"
         self._job = variant.prefix.split("/")[1]
-        self._nodes = variant.nodes
-        self._rank = rank
-        self._packet_bytes = segment_bytes + PACKET_OVERHEAD_BYTES
-        self._own = _core.Name(f"{self._prefix}/{rank}")
-        node.register_objects(self._own, str(rank))
+        self._packet_bytes = runner.services.object_segment_bytes + PACKET_OVERHEAD_BYTES
+        self._own = _core.Name(f"{self._prefix}/{runner.rank}")
+        self._node.register_objects(self._own, runner.label)
 
-    def publish(self, name: str, data: ObjectData) -> tuple[int, str]:
-        """Offer ``data``; the operation's number, and what it is for people."""
+    def publish(self, name: str, data: ObjectData) -> Work[None]:
+        """Start to offer ``data``."""
+        self._runner.require_open()
         contents = _bytes_of(data)
         what = f"publish({name!r}, {contents.size} bytes)"
         operation = self._node.publish_object(
-            self._name(self._rank, name), contents, self._key, self._packet_bytes
+            self._name(self._runner.rank, name), contents, self._key, self._packet_bytes
         )
-        return operation, what
+        return self._work(operation, what, lambda: None)
 
     def withdraw(self, name: str) -> None:
-        """Offer an object no longer; nothing happens when it was not offered."""
-        named = self._name(self._rank, name)
+        """Stop offering an object; nothing happens when it was not offered."""
+        self._runner.require_open()
+        named = self._name(self._runner.rank, name)
         self._node.withdraw_object(named)
-        self._node.object_root(named)  # waits until the node has done what it was told before
+        self._node.object_root(named)  # returns once the node has done all it was told before
 
     def fetch(
-        self, name: str, source: int, into: Array | None, timeout_s: float
-    ) -> tuple[int, str, _core.ObjectBuffer]:
-        """Fetch an object of rank ``source`` into ``into``, or into memory that is made for it."""
-        node = self._nodes[source]
-        buffer = _core.ObjectBuffer() if into is None else _core.ObjectBuffer(byte_view(into))
+        self, name: str, source: int, out: Array | None, timeout_s: float | None
+    ) -> Work[Array]:
+        """Start to fetch an object of rank ``source``."""
+        self._runner.require_member(source)
+        output = None if out is None else Output(out)
+        limit_s = timeout_or(timeout_s, self._runner.timeout_s)
+        node = self._runner.nodes[source]
+        buffer = _core.ObjectBuffer()
+        if output is not None:
+            buffer = _core.ObjectBuffer(byte_view(output.memory))
         operation = self._node.fetch_object(
             self._name(source, name),
             _core.Name(f"/n/{node}"),
             _core.Name(node_certificate_name(node, self._job)),
             buffer,
-            timeout_s,
+            limit_s,
         )
-        return operation, f"fetch({name!r}, source={source})", buffer
+        finish = buffer.array if output is None else output.finish
+        return self._work(operation, f"fetch({name!r}, source={source})", finish)
 
     def close(self) -> None:
         """Withdraw all objects of this rank."""
@@ -86,21 +91,33 @@ class Objects:
     def _name(self, rank: int, name: str) -> _core.Name:
         return _core.Name(f"{self._prefix}/{rank}/{quoted_path(name)}")
 
+    def _work(self, operation: int, what: str, finish: Callable[[], T]) -> Work[T]:
+        runner = self._runner
+        if runner.trace is not None:
+            runner.trace.begin(operation, what, "object")
 
-def error_of_object(
-    status: int, detail: str, what: str, failure: Failure | None
-) -> InnetError | None:
-    """The error of a publication or a fetch that ended with ``status``; ``None`` when it went well.
+        def complete(completion: Completion) -> T:
+            if completion.status == _core.STATUS_DONE:
+                return finish()
+            raise self._error(completion, what)
 
-    A failed rank, a deadline, a size that does not fit and a cancellation are the errors that
-    collectives have for them.
-    """
-    text = f"{what}: {detail}"
-    if status == _core.STATUS_UNTRUSTED:
-        return SecurityError(f"{text}. It was not taken; is somebody else publishing in its place?")
-    if status == _core.STATUS_NO_ROUTE or (status == _core.STATUS_ABORTED and failure is None):
-        return TransportError(text)
-    return error_of(status, text, what, None, failure)
+        return NodeWork(operation, runner.collector, complete, runner.follow(what))
+
+    def _error(self, completion: Completion, what: str) -> InnetError:
+        """The error of a publication or a fetch.
+
+        A failed rank, a deadline, a size that does not fit and a cancellation are the errors that
+        collectives have for them.
+        """
+        status, failure = completion.status, self._runner.membership.failure
+        text = f"{what}: {completion.detail}"
+        if status == _core.STATUS_UNTRUSTED:
+            return SecurityError(
+                f"{text}. It was not taken; is somebody else publishing in its place?"
+            )
+        if status == _core.STATUS_NO_ROUTE or (status == _core.STATUS_ABORTED and failure is None):
+            return TransportError(text)
+        return error_of(completion, what, failure=failure)
 
 
 def _bytes_of(data: ObjectData) -> npt.NDArray[np.uint8]:

@@ -1,4 +1,4 @@
-"""What one collective publishes and fetches, before it has a sequence number."""
+"""What one collective publishes and fetches, without its sequence number."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Segments of a named value, and where they go.
+    """Segments of a named value to fetch, and the memory for them.
 
     ``block`` picks one block of the value; ``None`` takes all of them. Where segments may be
-    shorter than full ones, ``sizes`` (uint32, one per segment) tells how many bytes came.
+    shorter than full ones, ``sizes`` (uint32, one per segment) receives the number of bytes.
     """
 
     targets: _core.Targets
@@ -36,8 +36,8 @@ class Operation(Generic[T]):
         what: for people, such as ``allreduce(sum.f32, 4096 elements)``.
         variant: the plan it follows.
         kind: the name component that says what is published, such as ``sum.f32``. It has every
-            parameter that all ranks must agree on: a rank that is asked for another kind tells
-            what it called.
+            parameter that all ranks must agree on: a rank that is asked for another kind answers
+            with what it called.
         elements: elements of the whole tensor; must be the same on every rank.
         block_bytes: bytes of one of ``blocks`` equal blocks of the tensor.
         publishes: the tensor this rank offers, or ``None``.
@@ -78,7 +78,7 @@ class Operation(Generic[T]):
 def publishing_only(
     what: str, variant: Variant, kind: str, array: Array, finish: Callable[[], T]
 ) -> Operation[T]:
-    """The part of a rank that offers its whole array and waits for nobody."""
+    """The operation of a rank that publishes its whole array and fetches nothing."""
     return Operation(
         what=what,
         variant=variant,
@@ -97,7 +97,7 @@ def rooted(kind: str, root: int) -> str:
 
 
 def copied(kind: str, elements: int) -> str:
-    """The kind of a tensor that no node reduces, where nobody else compares numbers of elements."""
+    """The kind of a tensor that no node reduces: the name compares the numbers of elements."""
     return f"{kind}.{elements}"
 
 

@@ -1,27 +1,28 @@
-"""Messages between two ranks: the sender publishes for one receiver, who fetches.
+"""Messages between two ranks: the sender publishes, the receiver fetches.
 
-A message is kept by the sender until the receiver has said that it has it, by publishing an empty
-receipt; receipts are kept long enough for every message that can be under way.
+The sender keeps a message until the receiver has confirmed it by publishing an empty receipt;
+receipts are kept long enough for every message that can be under way.
 """
 
 from __future__ import annotations
 
 import heapq
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from innet._native import _core
 from innet.collectives.arrays import Array, as_input, byte_view, copied_type
-from innet.collectives.failures import failure_for_others
-from innet.collectives.group import Variant
-from innet.collectives.lazy_list import LazyList
-from innet.collectives.posted import Posted
-from innet.collectives.work import Completion
+from innet.collectives.completion import Completion, failure_for_others
+from innet.collectives.group import LazyList
+from innet.collectives.runner import Call, OperationRunner
+from innet.collectives.work import Deadline, Promise, Work
 from innet.errors import Cancelled
 
 MESSAGES_IN_FLIGHT = 64
@@ -33,26 +34,26 @@ LOST_MESSAGE = (_core.STATUS_MISMATCH, _core.STATUS_OVERFLOW, _core.STATUS_PEER_
 _RECEIPT_TIMEOUT_S = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _QueuedSend:
     """A send that waits for room.
 
     Attributes:
         start: sends the message; the operation's number.
-        posted: what its sender waits on.
+        work: ends when the message is buffered, or is given up.
     """
 
     start: Callable[[], int]
-    posted: Posted
+    work: Promise[None]
 
 
-class Channel:
-    """Numbers the messages of one direction between two ranks with one tag.
+class _Channel:
+    """The messages of one direction between two ranks with one tag.
 
     Attributes:
         to: the receiver.
         tag: of the messages.
-        next_seq: of the next message.
+        next_seq: number of the next message.
         unconfirmed: messages whose receipt has not come.
         queue: sends that wait for room, and causes of sends that failed behind these.
         lock: guards all of these.
@@ -67,7 +68,7 @@ class Channel:
         self.lock = threading.RLock()
 
     def take(self) -> int:
-        """The number of a message that goes on its way."""
+        """The number of a message that is sent now."""
         seq = self.next_seq
         self.next_seq += 1
         self.unconfirmed.add(seq)
@@ -75,36 +76,21 @@ class Channel:
 
     @property
     def has_room(self) -> bool:
-        """Whether another message may go on its way."""
+        """Whether another message may be sent."""
         return len(self.unconfirmed) < MESSAGES_IN_FLIGHT
 
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """A receive under way.
-
-    Attributes:
-        operation: the fetch.
-        what: for people.
-        confirm: to be called when the message has come, or never will.
-        give_back: to be called when the fetch ended without it, and it may yet come.
-    """
-
-    operation: int
-    what: str
-    confirm: Callable[[], None]
-    give_back: Callable[[], None]
-
-    def ended_without(self, status: int) -> None:
-        """The fetch ended with ``status``, without the message."""
-        if status in (_core.STATUS_DEADLINE_EXCEEDED, _core.STATUS_CANCELLED):
-            self.give_back()
-        elif status in LOST_MESSAGE:
-            self.confirm()
+    def give_up(self, queued: _QueuedSend, completion: Completion) -> None:
+        """End a send that is still queued; a failure takes its place among the messages."""
+        with self.lock:
+            if queued not in self.queue:
+                return
+            place = self.queue.index(queued)
+            self.queue[place] = Cancelled("given up before it had room")
+        queued.work.end(completion)
 
 
 class _Incoming:
-    """Numbers the messages that are received of one rank with one tag."""
+    """Numbers the messages that one rank sends here with one tag."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -129,43 +115,37 @@ class PointToPoint:
     the receipt of it under ``<group>/p2p/<r>/receipt/<s>/<tag>/seq=<n>``.
     """
 
-    def __init__(
-        self,
-        node: _core.NodeHandle,
-        collector: Completion,
-        variant: Variant,
-        rank: int,
-        segment_bytes: int,
-    ) -> None:
-        self._node = node
-        self._collector = collector
-        self._rank = rank
-        self._segment_bytes = segment_bytes
+    def __init__(self, runner: OperationRunner) -> None:
+        variant = runner.variants.first
+        self._runner = runner
+        self._node = runner.node
+        self._collector = runner.collector
+        self._rank = runner.rank
+        self._segment_bytes = runner.segment_bytes
         self._lock = threading.Lock()
-        self._outgoing: dict[tuple[int, int], Channel] = {}
+        self._outgoing: dict[tuple[int, int], _Channel] = {}
         self._incoming: dict[tuple[int, int], _Incoming] = {}
         self._all = f"{variant.prefix}/p2p"
         self._nodes = variant.nodes
         self._targets: Sequence[_core.Targets] = LazyList(len(variant.nodes), self._target)
-        own = f"{self._all}/{rank}"
+        own = f"{self._all}/{self._rank}"
         self._own = _core.Name(own)
-        node.register_producer(own, str(rank))
+        self._node.register_producer(own, runner.label)
 
     def _target(self, peer: int) -> _core.Targets:
         return _core.Targets([(f"{self._all}/{peer}", f"/n/{self._nodes[peer]}", False)])
 
-    def send(
-        self, array: Array, to: int, tag: int, timeout_s: float
-    ) -> tuple[int, Completion, str]:
-        """Offer ``array`` to rank ``to``: the operation, where it ends, and what it is for people.
+    def send(self, array: Array, to: int, tag: int) -> Work[None]:
+        """Offer ``array`` to rank ``to``; ends when it is buffered: it may then be changed.
 
-        The operation ends when the message is buffered: the array may then be changed. It waits,
-        up to ``timeout_s``, while too many messages before it have not been received.
+        The send waits, up to the communicator's timeout, while too many messages before it have not
+        been received.
 
         The receive that belongs to a send that fails ends with an error that says so: it would
         take the next message for this one.
         """
         channel = self._channel(to, tag)
+        timeout_s = self._runner.timeout_s
         try:
             contribution = as_input(array)
             type_name = copied_type(array)
@@ -189,16 +169,34 @@ class PointToPoint:
             self._await_receipt(channel, seq, kind)
             return operation
 
+        call = Call(what, _nothing)
         with channel.lock:
-            if channel.has_room and not channel.queue:
-                return start(), self._collector, what
-            posted = Posted(
-                timeout_s,
-                f"{MESSAGES_IN_FLIGHT} messages to rank {to} with tag {tag} waited to be received "
-                f"for {timeout_s:g} s before this one; does rank {to} call recv()?",
-            )
-            channel.queue.append(_QueuedSend(start, posted))
-        return 0, posted, what
+            if channel.queue or not channel.has_room:
+                return self._enqueue(channel, start, call, timeout_s)
+            operation = start()
+        if self._runner.trace is not None:
+            self._runner.trace.begin(operation, what, "message", bytes=array.nbytes)
+        return self._runner.work(operation, call)
+
+    def _enqueue(
+        self, channel: _Channel, start: Callable[[], int], call: Call[None], timeout_s: float
+    ) -> Work[None]:
+        """Send once there is room."""
+        overdue = Completion(
+            _core.STATUS_DEADLINE_EXCEEDED,
+            f"{MESSAGES_IN_FLIGHT} messages to rank {channel.to} with tag {channel.tag} waited to "
+            f"be received for {timeout_s:g} s before this one; does rank {channel.to} call recv()?",
+        )
+        cancelled = Completion(_core.STATUS_CANCELLED, "given up")
+
+        def give_up(completion: Completion) -> None:
+            channel.give_up(queued, completion)
+
+        deadline = Deadline(time.monotonic() + timeout_s, partial(give_up, overdue))
+        queued = _QueuedSend(start, self._runner.promise(call, deadline))
+        queued.work.cancel_with(partial(give_up, cancelled))
+        channel.queue.append(queued)
+        return queued.work
 
     def fail(self, to: int, tag: int, error: BaseException) -> None:
         """Take the place of a message to rank ``to`` that failed; its receive ends with why."""
@@ -207,53 +205,49 @@ class PointToPoint:
             channel.queue.append(error)
             self._start_waiting(channel)
 
-    def _channel(self, to: int, tag: int) -> Channel:
+    def _channel(self, to: int, tag: int) -> _Channel:
         with self._lock:
-            return self._outgoing.setdefault((to, tag), Channel(to, tag))
+            return self._outgoing.setdefault((to, tag), _Channel(to, tag))
 
-    def _start_waiting(self, channel: Channel) -> None:
+    def _start_waiting(self, channel: _Channel) -> None:
         while channel.queue and channel.has_room:
             queued = channel.queue.popleft()
             if isinstance(queued, BaseException):
                 self._fail(channel, channel.take(), queued)
-            elif queued.posted.done(0):
-                self._fail(channel, channel.take(), Cancelled("given up before it had room"))
             else:
-                self._collector.deliver(queued.start(), queued.posted.end)
+                self._start_queued(queued)
 
-    def _fail(self, channel: Channel, seq: int, cause: BaseException) -> None:
+    def _start_queued(self, queued: _QueuedSend) -> None:
+        def on_end(status: int, detail: str) -> None:
+            queued.work.end(Completion.of_node(status, detail))
+
+        try:
+            self._collector.deliver(queued.start(), on_end)
+        except Exception as error:
+            queued.work.fail(error)
+
+    def _fail(self, channel: _Channel, seq: int, cause: BaseException) -> None:
         """Publish the failure of a send in place of its message, whose type may be the cause."""
-        me = f"rank {self._rank} ({self._nodes[self._rank]})"
-        status, why = failure_for_others(me, f"send(to={channel.to}, tag={channel.tag})", cause)
+        call = f"send(to={channel.to}, tag={channel.tag})"
+        status, why = failure_for_others(self._runner.name, call, cause)
         suffix = f"/{channel.to}/{channel.tag}"
         self._node.fail_message(self._own, _core.Name(suffix), seq, status, why)
         self._await_receipt(channel, seq, _core.Name(f"/failed{suffix}"))
 
-    def receive(self, memory: Array, source: int, tag: int, seq: int, timeout_s: float) -> Receipt:
-        """Fetch message ``seq`` of rank ``source``."""
-        what = describe_receipt(memory, source, tag)
-        operation = self.fetch(memory, source, tag, seq, timeout_s)
-        return Receipt(
-            operation,
-            what,
-            lambda: self.confirm(source, tag, seq),
-            lambda: self.give_back(source, tag, seq),
-        )
-
     def next_incoming(self, source: int, tag: int) -> int:
-        """The number of the next message of ``source`` with that tag; it counts on from there."""
+        """Take the number of the next message of ``source`` with that tag."""
         with self._lock:
             return self._incoming.setdefault((source, tag), _Incoming()).take()
 
     def give_back(self, source: int, tag: int, seq: int) -> None:
-        """Message ``seq`` was not received: the next receive is to wait for it."""
+        """Let the next receive wait for message ``seq``, which was not received."""
         with self._lock:
             self._incoming[source, tag].give_back(seq)
 
     def fetch(self, memory: Array, source: int, tag: int, seq: int, timeout_s: float) -> int:
         """Fetch message ``seq`` of rank ``source`` with that tag; the operation's number."""
         segmentation = _core.Segmentation(1, memory.nbytes, self._segment_bytes)
-        fetch = _core.Fetch(
+        fetch = _core.FetchSpec(
             self._targets[source],
             _core.Name(f"/{copied_type(memory)}/{self._rank}/{tag}"),
             seq,
@@ -270,9 +264,9 @@ class PointToPoint:
         self._node.unregister_producer(str(self._own))
         self._node.abort(str(self._all), "the communicator is closed")
 
-    def _await_receipt(self, channel: Channel, seq: int, kind: _core.Name) -> None:
+    def _await_receipt(self, channel: _Channel, seq: int, kind: _core.Name) -> None:
         segmentation = _core.Segmentation(1, 0, self._segment_bytes)
-        fetch = _core.Fetch(
+        fetch = _core.FetchSpec(
             self._targets[channel.to],
             _core.Name(f"/receipt/{self._rank}/{channel.tag}"),
             seq,
@@ -285,26 +279,26 @@ class PointToPoint:
         operation = self._node.submit(None, [fetch], timeout_s=_RECEIPT_TIMEOUT_S)
 
         def confirmed(status: int, detail: str) -> None:
-            refused: list[Posted] = []
+            refused: list[_QueuedSend] = []
             with channel.lock:
                 channel.unconfirmed.discard(seq)
                 oldest = min(channel.unconfirmed, default=channel.next_seq)
                 if status == _core.STATUS_ABORTED:  # nobody receives any more
                     refused = [
-                        queued.posted for queued in channel.queue if isinstance(queued, _QueuedSend)
+                        queued for queued in channel.queue if isinstance(queued, _QueuedSend)
                     ]
                     channel.queue.clear()
                 else:
                     self._start_waiting(channel)
-            for posted in refused:
-                posted.end(status, detail)
+            for queued in refused:
+                queued.work.end(Completion.of_node(status, detail))
             if oldest > 0:
                 self._node.retire(self._named(kind), oldest - 1)
 
         self._collector.deliver(operation, confirmed)
 
     def confirm(self, source: int, tag: int, seq: int) -> None:
-        """Tell rank ``source`` that its message ``seq`` has come and need not be kept."""
+        """Let rank ``source`` drop its message ``seq``, which has come."""
         kind = _core.Name(f"/receipt/{source}/{tag}")
         segmentation = _core.Segmentation(1, 0, self._segment_bytes)
         publication = self._publication(
@@ -327,11 +321,15 @@ class PointToPoint:
         segmentation: _core.Segmentation,
         elements: int,
         what: str,
-    ) -> _core.Publication:
+    ) -> _core.PublicationSpec:
         description = f"rank {self._rank}: {what}"
-        return _core.Publication(
+        return _core.PublicationSpec(
             self._own, kind, seq, content, segmentation, elements, description, exclusive=False
         )
+
+
+def _nothing() -> None:
+    """The result of a send."""
 
 
 def describe_receipt(memory: Array, source: int | str, tag: int) -> str:

@@ -1,4 +1,4 @@
-"""Operations under way."""
+"""Operations under way: what a call returns, and who ends it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,41 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from innet.collectives.operation_log import OnEnd
+from innet.collectives.completion import Completion, OnEnd
+from innet.errors import CollectiveError
 
 T = TypeVar("T")
 
+Complete = Callable[[Completion], T]
+"""Makes the result of an operation that has ended, or raises its error."""
+
 _SIGNAL_CHECK_S = 0.1
 _CANCEL_S = 1.0
-"""More than a node takes to give an operation up."""
+"""More than a node takes to cancel an operation."""
 
 
-class Completion(Protocol):
-    """Where a work's end comes from."""
+def timeout_or(timeout_s: float | None, default_s: float) -> float:
+    """``timeout_s``, or the default when none was given.
+
+    Raises:
+        CollectiveError: it is not above 0. An operation that has no time would fail always; to look
+            whether one has ended, there is ``work.done()``.
+    """
+    if timeout_s is None:
+        return default_s
+    if not timeout_s > 0:
+        raise CollectiveError(
+            f"a timeout of {timeout_s:g} s leaves an operation no time: give a number above 0, or "
+            "none for the default. To look whether an operation has ended, call work.done()"
+        )
+    return timeout_s
+
+
+class CompletionSource(Protocol):
+    """Delivers the completions of a node's operations, each once."""
 
     def wait(self, operation: int, timeout_s: float) -> tuple[int, str] | None:
         """Status and detail, or ``None`` when ``timeout_s`` passed first."""
@@ -32,40 +54,33 @@ class Completion(Protocol):
         """Give the operation up."""
 
     def deliver(self, operation: int, callback: Callable[[int, str], None]) -> None:
-        """Call ``callback`` from a thread of the runtime's when the operation ends."""
+        """Call ``callback`` from a thread of the runtime when the operation ends."""
 
     def discard(self, operation: int) -> None:
-        """Nobody will ask for the end of an operation that was not delivered."""
+        """Drop the completion of an operation that nobody will ask for."""
 
 
 class Work(Generic[T]):
-    """An operation under way: wait for it, ask it, or ``await`` it.
+    """An operation under way: wait for it, poll it, or ``await`` it.
 
     >>> work = comm.iallreduce(gradient)        # doctest: +SKIP
     >>> total = work.wait()                     # doctest: +SKIP
     >>> total = await comm.iallreduce(gradient) # doctest: +SKIP
     """
 
-    _delivered = True  # of one whose making was interrupted, for __del__
-
-    def __init__(
-        self,
-        operation: int,
-        completion: Completion,
-        finish: Callable[[], T],
-        error_of: Callable[[int, str], BaseException | None],
-        on_end: OnEnd,
-    ) -> None:
-        self._operation = operation
-        self._completion = completion
-        self._finish = finish
-        self._error_of = error_of
+    def __init__(self, complete: Complete[T] | None = None, on_end: OnEnd | None = None) -> None:
+        """
+        Args:
+            complete: makes the result of an operation that ends with a completion.
+            on_end: receives the error, or ``None``, before anybody who waits.
+        """
+        self._complete = complete
         self._on_end = on_end
         self._lock = threading.Lock()
+        self._is_ended = False
         self._future: concurrent.futures.Future[T] = concurrent.futures.Future()
-        # Running from the start: who gives up awaiting it does not cancel the operation.
+        # Running from the start: cancelling an `await` does not cancel the operation.
         self._future.set_running_or_notify_cancel()
-        self._delivered = False
 
     def wait(self, timeout_s: float | None = None) -> T:
         """The result.
@@ -77,12 +92,9 @@ class Work(Generic[T]):
             TimeoutError: ``timeout_s`` passed first.
             CollectiveError: the operation failed.
         """
-        with self._lock:
-            delivered = self._delivered
-        if not delivered and not self._future.done():
-            self._wait_natively(timeout_s)
-            timeout_s = 0.0 if self._future.done() else timeout_s
-        return self._future.result(timeout_s)
+        if not self._future.done() and not self._await_end(timeout_s):
+            raise TimeoutError(f"not done within {timeout_s:g} s; the operation goes on")
+        return self._future.result()
 
     def wait_or_cancel(self) -> T:
         """The result, for a caller who keeps nothing of the operation when this is interrupted.
@@ -95,22 +107,18 @@ class Work(Generic[T]):
         except BaseException:
             if not self._future.done():
                 self.cancel()
-                with suppress(TimeoutError):
-                    self._wait_natively(_CANCEL_S)
+                self._await_end(_CANCEL_S)
             raise
 
     def done(self) -> bool:
         """Whether :meth:`wait` would return at once."""
-        with self._lock:
-            delivered = self._delivered
-        return self._future.done() or (not delivered and self._completion.done(self._operation))
+        return self._future.done()
 
     def cancel(self) -> None:
         """Give the operation up here; unless it has ended, waiting for it raises ``Cancelled``.
 
         Other ranks go on, and miss what this one has not given yet.
         """
-        self._completion.cancel(self._operation)
 
     def exception(self) -> BaseException | None:
         """The error of a finished operation, or ``None`` when it went well; waits for its end."""
@@ -121,54 +129,235 @@ class Work(Generic[T]):
         return None
 
     def add_done_callback(self, callback: Callable[[Work[T]], None]) -> None:
-        """Call ``callback(self)`` at the end: from a thread of the runtime's, or at once."""
+        """Call ``callback(self)`` at the end: from a thread of the runtime, or at once."""
         self._future.add_done_callback(lambda _: callback(self))
-        self._deliver()
-
-    def __del__(self) -> None:
-        # Nobody can wait for it any more: its end and its buffers are not kept for ever.
-        if not self._delivered and not self._future.done():
-            self._completion.discard(self._operation)
+        self._subscribe()
 
     def __await__(self) -> Generator[None, None, T]:
-        self._deliver()
+        self._subscribe()
         return (yield from asyncio.wrap_future(self._future).__await__())
 
-    def _wait_natively(self, timeout_s: float | None) -> None:
-        end_s = None if timeout_s is None else time.monotonic() + timeout_s
-        while True:
-            left_s = (
-                _SIGNAL_CHECK_S if end_s is None else min(_SIGNAL_CHECK_S, end_s - time.monotonic())
-            )
-            ended = self._completion.wait(self._operation, max(0.0, left_s))
-            if ended is not None:
-                self._end(*ended)
-                return
-            if self._future.done():
-                return
-            if end_s is not None and time.monotonic() >= end_s:
-                raise TimeoutError(f"not done within {timeout_s:g} s; the operation goes on")
+    def _await_end(self, timeout_s: float | None) -> bool:
+        """Whether it ended within ``timeout_s``."""
+        with suppress(TimeoutError):
+            self._future.exception(timeout_s)
+        return self._future.done()
 
-    def _deliver(self) -> None:
+    def _subscribe(self) -> None:
+        """Let the end come without anybody waiting."""
+
+    def _end(self, completion: Completion) -> None:
+        """Complete the operation; only the first end counts."""
+        if not self._claim_end():
+            return
+        assert self._complete is not None, "a work without it ends with a result or an error"
+        try:
+            result = self._complete(completion)
+        except BaseException as error:  # an interrupt too: others may wait for the same work
+            self._settle(error)
+        else:
+            self._settle(None, result)
+
+    def _claim_end(self) -> bool:
         with self._lock:
-            if self._delivered or self._future.done():
-                return
-            self._delivered = True
-        self._completion.deliver(self._operation, self._end)
+            is_first, self._is_ended = not self._is_ended, True
+        return is_first
 
-    def _end(self, status: int, detail: str) -> None:
-        error: BaseException | None
+    def _settle(self, error: BaseException | None, *result: T) -> None:
         try:
-            error = self._error_of(status, detail)
-            if error is None:
-                result = self._finish()
-        except Exception as problem:
-            error = problem
-        try:
-            self._on_end(error)
+            if self._on_end is not None:
+                self._on_end(error)
         except Exception as problem:  # the caller must not wait for ever
             error = error or problem
         if error is not None:
             self._future.set_exception(error)
         else:
-            self._future.set_result(result)
+            self._future.set_result(*result)
+
+
+class NodeWork(Work[T]):
+    """The work of one operation of the node. A thread that waits for it drives the node."""
+
+    _is_delivered = True  # of one whose making was interrupted, for __del__
+
+    def __init__(
+        self,
+        operation: int,
+        source: CompletionSource,
+        complete: Complete[T],
+        on_end: OnEnd | None = None,
+    ) -> None:
+        super().__init__(complete, on_end)
+        self._operation = operation
+        self._source = source
+        self._is_delivered = False
+
+    def done(self) -> bool:
+        """Whether :meth:`wait` would return at once."""
+        if self._future.done():
+            return True
+        with self._lock:
+            delivered = self._is_delivered
+        return not delivered and self._source.done(self._operation)
+
+    def cancel(self) -> None:
+        """Give the operation up here; unless it has ended, waiting for it raises ``Cancelled``.
+
+        Other ranks go on, and miss what this one has not given yet.
+        """
+        self._source.cancel(self._operation)
+
+    def __del__(self) -> None:
+        # Nobody can wait for it any more: the node need not keep its completion and its buffers.
+        if not self._is_delivered and not self._future.done():
+            self._source.discard(self._operation)
+
+    def _await_end(self, timeout_s: float | None) -> bool:
+        with self._lock:
+            delivered = self._is_delivered
+        if delivered or self._future.done():
+            return super()._await_end(timeout_s)
+        end_s = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            left_s = _SIGNAL_CHECK_S
+            if end_s is not None:
+                left_s = max(0.0, min(left_s, end_s - time.monotonic()))
+            ended = self._source.wait(self._operation, left_s)
+            if ended is not None:
+                self._end_natively(*ended)
+            if self._future.done():
+                return True
+            if end_s is not None and time.monotonic() >= end_s:
+                return False
+
+    def _subscribe(self) -> None:
+        with self._lock:
+            if self._is_delivered or self._future.done():
+                return
+            self._is_delivered = True
+        self._source.deliver(self._operation, self._end_natively)
+
+    def _end_natively(self, status: int, detail: str) -> None:
+        self._end(Completion.of_node(status, detail))
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """When a promise is given up.
+
+    Attributes:
+        at_s: on the monotonic clock.
+        give_up: ends the promise, unless its maker is about to; called once the time has passed.
+    """
+
+    at_s: float
+    give_up: Callable[[], None]
+
+
+class Promise(Work[T]):
+    """A work that its maker ends. Thread-safe; only the first end counts."""
+
+    def __init__(
+        self,
+        complete: Complete[T] | None = None,
+        on_end: OnEnd | None = None,
+        deadline: Deadline | None = None,
+    ) -> None:
+        super().__init__(complete, on_end)
+        self._deadline = deadline
+        self._timer: threading.Timer | None = None
+        self._cancel: Callable[[], None] | None = None
+        self._is_cancelled = False
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether :meth:`cancel` was called."""
+        return self._is_cancelled
+
+    def end(self, completion: Completion) -> None:
+        """End with what ``complete`` makes of ``completion``."""
+        self._end(completion)
+
+    def succeed(self, result: T) -> None:
+        """End with a result."""
+        if self._claim_end():
+            self._settle(None, result)
+
+    def fail(self, error: BaseException) -> None:
+        """End with an error."""
+        if self._claim_end():
+            self._settle(error)
+
+    def end_with(self, work: Work[T]) -> None:
+        """End as ``work`` ends; cancelling this one cancels that."""
+
+        def end(_ended: Work[T]) -> None:
+            try:
+                result = work.wait()
+            except Exception as error:
+                self.fail(error)
+            else:
+                self.succeed(result)
+
+        self.cancel_with(work.cancel)
+        work.add_done_callback(end)
+
+    def cancel_with(self, cancel: Callable[[], None]) -> None:
+        """Let ``cancel`` give up what is under way from now on; at once if this is cancelled."""
+        with self._lock:
+            self._cancel = cancel
+            is_cancelled = self._is_cancelled
+        if is_cancelled:
+            cancel()
+
+    def cancel(self) -> None:
+        """Give the operation up here; unless it has ended, waiting for it raises ``Cancelled``.
+
+        Other ranks go on, and miss what this one has not given yet.
+        """
+        with self._lock:
+            self._is_cancelled = True
+            cancel = self._cancel
+        if cancel is not None:
+            cancel()
+
+    def done(self) -> bool:
+        """Whether :meth:`wait` would return at once."""
+        self._check_deadline()
+        return self._future.done()
+
+    def _await_end(self, timeout_s: float | None) -> bool:
+        deadline = self._deadline
+        if deadline is not None:
+            left_s = max(0.0, deadline.at_s - time.monotonic())
+            if timeout_s is not None and timeout_s < left_s:
+                return super()._await_end(timeout_s)
+            if super()._await_end(left_s):
+                return True
+            self._check_deadline()
+            timeout_s = None if timeout_s is None else timeout_s - left_s
+        return super()._await_end(timeout_s)
+
+    def _subscribe(self) -> None:
+        with self._lock:
+            if self._deadline is None or self._timer is not None or self._is_ended:
+                return
+            left_s = max(0.0, self._deadline.at_s - time.monotonic())
+            self._timer = threading.Timer(left_s, self._check_deadline)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _check_deadline(self) -> None:
+        with self._lock:
+            deadline = self._deadline
+            if self._is_ended or deadline is None or time.monotonic() < deadline.at_s:
+                return
+            self._deadline = None
+        deadline.give_up()
+
+    def _settle(self, error: BaseException | None, *result: T) -> None:
+        with self._lock:
+            timer = self._timer
+        if timer is not None:
+            timer.cancel()  # its thread ends now, not at the deadline
+        super()._settle(error, *result)

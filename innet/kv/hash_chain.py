@@ -6,18 +6,19 @@ give a block the same name::
     root   = SHA-256(CBOR(seed))                        seed: text
     hash_i = SHA-256(CBOR([parent, tokens, extra]))     parent: hash_(i-1), or root
 
-The seed is vLLM's ``PYTHONHASHSEED`` or, where that is not set, :data:`DEFAULT_SEED`.
+The seed is vLLM's ``PYTHONHASHSEED`` or, if that is not set, :data:`DEFAULT_SEED`.
 
 The bytes that are hashed are CBOR in its canonical form (RFC 8949, section 4.2.1):
 
 * an array of three, ``0x83``;
 * the parent, a byte string of 32: ``0x58 0x20`` and its bytes;
 * the block's token ids in an array, each an unsigned integer in its shortest form;
-* what else the block depends on: ``0xf6`` (null) for nothing, or an array of texts, integers, byte
-  strings and arrays of these. vLLM puts here, in this order, ``["lora", name, path]`` of an
-  adapter, ``["mm", identifier, offset]`` of each picture or sound in the block, and in a prompt's
-  first block ``["cache_salt", salt]`` of the request. (Versions before 0.33 had the bare name and
-  salt, and the seed 0 unless told another; :func:`block_hash` makes theirs as well.)
+* what the block depends on in addition: ``0xf6`` (null) for nothing, or an array of texts,
+  integers, byte strings and arrays of these. vLLM puts here, in this order,
+  ``["lora", name, path]`` of an adapter, ``["mm", identifier, offset]`` of each picture or sound in
+  the block, and in a prompt's first block ``["cache_salt", salt]`` of the request. (Versions before
+  0.33 had the bare name and salt, and by default the seed 0; :func:`block_hash` makes theirs as
+  well.)
 
 Only full blocks have a hash.
 """
@@ -37,22 +38,22 @@ from innet.errors import KVError
 HASH_BYTES: Final = 32
 
 DEFAULT_SEED: Final = "vllm-none-hash"
-"""Of vLLM's chains, where nobody chooses another."""
+"""The seed of vLLM's chains unless another is chosen."""
 
 Extra = tuple["str | int | bytes | Extra", ...]
-"""What a block depends on beside its tokens."""
+"""What a block depends on in addition to its tokens."""
 
 TokenIds = Sequence[int] | npt.NDArray[np.integer]
 """Ids of tokens: a sequence, or an array of one dimension."""
 
 _UNSIGNED, _NEGATIVE, _BYTES, _TEXT, _ARRAY = 0, 1, 2, 3, 4
 _SHORT = 24
-"""Arguments below it stand in the first byte itself; above, in 1, 2, 4 or 8 bytes behind it."""
+"""Smaller arguments are in the first byte itself; larger ones in the next 1, 2, 4 or 8 bytes."""
 _NULL = b"\xf6"
 
 
 def root_hash(seed: str = DEFAULT_SEED) -> bytes:
-    """What stands in place of the first block's parent.
+    """The parent of the first block.
 
     >>> root_hash("0").hex()[:16]
     '4e1195df020de59e'
@@ -61,12 +62,12 @@ def root_hash(seed: str = DEFAULT_SEED) -> bytes:
 
 
 def block_hash(parent: bytes, tokens: TokenIds, extra: Extra = ()) -> bytes:
-    """The hash of a block behind the one whose hash is ``parent``.
+    """The hash of a block that follows the one with the hash ``parent``.
 
     Args:
         parent: the hash of the block before, or :func:`root_hash`.
         tokens: ids of the block's tokens.
-        extra: what else the block depends on.
+        extra: what the block depends on in addition.
 
     Raises:
         KVError: a token id is negative, or larger than 64 bits.
@@ -82,7 +83,7 @@ def chain(tokens: TokenIds, block_tokens: int, *, root: bytes, salt: str = "") -
         tokens: ids of the prompt's tokens.
         block_tokens: tokens of a block.
         root: of the chain, see :func:`root_hash`.
-        salt: of the request; it is in the first block, and so in the hashes of all.
+        salt: of the request; it is hashed with the first block, and so affects all hashes.
 
     Raises:
         KVError: ``block_tokens`` is not at least 1, or a token id is out of range.
@@ -123,24 +124,24 @@ def _encoded(value: str | int | bytes | Extra) -> bytes:
 def _checked_ids(tokens: TokenIds) -> npt.NDArray[np.uint64]:
     """
     Raises:
-        KVError: there is something among them that is no token id.
+        KVError: one of them is not a token id.
     """
     if not len(tokens):
         return np.empty(0, np.uint64)
     with contextlib.suppress(OverflowError, ValueError):
         ids = np.asarray(tokens)
         if ids.dtype.kind not in "iu" and all(isinstance(token, int) for token in tokens):
-            # NumPy takes integers on both sides of 2^63 for floating-point numbers.
+            # NumPy makes floating-point numbers of integers on both sides of 2^63.
             ids = np.array(tokens, np.uint64 if min(tokens) >= 0 else np.int64)
         if ids.ndim == 1 and ids.dtype.kind in "iu" and ids.min() >= 0:
             return ids.astype(np.uint64)
-    raise KVError("token ids are integers from 0 to 2^64 - 1, in one dimension; got others")
+    raise KVError("invalid token ids, expected integers from 0 to 2^64 - 1 in one dimension")
 
 
 def _encoded_ids(ids: npt.NDArray[np.uint64]) -> tuple[bytes, npt.NDArray[np.int64]]:
     """All ids in CBOR one after the other, and where each ends.
 
-    A prompt has many: as rows of an array, they are encoded together.
+    Encoded together, as rows of an array, because a prompt has many.
     """
     rows = np.empty((len(ids), 9), np.uint8)
     lengths = np.ones(len(ids), np.int64)
@@ -166,7 +167,7 @@ def _head(major: int, argument: int) -> bytes:
     for exponent in range(4):
         if 0 <= argument < 1 << (8 << exponent):
             return bytes([major << 5 | _SHORT + exponent]) + argument.to_bytes(1 << exponent, "big")
-    raise KVError(f"what a block depends on has integers of 64 bits; {argument} is too large")
+    raise KVError(f"{argument} is too large: a block's extra integers have 64 bits")
 
 
 _BEFORE_PARENT: Final = _head(_ARRAY, 3) + _head(_BYTES, HASH_BYTES)

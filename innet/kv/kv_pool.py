@@ -1,37 +1,65 @@
-"""Keys and values of a model's prompts, shared by the workers of a cluster."""
+"""``innet.KVPool``: keys and values of a model's prompts, shared by the workers of a cluster."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from typing import TYPE_CHECKING, Self, Unpack
+import functools
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from innet.errors import KVError
 from innet.kv.hash_chain import TokenIds
-from innet.kv.layer_loading import LoadedLayers
-from innet.kv.layout import BlockLayout, KVArray, KVSource
+from innet.kv.layout import BlockLayout
 from innet.kv.model import ModelIdentity
 from innet.kv.pool_member import PoolMember
 from innet.kv.pool_options import PoolOptions
-from innet.kv.prefill import PrefillCost
-from innet.kv.prefix_cache import DEFAULT_LEASE_S, KVStatistics, PrefixCache, Progress
+from innet.kv.prefix_cache import LoadedLayers, PrefixCache
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
 DEFAULT_BLOCK_TOKENS = 16
 
 
+def _awaited(
+    method: Callable[Concatenate[PrefixCache, Arguments], Coroutine[Any, Any, Result]],
+) -> Callable[Concatenate[KVPool, Arguments], Coroutine[Any, Any, Result]]:
+    """The method for callers in any event loop."""
+
+    @functools.wraps(method)
+    async def call(self: KVPool, /, *args: Arguments.args, **options: Arguments.kwargs) -> Result:
+        return await self._member.call(method(self._cache, *args, **options))
+
+    return call
+
+
+def _blocking(
+    method: Callable[Concatenate[PrefixCache, Arguments], Coroutine[Any, Any, Result]],
+) -> Callable[Concatenate[BlockingKVPool, Arguments], Result]:
+    """The method for callers without an event loop."""
+
+    @functools.wraps(method)
+    def call(self: BlockingKVPool, /, *args: Arguments.args, **options: Arguments.kwargs) -> Result:
+        return self._member.run(method(self._cache, *args, **options))
+
+    return call
+
+
 class KVPool:
-    """A cache of prompts' prefixes that all workers have together.
+    """A cache of prompts' prefixes that all workers share.
 
-    Its engine runs on a thread of its own: this process serves others also while it computes. The
-    coroutines here can be awaited in any event loop; :attr:`blocking` has the same methods for
-    programs without one.
+    Its engine runs on a thread of its own, so this process serves others while it computes. The
+    coroutines can be awaited in any event loop; :attr:`blocking` has the same methods for programs
+    without one.
 
-    Whatever goes wrong with a block (its host has died, it came late, it is not what its tenant
-    signed) is a miss: the prefix found is shorter, and nothing is raised. Statistics tell why.
+    Whatever goes wrong with a block (its host died, it arrived late, its tenant did not sign it) is
+    a miss: the prefix found is shorter, and nothing is raised. Statistics count the causes.
+
+    The methods are those of :class:`~innet.kv.prefix_cache.PrefixCache`, which documents them.
 
     Example::
 
@@ -43,7 +71,7 @@ class KVPool:
     Attributes:
         model: whose keys and values these are.
         layout: of its blocks.
-        blocking: the same for programs without an event loop.
+        blocking: the same methods for programs without an event loop.
     """
 
     def __init__(
@@ -58,18 +86,18 @@ class KVPool:
     ) -> None:
         """
         Args:
-            model: an identity, or a model of ``transformers``, whose weights are hashed then.
+            model: an identity, or a model of ``transformers``, whose weights are then hashed.
             block_tokens: tokens of a block; only full blocks are kept.
-            layers_per_block: fewer than all, and decoding can begin before the last have come
-                (:meth:`layers`); by default all layers of a token are in one block.
-            salt: keeps prompts apart from those with another one.
-            member: of a pool, which may serve several models; by default it is opened with
-                ``options``, and closed with this.
+            layers_per_block: with fewer than all, decoding can begin before the last layers have
+                arrived (:meth:`layers`); by default a block has all layers of its tokens.
+            salt: separates prompts from those with another salt.
+            member: of a pool, which may serve several models; by default one is opened with
+                ``options`` and closed with this pool.
             options: see :class:`innet.kv.pool_options.PoolOptions`.
 
         Raises:
             EmulationError: this process was not started by ``innet run``.
-            KVError: an argument cannot be as it is.
+            KVError: an argument is invalid.
             SecurityError: the tenant's secret cannot be used.
         """
         if member is not None and options:
@@ -89,94 +117,22 @@ class KVPool:
         )
         self.blocking = BlockingKVPool(self._member, self._cache)
 
-    async def put(
-        self,
-        tokens: TokenIds,
-        kv: KVSource,
-        *,
-        first_token: int = 0,
-        progress: Progress | None = None,
-    ) -> int:
-        """Give a prompt's keys and values to all; see :meth:`PrefixCache.put`.
-
-        Returns:
-            Tokens of the prefix, from ``first_token`` on without a gap, that some home has then.
-
-        Raises:
-            KVError: ``kv`` does not fit the model or the tokens, or the pool is closed.
-        """
-        work = self._cache.put(tokens, kv, first_token=first_token, progress=progress)
-        return await self._member.call(work)
-
-    async def put_many(self, prompts: Sequence[tuple[TokenIds, KVSource]]) -> list[int]:
-        """:meth:`put` for several prompts at once."""
-        return await self._member.call(self._cache.put_many(prompts))
-
-    async def get_longest_prefix(
-        self,
-        tokens: TokenIds,
-        *,
-        deadline_s: float | None = None,
-        cost: PrefillCost | None = None,
-        progress: Progress | None = None,
-    ) -> tuple[int, KVArray]:
-        """The longest prefix that there is; see :meth:`PrefixCache.load_prefix` for the arguments.
-
-        Returns:
-            How many tokens it has, and their keys and values, ``(layers, 2, tokens, kv_heads,
-            head_dim)``.
-
-        Raises:
-            KVError: the pool is closed.
-        """
-        work = self._cache.get_longest_prefix(
-            tokens, deadline_s=deadline_s, cost=cost, progress=progress
-        )
-        return await self._member.call(work)
-
-    async def get_longest_prefixes(
-        self,
-        prompts: Sequence[TokenIds],
-        *,
-        deadline_s: float | None = None,
-        cost: PrefillCost | None = None,
-    ) -> list[tuple[int, KVArray]]:
-        """:meth:`get_longest_prefix` for several prompts at once."""
-        work = self._cache.get_longest_prefixes(prompts, deadline_s=deadline_s, cost=cost)
-        return await self._member.call(work)
-
-    async def load_prefix(
-        self,
-        tokens: TokenIds,
-        into: KVSource,
-        *,
-        deadline_s: float | None = None,
-        cost: PrefillCost | None = None,
-        progress: Progress | None = None,
-    ) -> int:
-        """:meth:`get_longest_prefix` into the caller's memory; see :meth:`PrefixCache.load_prefix`.
-
-        Raises:
-            KVError: ``into`` does not fit, or the pool is closed.
-        """
-        work = self._cache.load_prefix(
-            tokens, into, deadline_s=deadline_s, cost=cost, progress=progress
-        )
-        return await self._member.call(work)
+    put = _awaited(PrefixCache.put)
+    put_many = _awaited(PrefixCache.put_many)
+    get_longest_prefix = _awaited(PrefixCache.get_longest_prefix)
+    get_longest_prefixes = _awaited(PrefixCache.get_longest_prefixes)
+    load_prefix = _awaited(PrefixCache.load_prefix)
+    exists = _awaited(PrefixCache.exists)
+    exists_many = _awaited(PrefixCache.exists_many)
+    prefetch = _awaited(PrefixCache.prefetch)
+    pin = _awaited(PrefixCache.pin)
+    unpin = _awaited(PrefixCache.unpin)
+    evict = _awaited(PrefixCache.evict)
+    statistics = _awaited(PrefixCache.statistics)
 
     async def layers(
         self, tokens: TokenIds, *, deadline_s: float | None = None
     ) -> AsyncGenerator[LoadedLayers, None]:
-        """The longest prefix, layers after layers, while the next ones are on their way.
-
-        Where blocks are lost meanwhile, it ends before the model's last layer, and the prefix has
-        to be computed after all.
-
-        Example::
-
-            async for part in pool.layers(tokens):
-                cache.fill(part.layers.first, part.kv)       # of part.tokens tokens
-        """
         parts = self._cache.layers(tokens, deadline_s=deadline_s)
         try:
             while (part := await self._member.call(_next(parts))) is not None:
@@ -185,52 +141,16 @@ class KVPool:
             with contextlib.suppress(KVError):  # the pool may be closed before the iterator
                 await self._member.call(parts.aclose())
 
-    async def exists(self, tokens: TokenIds) -> int:
-        """How many tokens the longest prefix has; nothing is loaded."""
-        return await self._member.call(self._cache.count_tokens(tokens))
-
-    async def exists_many(self, prompts: Sequence[TokenIds]) -> list[int]:
-        """:meth:`exists` for several prompts at once."""
-        return await self._member.call(self._cache.count_tokens_many(prompts))
-
-    async def prefetch(self, tokens: TokenIds, nodes: Sequence[str] | None = None) -> int:
-        """Bring a prefix nearer before it is needed; tokens of it that are there then.
-
-        Args:
-            tokens: of the prompt.
-            nodes: members that are to have it beside its homes; by default this process.
-        """
-        return await self._member.call(self._cache.prefetch(tokens, nodes))
-
-    async def pin(self, tokens: TokenIds, lease_s: float = DEFAULT_LEASE_S) -> int:
-        """Let a prefix stay for a while, whatever else has to go; tokens of what does."""
-        return await self._member.call(self._cache.pin(tokens, lease_s))
-
-    async def unpin(self, tokens: TokenIds) -> None:
-        """End this process's lease of a prefix."""
-        await self._member.call(self._cache.unpin(tokens))
-
-    async def evict(self, tokens: TokenIds, first_token: int = 0) -> None:
-        """Drop a prompt's blocks that begin at or after ``first_token``, here and at their homes.
-
-        Other prompts that begin alike lose them as well.
-        """
-        await self._member.call(self._cache.evict(tokens, first_token))
-
     async def members(self, at_least: int = 0, timeout_s: float = 10.0) -> tuple[str, ...]:
         """The hosts that offer memory; see :meth:`PoolMember.members`."""
         return await self._member.call(self._member.members(at_least, timeout_s))
-
-    async def statistics(self) -> KVStatistics:
-        """What this process has done with the pool so far."""
-        return await self._member.call(self._cache.statistics())
 
     async def aclose(self) -> None:
         """:meth:`close`, without blocking the event loop."""
         await asyncio.to_thread(self.close)
 
     def close(self) -> None:
-        """Leave the pool. Blocks that this process alone has are lost. Safe to call twice."""
+        """Leave the pool. Blocks that only this process has are lost. Safe to call twice."""
         if self._owns_member:
             self._member.close()
 
@@ -255,66 +175,22 @@ class BlockingKVPool:
         self._member = member
         self._cache = cache
 
-    def put(
-        self,
-        tokens: TokenIds,
-        kv: KVSource,
-        *,
-        first_token: int = 0,
-        progress: Progress | None = None,
-    ) -> int:
-        """See :meth:`KVPool.put`."""
-        work = self._cache.put(tokens, kv, first_token=first_token, progress=progress)
-        return self._member.run(work)
-
-    def put_many(self, prompts: Sequence[tuple[TokenIds, KVSource]]) -> list[int]:
-        """See :meth:`KVPool.put_many`."""
-        return self._member.run(self._cache.put_many(prompts))
-
-    def get_longest_prefix(
-        self,
-        tokens: TokenIds,
-        *,
-        deadline_s: float | None = None,
-        cost: PrefillCost | None = None,
-        progress: Progress | None = None,
-    ) -> tuple[int, KVArray]:
-        """See :meth:`KVPool.get_longest_prefix`."""
-        work = self._cache.get_longest_prefix(
-            tokens, deadline_s=deadline_s, cost=cost, progress=progress
-        )
-        return self._member.run(work)
-
-    def get_longest_prefixes(
-        self,
-        prompts: Sequence[TokenIds],
-        *,
-        deadline_s: float | None = None,
-        cost: PrefillCost | None = None,
-    ) -> list[tuple[int, KVArray]]:
-        """See :meth:`KVPool.get_longest_prefixes`."""
-        work = self._cache.get_longest_prefixes(prompts, deadline_s=deadline_s, cost=cost)
-        return self._member.run(work)
-
-    def load_prefix(
-        self,
-        tokens: TokenIds,
-        into: KVSource,
-        *,
-        deadline_s: float | None = None,
-        cost: PrefillCost | None = None,
-        progress: Progress | None = None,
-    ) -> int:
-        """See :meth:`KVPool.load_prefix`."""
-        work = self._cache.load_prefix(
-            tokens, into, deadline_s=deadline_s, cost=cost, progress=progress
-        )
-        return self._member.run(work)
+    put = _blocking(PrefixCache.put)
+    put_many = _blocking(PrefixCache.put_many)
+    get_longest_prefix = _blocking(PrefixCache.get_longest_prefix)
+    get_longest_prefixes = _blocking(PrefixCache.get_longest_prefixes)
+    load_prefix = _blocking(PrefixCache.load_prefix)
+    exists = _blocking(PrefixCache.exists)
+    exists_many = _blocking(PrefixCache.exists_many)
+    prefetch = _blocking(PrefixCache.prefetch)
+    pin = _blocking(PrefixCache.pin)
+    unpin = _blocking(PrefixCache.unpin)
+    evict = _blocking(PrefixCache.evict)
+    statistics = _blocking(PrefixCache.statistics)
 
     def layers(
         self, tokens: TokenIds, *, deadline_s: float | None = None
     ) -> Iterator[LoadedLayers]:
-        """See :meth:`KVPool.layers`."""
         parts = self._cache.layers(tokens, deadline_s=deadline_s)
         try:
             while (part := self._member.run(_next(parts))) is not None:
@@ -323,37 +199,8 @@ class BlockingKVPool:
             with contextlib.suppress(KVError):  # the pool may be closed before the iterator
                 self._member.run(parts.aclose())
 
-    def exists(self, tokens: TokenIds) -> int:
-        """See :meth:`KVPool.exists`."""
-        return self._member.run(self._cache.count_tokens(tokens))
-
-    def exists_many(self, prompts: Sequence[TokenIds]) -> list[int]:
-        """See :meth:`KVPool.exists_many`."""
-        return self._member.run(self._cache.count_tokens_many(prompts))
-
-    def prefetch(self, tokens: TokenIds, nodes: Sequence[str] | None = None) -> int:
-        """See :meth:`KVPool.prefetch`."""
-        return self._member.run(self._cache.prefetch(tokens, nodes))
-
-    def pin(self, tokens: TokenIds, lease_s: float = DEFAULT_LEASE_S) -> int:
-        """See :meth:`KVPool.pin`."""
-        return self._member.run(self._cache.pin(tokens, lease_s))
-
-    def unpin(self, tokens: TokenIds) -> None:
-        """See :meth:`KVPool.unpin`."""
-        self._member.run(self._cache.unpin(tokens))
-
-    def evict(self, tokens: TokenIds, first_token: int = 0) -> None:
-        """See :meth:`KVPool.evict`."""
-        self._member.run(self._cache.evict(tokens, first_token))
-
     def members(self, at_least: int = 0, timeout_s: float = 10.0) -> tuple[str, ...]:
-        """See :meth:`KVPool.members`."""
         return self._member.run(self._member.members(at_least, timeout_s))
-
-    def statistics(self) -> KVStatistics:
-        """See :meth:`KVPool.statistics`."""
-        return self._member.run(self._cache.statistics())
 
 
 async def _next(parts: AsyncGenerator[LoadedLayers, None]) -> LoadedLayers | None:

@@ -6,8 +6,8 @@ are little-endian.
 
 A prompt's keys and values are ``(layers, 2, tokens, kv_heads, head_dim)``, with any strides, in one
 array or in a pair of arrays for each layer.
-Cutting a block out of them copies it once, as bytes that are signed may not change; joining copies
-each block once, to where it belongs in the whole.
+Cutting a block out of them copies it once, because signed bytes may not change; joining copies each
+block once, to its place in the whole.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ KVArray = npt.NDArray[Any]
 
 KVSource = KVArray | Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 """The same, or for each layer the keys and the values, ``(tokens, kv_heads, head_dim)`` each: views
-of whatever cache a library has, which is copied once."""
+of a library's own cache, which is copied once."""
 
 _ORDER: Final = "l2nhd"
-"""Of the dimensions: layers, keys and values, tokens (n), heads, elements of one."""
+"""Order of the dimensions: layers, keys and values, tokens (n), heads, elements of one."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class LayerRange:
     """Layers that are in a block together.
 
     Attributes:
-        first: of them.
-        end: the layer behind the last.
+        first: the first layer.
+        end: the layer after the last.
     """
 
     first: int
@@ -63,8 +63,8 @@ class BlockLayout:
         head_dim: elements of a key, and of a value.
         cache_type: of the elements, a name such as ``bf16``.
         block_tokens: tokens of a block.
-        layers_per_block: 1 lets decoding start soonest; all make the fewest blocks. The last range
-            of layers may have fewer.
+        layers_per_block: with 1, decoding starts soonest; with all, there are the fewest blocks.
+            The last range of layers may have fewer.
 
     Example:
         >>> layout = BlockLayout(
@@ -85,14 +85,14 @@ class BlockLayout:
     def __post_init__(self) -> None:
         """
         Raises:
-            KVError: there are no such blocks.
+            KVError: a value is out of its range.
         """
         for name in ("layers", "kv_heads", "head_dim", "block_tokens", "layers_per_block"):
             if getattr(self, name) < 1:
                 raise KVError(f"{name} of a block is at least 1, not {getattr(self, name)}")
         if self.cache_type not in ELEMENT_TYPES:
             raise KVError(
-                f"blocks have no elements of {self.cache_type!r}; types: {', '.join(ELEMENT_TYPES)}"
+                f"invalid cache_type {self.cache_type!r}; types: {', '.join(ELEMENT_TYPES)}"
             )
 
     @classmethod
@@ -111,16 +111,16 @@ class BlockLayout:
 
     @property
     def component(self) -> str:
-        """How it is called in names: type, order of the dimensions, tokens of a block.
+        """Its component in names: type, order of the dimensions, tokens of a block.
 
-        The layers of a block have a component of their own, heads and their size are in the model's
+        The layers of a block are a component of their own; heads and their size are in the model's
         digest.
         """
         return f"{self.cache_type}-{_ORDER}-{self.block_tokens}"
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        """Of the elements."""
+        """Type of the elements."""
         return ELEMENT_TYPES[self.cache_type].dtype
 
     @cached_property
@@ -133,54 +133,53 @@ class BlockLayout:
         )
 
     def families(self, tenant: str, model_digest: str) -> tuple[BlockFamily, ...]:
-        """The blocks of each range of layers, as they are named."""
+        """The block family of each range of layers."""
         return tuple(
             BlockFamily(tenant, model_digest, self.component, layers.first, layers.end)
             for layers in self.ranges
         )
 
     def shape(self, layers: LayerRange) -> tuple[int, ...]:
-        """Of a block of those layers."""
+        """Shape of a block of those layers."""
         return (len(layers), 2, self.block_tokens, self.kv_heads, self.head_dim)
 
     def size_bytes(self, layers: LayerRange) -> int:
-        """Of a block of those layers."""
+        """Size of a block of those layers."""
         return math.prod(self.shape(layers)) * self.dtype.itemsize
 
     @property
     def token_bytes(self) -> int:
-        """Of a token in all layers."""
+        """Size of a token in all layers."""
         return 2 * self.layers * self.kv_heads * self.head_dim * self.dtype.itemsize
 
     def empty(self, tokens: int, layers: LayerRange | None = None) -> KVArray:
-        """Memory for the keys and values of so many tokens in some layers, by default in all."""
+        """Memory for the keys and values of that many tokens in some layers, by default in all."""
         count = self.layers if layers is None else len(layers)
         return np.empty((count, 2, tokens, self.kv_heads, self.head_dim), self.dtype)
 
     def require_fitting(self, kv: KVSource, tokens: int) -> None:
         """
         Raises:
-            KVError: ``kv`` is none of the keys and values of so many tokens.
+            KVError: ``kv`` is not the keys and values of that many tokens.
         """
         expected = (tokens, self.kv_heads, self.head_dim)
         for array in self._arrays(kv):
             if array.shape != expected or array.dtype != self.dtype:
                 raise KVError(
-                    f"keys of {tokens} tokens in a layer have the shape {expected} (tokens, "
-                    f"kv_heads, head_dim) and the type {self.dtype}, and so have values; got "
-                    f"{array.shape} of {array.dtype}"
+                    f"invalid keys or values of a layer: {array.shape} of {array.dtype}, expected "
+                    f"{expected} (tokens, kv_heads, head_dim) of {self.dtype}"
                 )
 
     def require_room(self, into: KVSource, tokens: int) -> None:
         """
         Raises:
-            KVError: nobody can write the keys and values of at least so many tokens there.
+            KVError: the keys and values of that many tokens cannot be written there.
         """
         arrays = self._arrays(into)
         self.require_fitting(into, max((tokens, *arrays[0].shape[:1])))
         if not all(array.flags.writeable for array in arrays):
             raise KVError(
-                "keys and values are loaded into arrays; give some that are not read-only"
+                "keys and values cannot be loaded into read-only arrays; give writable ones"
             )
 
     def cut(
@@ -190,14 +189,13 @@ class BlockLayout:
         layers: LayerRange,
         into: npt.NDArray[np.uint8] | None = None,
     ) -> npt.NDArray[np.uint8]:
-        """The bytes of a block, which are a copy.
+        """A copy of the bytes of a block.
 
         Args:
             kv: keys and values, of all layers.
-            start: where the block's first token is in ``kv``.
+            start: place of the block's first token in ``kv``.
             layers: of the block.
-            into: where the bytes go, as long as the block or longer; by default they have memory of
-                their own.
+            into: memory for them, as long as the block or longer; allocated by default.
         """
         size_bytes = self.size_bytes(layers)
         contents = np.empty(size_bytes, np.uint8) if into is None else into[:size_bytes]
@@ -218,17 +216,17 @@ class BlockLayout:
         *,
         first_layer: int = 0,
     ) -> bool:
-        """Put a block's bytes to where they belong in ``kv``.
+        """Write a block's bytes to their place in ``kv``.
 
         Args:
             kv: keys and values, of the layers from ``first_layer`` on.
-            start: where the block's first token belongs in ``kv``.
+            start: place of the block's first token in ``kv``.
             layers: of the block.
-            contents: the block, as :meth:`cut` has made it.
+            contents: the block, from :meth:`cut`.
             first_layer: of ``kv``.
 
         Returns:
-            ``False``, and nothing is written, where the block has another size.
+            ``False``, and nothing is written, if the block has another size.
         """
         if contents.size != self.size_bytes(layers):
             return False
@@ -243,11 +241,11 @@ class BlockLayout:
     def _arrays(self, kv: KVSource) -> list[npt.NDArray[Any]]:
         """
         Raises:
-            KVError: they are not the two of each layer.
+            KVError: they are not two arrays for each layer.
         """
         try:
             arrays = [array for keys, values in kv for array in (keys, values)]
-        except (TypeError, ValueError):  # there are no pairs in it
+        except (TypeError, ValueError):  # not a sequence of pairs
             arrays = []
         if len(arrays) != 2 * self.layers or any(not isinstance(a, np.ndarray) for a in arrays):
             raise KVError(

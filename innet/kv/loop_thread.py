@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, for what goes on while the program computes."""
+"""An event loop on a thread of its own, for work that goes on while the program computes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Result = TypeVar("Result")
 
 
 class LoopThread:
-    """Runs coroutines that any thread hands to it."""
+    """Runs coroutines from any thread."""
 
     def __init__(self, name: str) -> None:
-        """``name`` is the thread's, and what errors call it."""
+        """``name`` is the thread's, and stands in error messages."""
         self._name = name
         self._loop = asyncio.new_event_loop()
         self._process = os.getpid()
@@ -29,7 +29,7 @@ class LoopThread:
         self._thread.start()
 
     def submit(self, coroutine: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:
-        """Begin with ``coroutine``; cancelling the future cancels it.
+        """Start ``coroutine``; cancelling the future cancels it.
 
         Raises:
             KVError: the loop is closed, or this is a forked child, which has no such thread.
@@ -44,11 +44,11 @@ class LoopThread:
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """The result of ``coroutine``; the calling thread waits for it.
 
-        Where the wait is interrupted, by Ctrl-C for example, the coroutine is cancelled and has
-        ended when this has, as with :meth:`call`.
+        If the wait is interrupted, by Ctrl-C for example, the coroutine is cancelled and has ended
+        when this returns, as with :meth:`call`.
 
         Raises:
-            KVError: as :meth:`submit`, or it was called in the loop's own thread.
+            KVError: as of :meth:`submit`, or the caller is the loop's own thread.
         """
         if threading.current_thread() is self._thread:
             coroutine.close()
@@ -57,20 +57,20 @@ class LoopThread:
         try:
             return future.result()
         except concurrent.futures.CancelledError as error:
-            raise KVError(self._why_not() or f"{self._name} was told to stop this") from error
+            raise KVError(self._why_not() or f"{self._name} cancelled this") from error
         except BaseException:
             self._cancel(work)
             concurrent.futures.wait([future])
             raise
 
     async def call(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """The result of ``coroutine``, awaited in whatever event loop this is called.
+        """The result of ``coroutine``, awaited in the caller's event loop.
 
-        Where the caller is cancelled, the coroutine is, too, and has ended when this has: it reads
-        and writes nothing of the caller's any more.
+        If the caller is cancelled, the coroutine is cancelled, too, and has ended when this raises:
+        it no longer reads or writes the caller's memory.
 
         Raises:
-            KVError: as :meth:`submit`.
+            KVError: as of :meth:`submit`.
         """
         work, future = self._begin(coroutine)
         ended = asyncio.wrap_future(future)
@@ -79,17 +79,17 @@ class LoopThread:
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if self._closed and (task is None or not task.cancelling()):
-                raise KVError(self._why_not()) from error  # the loop's end, not the caller's
+                raise KVError(self._why_not()) from error  # the loop ended, not the caller
             self._cancel(work)
             while not ended.done():
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait([ended])
             if not ended.cancelled():
-                ended.exception()  # nobody waits for it any more
+                ended.exception()  # nobody retrieves it
             raise
 
     def close(self) -> None:
-        """End what runs, and the thread. Safe to call twice."""
+        """Cancel all coroutines and end the thread. Safe to call twice."""
         with self._closing:
             if self._closed or os.getpid() != self._process:
                 return
@@ -100,7 +100,7 @@ class LoopThread:
     def _begin(
         self, coroutine: Coroutine[Any, Any, Result]
     ) -> tuple[_Cancellable[Result], concurrent.futures.Future[Result]]:
-        """Begin with ``coroutine`` so that its end can be waited for when it is cancelled."""
+        """Start ``coroutine`` so that its end can be awaited after it is cancelled."""
         work = _Cancellable(coroutine)
         try:
             return work, self.submit(work.run())
@@ -109,14 +109,14 @@ class LoopThread:
             raise
 
     def _cancel(self, work: _Cancellable[Any]) -> None:
-        with suppress(RuntimeError):  # the loop has ended meanwhile, and with it the work
+        with suppress(RuntimeError):  # the loop has ended, and with it the work
             self._loop.call_soon_threadsafe(work.cancel)
 
     def _why_not(self) -> str:
         if os.getpid() != self._process:
             return (
-                f"{self._name} belongs to the process that this one was forked from, and so does "
-                "its thread. Use the pool in that process alone"
+                f"{self._name} belongs to the process that this one was forked from. Use the pool "
+                "in that process only"
             )
         return f"{self._name} is closed" if self._closed else ""
 

@@ -1,16 +1,15 @@
-"""Which model's blocks they are: all that makes a block of the same tokens another one.
+"""Identity of a model: everything but the tokens that its blocks depend on.
 
-A block is only right for the very model that it was computed with. So the model's digest stands in
-the block's name, and whatever would make a block wrong is in the digest, which is the SHA-256 of
+A block is correct only for the model that computed it. So the model's digest is part of the block's
+name, and covers whatever would make a block wrong. It is the SHA-256 of
 
 * a JSON document (RFC 8259) in ASCII, without white space, the keys of its objects in the order of
   their code points, numbers as Python's ``json`` writes them;
 * an object with the fields of :class:`ModelIdentity`, and ``version``, which is
   :data:`IDENTITY_VERSION`.
 
-What is *not* in it: which kernels compute attention, and on what device. Their results differ by
-rounding, as those of one-shot and split prefills do; who wants no such mixture tells the kinds
-apart with ``compute``.
+*Not* in it: which kernels compute attention, and on what device. Their results differ by rounding,
+as those of one-shot and split prefills do; to keep such blocks apart, give different ``compute``.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 IDENTITY_VERSION: Final = 1
-"""Of the document that is hashed, and of what its fields mean."""
+"""Of the hashed document and the meaning of its fields."""
 
 _FULL_ATTENTION: Final = "full"
 
@@ -43,23 +42,22 @@ class ModelIdentity:
     Attributes:
         architecture: the kind of model, such as ``llama``.
         weights: :func:`innet.kv.weights.weights_digest` of all tensors, or ``name@revision``, for
-            which whoever says so vouches.
+            which the caller vouches.
         configuration: the model's own, as far as it changes what is computed: norms' epsilons,
-            activations, biases. Of whatever JSON can say.
+            activations, biases. Any JSON values.
         rope: parameters of the position encoding: its kind, base and scaling.
-        compute: in which type, and by whatever else that matters, it computes: ``bf16``.
+        compute: the type in which it computes, ``bf16``, with whatever else matters.
         cache_type: of the elements in the cache: ``f32``, ``f16``, ``bf16``, ``f8e4m3fn``, ... as
             :data:`innet.plans.element_types.ELEMENT_TYPES` calls them.
-        cache_quantisation: how they were quantised, with the identity of the scales; empty if they
-            were not.
+        cache_quantisation: method and identity of the scales; empty without quantisation.
         layers: in the model.
         kv_heads: in the cache of this rank.
         head_dim: elements of a key, and of a value.
-        attention: of each layer, ``full``, ``sliding:4096`` (tokens) or the like; empty: all full.
+        attention: for each layer ``full``, ``sliding:4096`` (tokens) or the like; empty: all full.
         tensor_parallel_rank: which part of the heads this is.
         tensor_parallel_size: of how many.
-        adapter: the identity of a LoRA adapter or the like; empty if there is none.
-        tokenizer: the identity of the vocabulary, where ids of tokens could mean something else.
+        adapter: identity of a LoRA adapter or the like; empty if there is none.
+        tokenizer: identity of the vocabulary, if token ids could mean something else.
 
     Example:
         >>> identity = ModelIdentity(
@@ -89,53 +87,51 @@ class ModelIdentity:
     def __post_init__(self) -> None:
         """
         Raises:
-            KVError: a field cannot be right.
+            KVError: a field is invalid.
         """
         for name in ("architecture", "weights", "compute"):
             if not getattr(self, name):
-                raise KVError(f"a model without {name} is like any other: say what they are")
+                raise KVError(f"a model's identity needs {name}: without, blocks of two models mix")
         if self.cache_type not in ELEMENT_TYPES:
             raise KVError(
-                f"there is no cache of {self.cache_type!r}; element types: "
-                f"{', '.join(ELEMENT_TYPES)}"
+                f"invalid cache_type {self.cache_type!r}; element types: {', '.join(ELEMENT_TYPES)}"
             )
         for name in ("layers", "kv_heads", "head_dim"):
             if getattr(self, name) < 1:
-                raise KVError(f"a model has at least one of {name}, not {getattr(self, name)}")
+                raise KVError(f"{name} of a model is at least 1, not {getattr(self, name)}")
         if not 0 <= self.tensor_parallel_rank < self.tensor_parallel_size:
             raise KVError(
-                f"there is no rank {self.tensor_parallel_rank} of {self.tensor_parallel_size}"
+                f"invalid tensor_parallel_rank {self.tensor_parallel_rank}, expected 0 to "
+                f"{self.tensor_parallel_size - 1}"
             )
         if self.attention and len(self.attention) != self.layers:
             raise KVError(
-                f"{len(self.attention)} layers' attention is given for {self.layers} layers; give "
-                "each layer's, or none if all attend to all tokens before"
+                f"attention has {len(self.attention)} entries for {self.layers} layers; give one "
+                "for each layer, or none if all layers have full attention"
             )
-        self.canonical  # noqa: B018  (what JSON cannot say is refused now)
+        self.canonical  # noqa: B018  (raises if JSON cannot express it)
 
     @cached_property
     def canonical(self) -> bytes:
-        """The bytes that are hashed.
+        """The hashed bytes.
 
         Raises:
-            KVError: the configuration has values of which JSON knows nothing.
+            KVError: the configuration has values that JSON cannot express.
         """
         document = {each.name: getattr(self, each.name) for each in fields(self)}
-        # "full" for each layer and nothing at all say the same.
+        # "full" for each layer and an empty tuple mean the same.
         document["attention"] = list(self.attention or (_FULL_ATTENTION,) * self.layers)
         document["version"] = IDENTITY_VERSION
         _require_text_keys(document)
         try:
             text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise KVError(
-                f"a model's configuration is what JSON can say, without NaN: {error}"
-            ) from error
+            raise KVError(f"a model's configuration must be JSON, without NaN: {error}") from error
         return text.encode("ascii")
 
     @cached_property
     def digest(self) -> str:
-        """What stands in the names of its blocks: 64 hexadecimal digits."""
+        """Its component in the names of blocks: 64 hexadecimal digits."""
         return hashlib.sha256(self.canonical).hexdigest()
 
     @property
@@ -157,18 +153,18 @@ class ModelIdentity:
         Args:
             model: whose cache is kept in the type in which it computes.
             weights: ``name@revision``, for which you vouch; by default all weights are hashed,
-                which takes a second for each 2 GB or so.
-            adapter: of an adapter in the model, where its weights are not hashed.
-            tokenizer: of the vocabulary.
+                which takes about a second for each 2 GB.
+            adapter: identity of an adapter in the model, if its weights are not hashed.
+            tokenizer: identity of the vocabulary.
 
         Raises:
-            KVError: it is no such model, or one without weights; its cache is none of keys and
-                values; or it has an adapter that neither a hash nor ``adapter`` tells from another.
+            KVError: it is not such a model, or has no weights; its cache does not consist of keys
+                and values; or neither a hash nor ``adapter`` identifies its adapter.
         """
         if not (hasattr(model, "config") and hasattr(model, "state_dict")):
             raise KVError(
-                f"a {type(model).__name__} is no model of transformers; give one, or describe any "
-                "other with a ModelIdentity"
+                f"a {type(model).__name__} is not a model of transformers; give one, or describe "
+                "the model with a ModelIdentity"
             )
         from innet.kv.transformers_model import identity_fields
 
@@ -176,11 +172,11 @@ class ModelIdentity:
 
 
 def _require_text_keys(value: Any) -> None:
-    """JSON would make texts of other keys, so that 1 and "1" were the same."""
+    """JSON converts other keys to strings, which would make 1 and "1" the same."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if not isinstance(key, str):
-                raise KVError(f"the keys of a model's configuration are texts; got {key!r}")
+                raise KVError(f"invalid key {key!r} in a model's configuration, expected a string")
             _require_text_keys(inner)
     elif isinstance(value, list | tuple):
         for inner in value:

@@ -1,6 +1,6 @@
-"""What a block is called: ``/kv/<tenant>/<model-digest>/<layout>/<layer-range>/<block-hash>``.
+"""Names of blocks: ``/kv/<tenant>/<model-digest>/<layout>/<layer-range>/<block-hash>``.
 
-What members of a pool ask of each other has names too, see :mod:`innet.kv.requests`.
+Requests between members of a pool are names, too: see :mod:`innet.kv.pool.requests`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Final
 
 from innet.errors import KVError
 from innet.kv.hash_chain import HASH_BYTES
-from innet.node.control.protocol import KV_PREFIX, tenant_prefix
+from innet.node.messages import KV_PREFIX, tenant_prefix
 
 NO_MODEL_DIGEST: Final = "00" * 32
-"""In place of a model's digest, for blocks that no model has computed."""
+"""In place of a model's digest, for blocks that no model computed."""
 
 _TENANT_BYTES = 16
 _HEXADECIMAL = re.compile(r"[0-9a-f]{2,128}")
@@ -31,15 +31,15 @@ _MOST_FAMILIES = 256
 
 @dataclass(frozen=True)
 class BlockFamily:
-    """Blocks that could stand in for each other if their tokens were equal.
+    """Blocks that are equal if their tokens are equal.
 
     Attributes:
-        tenant: as :func:`tenant_component` gives it.
-        model_digest: hexadecimal, of all that makes a block of the same tokens another one: the
+        tenant: from :func:`tenant_component`.
+        model_digest: hexadecimal, of everything but the tokens that a block's bytes depend on: the
             weights' identity, their type, the quantisation, the position encoding.
         layout: of the bytes in a block, such as ``bf16-kv-nhd``.
         first_layer: of the layers in a block.
-        end_layer: the layer behind the last of them.
+        end_layer: the layer after the last of them.
 
     Example:
         >>> family = BlockFamily("a1b2", "00ff", "bf16-kv-nhd", 0, 32)
@@ -56,30 +56,30 @@ class BlockFamily:
     def __post_init__(self) -> None:
         """
         Raises:
-            KVError: a part cannot stand in a name.
+            KVError: a part cannot be a name component.
         """
         for what, text in (("tenant", self.tenant), ("model digest", self.model_digest)):
             if not _HEXADECIMAL.fullmatch(text):
-                raise KVError(f"the {what} of a block is hexadecimal, in lower case; got {text!r}")
+                raise KVError(f"invalid {what} {text!r}, expected lower-case hexadecimal")
         if not _LAYOUT.fullmatch(self.layout):
             raise KVError(
-                f"a layout has letters, digits, '-' and '_', 64 at most; got {self.layout!r}"
+                f"invalid layout {self.layout!r}, expected at most 64 letters, digits, '-' and '_'"
             )
         if not 0 <= self.first_layer < self.end_layer:
-            raise KVError(f"there are no layers from {self.first_layer} to {self.end_layer}")
+            raise KVError(f"invalid range of layers: {self.first_layer} to {self.end_layer}")
 
     @cached_property
     def prefix(self) -> str:
-        """What the names of the family's blocks have in common."""
+        """The prefix of the names of the family's blocks."""
         return f"{tenant_prefix(self.tenant)}/{self.model_digest}/{self.layout}/{self.layers}"
 
     @property
     def layers(self) -> str:
-        """The layers in a block, as they stand in its name: ``0-31``."""
+        """The layers in a block, as in its name: ``0-31``."""
         return f"{self.first_layer}-{self.end_layer - 1}"
 
     def name(self, block_hash: bytes) -> str:
-        """The name of the family's block with that hash."""
+        """The name of a block of the family."""
         return f"{self.prefix}/{block_hash.hex()}"
 
 
@@ -88,7 +88,7 @@ class BlockKey:
     """A block: its family, and the hash that stands for its tokens.
 
     Attributes:
-        family: what it could stand in for.
+        family: the blocks with the same model, layout and layers.
         block_hash: 32 bytes.
 
     Example:
@@ -103,7 +103,7 @@ class BlockKey:
     def __post_init__(self) -> None:
         """
         Raises:
-            KVError: the hash is of another length.
+            KVError: the hash has another length.
         """
         if len(self.block_hash) != HASH_BYTES:
             raise KVError(
@@ -121,20 +121,20 @@ class BlockKey:
         """The block of that name.
 
         Raises:
-            KVError: it is no block's name.
+            KVError: it is not the name of a block.
         """
         parts = name.split("/")
         if len(parts) != 1 + _BLOCK_COMPONENTS or f"/{parts[1]}" != KV_PREFIX or parts[0]:
-            raise KVError(f"{shown(name)} is no name of a block")
+            raise KVError(f"{shown(name)} is not the name of a block")
         _, _, tenant, *parts_of_block = parts
         return cls.of_components(tenant, parts_of_block)
 
     @classmethod
     def of_components(cls, tenant: str, components: Sequence[str]) -> BlockKey:
-        """The block of ``tenant`` whose name ends so: digest, layout, layers, hash.
+        """The block of ``tenant`` with these last name components: digest, layout, layers, hash.
 
         Raises:
-            KVError: no block's name does.
+            KVError: they are not those of a block.
         """
         if len(components) != 4 or not _HASH.fullmatch(components[3]):
             raise KVError(f"no block's name ends in {shown('/'.join(components))}")
@@ -143,30 +143,30 @@ class BlockKey:
 
 @lru_cache(maxsize=_MOST_FAMILIES)
 def _family_of(tenant: str, model_digest: str, layout: str, layers: str) -> BlockFamily:
-    """A node hears of the same few families again and again."""
+    """Cached, because a node sees the same few families again and again."""
     found = _LAYERS.fullmatch(layers)
     if found is None:
-        raise KVError(f"no block's name has {shown(layers)} in place of its layers")
+        raise KVError(f"invalid layers {shown(layers)} in a block's name, expected such as 0-31")
     first, last = map(int, found.groups())
     return BlockFamily(tenant, model_digest, layout, first, last + 1)
 
 
 def shown(name: str) -> str:
-    """A name as an error may show it, however long it is."""
+    """A name for error messages, shortened if it is long."""
     cut = name if len(name) <= _SHOWN_CHARACTERS else f"{name[:_SHOWN_CHARACTERS]}..."
     return repr(cut)
 
 
 def tenant_component(tenant: str, salt: bytes) -> str:
-    """How a tenant is called in names: the salt is known to the tenant's own workers alone.
+    """The component that stands for a tenant in names; only the tenant's workers know the salt.
 
-    Whoever has no salt can name none of the tenant's blocks, and so learns from no cache whether
-    the tenant has asked for a prompt.
+    Without the salt nobody can name the tenant's blocks, and so find out from caches which prompts
+    the tenant requested.
 
     >>> tenant_component("acme", b"secret") == tenant_component("acme", b"other")
     False
     """
-    # The lengths keep (tenant, salt) pairs apart that are equal when joined.
+    # The length separates (tenant, salt) pairs whose concatenations are equal.
     text = tenant.encode()
     digest = hashlib.sha256(len(salt).to_bytes(8, "big") + salt + text)
     return digest.hexdigest()[: 2 * _TENANT_BYTES]

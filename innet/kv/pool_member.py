@@ -1,4 +1,4 @@
-"""This process's part in a pool of blocks, beside the program."""
+"""This process's membership of a pool of blocks, on a thread beside the program."""
 
 from __future__ import annotations
 
@@ -11,33 +11,32 @@ import weakref
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar, Unpack
+from typing import Any, Final, Literal, Self, TypeVar, Unpack
 
 from innet.errors import KVError
 from innet.kv.loop_thread import LoopThread
 from innet.kv.pool import BlockPool, DiskTier, MemoryTier, TieredStore
-from innet.kv.pool.joining import await_members
 from innet.kv.pool.network import BlockNetwork
+from innet.kv.pool.peers import await_members
 from innet.kv.pool.statistics import PoolStatistics
-from innet.kv.pool_counters import counters_of_pool
 from innet.kv.pool_options import MemberOptions, PoolOptions
 from innet.kv.tenant import Tenant
 
 Result = TypeVar("Result")
 
 OpenNetwork = Callable[[int], AbstractAsyncContextManager[BlockNetwork]]
-"""Joins a pool, offering so many bytes, in the event loop in which it is called."""
+"""Joins a pool, offering that many bytes, in the event loop in which it is called."""
 
 _CLOSE_TIMEOUT_S: Final = 10.0
 _COUNTERS_TIMEOUT_S: Final = 0.5
-"""Whoever asks a node for its status waits for this."""
+"""A request for the node's status waits for this."""
 _open_members: weakref.WeakSet[PoolMember] = weakref.WeakSet()
 
 
 class PoolMember:
     """The engine of a pool, on a thread with an event loop of its own.
 
-    So this process serves others while its program computes, and any thread or event loop of the
+    This process serves others while its program computes, and any thread or event loop of the
     program can use the pool.
 
     Example::
@@ -47,7 +46,7 @@ class PoolMember:
             contents = member.run(member.blocks.get(key, timeout_s=1.0))
 
     Attributes:
-        blocks: the engine; its methods are called inside what :meth:`run`, :meth:`call` and
+        blocks: the engine; its methods are called in coroutines that :meth:`run`, :meth:`call` and
             :meth:`submit` run, and nowhere else.
         tenant: the component that stands for the tenant in names.
         node: of this process.
@@ -62,7 +61,7 @@ class PoolMember:
         """Most programs use :meth:`open`.
 
         Raises:
-            KVError: the folder for blocks on disk cannot be used, or the pool not be joined.
+            KVError: the folder for blocks on disk cannot be used, or the pool cannot be joined.
         """
         self._stack = AsyncExitStack()
         self._closed = threading.Lock()
@@ -88,7 +87,7 @@ class PoolMember:
         Raises:
             EmulationError: this process was not started by ``innet run``.
             HostTaken: another process of this host has its node, or this one was forked from it.
-            KVError: an option cannot be as it is, or this process is in that pool already.
+            KVError: an option is invalid, or this process is in that pool already.
             SecurityError: the tenant's secret cannot be used.
         """
         from innet.kv.worker_network import open_worker_network, tenant_of_job
@@ -114,7 +113,7 @@ class PoolMember:
         return member
 
     def counters(self) -> dict[str, Any]:
-        """What the pool has counted, for metrics: as it was last known where its thread is busy."""
+        """The pool's counters for metrics; the last known ones while its thread is busy."""
         with contextlib.suppress(KVError, TimeoutError):
             self._counters = self._thread.submit(self._read_counters()).result(_COUNTERS_TIMEOUT_S)
         return self._counters
@@ -123,10 +122,10 @@ class PoolMember:
         return self._counters_of(self.blocks.statistics())
 
     def _counters_of(self, statistics: PoolStatistics) -> dict[str, Any]:
-        return counters_of_pool(statistics, self._labels.tenant, self._labels.engine)
+        return statistics.counters(self._labels.tenant, self._labels.engine)
 
     def submit(self, work: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:
-        """Begin with ``work`` on the pool's thread; cancelling the future cancels it.
+        """Start ``work`` on the pool's thread; cancelling the future cancels it.
 
         Raises:
             KVError: the pool is closed.
@@ -134,7 +133,7 @@ class PoolMember:
         return self._thread.submit(work)
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """The result of ``work``, for which the calling thread waits.
+        """The result of ``work``; the calling thread waits for it.
 
         Raises:
             KVError: the pool is closed.
@@ -142,7 +141,7 @@ class PoolMember:
         return self._thread.run(work)
 
     async def call(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """The result of ``work``, awaited in the event loop of the caller.
+        """The result of ``work``, awaited in the caller's event loop.
 
         Raises:
             KVError: the pool is closed.
@@ -150,20 +149,21 @@ class PoolMember:
         return await self._thread.call(work)
 
     async def members(self, at_least: int = 0, timeout_s: float = 10.0) -> tuple[str, ...]:
-        """The nodes that offer memory, as this process knows them, in the order of their names.
+        """The nodes that offer memory, as this process knows them, sorted by name.
 
-        A block's homes depend on them: who puts before it knows all of them puts where others do
-        not look. Like :attr:`blocks`' methods, it is called on the pool's thread.
+        A block's homes depend on them: a process that puts blocks before it knows all members puts
+        them where others do not look. Like :attr:`blocks`' methods, it is called on the pool's
+        thread.
 
         Args:
-            at_least: wait until there are so many,
-            timeout_s: but no longer; then those are returned that are there.
+            at_least: wait until there are that many.
+            timeout_s: of the wait; after it, those are returned that are there.
         """
         await await_members(self._network, lambda there: len(there) >= at_least, timeout_s)
         return tuple(sorted(self._network.members()))
 
     def close(self) -> None:
-        """Leave the pool: blocks that only this process has are lost. Safe to call twice."""
+        """Leave the pool; blocks that only this process has are lost. Safe to call twice."""
         if not self._closed.acquire(blocking=False):
             return
         _open_members.discard(self)
@@ -185,7 +185,7 @@ class PoolMember:
             self._network = network
             self.tenant, self.node = network.tenant, network.node
             if options.secret is None and options.folder is not None:
-                # Nobody knows the job's own secret after it: nobody could use what is left.
+                # Nobody knows the job's own secret after the job: its blocks would be useless.
                 self._stack.push_async_callback(asyncio.to_thread, _remove, self._folder(options))
             self.blocks = await self._blocks(network, options)
             await self._stack.enter_async_context(self.blocks)
@@ -195,22 +195,22 @@ class PoolMember:
 
     async def _blocks(self, network: BlockNetwork, options: MemberOptions) -> BlockPool:
         async with AsyncExitStack() as opened:
-            local = await self._store(options, "local")
+            local = await self._store(options, "shared" if options.shares_store else "local")
             opened.push_async_callback(local.close)
-            offered = await self._store(options, "offered")
+            offered = local if options.shares_store else await self._store(options, "offered")
             blocks = BlockPool(network, local=local, offered=offered, settings=options.settings)
             opened.pop_all()  # the pool closes them
         return blocks
 
-    async def _store(self, options: MemberOptions, purpose: str) -> TieredStore:
-        offered = purpose == "offered"
-        memory = options.offered_memory_bytes if offered else options.memory_bytes
-        disk = options.offered_disk_bytes if offered else options.disk_bytes
-        tier = MemoryTier(memory, options.policy)
-        if not disk:
-            return TieredStore(tier)
+    async def _store(
+        self, options: MemberOptions, purpose: Literal["local", "offered", "shared"]
+    ) -> TieredStore:
+        memory_bytes, disk_bytes = options.store_bytes(purpose)
+        memory = MemoryTier(memory_bytes, options.policy)
+        if not disk_bytes:
+            return TieredStore(memory)
         folder = self._folder(options) / purpose
-        return TieredStore(tier, await DiskTier.open(folder, disk, options.policy))
+        return TieredStore(memory, await DiskTier.open(folder, disk_bytes, options.policy))
 
     def _folder(self, options: MemberOptions) -> Path:
         assert options.folder is not None
@@ -218,7 +218,7 @@ class PoolMember:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a node's folder, and its tenant's if it was the last one there."""
+    """Remove a node's folder, and its tenant's if that is empty then."""
     shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(OSError):
         folder.parent.rmdir()
@@ -229,7 +229,7 @@ _closes_at_end = False
 
 
 def _close_before_threads_end() -> None:
-    """Leaving a pool takes threads, which Python ends before it calls what :mod:`atexit` has."""
+    """Leaving a pool needs threads, which Python ends before it runs :mod:`atexit` callbacks."""
     global _closes_at_end
     with _closing:
         if not _closes_at_end:

@@ -1,4 +1,4 @@
-"""What a program can choose about its part in a pool of blocks."""
+"""Options of a program's membership of a pool of blocks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from innet.errors import KVError
 from innet.kv.eviction import PolicyName
 from innet.kv.pool import PoolSettings
-from innet.node.control.jobs import MAX_WEIGHT
+from innet.node.messages import MAX_WEIGHT
 from innet.quantities import QuantityError, parse_size_bytes
 
 DEFAULT_TENANT: Final = "default"
@@ -26,38 +26,40 @@ class PoolOptions(TypedDict, total=False):
     """Options by name, as :class:`innet.KVPool` and :class:`PoolMember` take them."""
 
     tenant: str
-    """Whose blocks they are; default ``default``."""
+    """Owner of the blocks; default ``default``."""
     secret: Path | str | bytes | None
-    """Of the tenant, in bytes or as the file that holds it, so that blocks outlive a run and jobs
-    share them; by default each job has one of its own."""
+    """Of the tenant, as bytes or as the path of a file, so that blocks outlive a run and jobs share
+    them; by default each job has one of its own."""
     memory: str | int
-    """For blocks that this process uses itself; default ``256MiB``."""
+    """For blocks that this process uses itself; default ``256MiB``. With ``puts="when-asked"``, it
+    and ``offered_memory`` are one store."""
     disk: str | int
-    """Behind it; default 0."""
+    """Behind that memory; default 0."""
     offered_memory: str | int
     """For blocks of all members that this process is home to; default ``256MiB``."""
     offered_disk: str | int
-    """Behind it; default 0."""
+    """Behind that memory; default 0."""
     folder: Path | str | None
-    """For the disks' blocks; needed where a disk is more than 0. Each host has one of its own
-    there, which is removed at the end where the secret is the job's."""
+    """For blocks on disk; needed if a disk is more than 0. Each host has a subfolder of its own,
+    which is removed at the end if the secret is the job's."""
     policy: PolicyName
-    """What goes first where there is no room; default ``lru``."""
+    """Which blocks are evicted first; default ``second-use`` with ``puts="when-asked"``, and
+    otherwise ``lru``."""
     replicas: int
     """Homes of each block, the same for all members; default 1."""
     window: int
-    """Blocks on their way at once; default 8."""
+    """Blocks in flight; default 8."""
     timeout_s: float
-    """After which a block that has not come is a miss; default 5."""
+    """After which a block that has not arrived is a miss; default 5."""
     puts: Literal["at-once", "when-asked"]
-    """When a block goes to its homes: as it is put (the default), or when somebody asks for it, and
-    until then this process alone has it."""
+    """When a block moves to its homes: when it is put (the default), or when somebody requests it;
+    until then only this process has it."""
     keeps_fetched: bool
-    """Whether this process keeps what it got from others; default true."""
+    """Whether this process keeps blocks that it fetched; default true."""
     weight: int
-    """The pool's share of the switches' memory, beside other pools' and jobs'; default 1."""
+    """The pool's share of the switches' memory, beside other pools and jobs; default 1."""
     engine: str
-    """What uses the pool, for metrics: 32 letters, digits, ``-`` and ``_`` at most; default
+    """The user of the pool, for metrics: at most 32 letters, digits, ``-`` and ``_``; default
     ``python``."""
 
 
@@ -87,7 +89,7 @@ class MemberOptions:
     def of(cls, options: PoolOptions) -> MemberOptions:
         """
         Raises:
-            KVError: there is no such option, or a value is none that it can have.
+            KVError: there is no such option, or its value is invalid.
 
         >>> MemberOptions.of({"memory": "1GiB"}).memory_bytes
         1073741824
@@ -103,7 +105,7 @@ class MemberOptions:
             offered_memory_bytes=_size("offered_memory", chosen.get("offered_memory", "256MiB")),
             offered_disk_bytes=_size("offered_disk", chosen.get("offered_disk", 0)),
             folder=_path(chosen.get("folder")),
-            policy=chosen.get("policy", "lru"),
+            policy=chosen.get("policy", _default_policy(chosen)),
             weight=chosen.get("weight", 1),
             engine=chosen.get("engine", DEFAULT_ENGINE),
             settings=PoolSettings(**{name: chosen[name] for name in _SETTINGS if name in chosen}),
@@ -111,9 +113,21 @@ class MemberOptions:
         checked._require_possible()
         return checked
 
+    @property
+    def shares_store(self) -> bool:
+        """One store holds this process's own blocks and those that it is home to."""
+        return self.settings.puts == "when-asked"
+
+    def store_bytes(self, purpose: Literal["local", "offered", "shared"]) -> tuple[int, int]:
+        """Sizes of a store's memory and disk."""
+        local = (self.memory_bytes, self.disk_bytes)
+        offered = (self.offered_memory_bytes, self.offered_disk_bytes)
+        sums = (local[0] + offered[0], local[1] + offered[1])
+        return {"local": local, "offered": offered, "shared": sums}[purpose]
+
     def _require_possible(self) -> None:
         if (self.disk_bytes or self.offered_disk_bytes) and self.folder is None:
-            raise KVError("blocks on disk need a place: give folder=")
+            raise KVError("blocks on disk need a folder: give folder=")
         if not 1 <= self.weight <= MAX_WEIGHT:
             raise KVError(f"the weight of a pool is from 1 to {MAX_WEIGHT}, not {self.weight}")
         if not _ENGINE.fullmatch(self.engine):
@@ -121,6 +135,11 @@ class MemberOptions:
                 f"the engine of a pool is a label of metrics: got {self.engine!r}, expected 1 to "
                 "32 letters, digits, '-' and '_'"
             )
+
+
+def _default_policy(chosen: dict[str, Any]) -> PolicyName:
+    """The policy with the most hits in replays of such a pool (docs/kv-replay.md)."""
+    return "second-use" if chosen.get("puts") == "when-asked" else "lru"
 
 
 def _require_type(name: str, value: Any) -> None:

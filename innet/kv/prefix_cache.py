@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from innet.errors import KVError
 from innet.kv.hash_chain import TokenIds, chain, root_hash
-from innet.kv.layer_loading import LayerLoading, LoadedLayers
 from innet.kv.layout import BlockLayout, KVArray, KVSource, LayerRange
-from innet.kv.load_speed import Arrivals, LoadSpeed, LoadTime, blocks_worth_loading
 from innet.kv.names import BlockKey
 from innet.kv.pool import BlockPool, PoolStatistics
-from innet.kv.prefill import PrefillCost
-from innet.kv.prefix_loading import count_done_in_order
+from innet.kv.prefill import Arrivals, LoadSpeed, LoadTime, PrefillCost, blocks_worth_loading
 
 Progress = Callable[[int, int], None]
-"""Called with the blocks that are done and those there are, on the pool's thread."""
+"""Called on the pool's thread with the number of finished blocks and the total."""
 
 DEFAULT_LEASE_S: Final = 60.0
 
@@ -34,10 +30,10 @@ class KVStatistics:
 
     Attributes:
         lookups: prompts that were looked up.
-        tokens_asked: in their full blocks.
-        tokens_found: loaded for them.
-        tokens_put: in blocks that were put.
-        load_time: what loading over the network costs at present, if that is known.
+        tokens_asked: tokens in their full blocks.
+        tokens_found: tokens that were loaded for them.
+        tokens_put: tokens in blocks that were put.
+        load_time: what loading over the network costs now, if measured recently.
         blocks: the same by blocks, places and causes.
     """
 
@@ -50,8 +46,23 @@ class KVStatistics:
 
     @property
     def token_hit_rate(self) -> float:
-        """Tokens found of those asked for; 0 before the first."""
+        """Tokens found over tokens asked for; 0 before the first."""
         return self.tokens_found / self.tokens_asked if self.tokens_asked else 0.0
+
+
+@dataclass(frozen=True)
+class LoadedLayers:
+    """Keys and values of a prefix in some layers.
+
+    Attributes:
+        layers: which layers.
+        tokens: length of the prefix; the same for all layers.
+        kv: keys and values of these layers, ``(layers, 2, tokens, kv_heads, head_dim)``.
+    """
+
+    layers: LayerRange
+    tokens: int
+    kv: KVArray
 
 
 @dataclass(frozen=True)
@@ -66,8 +77,8 @@ class _Piece:
 class PrefixCache:
     """Keys and values of one model's prompts, by their tokens.
 
-    Lives in the event loop of its pool of blocks. What cannot be had, whatever the cause, is not
-    found: nothing but wrong use is an error.
+    Runs in the event loop of its block pool. A block that cannot be fetched, for whatever reason,
+    counts as not found: only wrong use raises errors.
     """
 
     def __init__(
@@ -82,12 +93,12 @@ class PrefixCache:
     ) -> None:
         """
         Args:
-            blocks: where blocks are kept.
+            blocks: the pool that keeps the blocks.
             tenant: the component that stands for the tenant in names.
             model_digest: see :class:`innet.kv.model.ModelIdentity`.
             layout: of the model's blocks.
-            salt: keeps prompts apart from those with another one.
-            window: blocks on their way at once for a prompt.
+            salt: separates prompts from those with another salt.
+            window: blocks in flight per prompt.
         """
         self._blocks = blocks
         self._layout = layout
@@ -106,21 +117,24 @@ class PrefixCache:
         first_token: int = 0,
         progress: Progress | None = None,
     ) -> int:
-        """Publish the full blocks of a prompt; tokens of its prefix that some home has then.
+        """Publish the full blocks of a prompt.
 
         Args:
-            tokens: of the prompt, all of them.
-            kv: of the tokens from ``first_token`` on.
-            first_token: those before it are in the pool already, as far as is known.
+            tokens: all tokens of the prompt.
+            kv: keys and values of the tokens from ``first_token`` on.
+            first_token: those before it are in the pool already, as far as the caller knows.
             progress: see :data:`Progress`.
 
+        Returns:
+            Tokens of the prefix, from ``first_token`` on without a gap, that some home has now.
+
         Raises:
-            KVError: ``kv`` does not fit the model or the tokens.
+            KVError: ``kv`` does not fit the model or the tokens, or the pool is closed.
         """
         if not 0 <= first_token <= len(tokens):
             raise KVError(
-                f"the first token of {len(tokens)} is at {first_token}; it is from 0 to "
-                f"{len(tokens)}"
+                f"invalid first_token {first_token}: the prompt has {len(tokens)} tokens, so it is "
+                f"from 0 to {len(tokens)}"
             )
         self._layout.require_fitting(kv, len(tokens) - first_token)
         size = self._layout.block_tokens
@@ -128,7 +142,7 @@ class PrefixCache:
         pieces = self._pieces(tokens, first_block)
         kept = [False] * len(pieces)
         block_bytes = self._layout.size_bytes(self._layout.ranges[0])
-        # Memory that was used a moment ago: to touch new one takes longer than to copy a block.
+        # Recently used memory: touching new pages takes longer than copying a block.
         spare: list[npt.NDArray[np.uint8]] = []
 
         async def step(number: int) -> bool:
@@ -140,7 +154,7 @@ class PrefixCache:
             kept[number] = homes > 0
             return True
 
-        await count_done_in_order(len(pieces), step, self._window, _of(progress, len(pieces)))
+        await count_done_in_order(len(pieces), step, self._window, progress)
         self._counts.tokens_put += len(pieces) // len(self._families) * size
         in_order = next((i for i, there in enumerate(kept) if not there), len(kept))
         return (first_block + in_order // len(self._families)) * size if in_order else first_token
@@ -157,9 +171,14 @@ class PrefixCache:
         cost: PrefillCost | None = None,
         progress: Progress | None = None,
     ) -> tuple[int, KVArray]:
-        """The longest prefix that there is: how many tokens, and their keys and values.
+        """Load the longest prefix that the pool has; see :meth:`load_prefix` for the arguments.
 
-        See :meth:`load_prefix`, which takes memory for them.
+        Returns:
+            How many tokens it has, and their keys and values, ``(layers, 2, tokens, kv_heads,
+            head_dim)``.
+
+        Raises:
+            KVError: the pool is closed.
         """
         size = self._layout.block_tokens
         kv = self._layout.empty(len(tokens) // size * size)
@@ -192,18 +211,21 @@ class PrefixCache:
         cost: PrefillCost | None = None,
         progress: Progress | None = None,
     ) -> int:
-        """Load the longest prefix that there is; how many tokens it has.
+        """Load the longest prefix that the pool has into the caller's memory.
 
         Args:
             tokens: of the prompt.
-            into: memory for at least the tokens of its full blocks. What is behind the tokens found
+            into: memory for at least the tokens of its full blocks. Memory behind the tokens found
                 may be written to as well.
-            deadline_s: what has not come by then, from now, is not found.
-            cost: of computing; blocks that are sooner computed than loaded are left out then.
+            deadline_s: blocks that have not arrived by then, from now, count as not found.
+            cost: of computing; blocks that are computed sooner than loaded are then left out.
             progress: see :data:`Progress`.
 
+        Returns:
+            How many tokens the prefix has.
+
         Raises:
-            KVError: ``into`` does not fit.
+            KVError: ``into`` does not fit, or the pool is closed.
         """
         pieces = self._pieces(tokens)
         ranges, size = len(self._families), self._layout.block_tokens
@@ -214,14 +236,20 @@ class PrefixCache:
         away = {piece.key for piece in pieces if not self._blocks.here(piece.key)}
         if cost is not None:
             count = self._worth_loading(pieces, away, len(tokens), cost)
-        load = _Load(self._blocks, self._layout, into, away, deadline_s)
-        found = await count_done_in_order(
-            count * ranges,
-            lambda number: load.step(pieces[number]),
-            self._window,
-            _of(progress, count * ranges),
-        )
-        load.measure(self._speed)
+        deadline = _Deadline(deadline_s)
+        arrivals: list[tuple[float, int]] = []
+
+        async def step(number: int) -> bool:
+            piece = pieces[number]
+            contents = await self._blocks.get(piece.key, timeout_s=deadline.left_s())
+            if contents is None:
+                return False
+            if piece.key in away:
+                arrivals.append((_now_s(), contents.nbytes))
+            return self._layout.join(into, piece.start, piece.layers, contents)
+
+        found = await count_done_in_order(count * ranges, step, self._window, progress)
+        self._measure(deadline.began_s, arrivals)
         tokens_found = self._tokens_of(found)
         self._counts.tokens_found += tokens_found
         return tokens_found
@@ -229,66 +257,94 @@ class PrefixCache:
     async def layers(
         self, tokens: TokenIds, *, deadline_s: float | None = None
     ) -> AsyncGenerator[LoadedLayers, None]:
-        """The longest prefix, layers after layers; see :meth:`LayerLoading.parts`.
+        """The longest prefix, one range of layers at a time, while the next ones are loading.
+
+        If blocks are lost meanwhile, it ends before the model's last layer, and the caller has to
+        compute the prefix.
 
         Args:
             tokens: of the prompt.
-            deadline_s: what has not come by then, from now, is not found.
+            deadline_s: blocks that have not arrived by then, from now, count as not found.
+
+        Example::
+
+            async for part in pool.layers(tokens):
+                cache.fill(part.layers.first, part.kv)       # of part.tokens tokens
         """
         hashes = self._hashes(tokens)
         self._counts.lookups += 1
         self._counts.tokens_asked += len(hashes) * self._layout.block_tokens
-        loading = LayerLoading(
-            self._blocks,
-            self._layout,
-            [[BlockKey(family, digest) for digest in hashes] for family in self._families],
-            window=self._window,
-            deadline_s=deadline_s,
-        )
-        async with contextlib.aclosing(loading.parts()) as parts:
-            async for part in parts:
-                if part.layers.end == self._layout.layers:
-                    self._counts.tokens_found += part.tokens
-                yield part
+        keys = [[BlockKey(family, digest) for digest in hashes] for family in self._families]
+        deadline = _Deadline(deadline_s)
+        kv, blocks = await self._load_first_layers(keys, deadline)
+        ranges = self._layout.ranges if blocks else ()
+        length = blocks * self._layout.block_tokens
+        ahead: asyncio.Future[tuple[KVArray, int]] | None = None
+        try:
+            for number, layers in enumerate(ranges):
+                if ahead is not None:
+                    kv, found = await ahead
+                    if found < blocks:
+                        return
+                if number + 1 < len(ranges):
+                    following = self._load_layers(number + 1, keys[number + 1][:blocks], deadline)
+                    ahead = asyncio.ensure_future(following)
+                else:
+                    self._counts.tokens_found += length
+                yield LoadedLayers(layers, length, kv[:, :, :length])
+        finally:
+            if ahead is not None:
+                await _cancel([ahead])
 
-    async def count_tokens(self, tokens: TokenIds, timeout_s: float | None = None) -> int:
-        """Tokens of the longest prefix that there is, without loading it."""
+    async def exists(self, tokens: TokenIds, timeout_s: float | None = None) -> int:
+        """How many tokens the longest prefix has, without loading it."""
         keys = [piece.key for piece in self._pieces(tokens)]
         found = await self._blocks.count_prefix(keys, timeout_s=timeout_s)
         return self._tokens_of(found)
 
-    async def count_tokens_many(self, prompts: Sequence[TokenIds]) -> list[int]:
-        """:meth:`count_tokens` for several prompts at once."""
-        return await asyncio.gather(*map(self.count_tokens, prompts))
+    async def exists_many(self, prompts: Sequence[TokenIds]) -> list[int]:
+        """:meth:`exists` for several prompts at once."""
+        return await asyncio.gather(*map(self.exists, prompts))
 
     async def prefetch(self, tokens: TokenIds, nodes: Sequence[str] | None = None) -> int:
-        """Bring a prefix nearer; tokens of what is there then, from the first on."""
+        """Load a prefix to a nearer node before it is needed.
+
+        Args:
+            tokens: of the prompt.
+            nodes: members that are to keep it beside its homes; by default this process.
+
+        Returns:
+            Tokens of the prefix that are there now.
+        """
         keys = [piece.key for piece in self._pieces(tokens)]
         return self._tokens_before_gap(await self._blocks.prefetch(keys, nodes=nodes))
 
-    async def pin(self, tokens: TokenIds, lease_s: float) -> int:
-        """Let a prefix stay for a while; tokens of what does, from the first on."""
+    async def pin(self, tokens: TokenIds, lease_s: float = DEFAULT_LEASE_S) -> int:
+        """Protect a prefix from eviction for a while; returns how many of its tokens are."""
         keys = [piece.key for piece in self._pieces(tokens)]
         return self._tokens_before_gap(await self._blocks.pin(keys, lease_s))
 
     async def unpin(self, tokens: TokenIds) -> None:
-        """End this node's leases of a prefix."""
+        """End this process's lease of a prefix."""
         await self._blocks.unpin([piece.key for piece in self._pieces(tokens)])
 
     async def evict(self, tokens: TokenIds, first_token: int = 0) -> None:
-        """Drop the blocks of a prompt that begin at or after ``first_token``."""
+        """Drop a prompt's blocks that begin at or after ``first_token``, here and at their homes.
+
+        Other prompts with the same prefix lose them as well.
+        """
         first_block = math.ceil(first_token / self._layout.block_tokens)
         await self._blocks.evict([piece.key for piece in self._pieces(tokens, first_block)])
 
     async def statistics(self) -> KVStatistics:
-        """What was done so far; a copy."""
+        """What this process has done with the pool so far."""
         counts = self._counts
         return KVStatistics(
             counts.lookups,
             counts.tokens_asked,
             counts.tokens_found,
             counts.tokens_put,
-            self._speed.estimate(asyncio.get_running_loop().time()),
+            self._speed.estimate(_now_s()),
             self._blocks.statistics(),
         )
 
@@ -304,16 +360,56 @@ class PrefixCache:
             for layers, family in zip(self._layout.ranges, self._families, strict=True)
         ]
 
+    async def _load_first_layers(
+        self, keys: Sequence[Sequence[BlockKey]], deadline: _Deadline
+    ) -> tuple[KVArray, int]:
+        """The first range of layers, and how many blocks exist in all ranges."""
+        counting = asyncio.gather(
+            *(self._blocks.count_prefix(each, timeout_s=deadline.left_s()) for each in keys[1:])
+        )
+        try:
+            kv, found = await self._load_layers(0, keys[0], deadline)
+            return kv, min([found, *await counting]) if found else 0
+        finally:
+            await _cancel([counting])
+
+    async def _load_layers(
+        self, number: int, keys: Sequence[BlockKey], deadline: _Deadline
+    ) -> tuple[KVArray, int]:
+        layers, size = self._layout.ranges[number], self._layout.block_tokens
+        kv = self._layout.empty(len(keys) * size, layers)
+
+        async def step(block: int) -> bool:
+            contents = await self._blocks.get(keys[block], timeout_s=deadline.left_s())
+            return contents is not None and self._layout.join(
+                kv, block * size, layers, contents, first_layer=layers.first
+            )
+
+        return kv, await count_done_in_order(len(keys), step, self._window)
+
     def _worth_loading(
         self, pieces: Sequence[_Piece], away: set[BlockKey], tokens: int, cost: PrefillCost
     ) -> int:
         ranges = len(self._families)
-        time = self._speed.estimate(asyncio.get_running_loop().time())
+        time = self._speed.estimate(_now_s())
         if time is None:
             return len(pieces) // ranges
         sizes = [self._layout.size_bytes(p.layers) if p.key in away else 0 for p in pieces]
         blocks = [sum(sizes[start : start + ranges]) for start in range(0, len(sizes), ranges)]
         return blocks_worth_loading(blocks, self._layout.block_tokens, tokens, cost, time)
+
+    def _measure(self, began_s: float, arrivals: Sequence[tuple[float, int]]) -> None:
+        """Record what the blocks cost that arrived over the network."""
+        if not arrivals:
+            return
+        first_s, last_s = arrivals[0][0], arrivals[-1][0]
+        first_bytes = sum(size for at_s, size in arrivals if at_s == first_s)
+        rest_bytes = sum(size for _, size in arrivals) - first_bytes
+        self._speed.measured(
+            last_s,
+            Arrivals(first_s - began_s, first_bytes),
+            Arrivals(last_s - first_s, rest_bytes),
+        )
 
     def _tokens_before_gap(self, there: Sequence[bool]) -> int:
         return self._tokens_of(there.index(False) if False in there else len(there))
@@ -322,48 +418,68 @@ class PrefixCache:
         return pieces // len(self._families) * self._layout.block_tokens
 
 
-class _Load:
-    """One load of a prefix."""
+class _Deadline:
+    """When a load has to end; ``None``: each block has the pool's timeout."""
 
-    def __init__(
-        self,
-        blocks: BlockPool,
-        layout: BlockLayout,
-        kv: KVSource,
-        away: set[BlockKey],
-        deadline_s: float | None,
-    ) -> None:
-        self._blocks = blocks
-        self._layout = layout
-        self._kv = kv
-        self._away = away
-        self._loop = asyncio.get_running_loop()
-        self._began_s = self._loop.time()
-        self._end_s = None if deadline_s is None else self._began_s + deadline_s
-        self._arrivals: list[tuple[float, int]] = []
+    def __init__(self, deadline_s: float | None) -> None:
+        self.began_s = _now_s()
+        self._end_s = None if deadline_s is None else self.began_s + deadline_s
 
-    async def step(self, piece: _Piece) -> bool:
-        left_s = None if self._end_s is None else max(0.0, self._end_s - self._loop.time())
-        contents = await self._blocks.get(piece.key, timeout_s=left_s)
-        if contents is None:
-            return False
-        if piece.key in self._away:
-            self._arrivals.append((self._loop.time(), contents.nbytes))
-        return self._layout.join(self._kv, piece.start, piece.layers, contents)
-
-    def measure(self, speed: LoadSpeed) -> None:
-        """Tell what the blocks have cost that came over the network."""
-        if not self._arrivals:
-            return
-        first_s, last_s = self._arrivals[0][0], self._arrivals[-1][0]
-        first_bytes = sum(size for at_s, size in self._arrivals if at_s == first_s)
-        rest_bytes = sum(size for _, size in self._arrivals) - first_bytes
-        speed.measured(
-            last_s,
-            Arrivals(first_s - self._began_s, first_bytes),
-            Arrivals(last_s - first_s, rest_bytes),
-        )
+    def left_s(self) -> float | None:
+        """Seconds until then."""
+        return None if self._end_s is None else max(0.0, self._end_s - _now_s())
 
 
-def _of(progress: Progress | None, count: int) -> Callable[[int], None] | None:
-    return None if progress is None else lambda done: progress(done, count)
+async def count_done_in_order(
+    count: int,
+    step: Callable[[int], Awaitable[bool]],
+    window: int,
+    progress: Progress | None = None,
+) -> int:
+    """Run steps from the first on, several at once, until one fails.
+
+    Steps behind the failed one are cancelled, because nobody can use their results.
+
+    Args:
+        count: of the steps.
+        step: runs the step of that number, from 0; false: it failed.
+        window: steps at once.
+        progress: see :data:`Progress`; steps may finish in any order.
+
+    Returns:
+        How many steps succeeded before the first that failed.
+    """
+    running: dict[asyncio.Future[bool], int] = {}
+    total, following, done = count, 0, 0
+    try:
+        while True:
+            while following < count and len(running) < window:
+                running[asyncio.ensure_future(step(following))] = following
+                following += 1
+            if not running:
+                return count
+            ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for future in ended:
+                number = running.pop(future)
+                if not future.result():
+                    count = min(count, number)
+                    continue
+                done += 1
+                if progress is not None:
+                    progress(done, total)
+            await _cancel([future for future, number in running.items() if number > count])
+            running = {future: number for future, number in running.items() if number < count}
+    finally:
+        await _cancel(list(running))
+
+
+async def _cancel(futures: Sequence[asyncio.Future[Any]]) -> None:
+    for future in futures:
+        future.cancel()
+    if futures:
+        await asyncio.gather(*futures, return_exceptions=True)
+
+
+def _now_s() -> float:
+    """The time of the event loop, which may be simulated."""
+    return asyncio.get_running_loop().time()

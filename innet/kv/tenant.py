@@ -1,8 +1,7 @@
-"""Whose blocks they are: a secret from which the tenant's name and its key are derived.
+"""Tenants: the owners of blocks. A tenant's name component and key are derived from its secret.
 
-Whoever has the secret can name the tenant's blocks, sign them and verify them; nobody else can do
-any of it. Both are derived by HKDF-SHA256 (RFC 5869), so that neither tells of the other or of the
-secret.
+Only holders of the secret can name, sign and verify the tenant's blocks. HKDF-SHA256 (RFC 5869)
+derives both, so that neither reveals the other or the secret.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from innet._native import _core
 from innet.errors import KVError, SecurityError
 from innet.kv.names import tenant_component
-from innet.node.control.protocol import tenant_prefix
+from innet.node.messages import tenant_prefix
 from innet.private_files import read_private
 from innet.security.key import Key
 from innet.security.trust.certificate import Certificate, Validity
@@ -34,8 +33,8 @@ class Tenant:
     """A tenant of pools.
 
     Attributes:
-        name: as people call it; it stands in no packet.
-        secret: 16 bytes at least, which nobody can guess.
+        name: for people; it is in no packet.
+        secret: at least 16 bytes that nobody can guess.
 
     Example:
         >>> tenant = Tenant("acme", b"16 bytes or more of randomness")
@@ -62,49 +61,50 @@ class Tenant:
 
     @classmethod
     def from_file(cls, name: str, path: Path) -> Tenant:
-        """The tenant whose secret is what ``path`` holds, without white space at its ends.
+        """The tenant whose secret is the contents of ``path``, without surrounding white space.
 
         Raises:
-            SecurityError: the file cannot be read, others may read it, or its secret is too short.
+            SecurityError: the file cannot be read, or other users may read it, or its secret is
+                too short.
         """
         return cls(name, _read_secret(path))
 
     @cached_property
     def component(self) -> str:
-        """How the tenant is called in names: see :func:`innet.kv.names.tenant_component`."""
+        """Stands for the tenant in names: see :func:`innet.kv.names.tenant_component`."""
         return tenant_component(self.name, self._derived("name"))
 
     @property
     def prefix(self) -> str:
-        """What all its names begin with: ``/kv/<tenant>``."""
+        """The prefix of all its names: ``/kv/<tenant>``."""
         return tenant_prefix(self.component)
 
     @property
     def key_name(self) -> str:
-        """What signatures call its key."""
+        """The name of its key in signatures."""
         return f"{self.prefix}/KEY"
 
     @cached_property
     def key(self) -> Key:
-        """The Ed25519 pair that its blocks are signed with."""
+        """The Ed25519 key pair that signs its blocks."""
         return Key(signature="ed25519", name=self.key_name, secret=self._derived("key").hex())
 
     @cached_property
     def public_key(self) -> Key:
-        """The half of :attr:`key` that verifies, and that switches get."""
+        """The public half of :attr:`key`, for switches."""
         return self.key.public()
 
     def certificate(self, validity: Validity) -> Certificate:
-        """The anchor of the policy ``pool``: its key, by itself, as an NDN certificate.
+        """The trust anchor of the policy ``pool``: a self-signed NDN certificate of its key.
 
-        Who has it, and not the secret, can check the tenant's blocks and sign none.
+        With it alone, without the secret, one can verify the tenant's blocks but not sign any.
         """
         key = PrivateKey.from_raw_ed25519(bytes.fromhex(self.key.secret))
         return Certificate.self_signed(name_of(f"{self.key_name}/1"), key, validity, version=1)
 
     @cached_property
     def tag_key(self) -> bytes:
-        """Of the tags of its blocks' segments: 64 bytes, which only who has the secret knows."""
+        """Key of the tags of its blocks' segments: 64 bytes known only with the secret."""
         return self._derived("tag-hash") + self._derived("tag")
 
     def signing_key(self) -> _core.SigningKey:
@@ -116,7 +116,7 @@ class Tenant:
         return self.public_key.native()
 
     def member_key(self) -> _core.SigningKey:
-        """The same with the private half, as members have it: they verify in half the time."""
+        """The key pair for members: with the private half they verify in half the time."""
         pair = self.key.secret + self.public_key.secret
         return self.key.model_copy(update={"secret": pair}).native()
 

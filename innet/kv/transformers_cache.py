@@ -1,4 +1,4 @@
-"""Caches of the library ``transformers``: blocks are cut from them, and put into them."""
+"""Caches of the library ``transformers``, to and from keys and values of a pool."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from transformers import DynamicCache, PretrainedConfig
 from transformers.cache_utils import DynamicLayer
 
 from innet.errors import KVError, PrefixLost
-from innet.kv.layer_loading import LoadedLayers
 from innet.kv.layout import KVArray
+from innet.kv.prefix_cache import LoadedLayers
 from innet.torch_backend.tensors import as_source, as_tensor
 
 Pair = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 
 def keys_and_values(cache: DynamicCache, first_token: int = 0) -> list[Pair]:
-    """What a cache has of the tokens from ``first_token`` on, as :meth:`KVPool.put` takes it.
+    """A cache's keys and values of the tokens from ``first_token`` on, for :meth:`KVPool.put`.
 
     Args:
-        cache: of one prompt (a batch of 1); nothing of it is copied.
-        first_token: those before it are left out.
+        cache: of one prompt (a batch of 1); not copied.
+        first_token: earlier tokens are left out.
 
     Raises:
         KVError: the cache has several prompts, or has dropped tokens already.
@@ -36,10 +36,10 @@ def keys_and_values(cache: DynamicCache, first_token: int = 0) -> list[Pair]:
 
 
 def cache_with(kv: KVArray, config: PretrainedConfig) -> DynamicCache:
-    """A cache that has the keys and values of a prefix.
+    """A cache with the keys and values of a prefix.
 
     Args:
-        kv: as :meth:`KVPool.get_longest_prefix` returns it; with no tokens, the cache is empty.
+        kv: from :meth:`KVPool.get_longest_prefix`; without tokens, the cache is empty.
         config: of the model.
 
     Example::
@@ -55,16 +55,16 @@ def cache_with(kv: KVArray, config: PretrainedConfig) -> DynamicCache:
 
 
 def arriving_cache(parts: Iterator[LoadedLayers], layers: int) -> DynamicCache | None:
-    """A cache whose layers come while the model computes with those that are there.
+    """A cache whose layers arrive while the model computes with the first ones.
 
-    A layer that is used before it has come is waited for.
+    Using a layer waits until it has arrived.
 
     Args:
-        parts: as ``KVPool.blocking.layers`` gives them.
+        parts: from ``KVPool.blocking.layers``.
         layers: of the model.
 
     Returns:
-        The cache once the first layers have come; ``None``: there is no such prefix. Where layers
+        The cache once the first layers have arrived; ``None``: there is no such prefix. If layers
         are lost later, using them raises :class:`PrefixLost`.
     """
     first = next(parts, None)
@@ -77,7 +77,7 @@ def arriving_cache(parts: Iterator[LoadedLayers], layers: int) -> DynamicCache |
 
 
 class _ArrivingLayer(DynamicLayer):  # type: ignore[misc]
-    """A layer that waits for its part of the prefix when it is first used."""
+    """A layer that waits for its part of the prefix at its first use."""
 
     def __init__(self, arrivals: _Arrivals, index: int) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class _ArrivingLayer(DynamicLayer):  # type: ignore[misc]
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **options: Any
     ) -> Any:
-        """As of its parent, behind the prefix."""
+        """Append behind the prefix; see the base class."""
         arrivals, self._arrivals = self._arrivals, None
         if arrivals is not None:
             keys, values = arrivals.layer(self._index)
@@ -95,14 +95,14 @@ class _ArrivingLayer(DynamicLayer):  # type: ignore[misc]
         return super().update(key_states, value_states, *args, **options)
 
     def get_seq_length(self) -> int:
-        """Tokens that it has, or will begin with."""
+        """Its tokens, or those of the prefix that it will start with."""
         if self._arrivals is not None:
             return self._arrivals.tokens
         return int(super().get_seq_length())
 
 
 class _Arrivals:
-    """The layers of a prefix, in the order in which they come."""
+    """The layers of a prefix, in their order."""
 
     def __init__(self, first: LoadedLayers, rest: Iterator[LoadedLayers]) -> None:
         self.tokens = first.tokens
@@ -112,14 +112,14 @@ class _Arrivals:
     def layer(self, index: int) -> npt.NDArray[Any]:
         """
         Raises:
-            PrefixLost: it has not come, and will not.
+            PrefixLost: it was lost.
         """
         while index >= self._part.layers.end:
             following = next(self._rest, None)
             if following is None:
                 raise PrefixLost(
                     f"layer {index} of a prefix of {self.tokens} tokens was lost after the first "
-                    "layers had come; compute the prompt from its beginning"
+                    "layers had arrived; compute the prompt from its beginning"
                 )
             self._part = following
         layer: npt.NDArray[Any] = self._part.kv[index - self._part.layers.first]
@@ -130,7 +130,7 @@ def _checked(layer: Any) -> Any:
     if getattr(layer, "is_sliding", False):
         raise KVError(
             "a layer with a sliding window has dropped the keys of old tokens; put such a prompt "
-            "in parts while they are there, or use a model with full attention"
+            "in parts while it has them, or use a model with full attention"
         )
     if layer.keys.shape[0] != 1:
         raise KVError(

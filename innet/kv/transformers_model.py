@@ -1,4 +1,4 @@
-"""What models of the library ``transformers`` say about their identity; see ``model``."""
+"""The identity of models of the library ``transformers``; see ``model``."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _IRRELEVANT = re.compile(
     r"chunk_size_feed_forward|id2label|label2id|problem_type|initializer_range|"
     r"(pad|bos|eos|sep|decoder_start)_token_id|.*_dropout"
 )
-"""Keys of a configuration that change no key and no value: types and weights are told apart on
-their own, the others say how to train, to stop or to print."""
+"""Configuration entries that affect no key and no value: types and weights are covered on their
+own, the others are about training, stopping or printing."""
 
 _WINDOWS = {"sliding_attention": "sliding_window", "chunked_attention": "attention_chunk_size"}
-"""Kinds of layers that do not see all tokens, and where the configuration says how many."""
+"""Kinds of layers that do not see all tokens, and the configuration entry with their number."""
 
 
 def identity_fields(model: PreTrainedModel, weights: str | None, adapter: str) -> dict[str, Any]:
-    """What the model says about itself, for :meth:`ModelIdentity.of_transformers`.
+    """The fields of a model's identity, for :meth:`ModelIdentity.of_transformers`.
 
     Raises:
         KVError: as there.
@@ -59,8 +59,8 @@ def _tensors(model: PreTrainedModel) -> Iterator[Weight]:
     for name, tensor in model.state_dict().items():
         if tensor.is_meta:
             raise KVError(
-                f"{name} has no contents to be told by (it is on the device meta): load the "
-                "model's weights, or say whose they are (weights='name@revision')"
+                f"{name} has no contents (it is on the device meta): load the model's weights, or "
+                "name them (weights='name@revision')"
             )
         here = tensor.detach().cpu().contiguous()
         bits = as_source(here.reshape(-1).view(torch.uint8))
@@ -68,7 +68,7 @@ def _tensors(model: PreTrainedModel) -> Iterator[Weight]:
 
 
 def _relevant(config: PretrainedConfig) -> dict[str, Any]:
-    # Through JSON, so that types are named as in a file of the configuration.
+    # Through JSON, so that types have the names of a configuration file.
     document = json.loads(config.to_json_string(use_diff=False))
     return {key: value for key, value in document.items() if not _IRRELEVANT.fullmatch(key)}
 
@@ -76,18 +76,18 @@ def _relevant(config: PretrainedConfig) -> dict[str, Any]:
 def _type_name(dtype: torch.dtype) -> str:
     """
     Raises:
-        KVError: the network has no such type.
+        KVError: blocks cannot have this type.
     """
     found = element_type_of(as_source(torch.empty(0, dtype=dtype)).dtype)
     if found is None:
-        raise KVError(f"a model that computes in {dtype} has no cache of which blocks can be kept")
+        raise KVError(f"unsupported type {dtype}: blocks cannot hold the cache of this model")
     return found.name
 
 
 def _attention(config: PretrainedConfig) -> tuple[str, ...]:
     """
     Raises:
-        KVError: there are layers without keys and values of tokens.
+        KVError: a layer has no keys and values of tokens.
     """
     window = getattr(config, "sliding_window", None)
     kinds = getattr(config, "layer_types", None) or (
@@ -102,7 +102,7 @@ def _attention_of(config: PretrainedConfig, kind: str) -> str:
         return short
     if kind not in _WINDOWS:
         raise KVError(
-            f"a layer of the kind {kind} has no keys and values of each token; a pool of blocks "
-            "serves models whose layers all have them"
+            f"a layer of the kind {kind} does not have keys and values of each token; a pool of "
+            "blocks needs models whose layers all do"
         )
     return f"{short}:{getattr(config, _WINDOWS[kind])}"

@@ -1,4 +1,4 @@
-"""The digest of a model's weights, which tells its blocks from those of other weights."""
+"""The digest of a model's weights, which is part of the model's identity."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LENGTH_BYTES = 8
 
 
 def weights_digest(tensors: Iterable[Weight]) -> str:
-    """What tells weights from all others: ``sha256:`` and 64 hexadecimal digits.
+    """The identity of weights: ``sha256:`` and 64 hexadecimal digits.
 
     The SHA-256 of all tensors in the order of their names, of each: its name, the name of its type,
     its shape as text (``4x8``) and its bytes, each with its length in 8 bytes before it.

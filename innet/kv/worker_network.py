@@ -1,4 +1,4 @@
-"""The blocks of a tenant on a worker's node: its process is a member of the tenant's pool."""
+"""A worker's membership of a tenant's pool, over its node."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Final
 
 from innet._native import _core
 from innet.collectives.objects import PACKET_OVERHEAD_BYTES
-from innet.kv.node_network import NodeBlockNetwork
+from innet.kv.node_network import NetworkOptions, NodeBlockNetwork
 from innet.kv.tenant import Tenant
-from innet.node.control.worker_reports import PoolReport
+from innet.node.messages import PoolReport
 from innet.worker import Worker
 from innet.worker.asked_objects import AskedObjects
-from innet.worker.loop_collector import LoopCollector
+from innet.worker.collector import LoopCollector
 
 DEFAULT_WEIGHT: Final = 1
 _NONCE_BITS: Final = 64
 
 
 def tenant_of_job(worker: Worker, name: str) -> Tenant:
-    """The tenant called so of the worker's job alone: nobody knows its blocks after the job."""
+    """The tenant of that name within the worker's job: its blocks cannot be used after the job."""
     return Tenant(name, worker.pool_secret)
 
 
@@ -74,9 +74,11 @@ async def open_worker_network(
         host,
         tenant,
         ask_members,
-        weight=weight,
-        packet_bytes=worker.block_segment_bytes + PACKET_OVERHEAD_BYTES,
-        first_nonce=secrets.randbits(_NONCE_BITS),
+        NetworkOptions(
+            weight=weight,
+            packet_bytes=worker.block_segment_bytes + PACKET_OVERHEAD_BYTES,
+            first_nonce=secrets.randbits(_NONCE_BITS),
+        ),
     )
     try:
         await asyncio.to_thread(worker.pools.open, part)

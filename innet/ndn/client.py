@@ -12,7 +12,7 @@ from innet.errors import InterestRefused, InterestTimeout, MalformedPacket, NoFo
 from innet.names import Name, as_name
 from innet.ndn import wire
 from innet.ndn.address import FaceAddress, default_address
-from innet.ndn.connection import LastingConnection
+from innet.ndn.face import LastingConnection
 from innet.ndn.management import Management
 from innet.ndn.own_node import open_own_node
 from innet.ndn.pending import PendingInterest, PendingTable
@@ -32,7 +32,7 @@ _REASONS: dict[int, str] = {
     NackReason.NO_ROUTE: "no forwarder on the way has a route to it: is its producer connected, "
     "and has it registered the prefix?",
     NackReason.FORBIDDEN: "the name is of a job that this client has no part in",
-    NackReason.NO_DATA: "who was asked does not have it",
+    NackReason.NO_DATA: "the producer does not have it",
 }
 
 
@@ -58,7 +58,7 @@ class Client:
         command_signer: signs management commands; a digest is enough for a local forwarder that
             obeys every local program.
         validator: decides what is believed. The default finds damage alone: give one that knows
-            whom to trust.
+            which signers to trust.
 
     Attributes:
         management: commands and questions to the forwarder.
@@ -232,13 +232,13 @@ class Client:
         self._producers.remove(as_name(prefix))
 
     def produces(self, prefix: Name | str, handler: Handler) -> bool:
-        """Whether ``handler`` is who answers for exactly this prefix."""
+        """Whether ``handler`` answers for exactly this prefix."""
         return self._producers.get(as_name(prefix)) == handler
 
     async def register(self, prefix: Name | str, handler: Handler, *, cost: int = 0) -> None:
         """Answer Interests below ``prefix``, and have the forwarder send them here.
 
-        The forwarder is told again whenever the connection was lost.
+        The prefix is registered again after each lost connection.
 
         Args:
             cost: of the route; among several producers the cheapest is asked first.

@@ -59,7 +59,7 @@ class ControlParameters:
         name: a prefix.
         face_id: number of a face; of the asking one by default.
         uri: of the other end of a face.
-        origin: who made a route, by NFD's numbers.
+        origin: the creator of a route, by NFD's numbers.
         cost: of a route.
         flags: of a route or face.
         mask: which flags of a face count.

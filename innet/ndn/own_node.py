@@ -10,7 +10,7 @@ from innet.ndn.address import INNET_VARIABLE, FaceAddress
 
 
 async def open_own_node(address: FaceAddress) -> None:
-    """Open the node that this process is the worker of, if `address` is its and nobody has yet.
+    """Open the node of this worker process, if ``address`` is its socket and it is not open yet.
 
     So a program that is nothing but an NDN program runs as a job's worker, too.
 

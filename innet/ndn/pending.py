@@ -1,4 +1,4 @@
-"""Interests that wait for their answer. Sans-IO: who waits, and the time, are given."""
+"""Pending Interests of a client. Sans-IO: the caller gives waiters and times."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class PendingInterest(Generic[Waiter]):
         name: as in the packet.
         packet: the Interest, to be sent again.
         can_be_prefix: whether Data with a longer name answers it.
-        expires_at_s: when it is given up, on the clock of who added it.
-        waiter: whoever wants the answer.
+        expires_at_s: time of expiry, on the caller's clock.
+        waiter: receives the answer.
         key: the name without an implicit digest, which Data do not carry in theirs.
         digest: that implicit digest.
     """

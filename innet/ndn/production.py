@@ -1,4 +1,4 @@
-"""Answering Interests: who serves which prefix. Sans-IO but for awaiting a handler."""
+"""Handlers of prefixes, and the answers to Interests. Sans-IO except for awaiting a handler."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@
     StrategyRunner(node, "/video", InTurn()).start()
 
 This is the slow path: an Interest waits for the decision, which is made in a thread of the
-interpreter (docs/ndn.md has figures). The node never waits: other names go on, and best-route
-decides in place of a strategy that is late, has too much to do, or raises an exception.
+interpreter (docs/strategies.md has figures). The node never waits: other names go on, and
+best-route decides in place of a strategy that is late, has too much to do, or raises an exception.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class PendingInterest(NamedTuple):
     Attributes:
         name: URI of its name.
         face: where it came from.
-        repeated: whether it was sent to somebody before.
-        next_hops: who may be asked, the cheapest first.
+        repeated: whether it was sent upstream before.
+        next_hops: faces it may be sent to, the cheapest first.
     """
 
     name: str
@@ -65,7 +65,7 @@ class PendingInterest(NamedTuple):
 
 
 class Refuse(NamedTuple):
-    """The decision to ask nobody, and to say so."""
+    """The decision to send a Nack downstream."""
 
     reason: int = NackReason.NO_ROUTE
 
@@ -75,7 +75,7 @@ Decision = Sequence[int] | Refuse
 
 
 class Strategy:
-    """What a strategy is asked and told, in the order in which it happens, by one thread.
+    """Callbacks of a strategy, in the order of the events, on one thread.
 
     The answer comes to whoever waits without a strategy's help: what it hears of it is for its
     own measurements.

@@ -97,7 +97,7 @@ def encode_data(
     """A Data packet.
 
     Args:
-        signer: a SHA-256 digest by default, which shows damage and not who signed.
+        signer: a SHA-256 digest by default, which detects damage and names no signer.
         freshness_s: how long caches may answer Interests that ask for fresh Data with it, to the
             millisecond.
         final_component: FinalBlockId, as a name of that one component.
@@ -164,7 +164,7 @@ def parse_data(packet: bytes) -> ReceivedData:
 
 
 def parse_lp_packet(packet: bytes) -> ReceivedLpPacket:
-    """Read what came from a link: a link packet, or a bare Interest or Data.
+    """Read a received packet: a link packet, or a bare Interest or Data.
 
     Raises:
         MalformedPacket: these bytes are neither.

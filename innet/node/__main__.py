@@ -14,8 +14,7 @@ from innet.node.agent import NodeAgent
 from innet.node.announcer import Announcer
 from innet.node.node_config import NodeConfig
 from innet.node.node_telemetry import NodeTelemetry
-from innet.node.priority import prefer_this_process
-from innet.node.runtime import open_node
+from innet.node.runtime import open_node, prefer_this_process
 from innet.security.core_dumps import keep_keys_out_of_core_dumps
 from innet.security.credential_packets import CredentialOpener
 from innet.security.keys import KEYS_VARIABLE, NodeKeys

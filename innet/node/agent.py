@@ -12,31 +12,31 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from innet._native import _core
 from innet.errors import ControlError, SecurityError
 from innet.node.announcer import Announcer
-from innet.node.control.protocol import JobMessage, PoolMessage, Registrations, RuleMessage, job_of
-from innet.node.control.server import ControlServer
+from innet.node.messages import JobMessage, PoolMessage, Registrations, RuleMessage, job_of
 from innet.node.node_config import NodeConfig
+from innet.node.requests import ControlServer
 from innet.quantities import counted
 from innet.security.key import node_certificate_name
 from innet.telemetry.events import report
 
 if TYPE_CHECKING:  # a switch starts without plans and topologies
-    from innet.node.control.worker_reports import WorkerReport
+    from innet.node.messages import WorkerReport
     from innet.plans import Plan
     from innet.security.credential_packets import CredentialOpener
     from innet.security.keys import NodeKeys
 
 
 class GroupListener(Protocol):
-    """Told what becomes of the groups that a node's process is in, by name and number."""
+    """Takes events of the groups that a node's process is in, by name and number."""
 
     def on_group_failed(self, group: str, number: int, why: str, rank: int | None) -> None:
-        """The group has failed; so has its ``rank``, if it is one that did."""
+        """The group has failed, because of ``rank`` if a rank failed."""
 
     def on_group_over(self, group: str, number: int) -> None:
-        """Every rank has left the group: nobody needs anything of it any more."""
+        """Every rank has left the group: nobody needs its Data any more."""
 
     def worker_report(self) -> WorkerReport:
-        """Who this is, and what it is a member of: for a controller that has just begun."""
+        """The worker, its groups and its pools, for a controller that was started again."""
 
     def pool_counters(self) -> list[dict[str, Any]]:
         """What the process's pools of blocks have counted."""
@@ -46,12 +46,12 @@ class GroupListener(Protocol):
     ) -> None:
         """The group's sums are made elsewhere from now on: its plans by name prefix.
 
-        ``keys`` are the credentials that this takes, if it takes other ones.
+        ``keys`` are new credentials, if this takes any.
         """
 
 
 class NodeAgent:
-    """A node's answers: who it is, its status, its rules, and what becomes of its groups."""
+    """Serves a node's control socket: its status, rules, routes and groups."""
 
     def __init__(
         self,
@@ -64,12 +64,11 @@ class NodeAgent:
     ) -> None:
         """
         Args:
-            node: whose answers they are.
+            node: the native node.
             config: of the node.
             groups: of its process, if it is a worker.
             credentials: opens what is sealed to this process.
-            announcer: tells the controller what programs serve here, until this is closed; without
-                one, nobody does.
+            announcer: tells the controller what programs serve here; this closes it.
             keys: what a switch signs sums with.
         """
         self._node = node
@@ -79,7 +78,7 @@ class NodeAgent:
         self._announcer = announcer
         self._keys = keys
         self._network_routes_serial = 0
-        self._routes_lock = threading.Lock()  # a worker sets its own, too
+        self._routes_lock = threading.Lock()  # the worker sets routes, too
         self._routes = {route.node: route.face for route in config.routes}
         self._ruled: set[str] = set()
         self._pools: set[str] = set()
@@ -109,7 +108,7 @@ class NodeAgent:
         )
 
     def ping(self) -> dict[str, Any]:
-        """Who answers, and the neighbours that it cannot exchange packets with."""
+        """A sign of life, with the neighbours that nothing is received from."""
         return {
             "node": self._config.node,
             "kind": self._config.kind,
@@ -121,7 +120,7 @@ class NodeAgent:
         try:
             silent = self._node.silent_faces()
         except RuntimeError:
-            return []  # it has been stopped, and hears nobody
+            return []  # it has been stopped
         return [self._config.faces[face].peer for face in silent]
 
     def status(self) -> dict[str, Any]:
@@ -164,13 +163,13 @@ class NodeAgent:
         return self._keys.signing_key_as(node_certificate_name(self._config.node, job))
 
     def remove_job(self, prefix: str) -> None:
-        """Take the job's rules, slots, pending Interests, cached Data and keys away."""
+        """Remove the job's rules, slots, pending Interests, cached Data and keys."""
         self._node.remove_job(prefix)
         for group in [group for group in self._ruled if group.startswith(f"{prefix}/")]:
             self._report_removed(group)
 
     def sealing_key(self) -> str | None:
-        """What this process can be sealed secrets to, hexadecimal; ``None``: to nothing."""
+        """The public key that secrets for this process are sealed to, hexadecimal."""
         return None if self._credentials is None else self._credentials.public
 
     def install_group_keys(self, packet: str) -> None:
@@ -184,7 +183,7 @@ class NodeAgent:
         self._credentials.open(bytes.fromhex(packet)).install(self._node)
 
     def set_pools(self, pools: list[dict[str, Any]]) -> None:
-        """Serve these pools of blocks (see :class:`PoolMessage`), and none else."""
+        """Serve these pools of blocks (see :class:`PoolMessage`) and no others."""
         wanted = [PoolMessage.model_validate(document) for document in pools]
         for prefix in self._pools.difference(pool.prefix for pool in wanted):
             self._node.remove_job(prefix)
@@ -211,13 +210,13 @@ class NodeAgent:
         return len(rules)
 
     def remove_group(self, group: str) -> None:
-        """Take the rules of ``group`` away and free its slots."""
+        """Remove the rules of ``group`` and free its slots."""
         self._node.remove_group(group)
         if group in self._ruled:
             self._report_removed(group)
 
     def set_routes(self, routes: dict[str, int]) -> None:
-        """The face towards every node that can be reached; all other routes go.
+        """Replace all routes by the face towards every node that can be reached.
 
         Raises:
             ControlError: there is no such face; the routes stay as they are.
@@ -235,13 +234,13 @@ class NodeAgent:
     def set_network_routes(
         self, served: list[tuple[list[str], list[tuple[int, int]]]], anew: bool, serial: int
     ) -> None:
-        """Where programs of other nodes serve prefixes: each with its faces and their costs.
+        """Update the routes to prefixes that programs of other nodes serve.
 
         Args:
-            served: prefixes that have the same next hops, with these; with none, they are served
-                nowhere else any more.
-            anew: whatever is not told now is served nowhere else.
-            serial: what has a lower one than was heard before is late, and means nothing any more.
+            served: prefixes with the same next hops, with these faces and their costs; none where
+                they are served nowhere else any more.
+            anew: these are all routes; others are removed.
+            serial: grows with each update; a late one is ignored.
 
         Raises:
             ControlError: there is no such face; the routes stay as they are.
@@ -252,7 +251,7 @@ class NodeAgent:
             self._node.set_network_routes(served, anew)
 
     def registered(self) -> dict[str, Any]:
-        """What programs serve here, for a controller that has just begun."""
+        """What programs serve here, for a controller that was started again."""
         if self._announcer is None:
             return Registrations(version=0, prefixes=()).model_dump()
         return self._announcer.registered.model_dump()
@@ -272,7 +271,7 @@ class NodeAgent:
         report("rules_removed", what, group=group, job=job_of(group))
 
     def tap_packets(self, path: str, faces: list[int]) -> None:
-        """Copy packets of these faces to who listens at a Unix socket, until that is closed.
+        """Copy packets of these faces to the listener at a Unix socket, until it closes.
 
         Raises:
             ControlError: nobody listens there.
@@ -285,7 +284,7 @@ class NodeAgent:
             ) from error
 
     def fail_group(self, group: str, number: int, why: str, rank: int | None) -> None:
-        """End what this node's application has under way in a group: it has failed."""
+        """End the operations of this node's application in a group that has failed."""
         if self._groups is not None:
             self._groups.on_group_failed(group, number, why, rank)
 
@@ -295,7 +294,7 @@ class NodeAgent:
             self._groups.on_group_over(group, number)
 
     def memberships(self) -> dict[str, Any]:
-        """The worker of this node, and the groups and pools it is in.
+        """The worker of this node, its groups and its pools.
 
         Raises:
             ControlError: no worker lives here.
@@ -311,7 +310,7 @@ class NodeAgent:
         plans: dict[str, dict[str, Any]],
         keys: str | None = None,
     ) -> None:
-        """Ask elsewhere for the sums of a group: its plans have another placement."""
+        """Fetch the sums of a group from where its plans place them now."""
         if self._groups is not None:
             from innet.plans import Plan
 

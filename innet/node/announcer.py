@@ -1,4 +1,4 @@
-"""Tells the controller of the prefixes that NDN programs serve at a node."""
+"""Announces the prefixes that NDN programs serve at a node to the controller."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 from innet._native import _core
 from innet.errors import ControlError
-from innet.node.control.protocol import MAX_ANNOUNCED_PREFIXES, Registrations
+from innet.node.messages import MAX_ANNOUNCED_PREFIXES, Registrations
 from innet.node.node_config import NodeConfig
 
 if TYPE_CHECKING:
-    from innet.node.control.controller_socket import ControllerClient
+    from innet.node.controller_client import ControllerClient
 
 _FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 2.0
-"""Between two announcements of a program that never stops to register and unregister."""
+"""Between two announcements while a program registers and unregisters all the time."""
 _ANSWER_TIMEOUT_S = 2.0
 
 _log = logging.getLogger(__name__)
 
 
 class Announcer:
-    """Watches what is registered at a node of a run, from a thread of its own.
+    """Watches the registrations at a node of a run, on a thread of its own.
 
-    The first change is told at once. While changes go on, what has come meanwhile is told together
-    after a pause, each twice as long as the one before. Nobody is told before the first change: a
-    node that no program uses costs nothing.
+    The first change is announced at once. While changes go on, they are announced together after a
+    pause that doubles each time. Nothing is announced before the first change: a node that no
+    program uses costs nothing.
     """
 
     def __init__(self, node: _core.Node, config: NodeConfig, incarnation: int = 0) -> None:
@@ -53,13 +53,13 @@ class Announcer:
 
     @property
     def registered(self) -> Registrations:
-        """What the controller was told last, or is being told."""
+        """The last announcement, which may be under way."""
         with self._lock:
             return self._registered
 
     @property
     def unannounced(self) -> dict[str, str]:
-        """The prefixes that only this node knows of, and why."""
+        """The prefixes that are not announced to other nodes, and why."""
         with self._lock:
             return dict(self._unannounced)
 
@@ -78,7 +78,7 @@ class Announcer:
 
     def _connect(self) -> ControllerClient:
         # Later than at the start: most switches of most runs never need it.
-        from innet.node.control.controller_socket import CONTROLLER_SOCKET_NAME, ControllerClient
+        from innet.node.controller_client import CONTROLLER_SOCKET_NAME, ControllerClient
 
         return ControllerClient(self._config.run_dir / CONTROLLER_SOCKET_NAME)
 
@@ -110,9 +110,9 @@ class Announcer:
             self._registered = Registrations(version=version, prefixes=tuple(prefixes))
 
     def _announce(self, controller: ControllerClient) -> bool:
-        """Whether the controller has heard what is registered."""
+        """Whether the controller has taken the announcement."""
         try:
-            apart: dict[str, str] = controller.ask(
+            apart: dict[str, str] = controller.request(
                 "announce",
                 timeout_s=_ANSWER_TIMEOUT_S,
                 give_up=lambda: self._is_readable(self._stop),
@@ -121,7 +121,7 @@ class Announcer:
                 **self.registered.model_dump(),
             )
         except ControlError as error:
-            _log.info("the controller does not hear what %s serves: %s", self._config.node, error)
+            _log.info("the controller took no announcement of %s: %s", self._config.node, error)
             return False
         self._note_unannounced(apart)
         return True
@@ -134,7 +134,7 @@ class Announcer:
                 _log.warning("only %s knows that %s is served: %s", self._config.node, prefix, why)
 
     def _wait(self, timeout_s: float | None, event_fd: int | None = None) -> bool:
-        """Until an event, or for some time; False when this is to end."""
+        """Wait for an event or a time; False when the announcer is to end."""
         awaited = [self._stop] if event_fd is None else [self._stop, event_fd]
         self._poll(awaited, timeout_s)
         return not self._is_readable(self._stop)

@@ -1,4 +1,4 @@
-"""Whose management commands a node obeys: keys, as certificates tell them."""
+"""The keys whose management commands a node obeys, from certificates."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from innet.security.trust import Certificate
 
 _MOST_RSA_BITS = 8192
-"""That the node takes (``transport/security/encoded_public_key.cpp``)."""
+"""The largest that the node accepts (``transport/security/encoded_public_key.cpp``)."""
 
 
 def load_command_certificate(path: Path, now: datetime) -> Certificate:
-    """The certificate in a file, of a key whose commands are to be obeyed.
+    """Load the certificate of a key whose commands are to be obeyed.
 
     Raises:
         SecurityError: it cannot be read, is none, does not count ``now`` (in UTC), or has a key
             that a node does not take.
     """
-    from innet.security.trust.ceremonies import load_certificate
+    from innet.security.trust.key_operations import load_certificate
 
     certificate = load_certificate(path)
     if why := certificate.describe_period(now):
@@ -41,7 +41,7 @@ def load_command_certificate(path: Path, now: datetime) -> Certificate:
 
 
 def command_key(certificate: Certificate) -> _core.SigningKey:
-    """The key that a certificate tells of, as a node takes it for commands."""
+    """The key of a certificate, as a node takes it for commands."""
     from innet.security.trust.names import uri_of
 
     key = certificate.public_key
@@ -49,7 +49,7 @@ def command_key(certificate: Certificate) -> _core.SigningKey:
 
 
 def command_key_in(packet: bytes) -> _core.SigningKey:
-    """The same of a certificate's packet."""
+    """The key of a certificate's packet, as a node takes it for commands."""
     from innet.security.trust.certificate import Certificate
 
     return command_key(Certificate.parse(packet))

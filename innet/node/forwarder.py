@@ -20,14 +20,14 @@ _OWNER, _EVERY_USER = 0o600, 0o666
 
 @dataclass(frozen=True)
 class ForwarderOptions:
-    """What a forwarder is made with.
+    """The options of a forwarder.
 
     Attributes:
         listeners: face URIs to listen on: ``unix:///path``, ``tcp4://127.0.0.1:6363``,
             ``udp4://127.0.0.1:6363``.
         cache_bytes: size of the content store; 0 for none.
         cache_policy: ``lru`` or ``s3fifo``.
-        udp_idle_s: silence after which a UDP peer is forgotten.
+        udp_idle_s: silence after which a UDP face is closed.
         strategies: written in Python, each with its prefix.
         command_keys: whose management commands are obeyed; none: those of every program that may
             connect to the Unix socket.

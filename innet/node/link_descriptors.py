@@ -9,6 +9,7 @@ socket.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import socket
 import stat
@@ -16,9 +17,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from typing import Final
 
 from innet.errors import EmulationError
-from innet.node.link_memory import is_link_memory
 from innet.node.node_config import (
     NodeConfig,
     SharedMemoryChannel,
@@ -160,3 +161,33 @@ def _is_socket_of(channel: SocketChannel) -> bool:
         return False
     # Unique among the sockets that are open: the launcher keeps this one open.
     return stat.S_ISSOCK(found.st_mode) and found.st_ino == channel.inode
+
+
+_HEADER_BYTES: Final = 4096
+_RING_BYTES: Final = 2 << 20
+"""Of each direction; memory is taken only for what packets have touched of it."""
+_SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+
+def create_link_memory(name: str) -> int:
+    """The descriptor of new memory, all zero; the caller owns it.
+
+    Raises:
+        OSError: the kernel has no descriptor left.
+    """
+    fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(fd, _HEADER_BYTES + 2 * _RING_BYTES)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def is_link_memory(fd: int, name: str) -> bool:
+    """Whether descriptor ``fd`` of this process is the memory of that name, and nothing else."""
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}") == f"/memfd:{name} (deleted)"
+    except OSError:
+        return False

@@ -146,6 +146,9 @@ class NodeConfig(_Model):
     receive_credit_bytes: int = Field(
         default=0, ge=0, description="bytes of answers that a host waits for at once; 0: no limit"
     )
+    receive_rate_bps: float = Field(
+        default=0, ge=0, description="rate of a host's links, which that credit grows at"
+    )
     control_socket: Path = Field(description="Unix socket path that the node answers control on")
     ndn_socket: Path = Field(description="Unix socket path that NDN programs connect to")
     seed: int = Field(ge=0, description="seeds everything random in the node's port model")

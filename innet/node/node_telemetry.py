@@ -1,13 +1,32 @@
-"""Starts a node's publisher, if the run has a broker."""
+"""What a node publishes, the commands that it obeys, and its publisher."""
 
 from __future__ import annotations
 
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
 from innet._native import _core
 from innet.node.node_config import NodeConfig
-from innet.node.node_source import NodeSource, ReadStatus
 from innet.security.keys import NodeKeys
 from innet.settings import Settings
+from innet.telemetry import events
 from innet.telemetry.broker_url import NONE, BrokerUrl
+from innet.telemetry.commands import (
+    Command,
+    CommandGate,
+    CommandRefused,
+    DropCache,
+    DumpState,
+    SetInterval,
+)
+from innet.telemetry.counter_events import CounterEvents
+from innet.telemetry.messages import CommandReply, NodeCounters, NodeStatus, State
+from innet.telemetry.topics import node_topics
 
 
 class NodeTelemetry:
@@ -34,12 +53,12 @@ class NodeTelemetry:
         self._publisher = None
         if telemetry.broker == NONE:
             return
-        from innet.telemetry.door import DOOR_NAME
+        from innet.telemetry.broker_socket import BROKER_SOCKET_NAME
         from innet.telemetry.publisher import Publisher
 
         source = NodeSource(node, config, read_status, telemetry.interval_s, keys.operator)
         self._publisher = Publisher(
-            source, config.run_dir / DOOR_NAME, BrokerUrl.of_setting(telemetry.broker)
+            source, config.run_dir / BROKER_SOCKET_NAME, BrokerUrl.of_setting(telemetry.broker)
         )
         self._publisher.start()
 
@@ -47,3 +66,135 @@ class NodeTelemetry:
         """Say that the node ends in order. Safe to call twice."""
         if self._publisher is not None:
             self._publisher.stop()
+
+
+ReadStatus = Callable[[], dict[str, Any]]
+
+
+class NodeSource:
+    """The source of one node.
+
+    Attributes:
+        run: the node's run.
+        name: the node.
+        topics: where it publishes.
+        interval_s: between two publications of counters; a command may change it.
+    """
+
+    def __init__(
+        self,
+        node: _core.NodeHandle,
+        config: NodeConfig,
+        read_status: ReadStatus,
+        interval_s: float,
+        operator: str | None,
+    ) -> None:
+        """
+        Args:
+            node: the native node.
+            config: its configuration.
+            read_status: gives what the node answers on its control socket.
+            interval_s: between two publications of counters.
+            operator: public key that commands are signed with; ``None``: no commands.
+        """
+        self.run = config.run_id
+        self.name = config.node
+        self.topics = node_topics(config.run_id, config.node)
+        self.interval_s = interval_s
+        self._node = node
+        self._config = config
+        self._read_status = read_status
+        self._since_s = time.time()
+        self._gate = CommandGate(operator, config.run_id, config.node, self._since_s)
+        self._refused: Counter[str] = Counter()
+        self._counter_events = CounterEvents(
+            [face.peer for face in config.faces if face.peer_kind == "switch"]
+        )
+
+    def status(self, state: State) -> bytes:
+        """The payload of its status."""
+        return NodeStatus(
+            run=self.run,
+            node=self.name,
+            state=state,
+            kind=self._config.kind,
+            pid=os.getpid(),
+            since_s=self._since_s,
+        ).payload()
+
+    def counters(self, events_dropped: int) -> bytes:
+        """The payload of its counters now; what they give away is reported as events.
+
+        Call it on the thread that publishes: it tells what that thread has cost.
+        """
+        status = self._read_status()
+        counters = counters_of(status, self.run, self.name).model_copy(
+            update={
+                "telemetry_cpu_s": time.thread_time(),
+                "interval_s": self.interval_s,
+                "commands_refused": dict(self._refused),
+                "events_dropped": events_dropped,
+            }
+        )
+        self._counter_events.observe(counters, status["last_unroutable"])
+        return counters.payload()
+
+    def on_command(self, payload: bytes) -> bytes:
+        """Carry out a command, if it may be; the payload of the reply."""
+        try:
+            order = self._gate.admit(payload, time.time())
+        except CommandRefused as refusal:
+            self._refused[refusal.reason] += 1
+            message = f"{self.name} refused a command: {refusal}"
+            events.report("command_refused", message, reason=refusal.reason)
+            return self._reply(refusal.number, accepted=False, message=str(refusal))
+        events.report(
+            "command_accepted",
+            f"{self.name} obeys {order.command.kind}",
+            command=order.command.kind,
+        )
+        message, result = self._obey(order.command)
+        return self._reply(order.number, accepted=True, message=message, result=result)
+
+    def _obey(self, command: Command) -> tuple[str, Any]:
+        match command:
+            case SetInterval(interval_s=interval_s):
+                self.interval_s = interval_s
+                message = f"{self.name} publishes counters every {interval_s:g} s"
+                events.report("interval_set", message, interval_s=interval_s)
+                return message, None
+            case DropCache():
+                entries = self._node.drop_cache()
+                message = f"{self.name} dropped {entries} cached packets"
+                events.report("cache_dropped", message, entries=entries)
+                return message, {"entries": entries}
+            case DumpState():
+                return f"the state of {self.name}", to_jsonable_python(self._read_status())
+
+    def _reply(
+        self, number: int | None, *, accepted: bool, message: str, result: Any = None
+    ) -> bytes:
+        return CommandReply(
+            run=self.run,
+            node=self.name,
+            number=number,
+            accepted=accepted,
+            message=message,
+            result=result,
+        ).payload()
+
+
+def counters_of(status: dict[str, Any], run: str, node: str) -> NodeCounters:
+    """The counters in a node's answer on its control socket (see ``NodeAgent.status``)."""
+    return NodeCounters.model_validate(
+        {
+            **status,
+            "run": run,
+            "node": node,
+            "tables": status["node"],
+            "telemetry_cpu_s": 0.0,
+            "interval_s": 0.0,
+            "commands_refused": {},
+            "events_dropped": 0,
+        }
+    )

@@ -1,14 +1,18 @@
-"""Opens the native node that a configuration file describes."""
+"""Opens the native node that a configuration file describes, and installs its rules."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from innet._native import _core
 from innet.errors import EmulationError
 from innet.node.command_keys import command_key_in
 from innet.node.link_descriptors import link_descriptors
-from innet.node.native_settings import native_settings
+from innet.node.native_settings import evaluation_window, native_settings, pit_capacity
 from innet.node.node_config import (
     FaceConfig,
     LinkShape,
@@ -16,10 +20,11 @@ from innet.node.node_config import (
     SharedMemoryChannel,
     SocketChannel,
 )
-from innet.node.priority import prefer_network_thread
-from innet.node.table_sizes import evaluation_window, pit_capacity
 from innet.security.keys import NodeKeys
 from innet.settings import Settings
+
+if TYPE_CHECKING:
+    from innet.plans import Rule
 
 
 def open_node(config: NodeConfig, settings: Settings, keys: NodeKeys) -> _core.Node:
@@ -68,6 +73,7 @@ def _node_settings(config: NodeConfig, settings: Settings) -> _core.NodeSettings
         cache_policy=config.cache_policy,
     )
     native.receive_credit_bytes = config.receive_credit_bytes
+    native.receive_rate_bps = config.receive_rate_bps
     least_pit_capacity = settings.transport.pit_capacity
     native.pit_capacity = pit_capacity(least_pit_capacity, len(config.faces))
     native.evaluation_window = evaluation_window(least_pit_capacity, len(config.routes) + 1)
@@ -179,3 +185,42 @@ def _shape(shape: LinkShape, seed: int) -> _core.LinkShape | None:
         duplicate=shape.duplicate,
         corrupt=shape.corrupt,
     )
+
+
+def install_rules(node: _core.NodeHandle, group: str, rules: Iterable[Rule]) -> None:
+    """Let ``node`` make the sums of ``rules`` under the name prefix ``group``."""
+    for rule in rules:
+        operands = [(str(operand.interval), f"/n/{operand.node}") for operand in rule.operands]
+        node.install_rule(group, str(rule.interval), operands, rule.primary)
+
+
+_NICENESS = -10
+_AUTOGROUP = Path("/proc/self/autogroup")
+_SWITCH_PRIORITY = 2
+_HOST_PRIORITY = 1
+
+
+def prefer_this_process() -> None:
+    """Let this process, a switch's, run before those of ordinary priority, where that is allowed.
+
+    All hosts' traffic meets in a switch. In a network of machines it has a processor of its own;
+    on one machine with fewer cores than nodes, the scheduler would give it the share of one host.
+    Linux deals out time between sessions before it looks at niceness (autogroups: sched(7)), so
+    both are set.
+    """
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
+    with contextlib.suppress(OSError):
+        _AUTOGROUP.write_text(str(_NICENESS))
+
+
+def prefer_network_thread(node: _core.Node, config: NodeConfig) -> None:
+    """Let a started node of ``netns`` mode move packets before programs compute, where allowed.
+
+    As a network card's interrupts do, and the kernel's own forwarding and TCP: there a program
+    that computes keeps no packet waiting, on whichever host it is. Other modes' links are not
+    clocked by the kernel, and have no such hosts.
+    """
+    if config.mode == "netns":
+        is_switch = config.kind == "switch"
+        node.set_realtime_priority(_SWITCH_PRIORITY if is_switch else _HOST_PRIORITY)

@@ -2,7 +2,7 @@
 
     plan = make_plan("inc", topology)
     plan.rules_for("leaf0")      # what to install there
-    plan.root_for(segment)       # whom to ask for the result of a segment
+    plan.root_for(segment)       # the node that serves the result of a segment
 
 ``expression`` names intervals of ranks, ``algorithms/`` places their sums, ``routes`` and
 ``bounds`` say what that costs the links, ``cost`` compares plans, ``replacement`` moves sums away

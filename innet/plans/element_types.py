@@ -38,7 +38,7 @@ class ElementType:
         """NumPy's (or ml_dtypes') type."""
         if self.dtype_name not in _OF_ML_DTYPES:
             return np.dtype(self.dtype_name)
-        import ml_dtypes  # loaded by those alone who have such elements
+        import ml_dtypes  # imported only where such elements are used
 
         dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, self.dtype_name))
         return dtype

@@ -18,7 +18,7 @@ from innet.quantities import counted
 
 
 class Placed(NamedTuple):
-    """An interval and the node that answers for it (the ForwardingHint of whoever asks)."""
+    """An interval and the node that serves it (the requester's ForwardingHint)."""
 
     interval: Interval
     node: str
@@ -36,7 +36,7 @@ class Rule:
         interval: what it makes.
         operands: at least two; each with the node to ask for it.
         primary: others ask this node for the interval. A rule that is not primary is a fallback:
-            the node evaluates the interval itself when whoever should answer refuses or is dead.
+            the node evaluates the interval itself when the serving node refuses or is dead.
     """
 
     node: str
@@ -127,7 +127,7 @@ class Plan:
         return self._rules_at.get(node, ())
 
     def fallback(self, node: str, interval: Interval) -> Rule:
-        """The rule by which ``node`` makes ``interval`` itself, should nobody else do it.
+        """The rule by which ``node`` evaluates ``interval`` itself when no other node does.
 
         Raises:
             PlanError: the plan makes no such interval.
@@ -137,7 +137,9 @@ class Plan:
             for operand in self.expression(interval)
         )
         if not operands:
-            raise PlanError(f"{interval} is the contribution of one rank, which nobody else makes")
+            raise PlanError(
+                f"{interval} is the contribution of one rank, which no other node can make"
+            )
         return Rule(node, interval, operands, primary=False)
 
     def position_of(self, node: str) -> int:
@@ -177,7 +179,7 @@ class Plan:
         if sum(len(nodes) for nodes in self._placements.values()) != len(self.rules):
             raise PlanError("two rules make the same interval at the same node; keep one of them")
         if not self.roots:
-            raise PlanError("the plan has no root, so nobody could ask for a result; name one")
+            raise PlanError("the plan has no root, so no rank could request a result; name one")
         for root in self.roots:
             self._validate_known(root.interval, "root " + str(root))
             if root.interval.length(self.size) != self.size:

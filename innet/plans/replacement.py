@@ -1,7 +1,7 @@
 """Another placement of the same expression, once nodes or links of the first one are gone.
 
 The expression of a group is fixed for its life, so the bits of a sum are the same wherever it is
-made; only whom to ask for it changes.
+made; only the node that serves it changes.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class _Successors:
         return self._found[placed.interval]
 
     def asked(self, operand: Placed, asker: str) -> Placed:
-        """Whom ``asker`` asks for an operand; several successors share those who ask."""
+        """The node that serves an operand to ``asker``; several successors share the requesters."""
         nodes = self.of(operand)
         if asker in nodes:
             return operand._replace(node=asker)

@@ -12,14 +12,67 @@ from __future__ import annotations
 from itertools import count
 from typing import Self
 
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from pydantic import ValidationError
 
 from innet.errors import SecurityError
 from innet.security.group_keys import GroupCredentials
-from innet.security.sealing import SealingKey, seal
 from innet.security.trust.keys import PrivateKey, PublicKey
 from innet.security.trust.names import name_of, uri_of
 from innet.security.trust.signed_data import SignedData
+
+_SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
+
+
+class SealingKey:
+    """A process's key pair. The private half never leaves the process, and ends with it."""
+
+    def __init__(self, private: X25519PrivateKey) -> None:
+        self._private = private
+
+    @classmethod
+    def generate(cls) -> Self:
+        """A new pair."""
+        return cls(X25519PrivateKey.generate())
+
+    @property
+    def public(self) -> str:
+        """What others seal to, hexadecimal."""
+        return self._private.public_key().public_bytes_raw().hex()
+
+    def open(self, sealed: bytes, purpose: bytes) -> bytes:
+        """What :func:`seal` was given.
+
+        Raises:
+            SecurityError: it was sealed to another key or for another purpose, or was changed.
+        """
+        try:
+            return _SUITE.decrypt(sealed, self._private, purpose)
+        except InvalidTag as error:
+            raise SecurityError(
+                "a sealed secret is not for this process, or for another purpose: it was sealed to "
+                "another key, or changed on the way"
+            ) from error
+
+
+def seal(secret: bytes, public: str, purpose: bytes) -> bytes:
+    """``secret`` for the process with this public key, which opens it with the same ``purpose``.
+
+    Raises:
+        SecurityError: that is no public key.
+
+    >>> key = SealingKey.generate()
+    >>> key.open(seal(b"secret", key.public, b"example"), b"example")
+    b'secret'
+    """
+    try:
+        key = X25519PublicKey.from_public_bytes(bytes.fromhex(public))
+        return _SUITE.encrypt(secret, key, purpose)
+    except ValueError as error:
+        raise SecurityError(f"{public!r} is no key that can be sealed to: {error}") from error
+
 
 AUTHORITY_NAME = "/authority/KEY"
 """Name of the key that signs credentials."""
@@ -33,7 +86,7 @@ class KeyAuthority:
 
     Args:
         private: the authority's key.
-        generation: how often whoever sealed with this key has been replaced.
+        generation: restarts of the process that seals with this key.
     """
 
     def __init__(self, private: PrivateKey, generation: int = 0) -> None:

@@ -13,20 +13,62 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Self
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from innet.security.certificate_file import save_packets
 from innet.security.group_keys import GroupKeySource, JobSecret
-from innet.security.job_certificates import JobCertificates
-from innet.security.key import (
-    SHARED_KEY_BYTES,
-    Key,
-    node_certificate_name,
-    node_key_prefix,
-)
+from innet.security.key import ISSUER, SHARED_KEY_BYTES, Key, node_certificate_name, node_key_prefix
 from innet.security.keys import JobTrust, NodeKeys
 from innet.security.trust.certificate import Certificate, Validity
+from innet.security.trust.key_store import new_key_id
+from innet.security.trust.keys import PrivateKey
+from innet.security.trust.names import key_of, name_of, new_key_name
 from innet.settings import Signature
+
+_VERSION = 1
+"""Each certificate is issued once."""
+
+
+@dataclass(frozen=True)
+class JobCertificates:
+    """The certificates of one job.
+
+    Attributes:
+        anchor: signed by itself.
+        nodes: of the keys of its hosts, and of the switches in it.
+    """
+
+    anchor: Certificate
+    nodes: Mapping[str, Certificate]
+
+    @classmethod
+    def issue(cls, job: str, keys: Mapping[str, Key], validity: Validity) -> Self:
+        """Make an anchor, which certifies the keys (with their private halves) of these nodes."""
+        anchor_key = PrivateKey.generate("ed25519")
+        anchor = Certificate.self_signed(
+            new_key_name(name_of(f"/{job}"), new_key_id()), anchor_key, validity, version=_VERSION
+        )
+        nodes = {
+            node: Certificate.issue(
+                key_of(name_of(node_certificate_name(node, job))),
+                PrivateKey.from_raw_ed25519(bytes.fromhex(key.secret)).public,
+                validity,
+                version=_VERSION,
+                issuer=anchor_key,
+                issuer_locator=anchor.name,
+                issuer_id=ISSUER,
+            )
+            for node, key in keys.items()
+        }
+        return cls(anchor, nodes)
+
+    def save(self, path: Path) -> None:
+        """Write all of them, one in a line; there is nothing secret in them."""
+        save_packets(path, [self.anchor.wire, *(each.wire for each in self.nodes.values())])
+
 
 _KEYLESS: frozenset[Signature] = frozenset({"digest", "none"})
 _POOL_SECRET_BYTES = 32

@@ -28,7 +28,7 @@ class NodeKeys(BaseModel):
         signing: for segments and sums.
         objects: for the manifests of objects: the node's own Ed25519 key.
         trusted: whose signatures are taken.
-        operator: public key of who may give commands, hexadecimal; ``None``: nobody.
+        operator: public key of the operator, hexadecimal; ``None``: commands are refused.
         authority: public key of who says which keys a group has (SubjectPublicKeyInfo,
             hexadecimal); ``None``: groups have none of their own.
         pool_secret: of the job's tenant of pools, hexadecimal; ``None``: a switch has none.

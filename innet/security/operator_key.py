@@ -1,4 +1,4 @@
-"""The key of whoever may give orders to the nodes of a run: the user who launched it."""
+"""Key that signs commands to the nodes of a run: that of the user who launched it."""
 
 from __future__ import annotations
 

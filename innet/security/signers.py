@@ -43,7 +43,7 @@ class Signer(Protocol):
 
 
 class DigestSigner:
-    """SHA-256 over the packet: it shows damage, and says nothing of who made it."""
+    """SHA-256 over the packet: it detects damage and names no signer."""
 
     signature_type = int(SignatureType.DIGEST_SHA256)
     key_name: Name | None = None

@@ -1,14 +1,12 @@
-"""Health of a run: published over MQTT, and commands to its nodes.
+"""Telemetry of a run: what its processes report over MQTT, in logs and in traces.
 
-* ``topics``, ``messages``: the topic tree and what is published there (docs/telemetry.md);
-* ``service_source``: what processes that are no nodes publish; each kind of process has its part
-  of telemetry in its own package (``innet/node/node_telemetry.py`` and others);
-* ``publisher``: the connection of either to the broker, which may come and go;
-* ``events``: where anybody says what happens; ``counter_events``: what only counters tell;
-* ``commands``: signed commands, and what keeps others out;
-* ``door``, ``broker_thread``, ``embedded_broker``, ``relay``: the broker, and the way to it;
-* ``mqtt_broker``, ``mqtt_session``, ``mqtt_packets``, ``subscriptions``,
-  ``retained_messages``: the embedded broker;
-* ``feed``: what a viewer knows of a run from its topics;
+* ``topics``, ``messages``: the topic tree and the payloads (docs/telemetry.md);
+* ``publisher``: a process's connection to the broker; it publishes a source, such as
+  ``service_source`` or ``innet/node/node_telemetry.py``;
+* ``events``: any module reports events; ``counter_events``: events derived from counters;
+* ``commands``: signed commands to nodes;
+* ``broker_socket``, ``broker_thread``, ``embedded_broker``, ``relay``: the way to a broker;
+* ``mqtt_broker``, ``mqtt_session``, ``mqtt_packets``, ``subscriptions``: the embedded broker;
+* ``feed``: the state of a run, from its topics;
 * ``logs``, ``trace``: structured logs, and timelines of jobs.
 """

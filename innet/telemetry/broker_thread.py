@@ -1,4 +1,4 @@
-"""The run's side of its broker, on a thread of the launcher with an event loop of its own."""
+"""Runs the embedded broker or the relay on a thread of the launcher with its own event loop."""
 
 from __future__ import annotations
 
@@ -21,17 +21,16 @@ _START_TIMEOUT_S = 30.0
 
 
 class BrokerThread:
-    """Holds the embedded broker, or the relay to another, from :meth:`start` to :meth:`stop`."""
+    """Runs the embedded broker, or the relay to another, from :meth:`start` to :meth:`stop`."""
 
     def __init__(
         self, broker: str, port: int | None = None, limits: BrokerLimits | None = None
     ) -> None:
-        """Nothing happens before :meth:`start`.
-
+        """
         Args:
             broker: ``embedded``, or the URL of another.
             port: of loopback where the embedded broker serves as well; 0: a free one.
-            limits: of what clients can make the run's side of the broker hold.
+            limits: of the memory and connections that clients can take.
 
         Raises:
             TelemetryError: the URL is malformed.
@@ -44,29 +43,35 @@ class BrokerThread:
         self._stopping = asyncio.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self, door: Path) -> BrokerUrl | None:
-        """Serve; the broker's address, if it has another than the door. Blocks until it does.
+    def start(self, broker_socket: Path) -> BrokerUrl | None:
+        """Serve, and return the broker's address, if it has one beside the socket.
+
+        Blocks until it serves.
 
         Args:
-            door: the socket through which the run's processes reach it.
+            broker_socket: path of the socket for the run's processes.
 
         Raises:
-            TelemetryError: the door cannot be opened.
+            TelemetryError: the broker socket cannot be opened.
         """
         self._thread = threading.Thread(
-            target=self._run, args=(door,), name="telemetry-broker", daemon=True
+            target=self._run, args=(broker_socket,), name="telemetry-broker", daemon=True
         )
         self._thread.start()
         try:
             return self._started.result(_START_TIMEOUT_S)
         except (OSError, TimeoutError) as error:
             raise TelemetryError(
-                f"the run's broker cannot serve on {self._places(door)}: {error}. `--broker none` "
-                "runs without telemetry."
+                f"the run's broker cannot serve on {self._places(broker_socket)}: {error}. "
+                "`--broker none` runs without telemetry."
             ) from error
 
-    def _places(self, door: Path) -> str:
-        return str(door) if not self._port else f"{door} and port {self._port} of 127.0.0.1"
+    def _places(self, broker_socket: Path) -> str:
+        return (
+            str(broker_socket)
+            if not self._port
+            else f"{broker_socket} and port {self._port} of 127.0.0.1"
+        )
 
     def stop(self) -> None:
         """End the broker and its connections. Safe to call twice."""
@@ -75,13 +80,13 @@ class BrokerThread:
                 self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
 
-    def _run(self, door: Path) -> None:
+    def _run(self, broker_socket: Path) -> None:
         with contextlib.closing(self._loop):
-            self._loop.run_until_complete(self._serve(door))
+            self._loop.run_until_complete(self._serve(broker_socket))
 
-    async def _serve(self, door: Path) -> None:
+    async def _serve(self, broker_socket: Path) -> None:
         try:
-            async with self._server(door) as server:
+            async with self._server(broker_socket) as server:
                 self._started.set_result(server.url)
                 await self._stopping.wait()
         except Exception as error:
@@ -89,9 +94,9 @@ class BrokerThread:
                 raise
             self._started.set_exception(error)
 
-    def _server(self, door: Path) -> EmbeddedBroker | Relay:
+    def _server(self, broker_socket: Path) -> EmbeddedBroker | Relay:
         if self._far is not None:
-            return Relay(door, self._far, self._limits)
+            return Relay(broker_socket, self._far, self._limits)
         from innet.telemetry.embedded_broker import EmbeddedBroker
 
-        return EmbeddedBroker(door, self._port, self._limits)
+        return EmbeddedBroker(broker_socket, self._port, self._limits)

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from innet.security.operator_key import OperatorKey, is_signed_by
+from innet.validation_messages import first_message
 
 MAX_AGE_S = 30.0
 """A command that was given longer ago, or that much in the future, is stale."""
@@ -118,8 +119,7 @@ class CommandGate:
         try:
             order = Order.model_validate_json(sealed.body)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            raise CommandRefused("malformed", f"its body is no order: {first['msg']}") from None
+            raise CommandRefused("malformed", first_message(error)) from None
         self._require_new(order, now_s)
         self._last_number = order.number
         return order

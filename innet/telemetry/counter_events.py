@@ -1,4 +1,4 @@
-"""Events that nobody reports because the packet path only counts them."""
+"""Events derived from counters, which are all that the packet path keeps of them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class CounterEvents:
     def __init__(
         self, neighbours: Collection[str], report: Callable[..., None] = events.report
     ) -> None:
-        """``neighbours`` always run: silence of theirs is worth an event."""
+        """``neighbours``: nodes that always run, whose silence is an event."""
         self._neighbours = frozenset(neighbours)
         self._report = report
         self._last: NodeCounters | None = None
 
     def observe(self, now: NodeCounters, last_unroutable: str) -> None:
-        """Report what has begun, or gone on, since the last reading."""
+        """Report what the counters show since the last reading."""
         last, self._last = self._last, now
         if last is None:
             return
@@ -62,5 +62,5 @@ class CounterEvents:
             if before.silent == after.silent or after.peer not in self._neighbours:
                 continue
             kind: EventKind = "link_silent" if after.silent else "link_restored"
-            what = "carries nothing any more" if after.silent else "carries packets again"
+            what = "carries no packets any more" if after.silent else "carries packets again"
             self._report(kind, f"the link {now.node}--{after.peer} {what}", peer=after.peer)

@@ -1,4 +1,4 @@
-"""Durations counted by class, as histograms of a metric have them."""
+"""A histogram of durations for metrics."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import Final
 
 DURATION_BOUNDS_S: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-"""Upper bounds of the classes of durations; one class more has what is longer."""
+"""Upper bounds of the buckets; one more bucket counts longer durations."""
 
 
 @dataclass
 class Durations:
-    """How long something took, by class.
+    """A histogram of durations.
 
     Attributes:
-        counts: durations in each class: up to each of :data:`DURATION_BOUNDS_S`, and longer.
-        sum_s: of all durations.
+        counts: durations in each bucket: up to each of :data:`DURATION_BOUNDS_S`, and longer.
+        sum_s: sum of all durations.
     """
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(DURATION_BOUNDS_S) + 1))

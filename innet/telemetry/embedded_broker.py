@@ -27,15 +27,15 @@ class EmbeddedBroker:
     """
 
     def __init__(
-        self, door: Path, port: int | None = None, limits: BrokerLimits | None = None
+        self, broker_socket: Path, port: int | None = None, limits: BrokerLimits | None = None
     ) -> None:
         """
         Args:
-            door: the socket.
+            broker_socket: the socket.
             port: of loopback; 0 for a free one, ``None`` for none.
             limits: of what clients can make the broker hold.
         """
-        self._door = door
+        self._broker_socket = broker_socket
         self._port = port
         self._url: BrokerUrl | None = None
         self._servers: list[asyncio.Server] = []
@@ -49,10 +49,10 @@ class EmbeddedBroker:
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
         protocol = self.broker.protocol_for(Listener())
-        self._servers.append(await loop.create_unix_server(protocol, self._door))
+        self._servers.append(await loop.create_unix_server(protocol, self._broker_socket))
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_exit(self)  # leaves no socket behind when the port is taken
-            self._door.chmod(0o600)
+            self._broker_socket.chmod(0o600)
             if self._port is not None:
                 await self._open_port(self._port)
             stack.pop_all()
@@ -62,7 +62,7 @@ class EmbeddedBroker:
         for server in self._servers:
             server.close()
         self.broker.close()
-        self._door.unlink(missing_ok=True)
+        self._broker_socket.unlink(missing_ok=True)
         self._password_file.unlink(missing_ok=True)
 
     async def _open_port(self, port: int) -> None:
@@ -76,4 +76,4 @@ class EmbeddedBroker:
 
     @property
     def _password_file(self) -> Path:
-        return self._door.with_name(PASSWORD_NAME)
+        return self._broker_socket.with_name(PASSWORD_NAME)

@@ -1,7 +1,6 @@
-"""What happens in this process, for whoever publishes it.
+"""Events of this process: :func:`report` logs them and passes them to the listeners.
 
-Whoever notices something calls :func:`report`: it logs, and hands the event to the process's
-publisher if there is one. It never waits and never fails.
+The process's publisher is such a listener. :func:`report` never waits and never fails.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from innet.telemetry.logs.json_lines import FIELDS
+from innet.telemetry.logs import FIELDS
 from innet.telemetry.messages import EventKind
 
 _log = logging.getLogger("innet.events")
@@ -31,18 +30,18 @@ class Happening:
 Listener = Callable[[Happening], None]
 
 _listeners: list[Listener] = []
-# A forked child has none of the threads that publish, and its end is none of the node's.
+# A forked child has no thread that publishes, and its events are not the node's.
 os.register_at_fork(after_in_child=_listeners.clear)
 
 
 def report(kind: EventKind, message: str, **details: JsonValue) -> None:
-    """Tell of something that happened.
+    """Report an event.
 
     Args:
-        kind: which kind of thing.
+        kind: of event.
         message: a sentence for people.
-        details: what programs may want to know of it. What says whom it concerns (see
-            :data:`innet.telemetry.logs.json_lines.FIELDS`) goes into the log record, too.
+        details: values for programs. Those in :data:`innet.telemetry.logs.FIELDS` are fields of
+            the log record, too.
 
     Example::
 

@@ -5,7 +5,7 @@ Readers ignore fields they do not know, so that a newer run can be watched.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -80,122 +80,32 @@ class ControllerStatus(_Message):
     """How often it was started again."""
 
 
-class TableCounters(_Message):
-    """Tables and forwarding of a node, since it came up."""
+class Counters(_Message):
+    """Counters of one table, since the node came up, each an attribute.
 
-    malformed: int
-    loops: int
-    pit_aggregated: int
-    pit_satisfied: int
-    pit_expired: int
-    pit_full: int
-    pit_entries: int
-    unsolicited_data: int
-    invalid_signature: int
-    unknown_key: int
-    key_out_of_scope: int
-    key_expired: int
-    no_route: int
-    no_rule: int
-    hop_limit_exceeded: int
-    scope_violations: int
-    over_share: int
-    too_large: int
-    reassemblies_failed: int
-    reflexive_routes: int
-    reflexive_interests: int
-    reflexive_refused: int
-    reflexive_full: int
-    strategy_probes: int
-    strategy_copies: int
-    strategy_late: int
-    strategy_crowded_out: int
-    strategy_failed: int
-    cache_hits: int
-    cache_misses: int
-    cache_inserts: int
-    cache_evictions: int
-    cache_bytes: int
-    cache_unverified_bytes: int
-    faces_opened: int
-    faces_refused: int
-    faces_evicted: int
-    bad_framing: int
-    foreign_protocol: int
-    sent_malformed: int
-    cache_entries: int
+    docs/counters.md lists them; ``_core.describe_metrics()`` is the list itself. Values of a
+    newer node that the list does not have are kept.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, int]
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, key: str) -> int: ...
 
 
-class ReducerCounters(_Message):
-    """Reductions of a node, since it came up."""
-
-    reductions_started: int
-    reductions_completed: int
-    reductions_abandoned: int
-    reductions_parked: int
-    refused_no_slot: int
-    fallback_evaluations: int
-    operand_retransmissions: int
-    mismatches: int
-    overflows: int
-    slots_in_use: int
-    slots_in_use_max: int
-
-
-class EndpointCounters(_Message):
-    """Publishing and fetching of a host's application, since it came up."""
-
-    interests_expressed: int
-    segments_fetched: int
-    bytes_fetched: int
-    segments_served: int
-    retransmissions_by_gap: int
-    retransmissions_by_timeout: int
-    refreshes_of_held: int
-    holds_received: int
-    nacks_received: int
-    self_evaluations: int
-    marks_received: int
-    unexpected_data: int
-    forged_roots: int
-    retained_bytes: int
-
-
-class PortCounters(_Message):
-    """The emulator's own queue in front of a link; zeros where the kernel keeps it."""
-
-    sent: int
-    sent_bytes: int
-    dropped_queue: int
-    dropped_loss: int
-    marked: int
-    depth_bytes: int
-    max_depth_bytes: int
-
-
-class LinkCounters(_Message):
+class LinkCounters(Counters):
     """One face of a node, since it came up."""
 
     peer: str
     face: int
-    interests_in: int
-    interests_out: int
-    data_in: int
-    data_out: int
-    nacks_in: int
-    nacks_out: int
-    holds_in: int
-    holds_out: int
-    bytes_in: int
-    bytes_out: int
-    malformed_in: int
-    invalid_signature_in: int
-    send_errors: int
-    backlog_packets: int
-    backlog_dropped: int
     silent: bool
     """Nothing gets through to the peer, or back; so too while no process runs there."""
-    port: PortCounters
+    backlog_packets: int
+    backlog_dropped: int
+    port: Counters
+    """The emulator's own queue in front of a link; zeros where the kernel keeps it."""
 
 
 class DurationCounters(_Message):
@@ -257,9 +167,9 @@ class NodeCounters(_Message):
     resident_bytes: int
     slots: int
     """Reductions that a switch may work on at once."""
-    tables: TableCounters
-    reducer: ReducerCounters
-    endpoint: EndpointCounters
+    tables: Counters
+    reducer: Counters
+    endpoint: Counters
     links: tuple[LinkCounters, ...]
     pools: tuple[PoolCounters, ...] = ()
     """Of a host whose process has joined pools of KV blocks."""

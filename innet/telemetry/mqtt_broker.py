@@ -5,7 +5,8 @@ wildcards. A session ends with its connection, whatever the client asks for; a s
 QoS 2 is granted QoS 1. Everything that a client can make the broker hold has a bound
 (:class:`BrokerLimits`).
 
-:class:`Broker` has the sessions and what is retained; ``mqtt_session`` has one client's connection.
+:class:`Broker` has the sessions and :class:`RetainedMessages`; ``mqtt_session`` has one client's
+connection.
 """
 
 from __future__ import annotations
@@ -18,8 +19,68 @@ from dataclasses import dataclass, field
 
 from innet.telemetry.mqtt_packets import Message
 from innet.telemetry.mqtt_session import ClientSession, Listener, SessionLimits
-from innet.telemetry.retained_messages import RetainedMessages
-from innet.telemetry.subscriptions import Subscriptions
+from innet.telemetry.subscriptions import Subscriptions, has_wildcards, matches
+
+_STEP = 1 << 16
+"""Work between two pauses, in compared characters: about 1 ms."""
+_PER_TOPIC = 64
+"""Work per topic, in addition to its characters."""
+_PAYLOAD_PER_CHARACTER = 64
+"""Bytes of payload that are sent in the time of comparing one character."""
+
+
+class RetainedMessages:
+    """The last message of each topic, bounded in memory.
+
+    Attributes:
+        size_bytes: memory of all messages.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self.size_bytes = 0
+        self._max_bytes = max_bytes
+        self._messages: dict[str, Message] = {}
+
+    def set(self, message: Message) -> bool:
+        """Keep the last message of a topic; an empty one deletes it (MQTT 3.1.1, 3.3.1.3).
+
+        Returns:
+            whether there was room; if not, the topic has no retained message any more.
+        """
+        former = self._messages.pop(message.topic, None)
+        if former is not None:
+            self.size_bytes -= former.size_bytes
+        if not message.payload:
+            return True
+        if self.size_bytes + message.size_bytes > self._max_bytes:
+            return False
+        self._messages[message.topic] = message
+        self.size_bytes += message.size_bytes
+        return True
+
+    def below(self, topic_filter: str) -> Iterator[Message | None]:
+        """The messages of the topics that a filter includes, current when yielded.
+
+        Yields ``None`` after about each millisecond of work. Messages may be set in between.
+        """
+        if not has_wildcards(topic_filter):
+            message = self._messages.get(topic_filter)
+            if message is not None:
+                yield message
+            yield None  # a packet can have many thousand filters
+            return
+        work = 0
+        for topic in list(self._messages):
+            work += _PER_TOPIC + len(topic_filter) + len(topic)
+            message = self._messages.get(topic)
+            if message is not None and matches(topic_filter, topic):
+                work += len(message.payload) // _PAYLOAD_PER_CHARACTER
+                yield message
+            if work >= _STEP:
+                work = 0
+                yield None
+        yield None
+
 
 _log = logging.getLogger(__name__)
 

@@ -1,8 +1,7 @@
-"""Publishes what one process says of itself, on a thread with an event loop of its own.
+"""Publishes the telemetry of one process, on a thread with its own event loop.
 
-The process never waits for it. While the broker is away, events are kept up to a number and
-counters are not read; the connection is tried again after growing pauses, for as long as the
-process lives.
+The process never waits for it. While the broker is unreachable, a bounded number of events is kept
+and counters are not read; the publisher reconnects with exponential backoff.
 """
 
 from __future__ import annotations
@@ -15,24 +14,24 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import aiomqtt
 
 from innet.backoff import Backoff
 from innet.telemetry import events
+from innet.telemetry.broker_socket import client_through
 from innet.telemetry.broker_url import BrokerUrl
-from innet.telemetry.door import client_through
 from innet.telemetry.events import Happening
 from innet.telemetry.messages import Event, State
 from innet.telemetry.topics import SourceTopics
 
 _MAX_EVENTS_KEPT = 256
 _STOP_TIMEOUT_S = 3.0
-"""How long a process that ends waits for the broker to hear of it.
+"""How long a process that ends waits until the broker has its last status.
 
-A broker that is behind needs more than a second on a busy machine, and would show the process as up
-for good."""
+A broker on a busy machine needs more than a second; without the status, the process would be shown
+as up for ever."""
 _CANCEL_AGAIN_S = 0.05
 _QOS = 1
 """Status, events, commands and replies arrive at least once; counters may be lost (0)."""
@@ -41,14 +40,14 @@ _log = logging.getLogger(__name__)
 
 
 class Source(Protocol):
-    """What a process has to say."""
+    """The telemetry of one process."""
 
     run: str
     name: str
 
     @property
     def topics(self) -> SourceTopics:
-        """Where it publishes."""
+        """The topics that it publishes to."""
         ...
 
     @property
@@ -65,7 +64,7 @@ class Source(Protocol):
         ...
 
     def on_command(self, payload: bytes) -> bytes:
-        """Carry out a command, if it may be; the payload of the reply."""
+        """Execute a command if it is valid; the payload of the reply."""
         ...
 
 
@@ -75,7 +74,7 @@ class Publisher:
     def __init__(
         self,
         source: Source,
-        door: Path,
+        broker_socket: Path,
         url: BrokerUrl | None,
         *,
         on_disconnected: Callable[[Exception], None] | None = None,
@@ -83,12 +82,12 @@ class Publisher:
         """
         Args:
             source: what is published.
-            door: the run's way to its broker.
+            broker_socket: the run's way to its broker.
             url: how to log in; ``None`` to the embedded broker, which needs no login.
-            on_disconnected: told each time why the broker cannot be reached, or was lost.
+            on_disconnected: called with the cause each time the connection fails or ends.
         """
         self._source = source
-        self._door = door
+        self._broker_socket = broker_socket
         self._url = url
         self._on_disconnected = on_disconnected or self._log_disconnected
         self._backlog: deque[Event] = deque(maxlen=_MAX_EVENTS_KEPT)
@@ -97,6 +96,7 @@ class Publisher:
         self._events_dropped = 0
         self._has_parted = False
         self._loop = asyncio.new_event_loop()
+        self._loop.set_exception_handler(self._log_loop_error)
         self._news = asyncio.Event()
         self._interval_set = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -106,16 +106,16 @@ class Publisher:
 
     @property
     def has_parted(self) -> bool:
-        """Whether the broker knows that the process has ended in order."""
+        """Whether the broker has the status of an orderly end."""
         return self._has_parted
 
     def start(self) -> None:
-        """Begin to publish, in the background."""
+        """Start to publish in the background."""
         events.listen(self._on_event)
         self._thread.start()
 
     def stop(self) -> None:
-        """Say that the process ends in order, if the broker is there. Safe to call twice."""
+        """Publish the status of an orderly end, if the broker is reachable. Safe to call twice."""
         events.ignore(self._on_event)
         with contextlib.suppress(RuntimeError):  # its loop has ended by itself
             self._loop.call_soon_threadsafe(self._stopping.set)
@@ -153,7 +153,7 @@ class Publisher:
             except (aiomqtt.MqttError, OSError, ValueError) as error:
                 self._on_disconnected(error)
             except RuntimeError as error:
-                # The interpreter ends, and takes no new work of threads (connecting is such).
+                # The interpreter is shutting down and starts no thread, which connecting needs.
                 _log.debug("telemetry of %s ends: %s", self._source.name, error)
                 return
             with contextlib.suppress(TimeoutError):
@@ -163,7 +163,7 @@ class Publisher:
         async with contextlib.AsyncExitStack() as stack:
             connecting = asyncio.ensure_future(stack.enter_async_context(self._client()))
             await _until_first_ends(asyncio.shield(connecting), self._stopping.wait())
-            # A thread connects, which cannot be stopped: its socket must find this loop open.
+            # The thread that connects cannot be stopped, and its callbacks need this loop open.
             await asyncio.wait([connecting], timeout=_STOP_TIMEOUT_S)
             if connecting.done():
                 backoff.reset()
@@ -175,11 +175,11 @@ class Publisher:
         will = aiomqtt.Will(
             self._source.topics.status, self._source.status("gone"), qos=_QOS, retain=True
         )
-        return client_through(self._door, self._url, will=will)
+        return client_through(self._broker_socket, self._url, will=will)
 
     async def _serve(self, client: aiomqtt.Client) -> None:
         topics = self._source.topics
-        # In this order: who sees that a node is up may command it.
+        # In this order: a client that sees the node up may send commands at once.
         await client.subscribe(topics.command, _QOS)
         await client.publish(topics.status, self._source.status("up"), _QOS, retain=True)
         self._news.set()
@@ -195,8 +195,8 @@ class Publisher:
         self._has_parted = True
 
     async def _publish_counters(self, client: aiomqtt.Client) -> None:
-        # Reading them waits for the packet path, in this loop: a node that hangs must not go on
-        # looking alive.
+        # Reading them waits for the packet path, in this loop, so that a node that hangs does not
+        # look alive.
         while (counters := self._source.counters(self._events_dropped)) is not None:
             await client.publish(self._source.topics.counters, counters, retain=True)
             with contextlib.suppress(TimeoutError):
@@ -228,11 +228,22 @@ class Publisher:
                 self._interval_set.set()
 
     def _log_disconnected(self, why: Exception) -> None:
-        _log.info("%s has no broker (%s); it goes on trying", self._source.name, why)
+        _log.info("%s: no connection to the broker (%s); reconnecting", self._source.name, why)
+
+    def _log_loop_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Log an exception of a callback of aiomqtt or paho in one line.
+
+        They raise when the process did not run for so long that the broker closed the connection.
+        No task awaits them, and the publisher reconnects.
+        """
+        cause = context.get("exception") or context["message"]
+        _log.info(
+            "telemetry of %s: the connection to the broker failed: %s", self._source.name, cause
+        )
 
 
 async def _until_first_ends(*parts: Awaitable[object]) -> None:
-    """Run all until one ends, then end the others; what one raises is raised."""
+    """Run all until one ends, then cancel the others; raises what the first one raised."""
     tasks = [asyncio.ensure_future(part) for part in parts]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -243,10 +254,10 @@ async def _until_first_ends(*parts: Awaitable[object]) -> None:
 
 
 async def _end(tasks: Iterable[asyncio.Future[object]]) -> None:
-    """Cancel them until they have ended.
+    """Cancel tasks until they have ended.
 
-    Before Python 3.12 a cancellation that comes when what ``asyncio.wait_for`` waits for is just
-    there gets lost; aiomqtt waits so for the broker's acknowledgements.
+    Before Python 3.12 ``asyncio.wait_for`` loses a cancellation that coincides with its result;
+    aiomqtt waits for acknowledgements with it.
     """
     while running := [task for task in tasks if not task.done()]:
         for task in running:

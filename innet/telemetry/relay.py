@@ -1,4 +1,4 @@
-"""Carries bytes between the door and a broker elsewhere.
+"""Carries bytes between the broker socket and a broker elsewhere.
 
 Nodes in network namespaces of their own have no way to a real broker but this one. TLS begins here;
 the login is that of MQTT, which passes through.
@@ -26,16 +26,18 @@ _log = logging.getLogger(__name__)
 class Relay:
     """Serves as an async context manager."""
 
-    def __init__(self, door: Path, url: BrokerUrl, limits: BrokerLimits | None = None) -> None:
+    def __init__(
+        self, broker_socket: Path, url: BrokerUrl, limits: BrokerLimits | None = None
+    ) -> None:
         """
         Args:
-            door: the socket of this side.
+            broker_socket: the socket of this side.
             url: the broker.
             limits: of the connections. One that is silent is closed after the same time as by the
                 embedded broker, and reaches the broker with its first bytes only.
         """
         self._limits = limits or BrokerLimits()
-        self._door = door
+        self._broker_socket = broker_socket
         self._url = url
         self._tls = url.tls_context()
         self._server: asyncio.Server | None = None
@@ -49,7 +51,7 @@ class Relay:
         return self._url
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_unix_server(self._accept, self._door)
+        self._server = await asyncio.start_unix_server(self._accept, self._broker_socket)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -61,7 +63,7 @@ class Relay:
         for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
-        self._door.unlink(missing_ok=True)
+        self._broker_socket.unlink(missing_ok=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._connections) >= self._limits.clients + self._limits.silent:

@@ -1,4 +1,4 @@
-"""What a process of a run publishes that is no node: status and events."""
+"""The telemetry of a process that is not a node: status and events."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from innet.telemetry.topics import SourceTopics
 
 
 class ServiceSource(ABC):
-    """The source of a process that counts nothing and takes no commands.
+    """The source of a process without counters and commands.
 
     Attributes:
         run: the run it belongs to.
-        name: as events call it.
-        topics: where it publishes.
-        since_s: Unix time since which it runs.
-        interval_s: it has no counters to publish.
+        name: the source of its events.
+        topics: the topics that it publishes to.
+        since_s: Unix time of its start.
+        interval_s: 0, as there are no counters.
     """
 
     interval_s = 0.0
@@ -38,7 +38,7 @@ class ServiceSource(ABC):
         return
 
     def on_command(self, payload: bytes) -> bytes:
-        """Refuse: commands are for nodes."""
+        """Refuse: only nodes take commands."""
         message = f"the {self.name} takes no commands; a node does"
         events.report("command_refused", message, reason="misaddressed")
         return CommandReply(

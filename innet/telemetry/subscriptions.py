@@ -1,4 +1,4 @@
-"""Who has subscribed to what, by MQTT's topic filters."""
+"""Subscriptions of a broker's clients, by MQTT topic filters."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def _includes(levels: list[str], topic: list[str]) -> bool:
         return False
     for position, level in enumerate(levels):
         if level == "#":
-            return True  # also of the level above: `a/#` includes `a`
+            return True  # `a/#` includes `a`, too
         if position == len(topic) or level not in ("+", topic[position]):
             return False
     return len(levels) == len(topic)
 
 
 class Subscriptions(Generic[Subscriber]):
-    """The filters of all subscribers, each with the QoS that it was granted.
+    """The filters of all subscribers, with the granted QoS.
 
-    A filter without wildcards is found by its topic; those with wildcards are compared one by one.
+    Filters without wildcards are looked up by topic; those with wildcards are matched one by one.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Subscriptions(Generic[Subscriber]):
         self._filters.pop(subscriber, None)
 
     def count(self, subscriber: Subscriber) -> int:
-        """How many filters a subscriber has."""
+        """The number of a subscriber's filters."""
         return len(self._filters.get(subscriber, ()))
 
     def of(self, topic: str) -> Iterable[tuple[Subscriber, int]]:

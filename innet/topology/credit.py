@@ -5,13 +5,14 @@ the delay that it causes, but a ring of N ranks asks N-1 nodes at the same momen
 overflow the queue of that link before the first of them can be measured. A receiver that knows its
 link gives its flows one credit: the bandwidth-delay product of the longest path, and the part of
 the queue that causes no congestion mark (as the grants of Homa: Montazeri et al., SIGCOMM 2018).
+Nodes forward a packet when all of it has arrived, so its time on each link is part of the delay.
 """
 
 from __future__ import annotations
 
 import math
 
-from innet.topology.model import Topology
+from innet.topology.model import Link, Topology
 
 
 def receive_credit_bytes(topology: Topology, node: str) -> int:
@@ -21,18 +22,37 @@ def receive_credit_bytes(topology: Topology, node: str) -> int:
     >>> receive_credit_bytes(load_topology("star8"), "s0")
     0
     """
-    links = [link for link in topology.links if node in link.nodes]
-    rates_bps = [link.rate_bps for link in links if link.rate_bps is not None]
-    if topology.nodes[node].kind == "switch" or not links or len(rates_bps) < len(links):
+    rate_bps = receive_rate_bps(topology, node)
+    if not rate_bps:
         return 0
     import networkx as nx
 
-    delays_s = nx.single_source_dijkstra_path_length(
-        topology.graph(), node, weight=lambda _u, _v, edge: edge["link"].delay_s
+    ways_s = nx.single_source_dijkstra_path_length(
+        topology.graph(), node, weight=lambda _u, _v, edge: _there_and_back_s(edge["link"])
     )
-    round_trip_s = 2 * max(delays_s.values())
+    links = [link for link in topology.links if node in link.nodes]
     queued = sum(link.mark_threshold_bytes for link in links) * _share_of_uplinks(topology, node)
-    return int(sum(rates_bps) * round_trip_s / 8 + queued)
+    return int(rate_bps * max(ways_s.values()) / 8 + queued)
+
+
+def receive_rate_bps(topology: Topology, node: str) -> float:
+    """What reaches a host by all its links together; 0 where there is no credit.
+
+    >>> from innet.topology import load_topology
+    >>> receive_rate_bps(load_topology("star:8").with_overrides(rate_bps=1e9), "h0")
+    1000000000.0
+    """
+    rates_bps = [link.rate_bps for link in topology.links if node in link.nodes]
+    known = [rate_bps for rate_bps in rates_bps if rate_bps is not None]
+    if topology.nodes[node].kind == "switch" or len(known) < len(rates_bps):
+        return 0.0
+    return sum(known)
+
+
+def _there_and_back_s(link: Link) -> float:
+    """An Interest, which is short, and the packet that answers it."""
+    sending_s = 0.0 if link.rate_bps is None else 8 * link.mtu_bytes / link.rate_bps
+    return 2 * link.delay_s + sending_s
 
 
 def _share_of_uplinks(topology: Topology, host: str) -> float:

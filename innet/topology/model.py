@@ -24,7 +24,7 @@ from innet.errors import TopologyError
 from innet.topology.events import Event
 from innet.topology.names import Name, PortName, natural_key
 from innet.topology.structure import structural_problems
-from innet.topology.validation_messages import first_message
+from innet.validation_messages import first_message
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -344,7 +344,7 @@ class Topology(_Part):
 
     @cached_property
     def _graph(self) -> nx.Graph[str]:
-        import networkx as nx  # loaded by those alone who need a graph
+        import networkx as nx  # imported only where a graph is needed
 
         graph: nx.Graph[str] = nx.Graph(name=self.name)
         for name, node in self.nodes.items():

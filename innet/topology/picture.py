@@ -1,21 +1,165 @@
-"""Draws a topology as SVG, PNG or PDF."""
+"""Draws a topology as SVG, PNG or PDF: trees and Clos networks in levels, others as a map."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 import matplotlib as mpl
+import networkx as nx
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from numpy.typing import NDArray
 
 from innet.errors import TopologyError
-from innet.topology.layout import Position, positions
 from innet.topology.model import Topology
 from innet.topology.summary import counts, link_label, usual_link_label
-from innet.topology.tiers import is_tiered
+from innet.topology.tiers import is_tiered, lateral_links, tiers
+
+Position = tuple[float, float]
+
+GROUP_GAP = 0.6
+"""What hosts of different switches are further apart than those of one, in units of the latter."""
+
+HOST_DISTANCE = 0.45
+"""Distance of a host from its switch on a map, in units of a usual link between switches."""
+
+SCIPY_NODES = 500
+"""From this size on networkx lays out with SciPy, which is not a dependency."""
+
+
+def positions(topology: Topology) -> dict[str, Position]:
+    """Coordinates by node name.
+
+    In a tiered network two hosts of a switch are one unit apart, and so are tiers. On a map, the
+    median link between switches is one unit long.
+    """
+    return _levels(topology) if is_tiered(topology) else _map(topology)
+
+
+def _levels(topology: Topology) -> dict[str, Position]:
+    graph = topology.graph()
+    placed = _host_row(topology)
+    width = max(x for x, _ in placed.values()) + 1
+    for height, level in enumerate(tiers(topology)[1:], start=1):
+        wanted = {
+            switch: float(np.mean([placed[below][0] for below in graph[switch] if below in placed]))
+            for switch in level
+        }
+        row = sorted(level, key=lambda switch: wanted[switch])
+        gap = max(1.0, 0.8 * width / len(row))
+        xs = _spread([wanted[switch] for switch in row], gap)
+        placed.update({switch: (x, float(height)) for switch, x in zip(row, xs, strict=True)})
+    return placed
+
+
+def _host_row(topology: Topology) -> dict[str, Position]:
+    """Hosts in rank order, but those of one switch side by side and a little apart from others."""
+    graph = topology.graph()
+    attachment = {host: next(iter(graph[host]), host) for host in topology.hosts}
+    place = {switch: index for index, switch in enumerate(_along_lines(topology, attachment))}
+    row = sorted(topology.hosts, key=lambda host: place[attachment[host]])
+    xs = [0.0]
+    for left, right in pairwise(row):
+        xs.append(xs[-1] + 1 + (0 if attachment[left] == attachment[right] else GROUP_GAP))
+    return {host: (x, 0.0) for host, x in zip(row, xs, strict=True)}
+
+
+def _along_lines(topology: Topology, attachment: dict[str, str]) -> list[str]:
+    """What hosts are attached to, by first rank, but neighbours on a line one after the other."""
+    lateral = lateral_links(topology)
+    order: dict[str, None] = {}
+    for switch in dict.fromkeys(attachment.values()):
+        if switch in order:
+            continue
+        if not lateral.has_node(switch):
+            order[switch] = None
+            continue
+        line = nx.node_connected_component(lateral, switch)
+        end = next(
+            name for name in attachment.values() if name in line and lateral.degree[name] == 1
+        )
+        order.update(dict.fromkeys(nx.dfs_preorder_nodes(lateral, end)))
+    return list(order)
+
+
+def _spread(wanted: Sequence[float], gap: float) -> list[float]:
+    """The positions nearest to ``wanted`` (ascending) that keep ``gap``: isotonic least squares.
+
+    By pool-adjacent-violators: positions that would overlap share their mean.
+    """
+    pools: list[tuple[float, int]] = []
+    for index, x in enumerate(wanted):
+        mean, count = x - index * gap, 1
+        while pools and pools[-1][0] >= mean:
+            left_mean, left_count = pools.pop()
+            mean = (mean * count + left_mean * left_count) / (count + left_count)
+            count += left_count
+        pools.append((mean, count))
+    means = [mean for mean, count in pools for _ in range(count)]
+    return [mean + index * gap for index, mean in enumerate(means)]
+
+
+def _map(topology: Topology) -> dict[str, Position]:
+    core: nx.Graph[str] = topology.graph().subgraph(topology.switches).copy()
+    delays = [attributes["link"].delay_s for _, _, attributes in core.edges(data=True)]
+    for _, _, attributes in core.edges(data=True):
+        attributes["distance"] = attributes["link"].delay_s if all(delays) else 1.0
+    placed = _to_unit_links(core, _spring(core, _scaled_map(core)))
+    for switch in topology.switches:
+        hosts = [host for host in topology.graph()[switch] if host in topology.hosts]
+        placed.update(_around(switch, hosts, core, placed))
+    return placed
+
+
+def _scaled_map(core: nx.Graph[str]) -> NDArray[np.float64]:
+    """Classical multidimensional scaling: a plane in which distances are as the paths are long.
+
+    W. S. Torgerson: "Multidimensional scaling: I. Theory and method", Psychometrika 17 (1952).
+    """
+    squared = np.asarray(nx.floyd_warshall_numpy(core, weight="distance")) ** 2
+    centring = np.eye(len(squared)) - 1 / len(squared)
+    values, vectors = np.linalg.eigh(-centring @ squared @ centring / 2)
+    plane: NDArray[np.float64] = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0))
+    return plane[:, ::-1] / max(float(np.abs(plane).max()), 1e-12)
+
+
+def _spring(core: nx.Graph[str], start: NDArray[np.float64]) -> dict[str, Position]:
+    """Some steps of a force-directed layout, which part nodes that the scaling put on one spot."""
+    settled = dict(zip(core, start, strict=True))
+    if len(settled) < SCIPY_NODES:
+        settled = nx.spring_layout(core, pos=settled, iterations=50, seed=0)
+    return {name: (float(x), float(y)) for name, (x, y) in settled.items()}
+
+
+def _to_unit_links(core: nx.Graph[str], placed: dict[str, Position]) -> dict[str, Position]:
+    lengths = [math.dist(placed[u], placed[v]) for u, v in core.edges()]
+    unit = float(np.median(lengths)) or 1.0
+    return {name: (x / unit, y / unit) for name, (x, y) in placed.items()}
+
+
+def _around(
+    switch: str, hosts: Sequence[str], core: nx.Graph[str], placed: dict[str, Position]
+) -> dict[str, Position]:
+    """Hosts of a switch side by side, in the widest sector without a link to another switch."""
+    x, y = placed[switch]
+    links = sorted(math.atan2(placed[n][1] - y, placed[n][0] - x) for n in core[switch])
+    ends = [*links[1:], links[0] + math.tau]
+    start, end = max(zip(links, ends, strict=True), key=lambda sector: sector[1] - sector[0])
+    step = (end - start) / (len(hosts) + 1)
+    return {
+        host: (
+            x + HOST_DISTANCE * math.cos(start + step * (index + 1)),
+            y + HOST_DISTANCE * math.sin(start + step * (index + 1)),
+        )
+        for index, host in enumerate(hosts)
+    }
+
 
 FORMATS: Final = (".svg", ".png", ".pdf")
 MAX_DRAWN_NODES: Final = 2000

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from innet.errors import FileError
 from innet.suggestions import did_you_mean
 from innet.topology.located_yaml import LocatedDocument, Step
-from innet.topology.validation_messages import message_of
+from innet.validation_messages import message_of
 
 
 def _hyphenated(field_name: str) -> str:

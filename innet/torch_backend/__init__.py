@@ -1,15 +1,23 @@
 """``torch.distributed.init_process_group("innet")``: PyTorch's collectives over innet.
 
-PyTorch finds :func:`register` through the entry point group ``torch.backends``, and calls it at its
-own import; that costs nothing, because the process group is imported when one is made.
+PyTorch finds :func:`register` through the entry point group ``torch.backends`` and calls it while
+it is imported. That costs little: this package imports nothing of PyTorch before a program makes a
+process group. Read ``process_group`` first.
 """
 
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from innet.torch_backend.options import Options
-from innet.torch_backend.registration import register
+from innet.torch_backend.options import BACKEND_NAME, Options
 
 if TYPE_CHECKING:
+    from torch._C._distributed_c10d import _DistributedBackendOptions
+    from torch.distributed import ProcessGroup
+
     from innet.torch_backend.recovery import recover
 
 __all__ = ["Options", "recover", "register"]
@@ -21,3 +29,36 @@ def __getattr__(name: str) -> Any:
     from innet.torch_backend.recovery import recover
 
     return recover
+
+
+def register() -> None:
+    """Register the backend ``innet``; PyTorch calls this while it is being imported.
+
+    Call it yourself where TORCH_DEVICE_BACKEND_AUTOLOAD=0 turns that off. A second call does no
+    harm.
+    """
+    import torch.distributed as dist
+
+    if dist.is_available():
+        dist.Backend.register_backend(
+            BACKEND_NAME, _create, extended_api=True, devices=["cpu", "cuda"]
+        )
+
+
+def _create(options: _DistributedBackendOptions, pg_options: object) -> ProcessGroup:
+    with _no_garbage_collection():
+        from innet.torch_backend.creation import create_process_group
+
+    return create_process_group(options, pg_options)
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Keep the collector off: a collection visits all of PyTorch's objects, and finds nothing."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

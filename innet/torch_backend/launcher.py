@@ -1,8 +1,7 @@
-"""Starts operations in the order of the calls, also those that cannot start at once."""
+"""Starts the operations of a group in the order of the calls."""
 
 from __future__ import annotations
 
-import concurrent.futures
 import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -13,19 +12,20 @@ from typing import Any
 
 import torch
 
-from innet.collectives import Communicator
-from innet.torch_backend.work import CollectiveWork, Copy, Part, Pending, Together
+from innet.collectives import Communicator, Work
+from innet.collectives.work import Promise
+from innet.torch_backend.work import CollectiveWork, CompositeWork, Copy, Part
 
 _CALLBACK_THREADS = 16
-"""Futures whose callbacks may wait for other operations at once; threads start when needed."""
+"""Number of futures whose callbacks can wait for other operations at the same time."""
 
 
 Fail = Callable[[BaseException], None]
-"""Tells the other ranks of an error in place of a contribution to them."""
+"""Sends an error to the other ranks in place of this rank's contribution."""
 
 
 class CalledOff(Exception):
-    """No rank makes the steps that are left: all of them know ``cause``."""
+    """No rank starts the remaining steps: all ranks know ``cause``."""
 
     def __init__(self, cause: Exception) -> None:
         super().__init__(str(cause))
@@ -38,13 +38,14 @@ class Step:
 
     Attributes:
         submit: starts it.
-        finish: puts the result where the caller wants it, as far as the network has not.
-        ready: returns when what ``submit`` needs is there; ``None`` when it is there already.
-        fail: in place of ``submit``; ``None`` for a collective, which the communicator fails.
-        synchronising: what :meth:`Communicator.collective` says of a collective.
+        finish: copies the result to the caller's tensor; ``None`` if the network writes it there.
+        ready: waits for the input of ``submit``; ``None`` if the input is there.
+        fail: called in place of ``submit``; ``None`` for a collective, which the communicator
+            fails.
+        synchronising: as for :meth:`Communicator.collective`.
     """
 
-    submit: Callable[[], Pending]
+    submit: Callable[[], Work[Any]]
     finish: Callable[[], None] | None = None
     ready: Callable[[], None] | None = None
     fail: Fail | None = None
@@ -55,9 +56,9 @@ class _CurrentCall(threading.local):
     """The call that a thread makes.
 
     Attributes:
-        what: names it for people.
-        is_started: whether its steps, or their failures, are in their place among others'.
-        begun: calls that the thread made, this one among them.
+        what: its name in messages.
+        is_started: whether its steps, or their failures, have their place in the order.
+        begun: number of calls that the thread made, with this one.
     """
 
     what = "a call"
@@ -69,7 +70,7 @@ _current = _CurrentCall()
 
 
 def calls_begun() -> int:
-    """How many calls this thread has made of groups of innet."""
+    """Number of calls that this thread has made on groups of innet."""
     return _current.begun
 
 
@@ -83,14 +84,14 @@ _TOLD = "_innet_is_told"
 
 
 class Launcher:
-    """The order of one group's operations, which must be the same on all ranks.
+    """Keeps the order of one group's operations, which must be the same on all ranks.
 
-    An operation starts in the caller's thread. One that has to wait for something first (the copy
-    of a tensor from a device, or what another operation brings) starts in a thread of its own, and
-    what is called after it starts after it.
+    An operation starts in the caller's thread. An operation that must first wait, for a copy from a
+    device or for another operation, starts in the launcher's thread, and later operations start
+    after it.
 
-    A call uses up its place in the order whatever becomes of it: what fails here before it was
-    started fails on the other ranks as well.
+    Each call uses its place in the order, even if it fails: a call that fails here before it
+    started fails on the other ranks too.
     """
 
     def __init__(self, communicator: Communicator) -> None:
@@ -99,12 +100,12 @@ class Launcher:
         self._thread = ThreadPoolExecutor(1, "innet-launcher")
         self._order = threading.Lock()
         self._deferred = 0
-        self._unended: set[_Deferred] = set()
+        self._unended: set[Promise[Any]] = set()
         self._batch: list[CollectiveWork] | None = None
 
     @property
     def what(self) -> str:
-        """The call that this thread makes, in words."""
+        """Name of the call that this thread makes, for messages."""
         return _current.what
 
     @contextmanager
@@ -114,9 +115,9 @@ class Launcher:
         """A block that starts one operation, or fails it on every rank.
 
         Args:
-            what: names it for people.
+            what: its name in messages.
             fail: fails it; by default it is a collective.
-            synchronising: what :meth:`Communicator.collective` says of a collective.
+            synchronising: as for :meth:`Communicator.collective`.
         """
         _current.what, _current.is_started = what, False
         _current.begun += 1
@@ -164,7 +165,7 @@ class Launcher:
             self._batch.append(work)
         return work
 
-    def submit(self, what: str, steps: Sequence[Step]) -> Together:
+    def submit(self, what: str, steps: Sequence[Step]) -> CompositeWork:
         """Start steps one after the other, each when it is ready; not to be called elsewhere.
 
         After an error of one, those behind it fail on every rank.
@@ -173,7 +174,7 @@ class Launcher:
             Part(self._submit_first(what, steps[place:]), step.finish)
             for place, step in enumerate(steps)
         ]
-        return Together(parts)
+        return CompositeWork(parts)
 
     def start_batch(self) -> None:
         """From now on, remember what is started."""
@@ -192,24 +193,24 @@ class Launcher:
         """
         with self._order:
             unended = list(self._unended)
-        for pending in unended:
-            pending.cancel()
+        for promise in unended:
+            promise.cancel()
         self._thread.shutdown(wait=True)
         if not threading.current_thread().name.startswith("innet-callbacks"):
             self.callbacks.shutdown(wait=True)
 
     def _defer(self, steps: Sequence[Step]) -> Sequence[Part]:
-        deferred = [_Deferred() for _ in steps]
-        parts = [Part(pending, step.finish) for pending, step in zip(deferred, steps, strict=True)]
+        deferred: list[Promise[Any]] = [Promise() for _ in steps]
+        parts = [Part(promise, step.finish) for promise, step in zip(deferred, steps, strict=True)]
         self._deferred += 1
         self._unended.update(deferred)
         self._thread.submit(self._launch, _current.what, steps, deferred)
         return parts
 
-    def _launch(self, what: str, steps: Sequence[Step], deferred: Sequence[_Deferred]) -> None:
-        for place, pending in enumerate(deferred):
+    def _launch(self, what: str, steps: Sequence[Step], deferred: Sequence[Promise[Any]]) -> None:
+        for place, promise in enumerate(deferred):
             try:
-                pending.begin(self._submit_first(what, steps[place:]))
+                promise.end_with(self._submit_first(what, steps[place:]))
             except Exception as problem:
                 cause = problem.cause if isinstance(problem, CalledOff) else problem
                 # What follows depends on what failed.
@@ -218,7 +219,7 @@ class Launcher:
                 break
         self._no_longer_deferred(deferred)
 
-    def _submit_first(self, what: str, steps: Sequence[Step]) -> Pending:
+    def _submit_first(self, what: str, steps: Sequence[Step]) -> Work[Any]:
         """Start the first of the steps that are left of a call; after an error, all of them fail.
 
         Raises:
@@ -256,52 +257,7 @@ class Launcher:
                 self._deferred += 1
                 self._thread.submit(run)
 
-    def _no_longer_deferred(self, deferred: Sequence[_Deferred]) -> None:
+    def _no_longer_deferred(self, deferred: Sequence[Promise[Any]]) -> None:
         with self._order:
             self._deferred -= 1
             self._unended.difference_update(deferred)
-
-
-class _Deferred:
-    """An operation that has not started yet."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._started: Pending | None = None
-        self._cancelled = False
-        self._ended: concurrent.futures.Future[None] = concurrent.futures.Future()
-
-    def begin(self, pending: Pending) -> None:
-        with self._lock:
-            self._started = pending
-            cancelled = self._cancelled
-        if cancelled:
-            pending.cancel()
-        pending.add_done_callback(self._end)
-
-    def fail(self, problem: Exception) -> None:
-        self._ended.set_exception(problem)
-
-    def wait(self, timeout_s: float | None = None) -> Any:
-        return self._ended.result(timeout_s)
-
-    def done(self) -> bool:
-        return self._ended.done()
-
-    def cancel(self) -> None:
-        with self._lock:
-            self._cancelled = True
-            started = self._started
-        if started is not None:
-            started.cancel()
-
-    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
-        self._ended.add_done_callback(lambda _: callback(self))
-
-    def _end(self, pending: Pending) -> None:
-        try:
-            pending.wait(0)
-        except Exception as problem:
-            self.fail(problem)
-        else:
-            self._ended.set_result(None)

@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
+from torch.distributed import distributed_c10d
 
-from innet.torch_backend.coalescing import stop_recording
-from innet.torch_backend.compilation import not_compiled
 from innet.torch_backend.launcher import Fail
-from innet.torch_backend.profiling import ProfilerEvent, profiler_enabled
 from innet.torch_backend.short_forms import ShortForm, is_short
-from innet.torch_backend.work import CollectiveWork
+from innet.torch_backend.work import CollectiveWork, ProfilerEvent, not_compiled, profiler_enabled
+
+
+class Recording(Protocol):
+    """A process group that records the operations of a coalescing manager."""
+
+    def stop_recording(self) -> None:
+        """Drop the record."""
+
+
+def stop_recording(group: Recording) -> None:
+    """End the recording of a coalescing manager that fails.
+
+    ``_coalescing_manager`` marks the group as recording, and removes the mark only when its body
+    succeeds. With the mark, PyTorch would record each later ``all_reduce`` on the group for a
+    manager that is gone, and reduce nothing.
+    """
+    group.stop_recording()
+    distributed_c10d._world.pg_coalesce_state.pop(group, None)  # type: ignore[call-overload]
+
 
 Method = Callable[..., CollectiveWork]
 
@@ -28,15 +45,16 @@ def operation(
 ) -> Callable[[Method], Method]:
     """Decorator of a method that starts an operation.
 
-    Its error is one on the other ranks as well and ends the recording that it was part of, its
-    short form becomes its long one, and a profiler that is on sees it.
+    An error of the method fails the operation on the other ranks too, and ends the recording that
+    it is part of. The method receives the long form of its arguments, and an active profiler
+    records it.
 
     Args:
-        title: what profilers call it.
-        inputs: which argument of the long form holds what this rank gives, if any does.
-        short_form: gives the arguments of the long form for those of the short one.
-        fails: takes what the method takes, and gives what fails the operation on the other ranks;
-            ``None`` in its place, or given by it, for a collective.
+        title: of the operation, for profilers and messages.
+        inputs: index of the argument of the long form with the input of this rank, if there is one.
+        short_form: turns the arguments of the short form into those of the long form.
+        fails: takes the method's arguments and returns what fails the operation on the other ranks;
+            ``None``, or a function that returns ``None``, for a collective.
         synchronising: what :meth:`Communicator.collective` says of a collective.
     """
 

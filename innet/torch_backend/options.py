@@ -1,11 +1,11 @@
-"""What ``init_process_group("innet", pg_options=...)`` takes."""
+"""The name of the backend, and what ``init_process_group("innet", pg_options=...)`` takes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 BACKEND_NAME = "innet"
-"""As PyTorch knows the backend."""
+"""What ``init_process_group`` and PyTorch's profilers call the backend."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The default process group made anew when the process of a rank has died (docs/faults.md)."""
+"""Makes the default process group again after the process of a rank has died (docs/faults.md)."""
 
 from __future__ import annotations
 
@@ -23,26 +23,27 @@ _LOCAL = "127.0.0.1"
 
 
 def recover() -> None:
-    """Make the default process group anew once a rank has failed, as the job's policy says.
+    """Make the default process group again after a rank has failed, by the job's policy.
 
-    Operations that need the rank raise ``RankFailed``, which is a ``RuntimeError``;
-    DistributedDataParallel tells of it by a ``RuntimeError`` of its own. Every surviving rank calls
-    this. All process groups of this process are destroyed; what was made
-    of them (DistributedDataParallel, device meshes, sub-groups) is to be made again.
+    Operations that need the failed rank raise ``RankFailed``, which is a ``RuntimeError``;
+    DistributedDataParallel raises a ``RuntimeError`` of its own. Every surviving rank calls this
+    function. It destroys all process groups of this process: make DistributedDataParallel, device
+    meshes and sub-groups again.
 
-    * ``shrink``: the survivors, numbered anew. RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the
-      environment are set accordingly.
-    * ``wait``: the ranks of before. The successor of the one that died calls
+    * ``shrink``: a group of the survivors, with new numbers. RANK, WORLD_SIZE, MASTER_ADDR and
+      MASTER_PORT in the environment change accordingly.
+    * ``wait``: a group of the same ranks. The successor of the failed rank calls
       ``init_process_group("innet")`` as at the start.
 
-    A rank may have ended one operation more than another when the failure was told: load a
-    checkpoint, or send the state of one rank to all. Do so before DistributedDataParallel is made
-    again, which sends rank 0's weights to all: rank 0 may be a successor, with none.
+    When the failure was reported, one rank may have completed an operation more than another: load
+    a checkpoint, or send the state of one rank to all. Do so before you make
+    DistributedDataParallel, which sends rank 0's weights to all: rank 0 may be a successor without
+    weights.
 
     Raises:
-        CollectiveError: the default group is none of innet's, or no rank of it has failed.
+        CollectiveError: the default group is of another backend, or no rank of it has failed.
         RankFailed: the policy is ``abort``, which is the default.
-        DeadlineExceeded: a survivor or a successor did not come in time.
+        DeadlineExceeded: a survivor or a successor is missing after the timeout.
 
     Example::
 
@@ -56,8 +57,7 @@ def recover() -> None:
     group = dist.group.WORLD
     if not isinstance(group, InnetProcessGroup):
         raise CollectiveError(
-            f"the default process group is {group}, and none of the innet backend; only those can "
-            "recover"
+            f"the default process group is {group}; only groups of the innet backend can recover"
         )
     failed = group.communicator
     if failed.failure() is None:
@@ -84,11 +84,11 @@ def recover() -> None:
 
 
 def _common_store(survivors: Communicator) -> Store:
-    """A store on the host of the survivors' rank 0: the one of before may have died."""
+    """A store on the host of the survivors' rank 0: the process of the old store may have died."""
     place = np.zeros(2, np.int64)
     if survivors.rank == 0:
         address = current_worker().config.ip_address or _LOCAL
-        # By itself, the store would listen on all addresses of the machine.
+        # Without a socket of ours, the store listens on all addresses of the machine.
         listener = socket.create_server((address, _ANY_PORT))
         store = TCPStore(
             address,
@@ -105,7 +105,7 @@ def _common_store(survivors: Communicator) -> Store:
 
 
 def _meet_successor(group: InnetProcessGroup, timeout_s: float) -> None:
-    """Join the default group once more; where the store died as well, until it is back."""
+    """Join the default group again; where the store died too, retry until it is back."""
     deadline_s = time.monotonic() + timeout_s
     while True:
         left_s = max(deadline_s - time.monotonic(), 1.0)

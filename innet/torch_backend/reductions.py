@@ -1,4 +1,4 @@
-"""PyTorch's reduction operators by innet's names."""
+"""PyTorch's reduction operators as innet's operators and what each rank adds to them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _SCALED_SUM = ReduceOp.PREMUL_SUM.value
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """An operator: what the network does, and what each rank does before and after.
+    """An operator of the network, and what each rank computes before and after it.
 
     Attributes:
-        name: the network's operator.
-        averages: whether each rank then divides by the number of ranks.
-        factor: what each rank multiplies its tensor by before, or ``None``.
+        name: of the network's operator.
+        averages: whether each rank divides the result by the number of ranks.
+        factor: multiplies the input of each rank; ``None`` for 1.
     """
 
     name: str
@@ -29,13 +29,13 @@ class Reduction:
     factor: float | torch.Tensor | None = None
 
     def prepared(self, tensor: torch.Tensor) -> torch.Tensor:
-        """What this rank contributes: the tensor itself, or a multiple of it."""
+        """The contribution of this rank: the tensor, or a multiple of it."""
         if self.factor is None:
             return tensor
         return (tensor.detach() * self.factor).to(tensor.dtype)
 
     def finish(self, result: torch.Tensor, size: int) -> None:
-        """Make of the network's result what the caller asked for, in place."""
+        """Turn the network's result into the caller's, in place."""
         if not self.averages:
             return
         plain = result.detach()
@@ -61,7 +61,7 @@ def reduction_of(op: ReduceOp, dtype: torch.dtype) -> Reduction:
     """The operator ``op`` for tensors of ``dtype``.
 
     Raises:
-        CollectiveError: there is no such reduction.
+        CollectiveError: innet has no such reduction.
     """
     stated: Any = op  # PyTorch's stub leaves out most of it
     kind = stated.op.value
@@ -82,6 +82,6 @@ def reduction_of(op: ReduceOp, dtype: torch.dtype) -> Reduction:
 def _require_inexact(dtype: torch.dtype, operator: str) -> None:
     if not (dtype.is_floating_point or dtype.is_complex):
         raise CollectiveError(
-            f"{operator} of {dtype} is not an integer; reduce with ReduceOp.SUM and divide as you "
-            "see fit"
+            f"{operator} of {dtype} would not be an integer; reduce with ReduceOp.SUM and divide "
+            "the sum yourself"
         )

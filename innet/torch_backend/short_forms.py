@@ -1,8 +1,8 @@
-"""The forms of a process group's methods that take a tensor where PyTorch itself passes lists.
+"""The short forms of a process group's methods: a tensor and arguments, not lists and options.
 
 ``ProcessGroup`` has both: ``broadcast([tensor], options)`` and ``broadcast(tensor, root)``.
-``torch.distributed`` calls the long ones. Programs that hold a group may call either, and
-DistributedDataParallel's join does.
+``torch.distributed`` calls the long forms. Programs that hold a group may call either form;
+DistributedDataParallel's join calls short forms.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OF_SHORT_FORMS = (torch.Tensor, ReduceOp, ReduceOp.RedOpType, int, timedelta)
 
 
 def is_short(arguments: Sequence[object]) -> bool:
-    """Whether some argument is none of a long form's, which are lists and options."""
+    """Whether the arguments are those of a short form: a long form takes lists and options only."""
     return any(isinstance(argument, _OF_SHORT_FORMS) for argument in arguments)
 
 
@@ -46,7 +46,7 @@ def allreduce(
     *,
     tensors: Sequence[torch.Tensor] = (),
 ) -> LongForm:
-    """``allreduce(tensor, op)``; of a list, too."""
+    """``allreduce(tensor, op)``, also of a list of tensors."""
     _require_no_timeout(timeout)
     operand = tensors if tensor is None else tensor
     return _as_list(operand), _with(AllreduceOptions(), reduceOp=op)
@@ -127,6 +127,6 @@ def _with(options: _Options, **fields: object) -> _Options:
 def _require_no_timeout(timeout: timedelta | None) -> None:
     if timeout is not None:
         raise CollectiveError(
-            "a single operation has the timeout of its group; call group.set_timeout() before it, "
-            "or pass timeout= to new_group()"
+            "an operation has the timeout of its group; call group.set_timeout() before it, or "
+            "pass timeout= to new_group()"
         )

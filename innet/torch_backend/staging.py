@@ -1,9 +1,9 @@
-"""Tensors of a device pass through host memory, beside the computation.
+"""Copies tensors of a device to host memory and back, beside the computation.
 
-The network reads and writes host memory. So what an operation reads is copied out of the device
-before it starts, and what it wrote is copied back at its end, in chunks: while one is on the
-network, the next leaves the device. The copies run on a stream of their own, which first waits for
-what the caller's stream had been given to do.
+The network reads and writes host memory. The input of an operation is copied from the device before
+the operation starts, and the result is copied back at its end. Large tensors go in chunks: while
+one chunk is on the network, the next one leaves the device. The copies run on a stream of their
+own, behind the work that is queued on the caller's stream.
 """
 
 from __future__ import annotations
@@ -15,50 +15,50 @@ from typing import Protocol
 import torch
 
 from innet.torch_backend.launcher import Fail, Step
-from innet.torch_backend.work import Copy, Together
+from innet.torch_backend.work import CompositeWork, Copy
 
 CHUNK_BYTES = 8 << 20
-"""Of a large tensor: small beside it, large beside what an operation costs."""
+"""Size of a chunk: small beside a large tensor, large beside the cost of an operation."""
 
-Submit = Callable[[Sequence[Step]], Together]
+Submit = Callable[[Sequence[Step]], CompositeWork]
 """Starts steps one after the other."""
 
 HostOf = Callable[[torch.Tensor], torch.Tensor]
-"""The host's twin of a tensor: of the same shape and type, itself if it is on the host."""
+"""Returns the host copy of a tensor, of its shape and type; a tensor on the host is its own."""
 
 
 class Device(Protocol):
-    """Where tensors are that the network cannot reach."""
+    """A device whose memory the network cannot reach."""
 
     def holds(self, tensor: torch.Tensor) -> bool:
-        """Whether the tensor is there."""
+        """Whether the tensor is in the device's memory."""
 
     def host_like(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Contiguous host memory for a tensor's elements, which the device can copy to and from."""
+        """Contiguous host memory of the tensor's size that the device can copy to and from."""
 
     def fetch(self, host: torch.Tensor, tensor: torch.Tensor) -> Copy:
-        """Start to copy ``tensor`` to ``host``, after all that was asked of the device before."""
+        """Start to copy ``tensor`` to ``host``, behind the work that is queued on the device."""
 
     def store(self, tensor: torch.Tensor, host: torch.Tensor) -> Copy:
         """Start to copy ``host`` to ``tensor``."""
 
 
 class Cuda:
-    """NVIDIA's devices, through pinned memory and a stream of ours on each."""
+    """NVIDIA's devices, through pinned memory and a stream of its own on each."""
 
     def __init__(self) -> None:
         self._streams: dict[torch.device, torch.cuda.Stream] = {}
 
     def holds(self, tensor: torch.Tensor) -> bool:
-        """Whether the tensor is on such a device."""
+        """Whether the tensor is on a CUDA device."""
         return tensor.is_cuda
 
     def host_like(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Pinned memory: PyTorch keeps it for the next operation."""
+        """Pinned memory, which PyTorch recycles for the next operation."""
         return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
 
     def fetch(self, host: torch.Tensor, tensor: torch.Tensor) -> Copy:
-        """Copy out once the current stream has come here."""
+        """Copy out, behind the current stream."""
         stream = self._stream(tensor.device)
         stream.wait_stream(torch.cuda.current_stream(tensor.device))
         return self._copy(host, tensor.detach(), tensor, stream)
@@ -77,7 +77,7 @@ class Cuda:
         with torch.cuda.stream(stream):
             to.copy_(source, non_blocking=True)
             done = stream.record_event()
-        # The allocator must not give the tensor's memory away while this stream uses it.
+        # The allocator must not reuse the tensor's memory while this stream uses it.
         tensor.record_stream(stream)
         return Copy(
             done.synchronize, lambda: torch.cuda.current_stream(tensor.device).wait_event(done)
@@ -92,14 +92,14 @@ class Cuda:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An operation, told in a way that works on the tensors or on their twins.
+    """An operation on tensors, or on their host copies.
 
     Attributes:
-        build: makes its steps; called when what it reads is on the host.
+        build: makes its steps, once its input is on the host.
         reads: the tensors that it reads.
-        writes: those that it writes, all of them.
-        fail: in place of its steps, when these are no collectives.
-        synchronising: as of its first step.
+        writes: all tensors that it writes.
+        fail: called in place of its steps; ``None`` if these are collectives.
+        synchronising: of its first step.
     """
 
     build: Callable[[HostOf], Sequence[Step]]
@@ -110,22 +110,23 @@ class Call:
 
 
 class Staging:
-    """Turns calls into steps, through twins on the host where their tensors are on a device."""
+    """Turns calls into steps, by way of host copies for tensors on a device."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
 
     def chunks(self, tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-        """The parts in which a tensor that is worked on by element goes to the host and back."""
+        """The parts in which the tensor of an elementwise operation is copied."""
         if self._device.holds(tensor) and tensor.is_contiguous() and tensor.nbytes > CHUNK_BYTES:
             yield from torch.split(tensor.detach().view(-1), CHUNK_BYTES // tensor.itemsize)
         else:
             yield tensor
 
     def steps(self, calls: Sequence[Call], submit: Submit) -> tuple[list[Step], list[Copy]]:
-        """The steps of all calls, and where the copies to the device stand once they have ended.
+        """The steps of all calls, and the list of their copies to the device.
 
-        ``submit`` starts the steps that a call on tensors of a device has when it is its turn.
+        The list is filled as the steps end. ``submit`` starts the steps of a call on tensors of a
+        device when their input is on the host.
         """
         steps: list[Step] = []
         stored: list[Copy] = []
@@ -154,7 +155,7 @@ class Staging:
             for copy in fetched:
                 copy.wait()
 
-        def submit() -> Together:
+        def submit() -> CompositeWork:
             try:
                 steps = call.build(lambda tensor: twins.get(id(tensor), tensor))
             except BaseException as error:

@@ -1,19 +1,24 @@
-"""What each of PyTorch's collectives is made of: operations of a communicator on host memory."""
+"""The operations of a communicator that make up each of PyTorch's collectives."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch.distributed import ReduceOp
 
 from innet.collectives import Communicator, Work
-from innet.errors import CollectiveError
-from innet.torch_backend.agreement import agreed
-from innet.torch_backend.launcher import Step
+from innet.collectives.arrays import Array
+from innet.errors import CollectiveError, MismatchError, PeerError, ReductionOverflow
+from innet.torch_backend.launcher import CalledOff, Step
 from innet.torch_backend.reductions import Reduction, reduction_of
 from innet.torch_backend.tensors import (
     HostMemory,
+    as_array,
     as_source,
     as_target,
     copy_into,
@@ -24,6 +29,168 @@ from innet.torch_backend.tensors import (
     require_reducible,
 )
 
+_MARK = 0x696E6E6574
+"""First element of an agreement; tells it from a tensor of the program."""
+
+
+class Agreement:
+    """The first operation of a call that has several: every rank announces the others.
+
+    The number of operations follows from the arguments. A rank whose arguments are wrong does not
+    know how many operations the other ranks start, so it fails this one, and no rank starts the
+    others.
+    """
+
+    def __init__(self, communicator: Communicator, header: npt.NDArray[np.int64]) -> None:
+        self._communicator = communicator
+        self._header = header
+        self._work: Work[Array] | None = None
+
+    def start(self) -> Work[Array]:
+        """Announce the header of this rank."""
+        self._work = self._communicator.iallgather(self._header)
+        return self._work
+
+    def headers(self) -> Array:
+        """The headers of all ranks, one row each.
+
+        Raises:
+            CalledOff: a rank failed, or made another call; no rank has the headers.
+            CollectiveError: other ranks may have the headers.
+        """
+        assert self._work is not None
+        try:
+            return self._work.wait()
+        except (MismatchError, PeerError, ReductionOverflow) as error:
+            raise CalledOff(error) from error
+
+
+def agreed(
+    communicator: Communicator, steps: Sequence[Step], *, synchronising: bool = True
+) -> list[Step]:
+    """``steps`` behind an agreement on their number.
+
+    Args:
+        communicator: of this rank.
+        steps: the steps after the agreement.
+        synchronising: as for :meth:`Communicator.collective`. A rank on which the call fails counts
+            the agreement as that call.
+    """
+    announcing = functools.partial(Step, synchronising=synchronising)
+    agreement = Agreement(communicator, np.array([_MARK, len(steps)], np.int64))
+
+    def require_equal() -> None:
+        for rank, (_, count) in enumerate(agreement.headers()):
+            if count != len(steps):
+                raise MismatchError(
+                    f"ranks make calls of different numbers of operations: this rank, "
+                    f"{communicator.rank}, has {len(steps)} and rank {rank} has {count}; pass as "
+                    "many tensors, of the same sizes, on every rank"
+                )
+
+    if not steps:
+        return [announcing(agreement.start, require_equal)]
+    first = steps[0]
+
+    def ready() -> None:
+        try:
+            require_equal()
+        except MismatchError as error:
+            raise CalledOff(error) from error
+        if first.ready is not None:
+            first.ready()
+
+    return [announcing(agreement.start), replace(first, ready=ready), *steps[1:]]
+
+
+class SparseSum:
+    """The steps of one allreduce of a sparse COO tensor.
+
+    Ranks have different numbers of elements that are not zero. The first step gathers these
+    numbers, the others gather indices and values, padded to the largest number. All ranks then add
+    the same operands in the same order, so they hold the same bits.
+    """
+
+    def __init__(
+        self, communicator: Communicator, tensor: torch.Tensor, reduction: Reduction
+    ) -> None:
+        """Take the contribution of this rank.
+
+        Raises:
+            CollectiveError: the layout is not COO, or the operator is no sum.
+        """
+        if tensor.layout != torch.sparse_coo:
+            raise CollectiveError(
+                f"a tensor has the layout {tensor.layout}; all_reduce() takes dense tensors and "
+                "sparse COO ones: tensor.to_sparse_coo() or tensor.to_dense()"
+            )
+        if reduction.name != "sum":
+            raise CollectiveError(
+                f"sparse tensors are added and averaged, not reduced with {reduction.name!r}; pass "
+                "tensor.to_dense()"
+            )
+        self._communicator = communicator
+        self._tensor = tensor
+        self._reduction = reduction
+        mine = reduction.prepared(tensor.detach()).coalesce()
+        self._indices = as_source(mine.indices())
+        self._values = as_source(mine.values())
+        self._header = np.array([mine._nnz(), mine.sparse_dim(), *mine.shape], np.int64)
+        self._agreement = Agreement(communicator, self._header)
+        self._all_indices: Array = np.empty(0, np.int64)
+        self._all_values: Array = np.empty(0, np.int64)
+
+    def steps(self) -> list[Step]:
+        """The steps in order; the last one fills the tensor."""
+        return [
+            Step(self._agreement.start),
+            Step(self._gather_indices, ready=self._read_headers),
+            Step(self._gather_values, self._finish),
+        ]
+
+    def _read_headers(self) -> None:
+        headers = self._agreement.headers()
+        for rank, header in enumerate(headers):
+            if not np.array_equal(header[1:], self._header[1:]):
+                raise CalledOff(
+                    MismatchError(
+                        f"all_reduce of sparse tensors: this rank, {self._communicator.rank}, has "
+                        f"{_shape(self._header)}, rank {rank} has {_shape(header)}"
+                    )
+                )
+        self._counts = [int(count) for count in headers[:, 0]]
+        size, largest = self._communicator.size, max(self._counts)
+        self._all_indices = np.zeros((size, len(self._indices), largest), np.int64)
+        self._all_values = np.zeros((size, largest, *self._values.shape[1:]), self._values.dtype)
+
+    def _gather_indices(self) -> Work[Array]:
+        own = np.zeros_like(self._all_indices[0])
+        own[:, : self._indices.shape[1]] = self._indices
+        return self._communicator.iallgather(own, out=self._all_indices)
+
+    def _gather_values(self) -> Work[Array]:
+        own = np.zeros_like(self._all_values[0])
+        own[: len(self._values)] = self._values
+        return self._communicator.iallgather(own, out=self._all_values)
+
+    def _finish(self) -> None:
+        rows = range(self._communicator.size)
+        counts = self._counts
+        indices = np.concatenate([self._all_indices[r][:, : counts[r]] for r in rows], axis=1)
+        values = torch.empty((sum(counts), *self._values.shape[1:]), dtype=self._tensor.dtype)
+        np.concatenate([self._all_values[r][: counts[r]] for r in rows], out=as_array(values))
+        summed = torch.sparse_coo_tensor(
+            torch.from_numpy(indices), values, self._tensor.shape
+        ).coalesce()
+        self._reduction.finish(summed.values(), self._communicator.size)
+        with torch.no_grad():  # a detached view would get indices of its own
+            self._tensor.copy_(summed)
+
+
+def _shape(header: Array) -> str:
+    return f"{header[1]} sparse dimensions of shape {tuple(int(extent) for extent in header[2:])}"
+
+
 ALLTOALL_TAG = -1
 """The tag of the messages that carry an all-to-all of uneven parts; programs have tags from 0."""
 
@@ -31,11 +198,10 @@ ALLTOALL_TAG = -1
 class StepBuilder:
     """The steps of each collective for one rank of one group.
 
-    The ranks of a group must come to the same number of steps, so what decides it (whether the
-    parts of a list are uneven) is something that PyTorch's semantics make equal on all of them.
-    No step asks for sizes beforehand: an operation returns at once, and what a rank does not know
-    it does not need. Where a call has several steps, the ranks agree on their number first, so that
-    a rank whose arguments are wrong has one operation to fail, whatever the others' arguments are.
+    All ranks of a group make the same number of steps: it depends on properties that PyTorch's
+    semantics make equal on all ranks, such as whether the parts of a list are uneven. No step asks
+    for sizes beforehand, so a call returns at once. Where a call has several steps, the ranks first
+    agree on their number (:func:`agreed`).
     """
 
     def __init__(self, communicator: Communicator) -> None:
@@ -46,7 +212,7 @@ class StepBuilder:
     # Reductions.
 
     def allreduce(self, tensor: torch.Tensor, op: ReduceOp) -> Step:
-        """Everyone's ``tensor`` becomes the reduction over all."""
+        """The ``tensor`` of every rank becomes the reduction over all ranks."""
         reduction = reduction_of(op, tensor.dtype)
         memory = as_target(tensor)
         out = memory.array
@@ -60,7 +226,7 @@ class StepBuilder:
     def reduce(
         self, tensor: torch.Tensor, output: torch.Tensor | None, root: int, op: ReduceOp
     ) -> Step:
-        """The root's ``output`` becomes the reduction over everyone's ``tensor``."""
+        """The root's ``output`` becomes the reduction over all ranks' ``tensor``."""
         reduction = reduction_of(op, tensor.dtype)
         array = as_source(reduction.prepared(tensor))
         require_reducible(tensor, array, reduction.name)
@@ -74,7 +240,7 @@ class StepBuilder:
             out = memory.array
             if reduction.factor is None:
                 array = out  # the same object: in place
-        else:  # it may be of another shape
+        else:  # its shape may differ
             memory = _flat_target(output)
             out, array = memory.array, array.reshape(-1)
         return Step(
@@ -86,7 +252,7 @@ class StepBuilder:
     def reduce_scatter(
         self, output: torch.Tensor, inputs: Sequence[torch.Tensor], op: ReduceOp
     ) -> list[Step]:
-        """Rank r's ``output`` becomes the reduction over everyone's tensor r of ``inputs``."""
+        """Rank r's ``output`` becomes the reduction of tensor r of all ranks' ``inputs``."""
         require_one_each(inputs, output.dtype, self._size, "reduce_scatter")
         require_elements(output, inputs[self._rank].numel(), "reduce_scatter", "output")
         if hold_alike(inputs):
@@ -101,7 +267,7 @@ class StepBuilder:
     def reduce_scatter_single(
         self, output: torch.Tensor, tensor: torch.Tensor, op: ReduceOp
     ) -> Step:
-        """Rank r's ``output`` becomes the reduction over everyone's r-th part of ``tensor``."""
+        """Rank r's ``output`` becomes the reduction of part r of all ranks' ``tensor``."""
         require_multiple(tensor, output, self._size, "reduce_scatter_tensor")
         reduction = reduction_of(op, tensor.dtype)
         rows = as_source(reduction.prepared(tensor)).reshape(self._size, output.numel())
@@ -116,7 +282,7 @@ class StepBuilder:
     # Copies.
 
     def broadcast(self, tensor: torch.Tensor, root: int) -> Step:
-        """Everyone's ``tensor`` becomes the root's."""
+        """The ``tensor`` of every rank becomes the root's."""
         if root == self._rank:
             array = as_source(tensor)
             return Step(lambda: self._communicator.ibroadcast(array, root), synchronising=False)
@@ -140,7 +306,7 @@ class StepBuilder:
         return agreed(self._communicator, steps)
 
     def allgather_single(self, output: torch.Tensor, tensor: torch.Tensor) -> Step:
-        """``output`` holds everyone's ``tensor``, in the order of the ranks."""
+        """``output`` holds the ``tensor`` of all ranks, in the order of the ranks."""
         require_multiple(output, tensor, self._size, "all_gather_into_tensor")
         array = as_source(tensor).reshape(-1)
         memory = _flat_target(output)
@@ -220,13 +386,13 @@ class StepBuilder:
                 self._communicator.skip_recv(peer, ALLTOALL_TAG)
 
     def barrier(self, timeout_s: float | None) -> Step:
-        """Ends when every rank has come."""
+        """Ends when every rank has called it."""
         return Step(lambda: self._communicator.ibarrier(timeout_s=timeout_s))
 
     # Messages.
 
     def send(self, tensor: torch.Tensor, to: int, tag: int) -> Step:
-        """Ends when the message is buffered and the tensor may be changed."""
+        """Ends when the message is buffered, so the program may change the tensor."""
         array = as_source(tensor)
         return Step(
             lambda: self._communicator.isend(array, to, tag),
@@ -275,7 +441,7 @@ class StepBuilder:
 
 
 def fail_nothing(_error: BaseException) -> None:
-    """No other rank waits for a receive of any rank's message."""
+    """Does nothing: no rank waits for a receive from any rank."""
 
 
 def _flat_target(tensor: torch.Tensor) -> HostMemory:

@@ -1,4 +1,4 @@
-"""Tensors as NumPy arrays over the same memory: nothing is copied that need not be."""
+"""Tensors as NumPy arrays over the same memory, with as few copies as possible."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import torch
 from innet.collectives.arrays import Array, reduction_type
 from innet.errors import CollectiveError
 
-# Types that torch does not hand to NumPy: seen as integers of their size, then as NumPy's own, or
-# as bytes without a meaning, which can be copied and not reduced.
+# Types that torch does not convert to NumPy: viewed as integers of their size, then as types of
+# NumPy, or as opaque bytes, which can be copied but not reduced.
 _SEEN_AS_BITS: dict[torch.dtype, tuple[torch.dtype, npt.DTypeLike]] = {
     torch.bfloat16: (torch.int16, ml_dtypes.bfloat16),
     torch.float8_e4m3fn: (torch.uint8, ml_dtypes.float8_e4m3fn),
@@ -32,19 +32,19 @@ _CARRIERS: dict[np.dtype[Any], tuple[npt.DTypeLike, torch.dtype]] = {
     np.dtype(ml_dtypes.float8_e4m3fn): (np.uint8, torch.float8_e4m3fn),
     np.dtype(ml_dtypes.float8_e5m2): (np.uint8, torch.float8_e5m2),
 }
-"""NumPy's types that torch takes as integers of their size, and then as its own."""
+"""Types of NumPy that torch takes as integers of their size, then views as its own types."""
 
 _reducible: set[tuple[torch.dtype, str]] = set()
-"""Types and operators known to go together: asking takes about as long as a small operation."""
+"""Types and operators that were checked before: a check takes as long as a small operation."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostMemory:
-    """A tensor's elements where the network can read and write them.
+    """The elements of a tensor in memory that the network can read and write.
 
     Attributes:
         array: the elements, in the tensor's shape.
-        finish: puts what was written to ``array`` into the tensor; ``None`` when they are one.
+        finish: copies ``array`` into the tensor; ``None`` if they share memory.
     """
 
     array: Array
@@ -52,7 +52,7 @@ class HostMemory:
 
 
 def as_source(tensor: torch.Tensor) -> Array:
-    """The elements of ``tensor`` for reading; a copy only where NumPy cannot see the memory.
+    """The elements of ``tensor`` for reading; a copy only where NumPy has no view of them.
 
     Raises:
         CollectiveError: as :func:`as_array`.
@@ -83,8 +83,8 @@ def as_array(tensor: torch.Tensor) -> Array:
     """
     if not tensor.is_cpu:
         raise CollectiveError(
-            f"a tensor is on {tensor.device}, this operation of the innet backend works on the "
-            "CPU's memory; pass tensor.cpu() and copy the result back"
+            f"a tensor is on {tensor.device}, and this operation of the innet backend needs CPU "
+            "memory; pass tensor.cpu() and copy the result back"
         )
     if tensor.layout != torch.strided:
         raise CollectiveError(
@@ -93,7 +93,7 @@ def as_array(tensor: torch.Tensor) -> Array:
         )
     if tensor.is_quantized:
         raise CollectiveError(
-            f"a tensor of {tensor.dtype} is quantised, and its scale and zero point stand beside "
+            f"a tensor of {tensor.dtype} is quantised, and its scale and zero point are not among "
             "its elements; send tensor.int_repr() and those, or tensor.dequantize()"
         )
     bits = _SEEN_AS_BITS.get(tensor.dtype)
@@ -122,10 +122,10 @@ def as_tensor(array: Array) -> torch.Tensor:
 
 
 def require_reducible(tensor: torch.Tensor, array: Array, operator: str) -> None:
-    """The network can reduce elements of this type.
+    """Refuse elements of a type that the network cannot reduce.
 
     Raises:
-        CollectiveError: it cannot.
+        CollectiveError: the network has no such reduction.
     """
     if (tensor.dtype, operator) in _reducible:
         return
@@ -140,7 +140,7 @@ def require_reducible(tensor: torch.Tensor, array: Array, operator: str) -> None
 
 
 def copy_into(tensor: torch.Tensor, result: torch.Tensor) -> None:
-    """Put ``result`` into ``tensor``, whatever its strides, without a trace for autograd."""
+    """Copy ``result`` into ``tensor``, with any strides, unseen by autograd."""
     tensor.detach().copy_(result)
 
 

@@ -1,6 +1,7 @@
 """A worker process: its node, its place in the job, and the groups it joins.
 
 The launcher describes it in the environment; :func:`current_worker` opens it once per process.
+Start with ``context``, the worker; ``membership`` is what it does in groups of ranks.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Collector", "Membership", "Worker", "close_worker", "current_worker"]
 
-# Loaded at first use: what needs one module of this package does not pay for all of them.
+# Loaded at first use: importing one module of this package does not load the others.
 __getattr__ = lazy_names(
     __name__,
     {

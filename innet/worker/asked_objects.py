@@ -1,4 +1,4 @@
-"""Who is told of the objects that others ask a node for."""
+"""Reports the objects that other nodes request from a node."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from innet._native import _core
 from innet.worker.collector import Delivery
 
 AskedObject = tuple[str, _core.KeptObject | list[int | None] | None]
-"""The name of an object that was asked for, and what the node has done about it by itself: nothing,
-or it keeps the object, or has tried to do a request, whose fetches ended with these statuses."""
+"""The name of a requested object, and what the node has done about it on its own: nothing; it keeps
+the object; or it has carried out a request, whose fetches ended with these statuses."""
 
 OnAsked = Callable[[Sequence[AskedObject]], None]
-"""Told of objects that were asked for, in that order; it is not to wait for anybody."""
+"""Receives requested objects in the order of the requests; it must not block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class _Listener:
 
 
 class AskedObjects:
-    """Tells each listener of a node of the objects under its prefix that the node is asked for.
+    """Reports to each listener the requested objects under its prefix.
 
-    A node has one, for what it was asked is told but once.
+    A node has one, because it reports each request once.
     """
 
     def __init__(self, node: _core.NodeHandle) -> None:
@@ -38,7 +38,7 @@ class AskedObjects:
         self._watch: int | None = None
 
     def listen(self, prefix: str, on_asked: OnAsked, delivery: Delivery) -> None:
-        """Tell ``on_asked`` of objects under ``prefix`` from now on, in place of who was before.
+        """Report objects under ``prefix`` to ``on_asked``, in place of the listener before.
 
         Where several listen, it may be called wherever the ``delivery`` of any of them calls back.
         """
@@ -48,28 +48,28 @@ class AskedObjects:
                 self._begin()
 
     def ignore(self, prefix: str) -> None:
-        """Tell nobody of objects under ``prefix`` any more.
+        """Stop reporting objects under ``prefix``.
 
         Raises:
-            RuntimeError: the node does not run any more.
+            RuntimeError: the node has stopped.
         """
         with self._lock:
             self._listeners.pop(prefix, None)
             if self._watch is not None:
-                # It may be the delivery of who goes that would have told of its end.
+                # The watch may use the delivery of the listener that leaves.
                 self._node.cancel(self._watch)
                 self._watch = None
                 if self._listeners:
                     self._begin()
 
     def tell(self) -> None:
-        """Tell now of what the node was asked for until now.
+        """Report now what the node was asked for until now.
 
         Raises:
-            RuntimeError: the node does not run any more.
+            RuntimeError: the node has stopped.
         """
-        with self._lock:  # what another thread has taken, it has told of when this returns
-            self._tell(self._node.take_objects_asked())
+        with self._lock:  # waits for another thread that is reporting
+            self._tell(self._node.take_requested_objects())
 
     def _begin(self) -> None:
         self._watch = watch = self._node.watch_objects()
@@ -83,7 +83,7 @@ class AskedObjects:
             self._watch = None
             if status != _core.STATUS_DONE:  # the node is gone
                 return
-            asked = self._node.take_objects_asked()
+            asked = self._node.take_requested_objects()
             self._begin()
             self._tell(asked)
 

@@ -1,4 +1,4 @@
-"""What a communicator does apart from its program: deciding rounds, serving arrays."""
+"""Actions of a communicator beside its program: deciding rounds, serving arrays."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Background(Protocol):
     """Runs actions one at a time, in the order in which they were posted or are due."""
 
     def post(self, action: Action) -> None:
-        """Run ``action`` soon. Thread-safe; nothing happens once it is closed."""
+        """Run ``action`` soon. Thread-safe; does nothing once it is closed."""
 
     def post_at(self, time_s: float, action: Action) -> None:
         """Run ``action`` at that time of the process's clock (:meth:`Services.now_s`)."""
 
     def close(self) -> None:
-        """Nothing runs any more when this returns."""
+        """Stop; no action runs any more when this returns."""
 
 
 class BackgroundThread:
@@ -42,11 +42,11 @@ class BackgroundThread:
         self._closed = False
 
     def post(self, action: Action) -> None:
-        """As :meth:`Background.post`."""
+        """Run ``action`` soon; does nothing once it is closed."""
         self.post_at(-math.inf, action)
 
     def post_at(self, time_s: float, action: Action) -> None:
-        """As :meth:`Background.post_at`."""
+        """Run ``action`` at that time of the monotonic clock."""
         with self._changed:
             if self._closed:
                 return
@@ -57,7 +57,7 @@ class BackgroundThread:
             self._changed.notify()
 
     def close(self) -> None:
-        """As :meth:`Background.close`; what was posted before has run."""
+        """Run what was posted before, then stop."""
         with self._changed:
             thread = self._thread
             if thread is None:
@@ -71,7 +71,7 @@ class BackgroundThread:
             try:
                 self._next()()
             except Exception:  # one action must not end all that follow
-                _log.exception("%s could not do what it should", self._name)
+                _log.exception("an action of %s failed", self._name)
 
     def _next(self) -> Action:
         with self._changed:
@@ -87,7 +87,7 @@ class BackgroundThread:
 
 
 class Alarm:
-    """Runs one action in a background at the earliest of the times that it is set to."""
+    """Runs one action in a background, at the earliest time that it was set to."""
 
     def __init__(self, background: Background, action: Action) -> None:
         self._background = background
@@ -102,6 +102,6 @@ class Alarm:
 
     def _ring(self, time_s: float) -> None:
         if time_s != self._due_s:
-            return  # it rang at an earlier time, and what it did set it anew
+            return  # it rang earlier, and its action set it again
         self._due_s = math.inf
         self._action()

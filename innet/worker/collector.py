@@ -1,21 +1,29 @@
-"""The thread that hands finished operations to callbacks and event loops."""
+"""Delivers the completions of a node's operations: to a thread, or to an event loop."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
 import os
 import select
 import threading
+from collections.abc import Callable
 from typing import Protocol
 
 from innet._native import _core
-from innet.worker.pending_callbacks import Callback, PendingCallbacks
 
 _STOP, _ADDED = b"s", b"a"
 """Signals to the thread: to stop, and that an operation was added after a failure."""
 
+Callback = Callable[[int, str], None]
+"""Receives status and detail of an operation that has ended."""
+
+_log = logging.getLogger(__name__)
+
 
 class Delivery(Protocol):
-    """Tells of the ends of a node's operations."""
+    """Delivers the completions of a node's operations."""
 
     def deliver(self, operation: int, callback: Callback) -> None:
         """Call ``callback(status, detail)`` when ``operation`` ends."""
@@ -24,21 +32,92 @@ class Delivery(Protocol):
         """Give the operation up."""
 
 
-class QuietDelivery(Delivery, Protocol):
-    """The same, and of some operations only when it tells of others anyway: waking a thread up
-    takes longer than many an operation."""
+class BatchedDelivery(Delivery, Protocol):
+    """Also delivers low-priority completions, batched with the next wake-up.
 
-    def deliver_quietly(self, operation: int, callback: Callback) -> None:
-        """Call ``callback(status, detail)`` with that of an operation that ends at the same time
-        or later."""
+    A wake-up costs more than most operations.
+    """
 
-    def hasten(self, operation: int) -> None:
-        """From now on, tell of an operation that was to be delivered quietly as of all others; one
-        that waits for others to begin does so now."""
+    def deliver_batched(self, operation: int, callback: Callback) -> None:
+        """Call ``callback`` together with that of an operation that ends at the same time or
+        later."""
+
+    def flush(self, operation: int) -> None:
+        """Deliver a batched operation like all others from now on; one that waits for others to
+        start does so now."""
+
+
+class _PendingCallbacks:
+    """The callbacks that a collector still has to call, by operation. Thread-safe.
+
+    A collector that cannot go on calls :meth:`fail`. From then on, every operation ends with the
+    error: its caller gets an exception instead of waiting for ever.
+    """
+
+    def __init__(self, node: _core.Node) -> None:
+        self._node = node
+        self._lock = threading.Lock()
+        self._callbacks: dict[int, Callback] = {}
+        self._failure: str | None = None
+        self._exit: KeyboardInterrupt | SystemExit | None = None
+
+    def take_exit(self) -> KeyboardInterrupt | SystemExit | None:
+        """The first exception since the last call by which a callback ends the process."""
+        taken, self._exit = self._exit, None
+        return taken
+
+    @property
+    def failed(self) -> bool:
+        """Whether :meth:`fail` was called."""
+        return self._failure is not None
+
+    def add(self, operation: int, callback: Callback) -> None:
+        """Keep ``callback`` until ``operation`` ends."""
+        with self._lock:
+            self._callbacks[operation] = callback
+
+    def clear(self) -> None:
+        """Drop all."""
+        with self._lock:
+            self._callbacks.clear()
+
+    def end(self, operation: int, status: int, detail: str) -> None:
+        """Call the callback of ``operation``; errors of the callback are logged."""
+        with self._lock:
+            callback = self._callbacks.pop(operation, None)
+        try:
+            if callback is not None:
+                callback(status, detail)
+        except BaseException as error:  # one user's callback must not end everybody's
+            _log.exception("a callback of an operation failed")
+            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                self._exit = self._exit or error
+
+    def fail(self, error: BaseException) -> None:
+        """End all operations, now and later, with the ``error`` of the collector."""
+        _log.critical("no completion can be delivered any more", exc_info=error)
+        with self._lock:
+            self._failure = (
+                f"the process can receive no results any more ({type(error).__name__}: {error}); "
+                "restart it"
+            )
+        self.fail_pending()
+
+    def fail_pending(self) -> None:
+        """End the operations that were added after the failure."""
+        assert self._failure is not None
+        while True:
+            with self._lock:
+                if not self._callbacks:
+                    return
+                operation = next(iter(self._callbacks))
+            with contextlib.suppress(Exception):  # a stopped node has cancelled it
+                self._node.cancel(operation)
+            self.end(operation, _core.STATUS_ABORTED, self._failure)
 
 
 class Collector:
-    """Calls back from a thread of its own, started with the first operation handed over.
+    """Calls back on a thread of its own, started with the first operation handed over.
 
     A node has one, shared by all groups.
     """
@@ -46,7 +125,7 @@ class Collector:
     def __init__(self, node: _core.Node) -> None:
         self._node = node
         self._queue = _core.CompletionQueue(node)
-        self._callbacks = PendingCallbacks(node)
+        self._callbacks = _PendingCallbacks(node)
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._signals_read = self._signals_write = -1
@@ -64,9 +143,9 @@ class Collector:
         self._node.cancel(operation)
 
     def discard(self, operation: int) -> None:
-        """Forget an operation that was not handed over: nobody will ask for its end.
+        """Drop the completion of an operation that nobody will ask for.
 
-        Takes no lock of Python's: a finalizer may call it wherever the garbage collector runs.
+        Takes no lock of Python: a finalizer may call it wherever the garbage collector runs.
         """
         self._node.discard(operation)
 
@@ -128,3 +207,66 @@ class Collector:
                 self._callbacks.end(*ended)
             if signals_read in ready:
                 return
+
+
+class LoopCollector:
+    """Calls back in an event loop, without a thread in between; its methods are called there."""
+
+    def __init__(self, node: _core.Node) -> None:
+        """The loop is the running one.
+
+        Raises:
+            RuntimeError: no loop runs, or no file descriptor is left.
+        """
+        self._node = node
+        self._loop = asyncio.get_running_loop()
+        self._queue = _core.CompletionQueue(node)
+        self._callbacks = _PendingCallbacks(node)
+        self._loop.add_reader(self._queue.fd, self._deliver_ended)
+
+    def deliver(self, operation: int, callback: Callback) -> None:
+        """Call ``callback(status, detail)`` when ``operation`` ends.
+
+        If the collector has failed, it ends the operation with the error.
+        """
+        if self._add(operation, callback):
+            self._queue.add(operation)
+
+    def deliver_batched(self, operation: int, callback: Callback) -> None:
+        """Call ``callback`` together with that of an operation that ends at the same time or
+        later."""
+        if self._add(operation, callback):
+            self._queue.add_batched(operation)
+
+    def flush(self, operation: int) -> None:
+        """Deliver a batched operation like all others from now on; one that waits for others to
+        start does so now."""
+        self._queue.flush(operation)
+
+    def cancel(self, operation: int) -> None:
+        """Give the operation up."""
+        self._node.cancel(operation)
+
+    def close(self) -> None:
+        """Stop calling back."""
+        self._loop.remove_reader(self._queue.fd)
+        self._callbacks.clear()
+
+    def _add(self, operation: int, callback: Callback) -> bool:
+        """Whether to wait for the operation; otherwise the collector has failed."""
+        self._callbacks.add(operation, callback)
+        if self._callbacks.failed:
+            self._loop.call_soon(self._callbacks.fail_pending)
+        return not self._callbacks.failed
+
+    def _deliver_ended(self) -> None:
+        try:
+            ended = self._queue.take()
+        except BaseException as error:
+            self._loop.remove_reader(self._queue.fd)
+            self._callbacks.fail(error)
+            return
+        for end in ended:
+            self._callbacks.end(*end)
+        if (exits := self._callbacks.take_exit()) is not None:
+            raise exits

@@ -1,27 +1,35 @@
-"""A worker's connection to the controller of its run, which may be away for a moment."""
+"""A worker's connection to the controller of its run, and the pools that it reports there."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from innet.errors import NoAnswer
-from innet.node.control.controller_socket import ControllerClient
+from innet.errors import ControlError, KVError, NoAnswer
+from innet.node.controller_client import ControllerClient
+from innet.node.messages import PoolReport
 
 _ASK_AGAIN_S = 2.0
-"""A controller that died does not say so: whoever waits asks its successor after this time."""
+"""Timeout of one request: a controller that died closes no connection, its successor answers."""
+_PATIENCE_S = 2.0
+"""Timeout of questions about members and of reports of a leave: neither is worth more."""
+
+ReadCounters = Callable[[], dict[str, Any]]
+"""Gives the counters of a pool, as :class:`innet.telemetry.messages.PoolCounters` has them."""
 
 _log = logging.getLogger(__name__)
 
 
 class ControllerConnection:
-    """Asks until there is an answer; what a controller is asked may reach it twice."""
+    """Asks the controller, which may be away for a moment; a request may reach it twice."""
 
     def __init__(self, socket: Path, patience_s: float) -> None:
-        """``patience_s``: how long to ask in vain, unless a call says otherwise."""
+        """``patience_s``: how long to ask without an answer, unless a call says otherwise."""
         self._client = ControllerClient(socket)
         self._patience_s = patience_s
         self._lock = threading.Lock()
@@ -31,7 +39,7 @@ class ControllerConnection:
         """The controller's answer to ``method``.
 
         Raises:
-            NoAnswer: nobody has answered for ``patience_s``.
+            NoAnswer: no controller has answered for ``patience_s``.
             ControlError: the answer is a refusal.
         """
         patience_s = self._patience_s if patience_s is None else patience_s
@@ -39,7 +47,7 @@ class ControllerConnection:
         while True:
             left_s = max(0.0, deadline_s - time.monotonic())
             try:
-                answer = self._client.ask(method, timeout_s=min(_ASK_AGAIN_S, left_s), **params)
+                answer = self._client.request(method, timeout_s=min(_ASK_AGAIN_S, left_s), **params)
             except NoAnswer:
                 if time.monotonic() >= deadline_s:
                     raise
@@ -57,3 +65,89 @@ class ControllerConnection:
             changed, self._is_away = self._is_away != is_away, is_away
         if changed and is_away:
             _log.warning("the controller of this run does not answer; asking again until it does")
+
+
+class WorkerPools:
+    """The pools of blocks that a worker is a member of, as its controller knows them.
+
+    All methods but :meth:`reports` block until the controller has answered.
+    """
+
+    def __init__(self, controller: ControllerConnection, node: str, incarnation: int) -> None:
+        """``incarnation`` of ``node`` is this process."""
+        self._controller = controller
+        self._identity: dict[str, Any] = {"node": node, "incarnation": incarnation}
+        self._lock = threading.Lock()
+        self._parts: dict[str, PoolReport] = {}
+        self._readers: dict[str, ReadCounters] = {}
+
+    def open(self, part: PoolReport) -> None:
+        """Become a member of a pool: the network routes its names to and from here.
+
+        Raises:
+            KVError: this process is a member already.
+            ControlError: the controller refuses, or does not answer.
+        """
+        with self._lock:
+            if part.tenant in self._parts:
+                raise KVError(
+                    f"this process has a pool of tenant {part.tenant} already; use that, or close "
+                    "it first"
+                )
+            self._parts[part.tenant] = part
+        try:
+            self._controller.ask("open_pool", **self._identity, **part.model_dump())
+        except BaseException:
+            with self._lock:
+                del self._parts[part.tenant]
+            raise
+
+    def leave(self, tenant: str) -> None:
+        """Leave a pool; nothing happens when this process is no member."""
+        with self._lock:
+            self._readers.pop(tenant, None)
+            if self._parts.pop(tenant, None) is None:
+                return
+        try:
+            self._controller.ask(
+                "leave_pool", patience_s=_PATIENCE_S, **self._identity, tenant=tenant
+            )
+        except ControlError as error:
+            _log.info("left the pool %s without the controller: %s", tenant, error)
+
+    def members(self, tenant: str) -> dict[str, int]:
+        """The nodes that offer memory to a pool, and the bytes of each.
+
+        Raises:
+            ControlError: the controller does not answer.
+        """
+        members: dict[str, int] = self._controller.ask(
+            "pool_members", patience_s=_PATIENCE_S, tenant=tenant
+        )
+        return members
+
+    def count(self, tenant: str, read: ReadCounters) -> None:
+        """Let :meth:`counters` read those of a pool, until this process leaves it."""
+        with self._lock:
+            if tenant in self._parts:
+                self._readers[tenant] = read
+
+    def counters(self) -> list[dict[str, Any]]:
+        """Counters of each pool of this process; no two have the same tenant and engine."""
+        with self._lock:
+            readers = sorted(self._readers.items())
+        counters = []
+        seen: Counter[tuple[str, str]] = Counter()
+        for component, read in readers:
+            document = read()
+            tenant, engine = document["tenant"], document["engine"]
+            seen[tenant, engine] += 1
+            if seen[tenant, engine] > 1:  # tenants of one name with different secrets
+                document = {**document, "tenant": f"{tenant}-{component[:8]}"}
+            counters.append(document)
+        return counters
+
+    def reports(self) -> list[PoolReport]:
+        """The pools that this worker is in, for a controller that has started again."""
+        with self._lock:
+            return list(self._parts.values())

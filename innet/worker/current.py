@@ -12,8 +12,13 @@ from types import TracebackType
 
 from innet.errors import HostTaken
 from innet.worker.context import Worker
-from innet.worker.exit_hooks import forget_after_fork, take_hooks
-from innet.worker.program_end import ProgramEnd, describe, is_of_another
+from innet.worker.process_end import (
+    ProgramEnd,
+    describe,
+    forget_after_fork,
+    is_of_another,
+    take_hooks,
+)
 
 _lock = threading.Lock()
 _worker: Worker | None = None
@@ -58,7 +63,7 @@ def close_worker() -> None:
 
 @functools.cache
 def _install_hooks_once() -> None:
-    """Close the worker at exit; and when an error ends this rank, others hear at once of it."""
+    """Close the worker at exit; when an error ends this rank, tell the others at once."""
     end = ProgramEnd()
     os.register_at_fork(after_in_child=_disown_after_fork)
     previous = sys.excepthook

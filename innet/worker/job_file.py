@@ -1,4 +1,4 @@
-"""What the launcher tells a worker about its job, as one file in the run directory."""
+"""A job as the launcher describes it to its workers, in one file of the run directory."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ JOB_VARIABLE = "INNET_JOB"
 ALGORITHM_VARIABLE = "INNET_ALGORITHM"
 """Environment variable with the algorithm that ``innet.init()`` uses when it is given none."""
 RESTARTS_VARIABLE = "INNET_RESTARTS"
-"""Environment variable with how often the worker was started anew in this job: 0 at first."""
+"""Environment variable with the number of restarts of the worker in this job: 0 at first."""
 
 OnDeath = Literal["abort", "shrink", "wait"]
-"""What a group does when the process of a rank dies: see docs/faults.md, Worker death."""
+"""What a group does when the process of a rank dies: see docs/faults.md."""
 
 
 class JobFile(BaseModel):

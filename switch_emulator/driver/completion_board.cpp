@@ -4,8 +4,8 @@ namespace innet::driver {
 
 namespace {
 
-void push(CompletionQueue& queue, OperationCompletion completion, bool quiet) {
-    quiet ? queue.push_quietly(std::move(completion)) : queue.push(std::move(completion));
+void push(CompletionQueue& queue, OperationCompletion completion, bool batched) {
+    batched ? queue.push_batched(std::move(completion)) : queue.push(std::move(completion));
 }
 
 }  // namespace
@@ -14,26 +14,26 @@ void CompletionBoard::hand_over(OperationId id, const std::shared_ptr<Completion
     hand_over(id, queue, false);
 }
 
-void CompletionBoard::hand_over_quietly(OperationId id,
+void CompletionBoard::hand_over_batched(OperationId id,
                                         const std::shared_ptr<CompletionQueue>& queue) {
     hand_over(id, queue, true);
 }
 
 void CompletionBoard::hand_over(OperationId id, const std::shared_ptr<CompletionQueue>& queue,
-                                bool quiet) {
+                                bool batched) {
     const std::lock_guard lock(mutex_);
     if (auto ended = waiting_.extract(id)) {
-        push(*queue, std::move(ended.mapped()), quiet);
+        push(*queue, std::move(ended.mapped()), batched);
     } else {
-        handed_over_.insert_or_assign(id, Receiver{queue, quiet});
+        handed_over_.insert_or_assign(id, Receiver{queue, batched});
     }
 }
 
-void CompletionBoard::hasten(OperationId id, CompletionQueue& queue) {
+void CompletionBoard::flush(OperationId id, CompletionQueue& queue) {
     const std::lock_guard lock(mutex_);
     const auto found = handed_over_.find(id);
-    if (found == handed_over_.end()) return queue.tell();
-    found->second.quiet = false;
+    if (found == handed_over_.end()) return queue.notify();
+    found->second.batched = false;
 }
 
 void CompletionBoard::discard(OperationId id) {
@@ -61,7 +61,7 @@ void CompletionBoard::post(std::vector<OperationCompletion>& completions) {
             if (const auto handed_over = handed_over_.extract(completion.id)) {
                 const Receiver& receiver = handed_over.mapped();
                 if (const auto queue = receiver.queue.lock()) {
-                    push(*queue, std::move(completion), receiver.quiet);
+                    push(*queue, std::move(completion), receiver.batched);
                 } else {
                     discarded_.push_back(completion.id);
                 }

@@ -17,17 +17,17 @@
 
 namespace innet::driver {
 
-/// Thread-safe. An operation is waited for by one thread (`wait`), or handed to a queue, or given
-/// up by who would have waited (`discard`), before or after it has ended.
+/// Thread-safe. For each operation, one thread waits (`wait`), hands it to a queue, or discards it
+/// (`discard`), before or after it has ended.
 class CompletionBoard {
   public:
     /// `queue` gets the operation's end, not `wait`; if the queue is gone then, it is discarded.
     void hand_over(OperationId id, const std::shared_ptr<CompletionQueue>& queue);
-    /// The same, but the queue does not tell of it before it tells of something else.
-    void hand_over_quietly(OperationId id, const std::shared_ptr<CompletionQueue>& queue);
-    /// From now on `queue` tells of `id`, which was handed over to it quietly.
-    void hasten(OperationId id, CompletionQueue& queue);
-    /// Nobody will ask how `id`, which has not been taken yet, ended.
+    /// Hands it over, but does not wake the queue's reader: the next completion does.
+    void hand_over_batched(OperationId id, const std::shared_ptr<CompletionQueue>& queue);
+    /// Wakes the reader of `queue` for `id`, which `hand_over_batched` put there.
+    void flush(OperationId id, CompletionQueue& queue);
+    /// Drops the completion of `id`, which has not been taken yet.
     void discard(OperationId id);
     /// The discarded operations that have ended since the last call.
     std::vector<OperationId> take_discarded();
@@ -47,10 +47,10 @@ class CompletionBoard {
   private:
     struct Receiver {
         std::weak_ptr<CompletionQueue> queue;
-        bool quiet = false;
+        bool batched = false;
     };
 
-    void hand_over(OperationId id, const std::shared_ptr<CompletionQueue>& queue, bool quiet);
+    void hand_over(OperationId id, const std::shared_ptr<CompletionQueue>& queue, bool batched);
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;

@@ -23,25 +23,25 @@ void CompletionQueue::push(OperationCompletion completion) {
     signal();
 }
 
-void CompletionQueue::push_quietly(OperationCompletion completion) {
+void CompletionQueue::push_batched(OperationCompletion completion) {
     const std::lock_guard lock(mutex_);
     ended_.push_back(std::move(completion));
 }
 
-void CompletionQueue::tell() {
+void CompletionQueue::notify() {
     const std::lock_guard lock(mutex_);
     if (!ended_.empty()) signal();
 }
 
 void CompletionQueue::signal() {
-    if (std::exchange(told_, true)) return;  // whoever takes the first takes all
+    if (std::exchange(notified_, true)) return;  // one `take` returns all completions
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto written = ::write(event_fd_.get(), &one, sizeof one);
 }
 
 std::vector<OperationCompletion> CompletionQueue::take() {
     const std::lock_guard lock(mutex_);
-    if (std::exchange(told_, false)) {
+    if (std::exchange(notified_, false)) {
         std::uint64_t count = 0;
         [[maybe_unused]] const auto read = ::read(event_fd_.get(), &count, sizeof count);
     }

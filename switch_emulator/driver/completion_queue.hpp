@@ -1,5 +1,5 @@
 #pragma once
-// Finished operations on their way to one thread, which waits for a descriptor.
+// Delivers finished operations to one thread, which waits for a descriptor.
 
 #include <mutex>
 #include <vector>
@@ -16,13 +16,13 @@ class CompletionQueue {
     CompletionQueue();
 
     void push(OperationCompletion completion);
-    /// The same, but tells nobody: it is taken with what comes after it.
-    void push_quietly(OperationCompletion completion);
-    /// Tells of what was pushed quietly.
-    void tell();
+    /// Pushes without a signal: the reader takes it with a later completion.
+    void push_batched(OperationCompletion completion);
+    /// Signals completions that were pushed without a signal.
+    void notify();
     /// Everything since the last call.
     std::vector<OperationCompletion> take();
-    /// Readable when `take` has something that is to be told; becomes unreadable by `take`.
+    /// Readable when `take` has signalled completions; `take` makes it unreadable.
     int event_fd() const { return event_fd_.get(); }
 
   private:
@@ -30,7 +30,7 @@ class CompletionQueue {
 
     std::mutex mutex_;
     std::vector<OperationCompletion> ended_;
-    bool told_ = false;
+    bool notified_ = false;
     FileDescriptor event_fd_;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-// Implicit digests of Data that came together, computed before the engine asks for them one by one.
+// Computes the implicit digests of a batch of received Data before the engine needs them one by
+// one.
 
 #include <cstddef>
 #include <span>
@@ -17,7 +18,8 @@ class DataDigests {
 
     /// Of the larger of `packets`, as links have brought them, if `node` will look at digests.
     void compute(std::span<const PacketRef> packets, const forwarding::Node& node);
-    /// Of the Data in packet `i` of those, until the next call; null when nobody knows.
+    /// The digest of the Data in packet `i` of the batch, valid until the next call; null when it
+    /// was not computed.
     const security::Sha256Digest* of(std::size_t i) const { return digests_[i]; }
 
   private:

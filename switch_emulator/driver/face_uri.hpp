@@ -30,7 +30,7 @@ enum class FaceUriError : std::uint8_t {
     kUnknownScheme,  ///< none of unix, tcp, tcp4, tcp6, udp, udp4, udp6
 };
 
-/// Hosts are numeric: resolving names is for whoever asks. Without a port it is 6363.
+/// Hosts are numeric: the client resolves names. The default port is 6363.
 std::variant<FaceUri, FaceUriError> parse_face_uri(std::string_view text);
 
 }  // namespace innet::driver

@@ -21,7 +21,7 @@ enum class LinkKind : std::uint8_t {
     kLocalTcp,      ///< one of any user of this machine, likewise
     kRemote,        ///< one of another machine, likewise
     kLocalUdpPeer,  ///< a program of this machine that sends datagrams to a UDP port
-    kUdpPeer,       ///< whoever else does, and may lie about its address
+    kUdpPeer,       ///< a remote sender of datagrams, whose address may be forged
 };
 inline constexpr std::size_t kLinkKinds = static_cast<std::size_t>(LinkKind::kUdpPeer) + 1;
 
@@ -62,7 +62,7 @@ struct Link {
     FaceNumber number = 0;
     LinkKind kind = LinkKind::kNode;
     management::FaceDescription description;
-    /// Absent when the kernel shapes the link, or nobody does.
+    /// Absent when the kernel shapes the link, or the link is not shaped.
     std::optional<simulation::Link> model;
     std::vector<OutgoingPacket> ready;  ///< leaves next; [sent, size) is still here
     std::size_t sent = 0;
@@ -78,7 +78,7 @@ struct Link {
     port::CongestionMarker marker;  ///< of a foreign link
     bool sent_malformed = false;    ///< a client's stream did: nothing more is read from it
     bool waits_for_room = false;
-    std::uint64_t refusals_noted = 0;  ///< ICMP's: nobody listened there
+    std::uint64_t refusals_noted = 0;  ///< ICMP port unreachable: no socket at the peer's port
     TimePoint last_heard{};
     std::uint64_t rejections_noted = 0;  ///< what it sent for nothing
     TimePoint paused_until{};            ///< nothing is read from it before

@@ -13,15 +13,15 @@
 
 namespace innet::driver {
 
-/// One end's mapping of a memfd that somebody else has made: all zero, of `kHeaderBytes` and twice
-/// the size of a ring, and sealed, so that nobody can take away a part of it.
+/// One end's mapping of a memfd that another process created: all zero, of `kHeaderBytes` and twice
+/// the size of a ring, and sealed, so that no process can shrink it.
 class LinkMemory {
   public:
     static constexpr std::size_t kHeaderBytes = 4096;
     static constexpr unsigned kEnds = 2;
 
-    /// Maps `fd` as end 0 or 1, and takes that end over from who has it. On failure nothing, with
-    /// `error` saying why.
+    /// Maps `fd` as end 0 or 1, and takes that end over from its owner. On failure returns nothing
+    /// and sets `error`.
     static std::optional<LinkMemory> open(const FileDescriptor& fd, unsigned end,
                                           std::string& error);
     LinkMemory(LinkMemory&& other) noexcept;
@@ -36,7 +36,7 @@ class LinkMemory {
   private:
     struct Header {
         std::array<RingControl, kEnds> rings;                  ///< by the end that puts in
-        std::array<std::atomic<std::uint32_t>, kEnds> owners;  ///< counts who took an end over
+        std::array<std::atomic<std::uint32_t>, kEnds> owners;  ///< counts takeovers of an end
     };
     static_assert(sizeof(Header) <= kHeaderBytes);
 

@@ -24,7 +24,7 @@ struct LinkStatus {
     std::uint64_t queued_max_bytes = 0;   ///< likewise: the most, with what the system had of it
     std::uint64_t congestion_marked = 0;  ///< likewise: Data that were marked
     std::uint64_t dropped_paused = 0;     ///< datagrams of a flood, dropped unread
-    bool silent = false;                  ///< nothing gets through, or nothing comes back
+    bool silent = false;                  ///< the link loses all packets in one direction
 };
 
 }  // namespace innet::driver

@@ -18,14 +18,14 @@ namespace {
 constexpr std::size_t kMaxBacklogPackets = 16384;
 /// Where there is room only when the neighbour reads: one that never does must not pin much.
 constexpr std::size_t kMaxUnreadBacklogPackets = 1024;
-/// For one peer of a UDP port, whose packets nobody minds to lose.
+/// For one peer of a UDP port, whose packets may be dropped.
 constexpr std::size_t kMaxPeerBacklogPackets = 512;
 /// Of a foreign link, with what each packet takes beside its bytes: a client may send thousands of
 /// commands before it reads the first answer.
 constexpr std::size_t kMaxForeignBacklogBytes = std::size_t{8} << 20;
 /// Of all of them together: each may have as much as is left of it (as `tables::FaceRecords`).
 constexpr std::size_t kMaxHeldBytes = std::size_t{128} << 20;
-/// Of each in any case, so that those who never read leave the others something.
+/// Guaranteed to each link, so that peers that never read leave room for the others.
 constexpr std::size_t kGuaranteedBacklogBytes = std::size_t{64} << 10;
 /// A foreign face that sends what is only rejected is not read for this time per packet: rejecting
 /// a packet takes a small part of it, so that a flood leaves the processor to others.
@@ -93,7 +93,7 @@ std::optional<FaceId> LinkTable::add_foreign(std::unique_ptr<Channel> channel, F
     return added->face;
 }
 
-// The face comes last, so that a link's face is its place here whatever failed before.
+// Adds the face last, so that a link's face is its index here even after a failed attempt.
 Link* LinkTable::put(std::unique_ptr<Link> link, const FaceOptions& options) {
     epoll_event event{};
     event.events = EPOLLIN;
@@ -192,7 +192,7 @@ bool LinkTable::rest() {
     return awake_.empty();
 }
 
-void LinkTable::receive_untold(TimePoint now) {
+void LinkTable::receive_without_event(TimePoint now) {
     // One that ends is taken out meanwhile.
     for (std::size_t i = awake_.size(); i > 0; --i) {
         if (i <= awake_.size()) on_readable(awake_[i - 1], now);

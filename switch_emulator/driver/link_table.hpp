@@ -1,6 +1,6 @@
 #pragma once
-// The links of a running node, which come and go: packets from their channels to the engine, and
-// from its outbox to the channels.
+// The links of a running node, added and removed at run time: moves packets from their channels to
+// the engine, and from its outbox to the channels.
 
 #include <array>
 #include <functional>
@@ -13,6 +13,7 @@
 #include "switch_emulator/driver/link_status.hpp"
 #include "switch_emulator/driver/packet_tap.hpp"
 #include "switch_emulator/forwarding/node.hpp"
+#include "transport/metric.hpp"
 
 namespace innet::driver {
 
@@ -20,18 +21,40 @@ namespace innet::driver {
 struct FaceTableCounters {
     std::uint64_t opened = 0;
     std::uint64_t closed = 0;
-    // Of those closed, streams whose bytes
-    std::uint64_t bad_framing = 0;       ///< could not be cut into packets
-    std::uint64_t foreign_protocol = 0;  ///< began with no packet of NDN, or went on with none
-    std::uint64_t sent_malformed = 0;    ///< held a malformed packet
-    std::uint64_t refused = 0;           ///< connections and peers beyond the limits
-    std::uint64_t evicted = 0;  ///< UDP peers of those closed, whose place another one took
+    std::uint64_t bad_framing = 0;
+    std::uint64_t foreign_protocol = 0;
+    std::uint64_t sent_malformed = 0;
+    std::uint64_t refused = 0;
+    std::uint64_t evicted = 0;
+
+    static constexpr auto metrics() {
+        using enum MetricKind;
+        return std::to_array<Metric<FaceTableCounters>>({
+            {"faces_opened", "faces_opened", kCounter, "Faces opened by NDN programs",
+             &FaceTableCounters::opened},
+            {"faces_closed", "faces_closed", kCounter, "Faces of NDN programs closed",
+             &FaceTableCounters::closed},
+            {"bad_framing", "bad_framing", kCounter,
+             "Faces closed because the bytes received are no sequence of packets",
+             &FaceTableCounters::bad_framing},
+            {"foreign_protocol", "foreign_protocol", kCounter,
+             "Faces closed because the peer does not speak NDN",
+             &FaceTableCounters::foreign_protocol},
+            {"sent_malformed", "sent_malformed", kCounter,
+             "Faces closed because a packet was malformed", &FaceTableCounters::sent_malformed},
+            {"faces_refused", "faces_refused", kCounter,
+             "Connections refused because there were too many", &FaceTableCounters::refused},
+            {"faces_evicted", "faces_evicted", kCounter,
+             "UDP peers evicted to make room for others", &FaceTableCounters::evicted},
+        });
+    }
 };
+static_assert(has_metric_for_each_member<FaceTableCounters>());
 
 /// Confined to the node's thread, but for `add` before the thread starts.
 class LinkTable {
   public:
-    /// Events of a link's channel come with its face as `data.u64`.
+    /// Events of a link's channel carry its face as `data.u64`.
     LinkTable(forwarding::Node& node, security::BatchHasher& hasher, PacketPool& pool,
               int epoll_fd);
     LinkTable(const LinkTable&) = delete;
@@ -42,17 +65,17 @@ class LinkTable {
     std::optional<FaceId> add(std::unique_ptr<Channel> channel,
                               const std::optional<simulation::LinkOptions>& shape,
                               std::string& error);
-    /// Any NDN program; of `options`, its scope and who admitted it count. Nothing when there are
-    /// too many of its kind already; counted.
+    /// Adds a link to any NDN program; uses the scope and the admission of `options`. Nothing when
+    /// there are too many of its kind already, which is counted.
     std::optional<FaceId> add_foreign(std::unique_ptr<Channel> channel, FaceOptions options,
                                       management::FaceDescription description, TimePoint now);
     bool has_room(LinkKind kind) const { return links_of(kind) < most_links(kind); }
     void count_refused() { ++counters_.refused; }
-    /// Closes a peer of a UDP port, of those of that kind that nobody asked for: rather one without
-    /// routes, and of these the one that has been silent for longest. False when there is none.
+    /// Closes a peer of a UDP port, of those of that kind that no client created: preferably one
+    /// without routes, and of these the one silent for longest. False when there is none.
     bool evict_udp_peer(LinkKind kind, TimePoint now);
-    /// Closes the oldest connection of that kind that somebody else made, by which neither an
-    /// Interest nor Data came, and that has no routes. False when there is none.
+    /// Closes the oldest accepted connection of that kind that has no routes and has sent neither
+    /// an Interest nor Data. False when there is none.
     bool evict_silent(LinkKind kind, TimePoint now);
     void close(FaceId face, TimePoint now);
     void close_foreign(TimePoint now);
@@ -73,20 +96,20 @@ class LinkTable {
 
     void on_readable(FaceId face, TimePoint now);
     void on_writable(FaceId face, TimePoint now);
-    /// Before the thread waits for events: false when packets are here that none will tell of.
+    /// Called before the thread waits for events: false when packets are here without an event.
     bool rest();
-    /// Receives what no event tells of.
-    void receive_untold(TimePoint now);
-    /// Packets that somebody else has received for a link without a descriptor; takes them.
+    /// Receives packets that arrived without an event.
+    void receive_without_event(TimePoint now);
+    /// Takes packets that another channel received for a link without a descriptor.
     void deliver(FaceId face, std::vector<PacketRef>& packets, TimePoint now);
-    /// Tells the node of neighbours whose port was closed since the last call; whether there are.
+    /// Reports neighbours whose port was closed since the last call to the node; whether any was.
     bool note_refusals(TimePoint now);
     /// Sends what the node has put into its outbox, as far as there is room.
     void flush(TimePoint now);
     TimePoint next_deadline() const;
     void on_timer(TimePoint now);
 
-    /// `tap` sees what crosses links from now on, until who looks on closes it.
+    /// `tap` receives copies of all packets from now on, until its reader closes it.
     void add_tap(PacketTap tap) { taps_.push_back(std::move(tap)); }
 
     std::vector<LinkStatus> status() const;

@@ -25,19 +25,19 @@ struct ListenerOptions {
 /// Confined to the node's thread, but for `open` before the thread starts.
 class Listeners {
   public:
-    /// Events of listener i come with `tag(i)` as `data.u64`.
+    /// Events of listener i carry `tag(i)` as `data.u64`.
     Listeners(LinkTable& links, PacketPool& pool, int epoll_fd);
     Listeners(const Listeners&) = delete;
     Listeners& operator=(const Listeners&) = delete;
 
     /// The URI, with the port that the system chose; nothing, with `error` set, when it fails.
     std::optional<std::string> open(const ListenerOptions& options, std::string& error);
-    /// Nobody can connect any more.
+    /// Refuses new connections.
     void close() { listeners_.clear(); }
     static bool is_tag(std::uint64_t tag) { return (tag & ~kIndexMask) == kTagBit; }
     void on_readable(std::uint64_t tag, TimePoint now);
-    /// A face through the UDP port of the peer's family, for who is asked for one; nothing without
-    /// such a port, or beyond the limits.
+    /// Adds a face through the UDP port of the peer's address family, at a client's request;
+    /// nothing without such a port, or beyond the limits.
     std::optional<FaceId> add_udp_peer(const SocketAddress& peer,
                                        management::FacePersistency persistency, TimePoint now);
     bool has_udp_port(int family) const;

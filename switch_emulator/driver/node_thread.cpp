@@ -16,10 +16,10 @@ namespace {
 
 constexpr std::uint64_t kWakeTag = ~std::uint64_t{0};
 constexpr int kMaxEvents = 64;
-/// Functions that nobody hurries are run at the latest when so many have been posted.
+/// The thread wakes up for deferred functions when this many have been posted.
 constexpr std::size_t kMaxUnhurried = 16;
 
-/// How often the wall clock is looked at, which may be set, and goes on while the machine sleeps.
+/// Interval between reads of the wall clock, which may be set, and advances in system sleep.
 constexpr Duration kWallClockInterval = std::chrono::seconds(1);
 
 std::int64_t in_ms(std::chrono::system_clock::duration duration) {
@@ -62,7 +62,7 @@ NodeThread::NodeThread(forwarding::NodeOptions node_options, EndpointOptions end
     }
     stack_.management().set_face_factory(&face_factory_);
     epoll_event event{};
-    event.events = EPOLLIN | EPOLLET;  // told of each write once, and never read
+    event.events = EPOLLIN | EPOLLET;  // one event per write; the counter is never read
     event.data.u64 = kWakeTag;
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event);
 }
@@ -138,7 +138,7 @@ bool NodeThread::post(std::function<void(Engine&)> function) {
     return true;
 }
 
-bool NodeThread::post_unhurried(std::function<void(Engine&)> function) {
+bool NodeThread::post_deferred(std::function<void(Engine&)> function) {
     const std::size_t posted = enqueue(std::move(function));
     if (posted >= kMaxUnhurried) wake_up();
     return posted > 0;
@@ -150,8 +150,8 @@ std::size_t NodeThread::enqueue(std::function<void(Engine&)> function) {
     return accepting_ ? posted_.size() : 0;
 }
 
-// Who posts looks here after the function is there, and the thread looks for functions after it has
-// said that it sleeps: one at least sees what the other did.
+// The posting thread reads `sleeps_` after it has queued the function, and this thread checks the
+// queue after it has set `sleeps_`: at least one of them sees the other's write.
 void NodeThread::wake_up() {
     if (!sleeps_.exchange(false)) return;
     const std::uint64_t one = 1;
@@ -241,8 +241,8 @@ void NodeThread::wait_for_events() {
         next_wall_clock_look_ = now_ + kWallClockInterval;
         stack_.management().set_wall_time_at_zero(wall_time_at_zero_ms(now_), now_);
     }
-    // What nobody hurried is to be done before a packet finds it undone; and what is sent by it
-    // need not wait for what takes long, such as hashing.
+    // Deferred functions run before packets that depend on them; and packets that they send need
+    // not wait for slow work, such as hashing.
     if (run_posted()) {
         stack_.settle(now_, finished_);
         links_.flush(now_);
@@ -251,7 +251,7 @@ void NodeThread::wait_for_events() {
         const epoll_event& event = events[static_cast<std::size_t>(i)];
         on_event(event.data.u64, event.events);
     }
-    links_.receive_untold(now_);
+    links_.receive_without_event(now_);
 }
 
 void NodeThread::on_event(std::uint64_t tag, std::uint32_t events) {

@@ -30,8 +30,7 @@ struct LinkOptions {
     UdpEndpoints endpoints;
     int receive_buffer_bytes = 4 << 20;
     int send_buffer_bytes = 4 << 20;
-    /// The link that the emulator models on the way out; absent when the kernel shapes it, or
-    /// nobody does.
+    /// The emulated outgoing link; absent when the kernel shapes the link, or it is not shaped.
     std::optional<simulation::LinkOptions> shape;
 };
 
@@ -68,23 +67,23 @@ class NodeThread {
     /// Queues `function`, which must not throw, for the node's thread. False when the node is not
     /// running.
     bool post(std::function<void(Engine&)> function);
-    /// The same, but wakes nobody up: `function` runs when the thread wakes up for something else,
-    /// and before that. When many wait so, they are run.
-    bool post_unhurried(std::function<void(Engine&)> function);
-    /// Whatever has been posted is to run now.
+    /// Posts without a wake-up: `function` runs at the thread's next wake-up, before the event that
+    /// caused it, or when many such functions wait.
+    bool post_deferred(std::function<void(Engine&)> function);
+    /// Wakes the thread up to run all posted functions now.
     void wake_up();
 
     /// As the endpoint's, without waiting for the node's thread.
-    std::vector<AskedObject> take_objects_asked() {
-        return stack_.engine({}).endpoint.take_objects_asked();
+    std::vector<RequestedObject> take_requested_objects() {
+        return stack_.engine({}).endpoint.take_requested_objects();
     }
     CompletionBoard& completions() { return completions_; }
     /// On the node's thread (inside `call`).
     std::vector<LinkStatus> link_status() const { return links_.status(); }
     const FaceTableCounters& face_counters() const { return links_.counters(); }
     management::FaceFactory& face_factory() { return face_factory_; }
-    /// On the node's thread (inside `call`): `tap` sees what crosses links from now on, until who
-    /// looks on closes it.
+    /// Call it on the node's thread (inside `call`). `tap` receives copies of all packets from now
+    /// on, until its reader closes it.
     void add_tap(PacketTap tap) { links_.add_tap(std::move(tap)); }
 
   private:
@@ -101,7 +100,7 @@ class NodeThread {
     void run_timers();
     TimePoint next_deadline() const;
 
-    // Destroyed from the bottom up: whatever holds packets goes before the pool does.
+    // Destroyed from the bottom up: owners of packets must be destroyed before the pool.
     PacketPool pool_;
     ParallelHasher hasher_;
     NodeStack stack_;
@@ -120,7 +119,7 @@ class NodeThread {
     std::string stop_reason_;
     TimePoint now_{};
     TimePoint next_wall_clock_look_{};
-    /// Whether who posts has to wake the thread up.
+    /// Whether a posting thread must wake this thread up.
     std::atomic<bool> sleeps_ = false;
     std::thread thread_;
 };

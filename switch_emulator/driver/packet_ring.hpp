@@ -1,14 +1,14 @@
 #pragma once
-// A queue of packets in memory that two processes share: one puts in, the other takes out, and
-// neither makes a system call while the other keeps up.
+// A queue of packets in memory that two processes share: a producer and a consumer, which make no
+// system calls while the other end keeps up.
 //
-// The other end may be hostile, or die at any moment. So each end keeps its own place to itself and
-// tells the other of it; what it reads of the other's is read once and checked; and who cannot make
-// sense of what lies in the ring drops all of it, and goes on with what comes next.
+// The other end may be hostile, or die at any moment. So each end keeps a private copy of its own
+// position and publishes it; it reads the other's position once and checks it; and a consumer that
+// finds an invalid record drops all records in the ring, and continues with the next one.
 //
-// A packet lies in one piece: its length, its bytes, and padding. One that has no room before the
-// end goes to the beginning, and a mark in its place tells so. The beginning is also where an empty
-// ring goes on, once it has come some way: a link with little traffic touches few pages.
+// A packet is contiguous: its length, its bytes, and padding. A packet that does not fit before the
+// end of the ring is written at the beginning, and a wrap mark takes its place. An empty ring also
+// restarts at the beginning after some distance, so a link with little traffic touches few pages.
 
 #include <atomic>
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace innet::driver {
 struct RingControl {
     static constexpr std::size_t kCacheLineBytes = 64;
 
-    alignas(kCacheLineBytes) std::atomic<std::uint32_t> written = 0;  ///< where the next goes
+    alignas(kCacheLineBytes) std::atomic<std::uint32_t> written = 0;  ///< offset of the next packet
     std::atomic<std::uint32_t> producer_waits = 0;                    ///< for room
     alignas(kCacheLineBytes) std::atomic<std::uint32_t> read = 0;     ///< where the next is taken
     std::atomic<std::uint32_t> consumer_sleeps = 0;
@@ -50,7 +50,8 @@ class RingProducer {
     bool push(std::initializer_list<std::span<const std::uint8_t>> parts);
     /// Whether the consumer sleeps since the last call, and has to be woken up.
     bool take_sleeping_consumer();
-    /// After `push` found no room: asks the consumer to tell of some. False when there is some now.
+    /// After `push` found no room: requests a wake-up from the consumer. False when there is room
+    /// now.
     bool wait_for_room();
 
   private:
@@ -61,7 +62,7 @@ class RingProducer {
     std::uint32_t refused_record_bytes_ = 0;  ///< what `push` had no room for
 };
 
-/// Goes on where the one before it stopped, as who opens a socket that was there before.
+/// Continues where the previous consumer stopped, like a new reader of an existing socket.
 class RingConsumer {
   public:
     explicit RingConsumer(RingMemory ring);
@@ -72,8 +73,8 @@ class RingConsumer {
     void pop();
     /// Whether the producer waits for room, and there is enough to tell it.
     bool take_waiting_producer();
-    /// Whoever puts a packet in from now on finds that the consumer sleeps. False when there is one
-    /// already: it is awake then.
+    /// Marks the consumer as sleeping for the producer. False when the ring holds a packet already:
+    /// the consumer stays awake then.
     bool sleep();
     void wake() { ring_.control->consumer_sleeps.store(0, std::memory_order_relaxed); }
     /// How often what lay in the ring could not be cut into packets.

@@ -1,8 +1,8 @@
 #pragma once
-// Copies of the packets that cross a node's links, for somebody in another process who looks on.
+// Sends copies of the packets that cross a node's links to an observer in another process.
 //
 // Each is a message on a Unix socket (SOCK_SEQPACKET): a TapRecord in the machine's byte order,
-// then the packet's bytes. The node never waits: what there is no room for is counted and left out.
+// then the packet's bytes. The node never waits: it counts and omits packets without room.
 
 #include <cstdint>
 #include <optional>
@@ -24,13 +24,14 @@ struct TapRecord {
 
 class PacketTap {
   public:
-    /// Connects to who listens at `path` for packets of `faces`; nothing with `error` set.
+    /// Connects to the observer that listens at `path` for packets of `faces`. On failure returns
+    /// nothing and sets `error`.
     static std::optional<PacketTap> connect(const std::string& path, std::vector<FaceId> faces,
                                             std::string& error);
 
     void on_received(FaceId face, std::span<const PacketRef> packets);
     void on_sent(FaceId face, std::span<const OutgoingPacket> packets);
-    /// True once nobody looks on any more.
+    /// True once the observer has disconnected.
     bool closed() const { return closed_; }
 
   private:

@@ -49,7 +49,7 @@ void ParallelHasher::digest(std::span<security::HashJob> jobs) {
     if (is_small || shares > kMaxCount || !has_helper()) {
         return security::digest_all(jobs, sha256_);
     }
-    // All of the batch before was taken: nobody looks at these three until the ticket is there.
+    // All of the previous batch was taken: no helper reads these three before the new ticket.
     jobs_.store(jobs.data(), std::memory_order_relaxed);
     size_.store(jobs.size(), std::memory_order_relaxed);
     left_.store(static_cast<std::uint32_t>(shares), std::memory_order_relaxed);

@@ -23,13 +23,13 @@ class ParallelHasher final : public security::BatchHasher {
     void digest(std::span<security::HashJob> jobs) override;
 
   private:
-    /// Which batch it is, how many pairs it has, and how many of them are taken: one number, so
-    /// that a helper that comes late takes nothing of another batch than it has seen.
+    /// The batch, its number of pairs, and how many of them are taken, in one number: a late helper
+    /// cannot take a pair of another batch than the one that it read.
     using Ticket = std::uint64_t;
 
     bool has_helper();
     void help();
-    /// Hashes a pair (or what is left) that nobody has taken; false when there is none.
+    /// Takes and hashes a free pair (or a single last message); false when there is none.
     bool take_share(security::Sha256& sha256);
     void wait_for_helper();
 

@@ -65,8 +65,8 @@ std::size_t SharedMemoryChannel::send(std::span<const OutgoingPacket> packets) {
         ++taken;
         ++counters_.messages_sent;
     }
-    // Once, when all is there: one that slept is awake for the first packet, and would sleep again
-    // before the second. Also when none was taken: nobody sleeps beside a full ring for long.
+    // One wake-up after all packets: a consumer woken for the first packet would sleep again before
+    // the second. Also when no packet was taken, so that a consumer of a full ring does not sleep.
     if (end_ == ChannelEnd::kOpen && to_peer_.take_sleeping_consumer()) wake_up_peer();
     return taken;
 }

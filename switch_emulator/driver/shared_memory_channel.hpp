@@ -1,6 +1,6 @@
 #pragma once
-// A link to another process of this machine whose packets go through memory that both share. An
-// eventfd at each end wakes up who sleeps.
+// A link to another process of this machine over shared memory. An eventfd at each end wakes up a
+// sleeping consumer.
 
 #include <memory>
 #include <string>

@@ -32,7 +32,7 @@ SocketFaceFactory::SocketFaceFactory(LinkTable& links, Listeners& listeners, int
     : links_(links), listeners_(listeners), epoll_fd_(epoll_fd) {}
 
 void SocketFaceFactory::create(const management::FaceRequest& request, Done done) {
-    asked_.push_back({request, std::move(done)});
+    requested_.push_back({request, std::move(done)});
 }
 
 bool SocketFaceFactory::destroy(FaceId face) {
@@ -78,7 +78,7 @@ void SocketFaceFactory::run_pending(TimePoint now) {
             links_.find_foreign([&](const Link& link) { return link.number == number; });
         if (face) links_.close(*face, now);
     }
-    for (Asked& asked : std::exchange(asked_, {})) make(asked, now);
+    for (PendingCreation& creation : std::exchange(requested_, {})) make(creation, now);
     for (std::size_t i = 0; i < connecting_.size();) {
         if (connecting_[i].deadline > now) {
             ++i;
@@ -91,7 +91,7 @@ void SocketFaceFactory::run_pending(TimePoint now) {
 }
 
 TimePoint SocketFaceFactory::next_deadline() const {
-    if (!asked_.empty() || !destroyed_.empty()) return TimePoint{};
+    if (!requested_.empty() || !destroyed_.empty()) return TimePoint{};
     TimePoint deadline = kNever;
     for (const Connecting& connecting : connecting_) {
         deadline = std::min(deadline, connecting.deadline);
@@ -99,27 +99,27 @@ TimePoint SocketFaceFactory::next_deadline() const {
     return deadline;
 }
 
-void SocketFaceFactory::make(Asked& asked, TimePoint now) {
-    const auto parsed = parse_face_uri(asked.request.remote_uri);
+void SocketFaceFactory::make(PendingCreation& creation, TimePoint now) {
+    const auto parsed = parse_face_uri(creation.request.remote_uri);
     if (const auto* error = std::get_if<FaceUriError>(&parsed)) {
         const bool unknown = *error == FaceUriError::kUnknownScheme;
-        return asked.done(unknown ? failure(501, "Unsupported protocol")
-                                  : failure(400, "Remote URI is not canonical"));
+        return creation.done(unknown ? failure(501, "Unsupported protocol")
+                                     : failure(400, "Remote URI is not canonical"));
     }
     const FaceUri& remote = std::get<FaceUri>(parsed);
-    const FacePersistency persistency = asked.request.persistency;
+    const FacePersistency persistency = creation.request.persistency;
     if (remote.scheme == FaceScheme::kUnix) {
-        return asked.done(failure(406, "Unix faces are made by those who connect"));
+        return creation.done(failure(406, "connecting clients create Unix faces"));
     }
     if (persistency == FacePersistency::kOnDemand ||
         (persistency == FacePersistency::kPermanent && remote.scheme == FaceScheme::kTcp)) {
-        return asked.done(failure(406, "Requested persistency is not supported"));
+        return creation.done(failure(406, "Requested persistency is not supported"));
     }
     if (const auto existing = face_to(remote.to_string())) {
-        return asked.done(failure(409, "Face with remote URI already exists", *existing));
+        return creation.done(failure(409, "Face with remote URI already exists", *existing));
     }
-    if (remote.scheme == FaceScheme::kTcp) return start_connecting(remote, asked, now);
-    asked.done(make_udp(remote, persistency, now));
+    if (remote.scheme == FaceScheme::kTcp) return start_connecting(remote, creation, now);
+    creation.done(make_udp(remote, persistency, now));
 }
 
 std::optional<FaceId> SocketFaceFactory::face_to(const std::string& remote_uri) const {
@@ -150,15 +150,16 @@ FaceCreation SocketFaceFactory::make_udp(const FaceUri& remote, FacePersistency 
     return failure(504, "too many faces");
 }
 
-void SocketFaceFactory::start_connecting(const FaceUri& remote, Asked& asked, TimePoint now) {
+void SocketFaceFactory::start_connecting(const FaceUri& remote, PendingCreation& creation,
+                                         TimePoint now) {
     if (!links_.has_room(remote.address.is_loopback() ? LinkKind::kLocalTcp : LinkKind::kRemote)) {
         links_.count_refused();
-        return asked.done(failure(504, "too many faces"));
+        return creation.done(failure(504, "too many faces"));
     }
     FileDescriptor fd(
         ::socket(remote.address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!fd || connecting_.size() >= kMaxConnecting) {
-        return asked.done(failure(504, "too many connections are under way"));
+        return creation.done(failure(504, "too many connections are under way"));
     }
     const bool refused = ::connect(fd.get(), remote.address.data(), remote.address.size()) != 0 &&
                          errno != EINPROGRESS;
@@ -166,11 +167,11 @@ void SocketFaceFactory::start_connecting(const FaceUri& remote, Asked& asked, Ti
     event.events = EPOLLOUT;
     event.data.u64 = kTagBit | next_number_;
     if (refused || ::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd.get(), &event) != 0) {
-        return asked.done(
+        return creation.done(
             failure(504, "connect " + remote.to_string() + ": " + std::strerror(errno)));
     }
-    connecting_.push_back({next_number_, std::move(fd), remote, asked.request.persistency,
-                           std::move(asked.done), now + kConnectTimeout});
+    connecting_.push_back({next_number_, std::move(fd), remote, creation.request.persistency,
+                           std::move(creation.done), now + kConnectTimeout});
     ++next_number_;
 }
 

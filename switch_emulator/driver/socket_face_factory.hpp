@@ -1,5 +1,5 @@
 #pragma once
-// Faces that management asks for: connections and peers by URI.
+// Creates the faces that management requests: connections and peers by URI.
 
 #include <functional>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace innet::driver {
 
-/// Remembers what it is asked for, and does it in `run_pending`, between two packets.
+/// Queues requests, and executes them in `run_pending`, between two packets.
 class SocketFaceFactory final : public management::FaceFactory {
   public:
     SocketFaceFactory(LinkTable& links, Listeners& listeners, int epoll_fd);
@@ -26,7 +26,7 @@ class SocketFaceFactory final : public management::FaceFactory {
     std::vector<std::string> channels() const override { return listeners_.uris(); }
 
     static bool is_tag(std::uint64_t tag) { return (tag & ~kNumberMask) == kTagBit; }
-    /// A connection under way came to its end, or failed.
+    /// A pending connection was established, or failed.
     void on_event(std::uint64_t tag, TimePoint now);
     void run_pending(TimePoint now);
     TimePoint next_deadline() const;
@@ -36,7 +36,7 @@ class SocketFaceFactory final : public management::FaceFactory {
     static constexpr std::uint64_t kNumberMask = 0xffff'ffff;
     using Done = std::function<void(management::FaceCreation)>;
 
-    struct Asked {
+    struct PendingCreation {
         management::FaceRequest request;
         Done done;
     };
@@ -49,10 +49,10 @@ class SocketFaceFactory final : public management::FaceFactory {
         TimePoint deadline;
     };
 
-    void make(Asked& asked, TimePoint now);
+    void make(PendingCreation& creation, TimePoint now);
     management::FaceCreation make_udp(const FaceUri& remote,
                                       management::FacePersistency persistency, TimePoint now);
-    void start_connecting(const FaceUri& remote, Asked& asked, TimePoint now);
+    void start_connecting(const FaceUri& remote, PendingCreation& creation, TimePoint now);
     management::FaceCreation finish_connecting(Connecting& connecting, TimePoint now);
     /// The open face that leads there.
     std::optional<FaceId> face_to(const std::string& remote_uri) const;
@@ -60,7 +60,7 @@ class SocketFaceFactory final : public management::FaceFactory {
     LinkTable& links_;
     Listeners& listeners_;
     int epoll_fd_;
-    std::vector<Asked> asked_;
+    std::vector<PendingCreation> requested_;
     std::vector<FaceNumber> destroyed_;
     std::vector<Connecting> connecting_;
     std::uint32_t next_number_ = 0;

@@ -16,9 +16,9 @@ class StreamChannel final : public Channel {
     /// framing.
     StreamChannel(FileDescriptor fd, std::size_t max_packet_bytes);
 
-    /// What one `receive` takes at most: its turn among the faces of a node, as in deficit round
-    /// robin (M. Shreedhar and G. Varghese, SIGCOMM 1995). What somebody sends beyond it waits in
-    /// the kernel, and then with the sender.
+    /// Maximum bytes of one `receive`: the face's turn, as in deficit round robin (M. Shreedhar and
+    /// G. Varghese, SIGCOMM 1995). Further bytes wait in the kernel's buffer, and then at the
+    /// sender.
     static constexpr std::size_t kTurnBytes = 16 * 1024;
 
     int fd() const override { return fd_.get(); }
@@ -43,7 +43,7 @@ class StreamChannel final : public Channel {
     PacketRef buffer_;        ///< empty while nothing of a packet is here
     std::size_t filled_ = 0;  ///< bytes of `buffer_`
     std::size_t sent_of_first_ = 0;
-    std::size_t queued_at_most_ = 0;  ///< when the system was asked, and what was sent since
+    std::size_t queued_at_most_ = 0;  ///< at the last query of the kernel, plus bytes sent since
     ChannelEnd end_ = ChannelEnd::kOpen;
     SocketCounters counters_;
 };

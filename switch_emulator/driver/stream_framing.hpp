@@ -10,7 +10,7 @@ namespace innet::driver {
 
 enum class FrameState : std::uint8_t {
     kComplete,    ///< `size` bytes from the front are a packet
-    kIncomplete,  ///< more must come
+    kIncomplete,  ///< more bytes are needed
     kBad,         ///< malformed length: the end of the packet is unknown
     kForeign,     ///< no packet of NDN begins with this type: the peer speaks another protocol
 };

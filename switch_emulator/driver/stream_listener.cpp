@@ -31,7 +31,7 @@ FileDescriptor reserve_descriptor() {
 bool has_living_owner(const sockaddr_un& address) {
     const FileDescriptor probe = stream_socket(AF_UNIX);
     const auto* generic = reinterpret_cast<const sockaddr*>(&address);
-    // Whatever else keeps us out (a full backlog, no right, no descriptor), somebody may be there.
+    // After any other error (full backlog, no permission, no descriptor), a listener may exist.
     return ::connect(probe.get(), generic, sizeof address) == 0 ||
            (errno != ECONNREFUSED && errno != ENOENT);
 }

@@ -14,18 +14,18 @@ namespace innet::driver {
 
 struct StreamListenerOptions {
     FaceUri uri;  ///< kUnix or kTcp; with port 0 the system chooses one
-    /// Who may connect to a Unix socket.
+    /// Permissions to connect to a Unix socket.
     mode_t permissions = 0600;
-    /// A Unix socket's path is taken from whoever has it, also when he lives.
+    /// Takes a Unix socket's path over from its owner, even if that process is alive.
     bool takes_over = false;
 };
 
-/// Whoever has connected.
+/// An accepted connection.
 struct Connection {
     FileDescriptor fd;  ///< does not block
     std::string remote_uri;
     std::string local_uri;
-    bool is_local = false;  ///< it comes from this machine
+    bool is_local = false;  ///< the peer is on this machine
 };
 
 enum class AcceptState : std::uint8_t {
@@ -54,8 +54,8 @@ class StreamListener {
     StreamListener(FileDescriptor fd, FaceUri uri);
 
     FileDescriptor fd_;
-    /// Given up for a moment when there is no other left, so that whoever waits can be refused and
-    /// does not keep the listener readable for ever.
+    /// Closed for a moment when no other descriptor is left, so that a waiting connection can be
+    /// refused and does not keep the listener readable for ever.
     FileDescriptor reserve_;
     FaceUri uri_;
     dev_t device_ = 0;  ///< of a Unix socket's file

@@ -1,5 +1,5 @@
 #pragma once
-// A UDP port that is open to all: its peers are told apart by their addresses.
+// A UDP port that is open to all: source addresses identify its peers.
 
 #include <memory>
 #include <optional>
@@ -60,7 +60,7 @@ class UdpPort {
         return more;
     }
 
-    /// Whose packets come by which face.
+    /// The face of a peer's packets.
     std::optional<FaceId> face_of(const SocketAddress& peer) const;
     void set_face(const SocketAddress& peer, FaceId face);
     void forget_face(FaceId face);

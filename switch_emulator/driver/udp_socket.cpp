@@ -36,13 +36,13 @@ void set_buffer(int fd, int forced_option, int option, int bytes) {
 }
 
 /// Whether other sockets of this user may bind to the same port. Not SO_REUSEADDR: with that, any
-/// user's socket could take the address over, and the packets that come to it.
+/// user's socket could take the address over, and receive its packets.
 void let_share(int fd, bool shares) {
     const int on = shares ? 1 : 0;
     ::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
 }
 
-/// Drops what came between bind and connect, when it could come from anybody.
+/// Drops packets that arrived between bind and connect, when any peer could send.
 void discard_received(int fd) {
     while (::recv(fd, nullptr, 0, MSG_DONTWAIT | MSG_TRUNC) >= 0) {
     }

@@ -45,7 +45,7 @@ class UdpSocket final : public Channel {
     static std::optional<UdpSocket> connect(const SocketAddress& peer, std::string& error);
     /// Binds, and stays open to all peers.
     /// `beside_links`: at all addresses, where sockets that `open` has made with `beside_listener`
-    /// have the same port at one of them; what their peers send still goes to them.
+    /// have the same port at one of them; those sockets still receive their peers' packets.
     static std::optional<UdpSocket> listen(const SocketAddress& local, bool beside_links,
                                            std::string& error);
 
@@ -57,7 +57,7 @@ class UdpSocket final : public Channel {
     bool receive(PacketPool& pool, std::vector<PacketRef>& into) override {
         return receive_batch(pool, into, nullptr);
     }
-    /// The same, and whom each is from.
+    /// Receives, and appends the source address of each packet to `from`.
     bool receive_from(PacketPool& pool, std::vector<PacketRef>& into,
                       std::vector<SocketAddress>& from) {
         return receive_batch(pool, into, &from);

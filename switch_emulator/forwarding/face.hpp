@@ -25,7 +25,7 @@ enum class FaceScope : std::uint8_t { kNonLocal, kLocal };
 /// What the engine has to know of a face beside its number.
 struct FaceOptions {
     /// Behind it is any NDN program, and not another node of innet, which knows its Holds, hellos
-    /// and reasons of Nacks, and may ask for names of jobs.
+    /// and reasons of Nacks, and may request names of jobs.
     bool foreign = false;
     FaceScope scope = FaceScope::kNonLocal;
     /// The permissions of a Unix socket's file admitted the program behind it. Without a list of

@@ -1,6 +1,7 @@
-// Faces come and go, and differ: other nodes of innet, and foreign programs near and far.
+// Adds, closes and configures faces: links to other nodes of innet, local and remote programs.
 
 #include "switch_emulator/forwarding/node_state.hpp"
+#include "transport/debug_log.hpp"
 
 namespace innet::forwarding {
 
@@ -47,7 +48,7 @@ void Node::State::on_face_closed(FaceId face, TimePoint now) {
 
 void Node::State::on_peer_gone(FaceId face, TimePoint now) {
     std::vector<tables::PitEntry*> entries;
-    pit.collect_asked(face, entries);
+    pit.collect_upstream(face, entries);
     for (tables::PitEntry* entry : entries) {
         tables::OutRecord* upstream = entry->find_out_record(face);
         if (!upstream->nacked) {
@@ -56,20 +57,21 @@ void Node::State::on_peer_gone(FaceId face, TimePoint now) {
     }
 }
 
-// The face's number will be another's, which was asked for none of this.
+// A later face gets this number, and must not inherit the out-records.
 void Node::State::forget_upstream(FaceId face) {
     std::vector<tables::PitEntry*> entries;
-    pit.collect_asked(face, entries);
+    pit.collect_upstream(face, entries);
     for (tables::PitEntry* entry : entries) {
         dead_nonces.add(entry->key.hash, entry->find_out_record(face)->nonce);
         pit.erase_out_record(*entry, face);
     }
 }
 
-// Nobody is asked back who waits no more: the face's number may be another's by then.
+// A face without an in-record receives no reflexive Interests: a later face may get its number.
 void Node::State::erase_in_record(tables::PitEntry& entry, FaceId face) {
     pit.erase_in_record(entry, face);
-    if (entry.way_back != nullptr && entry.way_back->face == face) remove_way_back(entry);
+    if (entry.reflexive_route != nullptr && entry.reflexive_route->face == face)
+        remove_reflexive_route(entry);
 }
 
 bool Node::State::may_go(NameScope scope, FaceId from, FaceId to) const {
@@ -78,11 +80,13 @@ bool Node::State::may_go(NameScope scope, FaceId from, FaceId to) const {
 }
 
 void Node::State::on_scope_violation(FaceId face) {
+    INNET_LOG(kForwarding, "drops a packet of /localhost from remote face " << face);
     ++counters.scope_violations;
     ++faces[face].counters.scope_violations_in;
 }
 
 void Node::State::on_face_over_share(const IncomingInterest& interest) {
+    INNET_LOG(kForwarding, "refuses it: the face has used its share of the PIT");
     ++counters.over_share;
     ++faces[interest.face].counters.over_share_in;
     refuse_directly(interest, wire::NackReason::kCongestion);

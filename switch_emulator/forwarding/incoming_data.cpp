@@ -1,8 +1,9 @@
-// Data comes in, or is made here: verification, content store, everyone who waits.
+// Data arrives, or this node produces it: verification, content store, all pending requesters.
 
 #include <algorithm>
 
 #include "switch_emulator/forwarding/node_state.hpp"
+#include "transport/debug_log.hpp"
 
 namespace innet::forwarding {
 
@@ -35,6 +36,7 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
     auto data = wire::DataView::parse(packet.bytes());
     if (!data) return on_malformed_packet(face);
     ++faces[face].counters.data_in;
+    INNET_LOG(kForwarding, "face " << face << ": Data " << data->name().to_uri());
     const tables::NamePrefixes name(data->name());
     const jobs::JobId job = job_of(name);
     if (!carries(face, job)) return on_forbidden_answer(face);
@@ -46,7 +48,10 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
     if (waiting.empty() && waiting_by_digest.empty()) return on_unsolicited_data();
 
     const Answer answer{packet, *data, face, marked, now};
-    if (application_vouches_for(*data)) return satisfy_waiting(answer);
+    if (application_vouches_for(*data)) {
+        INNET_LOG(kForwarding, "the application knows the manifest's digest");
+        return satisfy_waiting(answer);
+    }
     const security::Verdict verdict = keyring.verify(*data, now);
     if (verdict == security::Verdict::kValid) {
         if (!data->tensor_error() && !is_reflexive(name) && passes_through())
@@ -58,11 +63,12 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
     if (!waiting.empty()) on_untrusted_data(answer, name, job, verdict);
 }
 
-// Who waits goes on waiting: a forger must not be able to make the true Data unsolicited. Only
-// where this node cannot know all keys, others must judge: whose names they are is not known here.
+// The entry stays pending: forged Data must not make the true Data unsolicited. For names of no
+// known job this node cannot know all keys, so remote requesters verify for themselves.
 void Node::State::on_untrusted_data(const Answer& answer, const tables::NamePrefixes& name,
                                     jobs::JobId job, security::Verdict verdict) {
     if (verdict == security::Verdict::kUnknownKey) {
+        INNET_LOG(kForwarding, "unknown key: sends it to remote requesters only");
         ++counters.unknown_key;
         if (job != jobs::kNoJob) return;
         if (!is_reflexive(name) && std::ranges::any_of(waiting, wanted_by_network)) {
@@ -71,14 +77,16 @@ void Node::State::on_untrusted_data(const Answer& answer, const tables::NamePref
         for (tables::PitEntry* entry : waiting) satisfy(*entry, answer, Recipients::kNetworkOnly);
         return;
     }
+    INNET_LOG(kForwarding, "drops it: wrong signature, scope or time of the key");
     count_refused(verdict, counters);
     ++faces[answer.from].counters.invalid_signature_in;
 }
 
-// These are the bytes that the asker named, whoever signed them. The digest vouches for nothing
-// beyond that: who asks for the name alone never gets them, from here or from the cache.
+// The requester named these bytes by digest, so any signer will do. The digest proves nothing more:
+// requesters of the name alone never receive this Data, neither directly nor from the cache.
 void Node::State::on_data_named_by_digest(const Answer& answer, const tables::NamePrefixes& name,
                                           const security::Sha256Digest& digest) {
+    INNET_LOG(kForwarding, "the implicit digest matches");
     if (std::ranges::any_of(waiting_by_digest, wanted_by_network)) {
         content_store.insert_by_digest(answer.view, name, digest, answer.packet, job_of(name),
                                        answer.now);
@@ -88,19 +96,22 @@ void Node::State::on_data_named_by_digest(const Answer& answer, const tables::Na
     }
 }
 
-void Node::State::on_unsolicited_data() { ++counters.unsolicited_data; }
+void Node::State::on_unsolicited_data() {
+    INNET_LOG(kForwarding, "drops it: unsolicited");
+    ++counters.unsolicited_data;
+}
 
 void Node::State::on_local_data(RequesterId maker, const PacketRef& packet, bool marked,
                                 TimePoint now) {
     const auto data = wire::DataView::parse(packet.bytes());
     if (!data) return;
+    INNET_LOG(kForwarding, "local Data " << data->name().to_uri());
     const tables::NamePrefixes name(data->name());
     const jobs::JobId job = job_of(name);
     collect_waiting(*data, name, job, nullptr);
-    // A sum made here is kept even if nobody of the network waits now: who repeats its Interest
-    // because the answer was lost, or came late, must not set off the whole evaluation again.
-    // An application's own publications would only take the room of sums and of what passes
-    // through.
+    // A sum of this node's reducer is cached even without a pending remote requester: a requester
+    // that retransmits after a lost or late answer must not start the evaluation again.
+    // The application's own publications would only displace sums and forwarded Data.
     if (maker == RequesterId::kReducer && !data->tensor_error()) {
         content_store.insert(*data, name, packet, job, now);
     }
@@ -120,17 +131,17 @@ std::optional<security::Sha256Digest> Node::State::collect_waiting(
     waiting.clear();
     waiting_by_digest.clear();
     pit.collect_matches(name, waiting);
-    // A prefix may be too short to be a job's, and of the names below it one may be. Who has asked
-    // before the job was known here, by a name of the job, is answered.
+    // A prefix that is too short for a job may have a job's names below it. A requester that named
+    // a job's Data before this node knew the job is answered.
     std::erase_if(waiting, [&](const tables::PitEntry* entry) {
         return entry->job != job && entry->key.can_be_prefix &&
                job_of(tables::NamePrefixes(entry->key.name)) != job;
     });
     if (pit.digest_entries() == 0) return std::nullopt;
     if (known_digest == nullptr && application != nullptr) {
-        const security::Sha256Digest* told = application->told_digest(data);
-        if (told != nullptr) pit.collect_digest_matches(name, *told, waiting_by_digest);
-        if (!waiting_by_digest.empty() && !passes_through()) return *told;
+        const security::Sha256Digest* known = application->told_digest(data);
+        if (known != nullptr) pit.collect_digest_matches(name, *known, waiting_by_digest);
+        if (!waiting_by_digest.empty() && !passes_through()) return *known;
         waiting_by_digest.clear();
     }
     const security::Sha256Digest digest =
@@ -139,21 +150,22 @@ std::optional<security::Sha256Digest> Node::State::collect_waiting(
     return digest;
 }
 
-// A signature is for who has nothing else to go by; whoever gets the packet from here does.
+// Data for this node alone needs no signature when the application vouches for it; Data that this
+// node forwards does.
 bool Node::State::application_vouches_for(const wire::DataView& data) {
     return data.content_type() == wire::ContentType::kManifest && application != nullptr &&
            waiting_by_digest.empty() && !passes_through() && application->vouches_for(data);
 }
 
-// What only this node itself wants (operands, an application's results) would push out what others
-// ask for.
+// Data for this node alone (operands, results of its application) must not evict Data that other
+// nodes request.
 bool Node::State::passes_through() const {
     return std::ranges::any_of(waiting, wanted_by_network) ||
            std::ranges::any_of(waiting_by_digest, wanted_by_network);
 }
 
 void Node::State::satisfy(tables::PitEntry& entry, const Answer& answer, Recipients recipients) {
-    if (strategies::Strategy* strategy = told_strategy(entry)) {
+    if (strategies::Strategy* strategy = notified_strategy(entry)) {
         tables::OutRecord* upstream = entry.find_out_record(answer.from);
         if (upstream) strategy->before_satisfy_interest(entry, *upstream, answer.now);
     }
@@ -166,12 +178,13 @@ void Node::State::satisfy(tables::PitEntry& entry, const Answer& answer, Recipie
         }
     }
     if (recipients == Recipients::kNetworkOnly) {
-        // An asker of this node waits for Data that it can verify.
+        // A requester of this node waits for Data that it can verify.
         pit.erase_in_records_if(
             entry, [](const tables::InRecord& record) { return is_network(record.face); });
-        if (entry.way_back != nullptr) remove_way_back(entry);
+        if (entry.reflexive_route != nullptr) remove_reflexive_route(entry);
         if (!entry.in_records().empty()) return;
     }
+    INNET_LOG(kForwarding, "satisfies " << entry.key.name.to_uri());
     ++counters.pit_satisfied;
     finish(entry);
 }

@@ -1,16 +1,17 @@
-// The Interest is where its Data will be made, and a rank is late: everyone who waits for that node
-// is told once.
+// A Hold arrives: the producing node has the Interest, and a rank is late. Each requester of that
+// node receives the Hold once.
 
 #include <algorithm>
 
 #include "switch_emulator/forwarding/node_state.hpp"
+#include "transport/debug_log.hpp"
 
 namespace innet::forwarding {
 
 namespace {
 
-/// Two ways may lead through one face: the nonce tells which of them is answered.
-tables::Way way_answered(const tables::PitEntry& entry, const tables::OutRecord& upstream,
+/// One face may lead to two hinted nodes: the nonce identifies the Interest that is answered.
+tables::Way answered_way(const tables::PitEntry& entry, const tables::OutRecord& upstream,
                          const wire::InterestView& interest) {
     if (!entry.several_ways) return tables::kFirstWay;
     for (const tables::InRecord& record : entry.in_records()) {
@@ -26,18 +27,19 @@ void Node::State::on_incoming_hold(FaceId face, const wire::InterestView& intere
     const tables::NamePrefixes name(interest.name());
     if (!carries(face, job_of(name))) return on_forbidden_answer(face);
     tables::PitEntry* entry = pit.find(key_of(interest, name));
+    INNET_LOG(kForwarding, "face " << face << ": Hold of " << interest.name().to_uri());
     if (entry == nullptr) return;
     tables::OutRecord* upstream = entry->find_out_record(face);
     if (upstream == nullptr || upstream->nacked) return;
-    if (strategies::Strategy* strategy = told_strategy(*entry)) {
+    if (strategies::Strategy* strategy = notified_strategy(*entry)) {
         strategy->after_receive_hold(*entry, *upstream, now);
     }
     if (interest.nonce() == upstream->nonce) upstream->held = true;
-    on_late_rank(*entry, way_answered(*entry, *upstream, interest), missing, now);
+    on_late_rank(*entry, answered_way(*entry, *upstream, interest), missing, now);
 }
 
-// A Hold is not sent to those whose Interests name another node. One of them may be the node that
-// sent it: it would take its own request for one that another node works on, and not repeat it.
+// Requesters whose Interests name another node receive no Hold. One of them may be the sender of
+// the Hold: it would assume that another node evaluates its own request, and not retransmit it.
 void Node::State::on_late_rank(tables::PitEntry& entry, std::optional<tables::Way> way,
                                wire::ByteView missing, TimePoint now) {
     const bool news = !std::ranges::equal(entry.missing.view(), missing);
@@ -45,12 +47,12 @@ void Node::State::on_late_rank(tables::PitEntry& entry, std::optional<tables::Wa
     entry.held = true;
     for (tables::InRecord& record : entry.in_records()) {
         if (way && record.way != *way) continue;
-        if (news || !record.told_of_hold) tell_of_hold(entry, record, now);
+        if (news || !record.hold_sent) send_hold(entry, record, now);
     }
 }
 
-void Node::State::tell_of_hold(tables::PitEntry& entry, tables::InRecord& record, TimePoint now) {
-    record.told_of_hold = true;
+void Node::State::send_hold(tables::PitEntry& entry, tables::InRecord& record, TimePoint now) {
+    record.hold_sent = true;
     if (is_network(record.face)) {
         send_hold(record.face, record.token.view(), interest_of(entry, record),
                   entry.missing.view());

@@ -1,8 +1,9 @@
-// An Interest comes in: loops, aggregation, content store, the application of this node.
+// An Interest arrives: loop detection, aggregation, content store, the application of this node.
 
 #include "switch_emulator/forwarding/interest_rewriting.hpp"
 #include "switch_emulator/forwarding/node_state.hpp"
 #include "switch_emulator/tables/compact.hpp"
+#include "transport/debug_log.hpp"
 
 namespace innet::forwarding {
 
@@ -39,7 +40,9 @@ void Node::State::on_incoming_interest(FaceId face, const PacketRef& packet,
     const auto view = wire::InterestView::parse(packet.bytes());
     if (!view) return on_malformed_packet(face);
     ++faces[face].counters.interests_in;
+    INNET_LOG(kForwarding, "face " << face << ": Interest " << view->name().to_uri());
     if (view->hop_limit() == 0) {
+        INNET_LOG(kForwarding, "drops it: hop limit 0");
         ++counters.hop_limit_exceeded;
         return;
     }
@@ -63,20 +66,21 @@ void Node::State::on_complete_interest(FaceId face, const PacketRef& packet,
 
     tables::PitEntry* entry = pit.find(key_of(view, name));
     if (entry != nullptr && is_duplicate(interest, *entry)) {
+        INNET_LOG(kForwarding, "drops it: the face repeats the nonce of its pending Interest");
         ++counters.loops;
     } else if (has_circled(interest, entry)) {
         on_interest_loop(interest);
     } else if (entry != nullptr) {
-        on_interest_under_way(interest, *entry);
+        on_pending_interest(interest, *entry);
     } else {
         on_new_interest(interest);
     }
 }
 
-// Those who wait asked this node, whose application does not have it yet and now asks somebody
-// else: what comes is for all of them.
-bool Node::State::asks_for_others(const IncomingInterest& interest,
-                                  const tables::PitEntry& entry) const {
+// The local application is fetching Data that remote faces already requested; the answer satisfies
+// both.
+bool Node::State::fetches_for_others(const IncomingInterest& interest,
+                                     const tables::PitEntry& entry) const {
     const wire::NameView hint = interest.view.forwarding_hint();
     return interest.face == kApplicationFace && !entry.in_reduction && !hint.empty() &&
            !is_own_hint(hint);
@@ -90,8 +94,8 @@ tables::Way Node::State::way_of(const wire::InterestView& interest, const tables
     return hint.hash();
 }
 
-// A node that received the Interest may ask another node for the same Data, for which all
-// requesters then wait. If its Interest were aggregated, it would wait for itself.
+// A node that received the Interest may request the same Data from another node, and all requesters
+// then wait for that answer. If its Interest were aggregated, it would wait for itself.
 bool Node::State::opens_another_way(const IncomingInterest& interest, const tables::PitEntry& entry,
                                     tables::Way way) const {
     if (way == tables::kFirstWay || !is_network(interest.face) ||
@@ -104,23 +108,24 @@ bool Node::State::opens_another_way(const IncomingInterest& interest, const tabl
     return true;
 }
 
-// What was sent on another way, and a Hold of the node there, do not suppress an Interest of this
-// way: that node may wait for the answer to this very Interest.
-Node::State::LastAsked Node::State::last_asked(const tables::PitEntry& entry, tables::Way way) {
-    LastAsked last;
+// A transmission to another hinted node, or a Hold from it, does not suppress this Interest: that
+// node may be waiting for the answer to this very Interest.
+Node::State::LastTransmission Node::State::last_transmission(const tables::PitEntry& entry,
+                                                             tables::Way way) {
+    LastTransmission last;
     if (entry.several_ways) {
         for (const tables::OutRecord& record : entry.out_records()) {
             if (record.way != way || (last.sent && *last.sent >= record.sent)) continue;
             last = {record.sent, record.held};
         }
     }
-    return last.sent ? last : LastAsked{entry.last_sent, entry.held};
+    return last.sent ? last : LastTransmission{entry.last_sent, entry.held};
 }
 
 bool Node::State::has_circled(const IncomingInterest& interest,
                               const tables::PitEntry* entry) const {
     if (entry != nullptr && is_in_circles(interest, *entry)) return true;
-    // What this node itself asks for has a nonce that has never left it.
+    // A local requester's nonce has not left this node yet, so only network Interests can loop.
     return is_network(interest.face) &&
            dead_nonces.contains(interest.name.hash(), *interest.view.nonce());
 }
@@ -135,25 +140,27 @@ tables::PitKey Node::State::key_of(const wire::InterestView& interest,
 }
 
 void Node::State::on_interest_loop(const IncomingInterest& interest) {
+    INNET_LOG(kForwarding, "loop: the nonce was seen before");
     ++counters.loops;
     if (!is_network(interest.face)) return;
     send_nack(interest.face, interest.pit_token, interest.packet, wire::NackReason::kDuplicate);
 }
 
-void Node::State::on_interest_under_way(const IncomingInterest& interest, tables::PitEntry& entry) {
+void Node::State::on_pending_interest(const IncomingInterest& interest, tables::PitEntry& entry) {
     const bool is_new_here = entry.find_in_record(interest.face) == nullptr;
     if (is_new_here && !may_wait(interest, entry.awaited_here)) {
         return on_face_over_share(interest);
     }
     const tables::Way way = way_of(interest.view, entry);
     entry.several_ways |= way != tables::kFirstWay;
-    const bool ask_again =
-        opens_another_way(interest, entry, way) || must_ask_again(interest, entry, way);
+    const bool retransmits =
+        opens_another_way(interest, entry, way) || must_retransmit(interest, entry, way);
     put_in_record(interest, entry, way);
-    if (ask_again) return on_interest_retransmission(interest, entry);
+    if (retransmits) return on_interest_retransmission(interest, entry);
+    INNET_LOG(kForwarding, "aggregates it with the pending Interest");
     ++counters.pit_aggregated;
-    if (last_asked(entry, way).held) {
-        tell_of_hold(entry, *entry.find_in_record(interest.face), interest.now);
+    if (last_transmission(entry, way).held) {
+        send_hold(entry, *entry.find_in_record(interest.face), interest.now);
     }
 }
 
@@ -161,15 +168,15 @@ void Node::State::on_interest_under_way(const IncomingInterest& interest, tables
 // last Interest. If something was sent upstream after that, it has not waited for *that* answer
 // yet: this is how eight retransmissions of one lost Data become one. A second repetition always
 // gets through.
-bool Node::State::must_ask_again(const IncomingInterest& interest, const tables::PitEntry& entry,
-                                 tables::Way way) const {
+bool Node::State::must_retransmit(const IncomingInterest& interest, const tables::PitEntry& entry,
+                                  tables::Way way) const {
     if (is_for_management(entry.key.name)) return false;  // it knows already
     // Asked to evaluate by itself what it has only passed on so far.
     const bool evaluated = entry.in_reduction || entry.fallback_tried;
     if (!evaluated && is_own_hint(interest.view.forwarding_hint())) return true;
     const tables::InRecord* record = entry.find_in_record(interest.face);
-    if (!entry.last_sent) return record != nullptr || asks_for_others(interest, entry);
-    const LastAsked last = last_asked(entry, way);
+    if (!entry.last_sent) return record != nullptr || fetches_for_others(interest, entry);
+    const LastTransmission last = last_transmission(entry, way);
     if (record != nullptr && record->arrived >= *last.sent) return true;
     const Duration interval = last.held ? kHeldSuppressionInterval : kSuppressionInterval;
     return interest.now - *last.sent >= interval;
@@ -177,9 +184,10 @@ bool Node::State::must_ask_again(const IncomingInterest& interest, const tables:
 
 void Node::State::on_interest_retransmission(const IncomingInterest& interest,
                                              tables::PitEntry& entry) {
-    // A Hold is worth as much as the question that it answered: whoever is asked now says it again.
+    INNET_LOG(kForwarding, "forwards the retransmission");
+    // A Hold is valid for one transmission: the next upstream sends a new one if it still applies.
     entry.held = false;
-    const Production production = ask_application(interest, has_network_in_record(entry));
+    const Production production = query_application(interest, has_network_in_record(entry));
     if (production.kind == Production::Kind::kData) {
         if (const auto data = wire::DataView::parse(production.data.bytes())) {
             satisfy(entry, {production.data, *data, kNoFace, false, interest.now},
@@ -219,35 +227,39 @@ bool Node::State::is_of_its_job(const PacketRef& data, const IncomingInterest& i
 }
 
 void Node::State::on_content_store_hit(const IncomingInterest& interest, const PacketRef& data) {
+    INNET_LOG(kForwarding, "content store hit");
     ++counters.cache_hits;
     answer_directly(interest, data);
 }
 
-// The application is asked first: what it publishes is what the name means, whoever sent the
-// unverified Data before.
+// The application takes precedence: its publication under the name replaces unverified Data from
+// other nodes.
 void Node::State::on_content_store_miss(const IncomingInterest& interest,
                                         const PacketRef& unverified) {
-    const Production production = ask_application(interest, is_network(interest.face));
+    const Production production = query_application(interest, is_network(interest.face));
     if (unverified && production.kind == Production::Kind::kNotMine) {
         return on_content_store_hit(interest, unverified);
     }
     ++counters.cache_misses;
+    INNET_LOG(kForwarding, "content store miss");
     if (production.kind == Production::Kind::kData) {
+        INNET_LOG(kForwarding, "the application produces the Data");
         return answer_directly(interest, production.data);
     }
     if (production.kind == Production::Kind::kAbsent) {
+        INNET_LOG(kForwarding, "the application does not have the object");
         return refuse_directly(interest, wire::NackReason::kNoData);
     }
     const bool is_pending = production.kind == Production::Kind::kPending;
     if (!may_wait(interest, is_pending)) return on_face_over_share(interest);
     const bool triggers = is_trigger(interest);
     if (triggers) {
-        if (const auto reason = why_no_way_back(interest))
+        if (const auto reason = reflexive_error(interest))
             return refuse_directly(interest, *reason);
     }
     tables::PitEntry* entry = insert_entry(interest);
     if (entry == nullptr) return on_pit_full(interest);
-    if (triggers) add_way_back(interest, *entry);
+    if (triggers) add_reflexive_route(interest, *entry);
     if (is_pending) return await_application(interest, *entry, production.missing);
     on_interest_not_produced_here(interest, *entry);
 }
@@ -260,12 +272,14 @@ bool Node::State::may_wait(const IncomingInterest& interest, bool for_applicatio
 
 void Node::State::await_application(const IncomingInterest& interest, tables::PitEntry& entry,
                                     wire::ByteView missing) {
+    INNET_LOG(kForwarding, "waits for the application");
     application->await(interest.view, interest.now);
     pit.await_application(entry);
     on_late_rank(entry, way_of(interest.view, entry), missing, interest.now);
 }
 
 void Node::State::on_pit_full(const IncomingInterest& interest) {
+    INNET_LOG(kForwarding, "refuses it: the PIT is full");
     ++counters.pit_full;
     ++job_parts[interest.job].pit_refused;
     refuse_directly(interest, wire::NackReason::kCongestion);
@@ -279,13 +293,13 @@ void Node::State::refuse_directly(const IncomingInterest& interest, wire::NackRe
     }
 }
 
-Production Node::State::ask_application(const IncomingInterest& interest, bool for_network) {
+Production Node::State::query_application(const IncomingInterest& interest, bool for_network) {
     if (application == nullptr) return {};
     const Production production = application->produce(interest.view, for_network, interest.now);
     const wire::NameView hint = interest.view.forwarding_hint();
-    const bool asked_elsewhere = !hint.empty() && !is_own_hint(hint);
+    const bool has_foreign_hint = !hint.empty() && !is_own_hint(hint);
     // What is not here may well be where the Interest is bound for.
-    if (production.kind == Production::Kind::kAbsent && asked_elsewhere) return {};
+    if (production.kind == Production::Kind::kAbsent && has_foreign_hint) return {};
     return production;
 }
 
@@ -322,7 +336,7 @@ void Node::State::put_in_record(const IncomingInterest& interest, tables::PitEnt
     record.token.assign(interest.pit_token);
     record.arrived = interest.now;
     record.expiry = interest.now + interest.view.lifetime();
-    record.told_of_hold = false;
+    record.hold_sent = false;
     if (entry.awaited_here) pit.await_application(entry);
     // The timer stays where it is: when it fires too early, it is set anew.
     entry.expiry = std::max(entry.expiry, record.expiry);

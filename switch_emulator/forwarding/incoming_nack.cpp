@@ -1,6 +1,7 @@
 // A way turned out to lead nowhere: another one, an evaluation by ourselves, or a Nack downstream.
 
 #include "switch_emulator/forwarding/node_state.hpp"
+#include "transport/debug_log.hpp"
 
 namespace innet::forwarding {
 
@@ -22,12 +23,14 @@ void Node::State::on_incoming_nack(FaceId face, const wire::InterestView& intere
     const tables::NamePrefixes name(interest.name());
     if (!carries(face, job_of(name))) return on_forbidden_answer(face);
     tables::PitEntry* entry = pit.find(key_of(interest, name));
+    INNET_LOG(kForwarding, "face " << face << ": Nack " << static_cast<unsigned>(reason) << " of "
+                                   << interest.name().to_uri());
     if (entry == nullptr) return;
     tables::OutRecord* upstream = entry->find_out_record(face);
     // A Nack of an earlier transmission says nothing about the last one.
     if (upstream == nullptr || upstream->nacked || interest.nonce() != upstream->nonce) return;
     if (is_reflexive(name) && reason == wire::NackReason::kForbidden) {
-        on_way_back_forbidden(name, face);
+        on_reflexive_interest_forbidden(name, face);
     }
     on_upstream_lost(*entry, *upstream, reason, now);
 }
@@ -35,24 +38,27 @@ void Node::State::on_incoming_nack(FaceId face, const wire::InterestView& intere
 void Node::State::on_upstream_lost(tables::PitEntry& entry, tables::OutRecord& upstream,
                                    wire::NackReason reason, TimePoint now) {
     upstream.nacked = reason;
-    if (strategies::Strategy* strategy = told_strategy(entry)) {
+    if (strategies::Strategy* strategy = notified_strategy(entry)) {
         strategy->after_receive_nack(entry, upstream, reason, now);
     }
     entry.least_severe_nack =
         entry.least_severe_nack ? less_severe(*entry.least_severe_nack, reason) : reason;
     if (entry.in_reduction) return;
     if (entry.has_live_upstream()) {
-        if (entry.several_ways) refuse_askers(entry, upstream.way, reason, now);
+        if (entry.several_ways) refuse_requesters(entry, upstream.way, reason, now);
         return;
     }
-    if (!comes_from_placed_node(reason) && ask_elsewhere(entry, now)) return;
+    if (!comes_from_placed_node(reason) && forward_elsewhere(entry, now)) {
+        INNET_LOG(kForwarding, "forwards it to another next hop");
+        return;
+    }
     on_upstreams_exhausted(entry, *entry.least_severe_nack, now);
 }
 
-// Requesters that named another node may still be answered by it. That node may be one of those who
-// wait here, and must not wait for itself.
-void Node::State::refuse_askers(tables::PitEntry& entry, tables::Way way, wire::NackReason reason,
-                                TimePoint now) {
+// Requesters that named another node may still be answered by it. That node may be one of the
+// requesters here, and must not wait for itself.
+void Node::State::refuse_requesters(tables::PitEntry& entry, tables::Way way,
+                                    wire::NackReason reason, TimePoint now) {
     for (const tables::InRecord* record = entry.first_in; record != nullptr;) {
         const tables::InRecord* next = record->next;
         if (record->way == way) {
@@ -70,8 +76,12 @@ void Node::State::on_upstreams_exhausted(tables::PitEntry& entry, wire::NackReas
         entry.fallback_tried = true;
         const auto admission = reducer.admit(entry.key.name, true, now);
         entry.in_reduction = admission == reduction::Admission::kAccepted;
-        if (entry.in_reduction) return;
+        if (entry.in_reduction) {
+            INNET_LOG(kForwarding, "evaluates the sum here");
+            return;
+        }
     }
+    INNET_LOG(kForwarding, "no next hop is left: Nacks all requesters");
     for (const tables::InRecord& record : entry.in_records()) reject(entry, record, reason, now);
     finish(entry);
 }

@@ -1,6 +1,7 @@
 // An entry ends without an answer, or with one.
 
 #include "switch_emulator/forwarding/node_state.hpp"
+#include "transport/debug_log.hpp"
 
 namespace innet::forwarding {
 
@@ -9,8 +10,9 @@ void Node::State::on_interest_expired(tables::PitEntry& entry, TimePoint now) {
         pit.timers().schedule(entry, entry.expiry, now);
         return;
     }
+    INNET_LOG(kForwarding, "expires " << entry.key.name.to_uri());
     ++counters.pit_expired;
-    if (strategies::Strategy* strategy = told_strategy(entry)) {
+    if (strategies::Strategy* strategy = notified_strategy(entry)) {
         strategy->after_interest_timeout(entry, now);
     }
     abandon(entry);
@@ -26,8 +28,8 @@ void Node::State::abandon(tables::PitEntry& entry) {
 
 void Node::State::finish(tables::PitEntry& entry) {
     if (entry.in_reduction) reducer.abandon(entry.key.name);
-    if (strategies::Strategy* strategy = told_strategy(entry)) strategy->on_entry_ended(entry);
-    if (entry.way_back != nullptr) remove_way_back(entry);
+    if (strategies::Strategy* strategy = notified_strategy(entry)) strategy->on_entry_ended(entry);
+    if (entry.reflexive_route != nullptr) remove_reflexive_route(entry);
     for (const tables::OutRecord& record : entry.out_records()) {
         dead_nonces.add(entry.key.hash, record.nonce);
     }

@@ -1,9 +1,10 @@
-// Jobs that share the node: they come and go, and each has faces that carry its names alone.
+// Jobs that share the node: jobs are added and removed, and each has faces for its names alone.
 
 #include <stdexcept>
 #include <string>
 
 #include "switch_emulator/forwarding/node_state.hpp"
+#include "transport/debug_log.hpp"
 
 namespace innet::forwarding {
 
@@ -27,8 +28,8 @@ void Node::State::let_programs_ask(const wire::Name& prefix) {
     job_parts[installed_job(prefix)].programs_may_ask = true;
 }
 
-// While these names were nobody's, anybody may have made what is kept of them, and have asked for
-// what comes from now on.
+// Before the job was installed, any face could have published Data under its names, or have
+// requested Data that the job publishes from now on.
 void Node::State::forget_strangers(const wire::Name& prefix, jobs::JobId job) {
     content_store.drop_below(prefix.view());
     std::vector<tables::PitEntry*> entries;
@@ -46,7 +47,7 @@ void Node::State::remove_job(const wire::Name& prefix, TimePoint now) {
     if (known == nullptr) return;
     const jobs::JobId job = known->id;
     reducer.remove_job(job);
-    run_pending(now);  // whoever waited for its sums hears why
+    run_pending(now);  // nacks the requesters of its sums
     std::vector<tables::PitEntry*> entries;
     pit.collect_all(entries);
     for (tables::PitEntry* entry : entries) {
@@ -127,11 +128,11 @@ jobs::JobId Node::State::job_of(const tables::NamePrefixes& name) const {
 
 bool Node::State::carries(FaceId face, jobs::JobId job) const {
     if (!is_network(face)) return true;
-    const Face& asked = faces[face];
-    return !asked.bound_to || *asked.bound_to == job || asked.admitted.test(job);
+    const Face& carrier = faces[face];
+    return !carrier.bound_to || *carrier.bound_to == job || carrier.admitted.test(job);
 }
 
-// Every node has a route to every other one, which nobody on it has asked for.
+// Every node has a route to every other one, which no program registered.
 bool Node::State::is_uninvited(jobs::JobId job, const tables::FibEntry& route, FaceId face) const {
     if (job != jobs::kNoJob || !is_network(face)) return false;
     const bool has_job = faces[face].bound_to.value_or(jobs::kNoJob) != jobs::kNoJob;
@@ -140,12 +141,14 @@ bool Node::State::is_uninvited(jobs::JobId job, const tables::FibEntry& route, F
 
 void Node::State::on_forbidden_interest(FaceId face, const PacketRef& packet,
                                         wire::ByteView pit_token) {
+    INNET_LOG(kForwarding, "face " << face << ": refuses an Interest of a foreign job");
     ++counters.forbidden_interests;
     ++faces[face].counters.forbidden_in;
     send_nack(face, pit_token, packet, wire::NackReason::kForbidden);
 }
 
 void Node::State::on_forbidden_answer(FaceId face) {
+    INNET_LOG(kForwarding, "face " << face << ": drops an answer of a foreign job");
     ++counters.forbidden_answers;
     ++faces[face].counters.forbidden_in;
 }

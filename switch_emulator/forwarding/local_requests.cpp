@@ -1,4 +1,4 @@
-// What the application and the reducer of this node asked for, run between packets.
+// Executes the requests of the application and the reducer of this node, between packets.
 
 #include "switch_emulator/forwarding/node_state.hpp"
 
@@ -14,8 +14,8 @@ FaceId face_of(RequesterId requester) {
     return requester == RequesterId::kReducer ? kReducerFace : kApplicationFace;
 }
 
-/// The application, for which it was asked upstream, wants it no more, and lets those down whom its
-/// answer would have reached as well.
+/// Whether the application, for which the Interest was sent upstream, withdrew its request; the
+/// other requesters of the entry would have shared the answer.
 bool is_withdrawn(const tables::PitEntry& entry, wire::NackReason reason) {
     return reason == wire::NackReason::kNoData && entry.find_in_record(kApplicationFace) == nullptr;
 }

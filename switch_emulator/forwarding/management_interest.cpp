@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "switch_emulator/forwarding/node_state.hpp"
+#include "transport/debug_log.hpp"
 
 namespace innet::forwarding {
 
@@ -27,6 +28,7 @@ bool Node::State::is_for_management(wire::NameView name) const {
 }
 
 void Node::State::on_management_interest(const IncomingInterest& interest) {
+    INNET_LOG(kManagement, "face " << interest.face << ": " << interest.view.name().to_uri());
     const Production answer = management->answer(interest.face, interest.view, interest.now);
     switch (answer.kind) {
         case Production::Kind::kData:

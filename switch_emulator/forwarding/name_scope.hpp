@@ -10,8 +10,8 @@ namespace innet::forwarding {
 
 enum class NameScope : std::uint8_t {
     kGlobal,
-    kLocalhop,   ///< an Interest from another machine goes no further than here
-    kLocalhost,  ///< neither comes from another machine nor goes there
+    kLocalhop,   ///< an Interest from another machine is not forwarded further
+    kLocalhost,  ///< neither accepted from another machine nor sent there
 };
 
 NameScope scope_of(wire::NameView name);

@@ -6,6 +6,7 @@
 #include "switch_emulator/forwarding/node_state.hpp"
 #include "switch_emulator/tables/lru.hpp"
 #include "switch_emulator/tables/s3fifo.hpp"
+#include "transport/debug_log.hpp"
 
 namespace innet::forwarding {
 
@@ -185,6 +186,7 @@ const reduction::Reducer& Node::reducer() const { return state_->reducer; }
 void Node::on_packet(FaceId face, PacketRef packet, TimePoint now,
                      const security::Sha256Digest* data_digest) {
     if (!state_->is_open(face)) return;
+    const debug_log::NodeScope scope(state_->options.own_name.view());
     state_->on_packet(face, packet, now, data_digest);
     state_->run_pending(now);
 }
@@ -195,9 +197,13 @@ bool Node::can_tell_digest(wire::NameView data) const {
     return state_->application != nullptr && state_->application->can_tell_digest(data);
 }
 
-void Node::run_pending(TimePoint now) { state_->run_pending(now); }
+void Node::run_pending(TimePoint now) {
+    const debug_log::NodeScope scope(state_->options.own_name.view());
+    state_->run_pending(now);
+}
 
 void Node::on_timer(TimePoint now) {
+    const debug_log::NodeScope scope(state_->options.own_name.view());
     state_->pit.timers().advance(now, [&](tables::TimerLink& link) {
         state_->on_interest_expired(static_cast<tables::PitEntry&>(link), now);
     });
@@ -269,7 +275,7 @@ void Node::State::audit_reductions(AuditReport& report) const {
         ++in_reduction;
         report.expect(reducer.works_on(entry->key.name), "what is being reduced is in work");
     }
-    report.expect_equal(reducer.in_work(), in_reduction, "reductions that somebody waits for");
+    report.expect_equal(reducer.in_work(), in_reduction, "reductions with a pending requester");
 }
 
 void Node::express(RequesterId requester, wire::NameView name, wire::NameView hint,

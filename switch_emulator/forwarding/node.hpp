@@ -1,7 +1,7 @@
 #pragma once
 // A node: faces + FIB + PIT + content store + reducer. The same engine for switches and hosts.
-// Sans-IO: packets, times and randomness (one seed) come in from a driver; packets go to the
-// outbox.
+// Sans-IO: a driver passes in packets, times and randomness (one seed); the node puts packets into
+// the outbox.
 
 #include <cstdint>
 #include <memory>
@@ -11,6 +11,7 @@
 
 #include "switch_emulator/forwarding/face.hpp"
 #include "switch_emulator/forwarding/local_service.hpp"
+#include "switch_emulator/forwarding/node_counters.hpp"
 #include "switch_emulator/forwarding/strategies/outside.hpp"
 #include "switch_emulator/reduction/reducer.hpp"
 #include "transport/application/application.hpp"
@@ -37,59 +38,6 @@ struct CacheSettings {
     std::size_t capacity_bytes = 0;
     bool admits = true;  ///< Data are kept
     bool serves = true;  ///< what is kept answers
-};
-
-struct FaceCounters {
-    std::uint64_t interests_in = 0, interests_out = 0;
-    std::uint64_t data_in = 0, data_out = 0;
-    std::uint64_t nacks_in = 0, nacks_out = 0;
-    std::uint64_t holds_in = 0, holds_out = 0;
-    std::uint64_t bytes_in = 0, bytes_out = 0;
-    std::uint64_t malformed_in = 0;
-    std::uint64_t invalid_signature_in = 0;
-    std::uint64_t forbidden_in = 0;           ///< of a job that the face has no part in
-    std::uint64_t scope_violations_in = 0;    ///< `/localhost` from another machine
-    std::uint64_t commands_forbidden_in = 0;  ///< management answered them with 403
-    std::uint64_t over_share_in = 0;   ///< Interests nacked: the face has its share of the PIT
-    std::uint64_t reassembled_in = 0;  ///< packets that came in fragments
-    std::uint64_t too_large_out = 0;   ///< not sent: more than the face's largest packet
-};
-
-struct NodeCounters {
-    std::uint64_t malformed = 0;
-    std::uint64_t loops = 0;           ///< same name and nonce again
-    std::uint64_t pit_aggregated = 0;  ///< Interests that found one under way
-    std::uint64_t pit_satisfied = 0;
-    std::uint64_t pit_expired = 0;
-    std::uint64_t pit_full = 0;
-    std::uint64_t pit_entries = 0;
-    std::uint64_t unsolicited_data = 0;
-    std::uint64_t invalid_signature = 0;
-    /// Not delivered, not added; forwarded on and cached for others, unless of a known job.
-    std::uint64_t unknown_key = 0;
-    std::uint64_t key_out_of_scope = 0;     ///< signed by a key that vouches for other names
-    std::uint64_t key_expired = 0;          ///< signed by a key whose time is over
-    std::uint64_t forbidden_interests = 0;  ///< of a job that their face has no part in
-    std::uint64_t forbidden_answers = 0;    ///< Data, Nacks and Holds of such a job
-    std::uint64_t no_route = 0;             ///< Interests refused as NoRoute
-    std::uint64_t no_rule = 0;              ///< asked to evaluate here what no rule makes: NoRule
-    std::uint64_t hop_limit_exceeded = 0;
-    std::uint64_t scope_violations = 0;  ///< `/localhost` from another machine: dropped
-    std::uint64_t over_share = 0;        ///< nacked, because the face has its share of the PIT
-    std::uint64_t too_large = 0;         ///< not sent, because the face takes no such packets
-    /// Packets of which not all fragments came in time, or that later ones displaced before.
-    std::uint64_t reassemblies_failed = 0;
-    std::uint64_t reflexive_routes = 0;     ///< ways back that pending Interests have
-    std::uint64_t reflexive_interests = 0;  ///< sent on such a way
-    std::uint64_t reflexive_refused = 0;    ///< no way of that name, or not for whoever asked
-    std::uint64_t reflexive_full = 0;       ///< Interests refused: their face had too many ways
-    std::uint64_t strategy_probes = 0;      ///< Interests sent to measure a next hop alone
-    std::uint64_t strategy_copies = 0;      ///< sent to more than one next hop: beyond the first
-    /// Decisions of best-route in place of a strategy outside of the node.
-    std::uint64_t strategy_late = 0, strategy_crowded_out = 0, strategy_failed = 0;
-    std::uint64_t cache_hits = 0, cache_misses = 0, cache_inserts = 0, cache_evictions = 0;
-    std::uint64_t cache_bytes = 0, cache_entries = 0;
-    std::uint64_t cache_unverified_bytes = 0;  ///< of `cache_bytes`: Data of keys unknown here
 };
 
 /// A job's part of the node's tables.
@@ -130,14 +78,15 @@ class Node final : public Forwarder {
     ~Node() override;
 
     void set_application(Application* application);
-    /// It outlives the node; null (the start): nobody answers for this node.
+    /// `management` outlives the node. Null (the initial value): management Interests have no
+    /// answer.
     void set_management(LocalService* management);
     /// Faces are numbered from 0 in the order of adding; the number of a closed one is given again,
     /// the one closed first before others. A foreign face carries names of no job until it is
     /// admitted (`bind_face`). kNoFace when all numbers are taken.
     FaceId add_face(const FaceOptions& options = {});
-    /// Takes a face down: its PIT records and routes go, and what was asked through it is nacked or
-    /// asked elsewhere. No effect on a closed one.
+    /// Closes a face: removes its PIT records and routes; Interests sent through it are forwarded
+    /// to another next hop or nacked. No effect on a closed one.
     void close_face(FaceId face, TimePoint now);
     bool is_open(FaceId face) const;
     /// Of an open network face. They count from 0.
@@ -145,14 +94,14 @@ class Node final : public Forwarder {
     /// The open face of that number; nothing when it has been closed, or never was.
     std::optional<FaceId> find_face(FaceNumber number) const;
     const FaceOptions& face_options(FaceId face) const;
-    /// Nobody listens behind a face just now: what was asked through it is nacked or asked
-    /// elsewhere. The face stays open, for whoever comes back.
+    /// The peer of a face is not listening now: Interests sent through it are forwarded to another
+    /// next hop or nacked. The face stays open for a peer that returns.
     void on_peer_gone(FaceId face, TimePoint now);
 
     /// Serves the job whose names begin with `prefix` (one component or two), beside others, or
     /// gives it another weight and signer. `signer` signs its sums; null: the node's own does.
-    /// What a new job's names meant before is forgotten: what is cached of them, and who of those
-    /// faces waits for them that carry no names of the job.
+    /// For a new job, drops cached Data under its names, and pending Interests for them from faces
+    /// that do not carry names of the job.
     /// Throws std::invalid_argument as `JobTable::install` and `Reducer::install_job` do.
     void install_job(const wire::Name& prefix, std::uint32_t weight,
                      std::unique_ptr<security::Signer> signer);
@@ -168,7 +117,7 @@ class Node final : public Forwarder {
     void bind_face(FaceId face, const wire::Name& prefix);
     /// From now on `face` carries names of that job beside those that it is bound to, until it is
     /// bound to another or none, or the job is removed; with an empty prefix, names of no job:
-    /// Interests for them come to a job's host only by other routes than that to the node itself.
+    /// Interests for them reach a job's host only by routes other than the one to the node itself.
     /// Throws as `bind_face`.
     void admit_face(FaceId face, const wire::Name& prefix);
     /// Takes `admit_face` back; no effect on a face that was not admitted. Throws
@@ -192,9 +141,9 @@ class Node final : public Forwarder {
     /// From now on the strategy of that name decides for names below `prefix`: one of those in
     /// `strategies/registry.hpp`. False when there is none of that name.
     bool set_strategy(const wire::Name& prefix, const wire::Name& strategy);
-    /// From now on `listener` is asked what to do with Interests for names below `prefix`, and has
-    /// `patience` to call `decide`; best-route decides for it when it has not. `strategy` is what
-    /// the choice is called. False when there are too many strategies.
+    /// From now on `listener` decides about Interests for names below `prefix`. It has `patience`
+    /// to call `decide`; after that, best-route decides. `strategy` is the name of the choice.
+    /// False when there are too many strategies.
     bool set_outside_strategy(const wire::Name& prefix, const wire::Name& strategy,
                               std::shared_ptr<strategies::StrategyListener> listener,
                               Duration patience);
@@ -208,8 +157,7 @@ class Node final : public Forwarder {
     std::size_t strategy_choice_count() const;
     /// All that was set, with their full names, and what decides for all other names.
     std::vector<StrategyChoice> strategies() const;
-    /// Takes the group's rules and slots away, and what is cached below its prefix: the group is
-    /// over, and nobody asks for that any more.
+    /// Removes the rules and slots of a group that ended, and cached Data below its prefix.
     void remove_group(const wire::Name& prefix);
     /// Empties the content store; how many entries that were.
     std::size_t drop_cache();
@@ -221,12 +169,13 @@ class Node final : public Forwarder {
     reduction::Reducer& reducer();
     const reduction::Reducer& reducer() const;
 
-    /// `data_digest`: the implicit digest of the Data packet in it, if somebody knows that already.
+    /// `data_digest`: the implicit digest of the Data packet in it, if the driver computed it
+    /// already.
     void on_packet(FaceId face, PacketRef packet, TimePoint now,
                    const security::Sha256Digest* data_digest = nullptr);
-    /// Whether Data that comes now will be looked at for its implicit digest.
+    /// Whether the node needs the implicit digest of Data that arrives now.
     bool awaits_digests() const;
-    /// Whether Data of this name is for the application, which may tell its digest without hashing.
+    /// Whether the application may know the digest of Data of this name without hashing.
     bool can_tell_digest(wire::NameView data) const;
     /// Runs what the application queued through `Forwarder` outside `on_packet` and `on_timer`.
     void run_pending(TimePoint now);
@@ -236,9 +185,9 @@ class Node final : public Forwarder {
 
     const NodeCounters& counters() const;
     const FaceCounters& face_counters(FaceId face) const;
-    /// Management does not obey what came by `face`. No effect for this node's own requesters.
+    /// Counts a command that management refused to `face`. No effect for this node's requesters.
     void count_forbidden_command(FaceId face);
-    /// Whether nothing gets through to the neighbour, or back, for the link timeout by now.
+    /// Whether the link has lost all packets in one direction for the link timeout.
     bool is_silent(FaceId face) const;
     std::size_t faces() const;
     /// Whether the tables of the node agree with each other, between two packets.

@@ -26,8 +26,8 @@
 
 namespace innet::forwarding {
 
-/// An Interest for a name that was asked upstream more recently than this waits for that answer,
-/// unless its own sender has already heard nothing of that transmission (see `must_ask_again`).
+/// An Interest for a name that was sent upstream more recently than this waits for that answer,
+/// unless its sender repeats it after that transmission (see `must_retransmit`).
 inline constexpr Duration kSuppressionInterval = std::chrono::milliseconds(50);
 /// The same while a Hold says that the Interest has arrived where its Data will be made.
 inline constexpr Duration kHeldSuppressionInterval = std::chrono::milliseconds(500);
@@ -49,10 +49,10 @@ struct Upstream {
     const wire::InterestView& view;
     FaceId except;
     TimePoint now;
-    bool all_refused = false;  ///< everyone who was asked so far
+    bool all_refused = false;  ///< all upstreams so far
 };
 
-/// Data on its way to those who wait for it.
+/// Data to be sent to its pending requesters.
 struct Answer {
     const PacketRef& packet;
     const wire::DataView& view;
@@ -76,7 +76,7 @@ struct Node::State final : strategies::StrategyActions {
     State(Node& node, NodeOptions node_options, PacketPool& packet_pool,
           const security::Keyring& verification_keys, security::Signer* reduction_signer);
 
-    // faces.cpp: faces come and go, and differ.
+    // faces.cpp: adds, closes and configures faces.
     FaceId add_face(const FaceOptions& face_options);
     void on_face_closed(FaceId face, TimePoint now);
     void on_peer_gone(FaceId face, TimePoint now);
@@ -93,7 +93,7 @@ struct Node::State final : strategies::StrategyActions {
     void on_scope_violation(FaceId face);
     void on_face_over_share(const IncomingInterest& interest);
 
-    // packets.cpp: what comes in and goes out, face by face.
+    // packets.cpp: receives and sends packets, face by face.
     void on_packet(FaceId face, const PacketRef& packet, TimePoint now,
                    const security::Sha256Digest* data_digest);
     void on_fragment(FaceId face, const PacketRef& packet, const wire::LpView& fragment,
@@ -124,12 +124,11 @@ struct Node::State final : strategies::StrategyActions {
     std::vector<JobStatus> job_status() const;
     jobs::JobId job_of(const tables::NamePrefixes& name) const;
     bool carries(FaceId face, jobs::JobId job) const;
-    /// Whether Interests for the job's names may come from the face.
+    /// Whether the face may send Interests for the job's names.
     bool may_request(FaceId face, jobs::JobId job) const {
         return carries(face, job) || (is_foreign(face) && job_parts[job].programs_may_ask);
     }
-    /// Whether a name of no job would come to a host that a job has by the route to that node: by
-    /// others it may.
+    /// Whether the route to a job's host would carry a name of no job there. Registered routes may.
     bool is_uninvited(jobs::JobId job, const tables::FibEntry& route, FaceId face) const;
     void on_forbidden_interest(FaceId face, const PacketRef& packet, wire::ByteView pit_token);
     void on_forbidden_answer(FaceId face);
@@ -144,12 +143,12 @@ struct Node::State final : strategies::StrategyActions {
                               wire::ByteView pit_token, TimePoint now);
     bool has_circled(const IncomingInterest& interest, const tables::PitEntry* entry) const;
     void on_interest_loop(const IncomingInterest& interest);
-    void on_interest_under_way(const IncomingInterest& interest, tables::PitEntry& entry);
+    void on_pending_interest(const IncomingInterest& interest, tables::PitEntry& entry);
     void on_interest_retransmission(const IncomingInterest& interest, tables::PitEntry& entry);
     void on_new_interest(const IncomingInterest& interest);
     bool is_of_its_job(const PacketRef& data, const IncomingInterest& interest) const;
     void on_content_store_hit(const IncomingInterest& interest, const PacketRef& data);
-    /// `unverified`: what the content store has for those who verify for themselves; may be empty.
+    /// `unverified`: cached Data for requesters that verify for themselves; may be empty.
     void on_content_store_miss(const IncomingInterest& interest, const PacketRef& unverified);
     /// Whether the face may wait for one thing more, from the application of this node or not.
     bool may_wait(const IncomingInterest& interest, bool for_application) const;
@@ -157,24 +156,24 @@ struct Node::State final : strategies::StrategyActions {
                            wire::ByteView missing);
     void on_pit_full(const IncomingInterest& interest);
     void refuse_directly(const IncomingInterest& interest, wire::NackReason reason);
-    Production ask_application(const IncomingInterest& interest, bool for_network);
+    Production query_application(const IncomingInterest& interest, bool for_network);
     void answer_directly(const IncomingInterest& interest, const PacketRef& data);
     tables::PitEntry* insert_entry(const IncomingInterest& interest);
     static tables::PitKey key_of(const wire::InterestView& interest,
                                  const tables::NamePrefixes& name);
     void put_in_record(const IncomingInterest& interest, tables::PitEntry& entry, tables::Way way);
-    bool asks_for_others(const IncomingInterest& interest, const tables::PitEntry& entry) const;
+    bool fetches_for_others(const IncomingInterest& interest, const tables::PitEntry& entry) const;
     static tables::Way way_of(const wire::InterestView& interest, const tables::PitEntry& entry);
     bool opens_another_way(const IncomingInterest& interest, const tables::PitEntry& entry,
                            tables::Way way) const;
     /// The last transmission that an Interest of that way can wait for.
-    struct LastAsked {
+    struct LastTransmission {
         std::optional<TimePoint> sent;
         bool held = false;
     };
-    static LastAsked last_asked(const tables::PitEntry& entry, tables::Way way);
-    bool must_ask_again(const IncomingInterest& interest, const tables::PitEntry& entry,
-                        tables::Way way) const;
+    static LastTransmission last_transmission(const tables::PitEntry& entry, tables::Way way);
+    bool must_retransmit(const IncomingInterest& interest, const tables::PitEntry& entry,
+                         tables::Way way) const;
 
     // management_interest.cpp
     bool is_for_management(wire::NameView name) const;
@@ -187,25 +186,26 @@ struct Node::State final : strategies::StrategyActions {
     void on_no_route(const IncomingInterest& interest, tables::PitEntry& entry);
     void on_interest_unanswerable(const IncomingInterest& interest, tables::PitEntry& entry,
                                   wire::NackReason reason);
-    strategies::Outcome ask_upstream(tables::PitEntry& entry, const tables::NamePrefixes& towards,
-                                     const Upstream& upstream);
-    strategies::Outcome ask_by(strategies::Strategy& strategy, tables::PitEntry& entry,
-                               const tables::NamePrefixes& towards, const Upstream& upstream);
+    strategies::Outcome forward_upstream(tables::PitEntry& entry,
+                                         const tables::NamePrefixes& towards,
+                                         const Upstream& upstream);
+    strategies::Outcome forward_by(strategies::Strategy& strategy, tables::PitEntry& entry,
+                                   const tables::NamePrefixes& towards, const Upstream& upstream);
     /// What is kept of an entry's Interest; with a new nonce if it was sent before. Empty when it
     /// may go no further.
     PacketRef kept_interest(const tables::PitEntry& entry);
-    static FaceId first_asker(const tables::PitEntry& entry);
+    static FaceId first_requester(const tables::PitEntry& entry);
     /// Of the name that leads towards the Interest's Data.
     wire::NameView towards(const wire::InterestView& interest) const;
     const tables::FibEntry* route_towards(const tables::NamePrefixes& name);
     /// Not back where it came from, through an open face that may carry the name, and not where it
     /// was refused.
     bool may_send(const tables::PitEntry& entry, FaceId except, FaceId face) const;
-    bool may_ask(const strategies::UpstreamRequest& request, FaceId face) const override;
+    bool may_forward(const strategies::UpstreamRequest& request, FaceId face) const override;
     FaceNumber faces_so_far() const override { return next_face_number; }
-    tables::OutRecord& ask(const strategies::UpstreamRequest& request, FaceId face,
-                           strategies::Nonce nonce) override;
-    bool ask_elsewhere(tables::PitEntry& entry, TimePoint now);
+    tables::OutRecord& forward(const strategies::UpstreamRequest& request, FaceId face,
+                               strategies::Nonce nonce) override;
+    bool forward_elsewhere(tables::PitEntry& entry, TimePoint now);
     bool is_own_hint(wire::NameView hint) const;
 
     tables::OutRecord& send_upstream(tables::PitEntry& entry, const Upstream& upstream, FaceId face,
@@ -214,18 +214,18 @@ struct Node::State final : strategies::StrategyActions {
     // reflexive_forwarding.cpp
     /// A pending Interest may be answered by Interests for a name that it carries.
     static bool is_trigger(const IncomingInterest& interest);
-    /// A name that leads back to whoever sent a trigger.
+    /// Whether the name leads back to the sender of a trigger Interest.
     static bool is_reflexive(const tables::NamePrefixes& name);
-    std::optional<wire::NackReason> why_no_way_back(const IncomingInterest& interest);
-    void add_way_back(const IncomingInterest& interest, tables::PitEntry& entry);
-    void remove_way_back(tables::PitEntry& entry);
-    tables::ReflexiveRoute* way_back(const tables::NamePrefixes& name) const;
-    strategies::Outcome ask_back(tables::PitEntry& entry, const tables::NamePrefixes& name,
-                                 const Upstream& upstream);
+    std::optional<wire::NackReason> reflexive_error(const IncomingInterest& interest);
+    void add_reflexive_route(const IncomingInterest& interest, tables::PitEntry& entry);
+    void remove_reflexive_route(tables::PitEntry& entry);
+    tables::ReflexiveRoute* find_reflexive_route(const tables::NamePrefixes& name) const;
+    strategies::Outcome forward_reflexive(tables::PitEntry& entry, const tables::NamePrefixes& name,
+                                          const Upstream& upstream);
     static void prolong(tables::PitEntry& trigger, Duration lifetime, TimePoint now);
-    void on_way_back_forbidden(const tables::NamePrefixes& name, FaceId face);
+    void on_reflexive_interest_forbidden(const tables::NamePrefixes& name, FaceId face);
 
-    // strategy_choices.cpp: which strategy decides, and what it is told.
+    // strategy_choices.cpp: which strategy decides, and which strategy receives events.
     bool set_strategy(const wire::Name& prefix, wire::NameView strategy);
     bool set_outside_strategy(const wire::Name& prefix, const wire::Name& strategy,
                               std::shared_ptr<strategies::StrategyListener> listener,
@@ -235,12 +235,12 @@ struct Node::State final : strategies::StrategyActions {
     std::vector<StrategyChoice> strategy_choices() const;
     void decide(std::uint64_t question, const strategies::StrategyDecision& decision,
                 TimePoint now);
-    void ask_as_decided(const strategies::OpenQuestion& question, const std::vector<FaceId>& chosen,
-                        TimePoint now);
+    void forward_as_decided(const strategies::OpenQuestion& question,
+                            const std::vector<FaceId>& chosen, TimePoint now);
     void on_decisions_due(TimePoint now);
     void let_best_route_decide(tables::PitEntry& entry, TimePoint now);
     /// Null for the default strategy, which remembers nothing.
-    strategies::Strategy* told_strategy(const tables::PitEntry& entry);
+    strategies::Strategy* notified_strategy(const tables::PitEntry& entry);
 
     // incoming_data.cpp
     void on_incoming_data(FaceId face, const PacketRef& packet, bool marked, TimePoint now,
@@ -263,8 +263,8 @@ struct Node::State final : strategies::StrategyActions {
     // incoming_nack.cpp
     void on_incoming_nack(FaceId face, const wire::InterestView& interest, wire::NackReason reason,
                           TimePoint now);
-    void refuse_askers(tables::PitEntry& entry, tables::Way way, wire::NackReason reason,
-                       TimePoint now);
+    void refuse_requesters(tables::PitEntry& entry, tables::Way way, wire::NackReason reason,
+                           TimePoint now);
     void on_upstream_lost(tables::PitEntry& entry, tables::OutRecord& upstream,
                           wire::NackReason reason, TimePoint now);
     void on_upstreams_exhausted(tables::PitEntry& entry, wire::NackReason reason, TimePoint now);
@@ -274,20 +274,19 @@ struct Node::State final : strategies::StrategyActions {
     // incoming_hold.cpp
     void on_incoming_hold(FaceId face, const wire::InterestView& interest, wire::ByteView missing,
                           TimePoint now);
-    /// Tells those whose Interests are of `way`, or everyone who waits.
+    /// Sends the Hold to the requesters of `way`, or to all requesters.
     void on_late_rank(tables::PitEntry& entry, std::optional<tables::Way> way,
                       wire::ByteView missing, TimePoint now);
-    void tell_of_hold(tables::PitEntry& entry, tables::InRecord& record, TimePoint now);
+    void send_hold(tables::PitEntry& entry, tables::InRecord& record, TimePoint now);
 
     // interest_end.cpp
     void on_interest_expired(tables::PitEntry& entry, TimePoint now);
-    /// The same as `finish` for an entry that nobody waits for any longer: the application forgets
-    /// it.
+    /// `finish` for an entry without requesters: the application drops its request, too.
     void abandon(tables::PitEntry& entry);
     /// Takes an entry away; its nonces are remembered, and the reducer stops working on it.
     void finish(tables::PitEntry& entry);
 
-    // local_requests.cpp: what the application and the reducer of this node ask for.
+    // local_requests.cpp: requests of the application and the reducer of this node.
     void run_pending(TimePoint now);
     void on_express(const Request& request, wire::NameView name, wire::NameView hint,
                     TimePoint now);
@@ -330,8 +329,8 @@ struct Node::State final : strategies::StrategyActions {
     FaceNumber next_face_number = 0;
     std::deque<FaceId> free_faces;  ///< numbers of closed faces, the one closed first in front
     NodeCounters counters;
-    // Scratch of one pipeline, kept for its capacity: who waits for a name, or for a name with the
-    // implicit digest of the Data at hand.
+    // Scratch of one pipeline, kept for its capacity: entries that wait for a name, or for a name
+    // with the implicit digest of the Data at hand.
     std::vector<tables::PitEntry*> waiting;
     std::vector<tables::PitEntry*> waiting_by_digest;
     port::RandomBits nonces;

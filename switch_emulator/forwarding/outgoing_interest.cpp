@@ -2,6 +2,7 @@
 
 #include "switch_emulator/forwarding/interest_rewriting.hpp"
 #include "switch_emulator/forwarding/node_state.hpp"
+#include "transport/debug_log.hpp"
 
 namespace innet::forwarding {
 
@@ -19,7 +20,10 @@ void Node::State::on_interest_not_produced_here(const IncomingInterest& interest
         entry.fallback_tried = allow_fallback;
         const auto admission = reducer.admit(entry.key.name, allow_fallback, interest.now);
         entry.in_reduction = admission == reduction::Admission::kAccepted;
-        if (entry.in_reduction) return;
+        if (entry.in_reduction) {
+            INNET_LOG(kForwarding, "the reducer evaluates it");
+            return;
+        }
         if (admission == reduction::Admission::kNoSlot)
             return on_reduction_refused(interest, entry);
     }
@@ -27,17 +31,20 @@ void Node::State::on_interest_not_produced_here(const IncomingInterest& interest
         return on_hop_limit_exceeded(interest, entry);
     }
     const Upstream upstream{interest.packet, interest.view, interest.face, interest.now};
-    const auto outcome = decide_by_name ? ask_upstream(entry, interest.name, upstream)
-                                        : ask_upstream(entry, tables::NamePrefixes(hint), upstream);
+    const auto outcome = decide_by_name
+                             ? forward_upstream(entry, interest.name, upstream)
+                             : forward_upstream(entry, tables::NamePrefixes(hint), upstream);
     if (outcome == strategies::Outcome::kNoNextHop) on_no_route(interest, entry);
 }
 
 void Node::State::on_reduction_refused(const IncomingInterest& interest, tables::PitEntry& entry) {
+    INNET_LOG(kForwarding, "refuses it: no reduction slot is free");
     entry.fallback_tried = true;  // no rule of any kind helps while there is no slot
     on_interest_unanswerable(interest, entry, wire::NackReason::kNoSlot);
 }
 
 void Node::State::on_hop_limit_exceeded(const IncomingInterest& interest, tables::PitEntry& entry) {
+    INNET_LOG(kForwarding, "drops it: the hop limit is used up");
     ++counters.hop_limit_exceeded;
     erase_in_record(entry, interest.face);
     if (entry.in_records().empty()) finish(entry);
@@ -46,16 +53,18 @@ void Node::State::on_hop_limit_exceeded(const IncomingInterest& interest, tables
 void Node::State::on_no_route(const IncomingInterest& interest, tables::PitEntry& entry) {
     const wire::NameView hint = interest.view.forwarding_hint();
     if (is_own_hint(hint)) {
+        INNET_LOG(kForwarding, "refuses it: no rule");
         ++counters.no_rule;
         return on_interest_unanswerable(interest, entry, wire::NackReason::kNoRule);
     }
+    INNET_LOG(kForwarding, "refuses it: no route");
     ++counters.no_route;
     const wire::ByteView wanted = (hint.empty() ? interest.name.name() : hint).value();
     last_unroutable.assign(wanted.begin(), wanted.end());
     on_interest_unanswerable(interest, entry, wire::NackReason::kNoRoute);
 }
 
-// The others may still get what they wait for; this one asked for a way that does not exist.
+// The other requesters may still get an answer; this one named a node without a route.
 void Node::State::on_interest_unanswerable(const IncomingInterest& interest,
                                            tables::PitEntry& entry, wire::NackReason reason) {
     if (!entry.has_live_upstream()) return on_upstreams_exhausted(entry, reason, interest.now);
@@ -80,13 +89,13 @@ bool Node::State::may_send(const tables::PitEntry& entry, FaceId except, FaceId 
     return known == nullptr || !known->nacked;
 }
 
-bool Node::State::may_ask(const strategies::UpstreamRequest& request, FaceId face) const {
+bool Node::State::may_forward(const strategies::UpstreamRequest& request, FaceId face) const {
     return may_send(request.entry, request.except, face) &&
            !is_uninvited(request.entry.job, request.route, face);
 }
 
-tables::OutRecord& Node::State::ask(const strategies::UpstreamRequest& request, FaceId face,
-                                    strategies::Nonce nonce) {
+tables::OutRecord& Node::State::forward(const strategies::UpstreamRequest& request, FaceId face,
+                                        strategies::Nonce nonce) {
     const Upstream upstream{request.packet, request.view, request.except, request.now};
     return send_upstream(request.entry, upstream, face, nonce);
 }
@@ -102,6 +111,7 @@ tables::OutRecord& Node::State::send_upstream(tables::PitEntry& entry, const Ups
         sent_nonce = next_nonce();
         outgoing = with_nonce(outgoing.bytes(), sent_nonce, pool);
     }
+    INNET_LOG(kForwarding, "sends it to face " << face);
     transmit(face, outgoing, {});
     ++faces[face].counters.interests_out;
 
@@ -115,16 +125,16 @@ tables::OutRecord& Node::State::send_upstream(tables::PitEntry& entry, const Ups
     return record;
 }
 
-strategies::Outcome Node::State::ask_upstream(tables::PitEntry& entry,
-                                              const tables::NamePrefixes& towards,
-                                              const Upstream& upstream) {
-    if (is_reflexive(towards)) return ask_back(entry, towards, upstream);
-    return ask_by(strategy_table.at(entry.strategy), entry, towards, upstream);
+strategies::Outcome Node::State::forward_upstream(tables::PitEntry& entry,
+                                                  const tables::NamePrefixes& towards,
+                                                  const Upstream& upstream) {
+    if (is_reflexive(towards)) return forward_reflexive(entry, towards, upstream);
+    return forward_by(strategy_table.at(entry.strategy), entry, towards, upstream);
 }
 
-strategies::Outcome Node::State::ask_by(strategies::Strategy& strategy, tables::PitEntry& entry,
-                                        const tables::NamePrefixes& towards,
-                                        const Upstream& upstream) {
+strategies::Outcome Node::State::forward_by(strategies::Strategy& strategy, tables::PitEntry& entry,
+                                            const tables::NamePrefixes& towards,
+                                            const Upstream& upstream) {
     const tables::FibEntry* route = route_towards(towards);
     if (route == nullptr) return strategies::Outcome::kNoNextHop;
     const strategies::UpstreamRequest request{.entry = entry,
@@ -138,25 +148,25 @@ strategies::Outcome Node::State::ask_by(strategies::Strategy& strategy, tables::
                                 : strategy.after_receive_interest(request, *this);
 }
 
-bool Node::State::ask_elsewhere(tables::PitEntry& entry, TimePoint now) {
+bool Node::State::forward_elsewhere(tables::PitEntry& entry, TimePoint now) {
     const PacketRef packet = kept_interest(entry);
     const auto view = wire::InterestView::parse(packet.bytes());
     if (!view) return false;
     entry.held = false;
-    const Upstream upstream{packet, *view, first_asker(entry), now, true};
-    return ask_upstream(entry, tables::NamePrefixes(towards(*view)), upstream) !=
+    const Upstream upstream{packet, *view, first_requester(entry), now, true};
+    return forward_upstream(entry, tables::NamePrefixes(towards(*view)), upstream) !=
            strategies::Outcome::kNoNextHop;
 }
 
 PacketRef Node::State::kept_interest(const tables::PitEntry& entry) {
     const auto view = wire::InterestView::parse(entry.interest.bytes());
     if (!view || view->hop_limit() == 1) return {};
-    // With the old nonce, a node that has met it on the other way would take it for a loop.
+    // A node that received the old nonce on the other path would detect a loop.
     return entry.last_sent ? with_nonce(entry.interest.bytes(), next_nonce(), pool)
                            : entry.interest;
 }
 
-FaceId Node::State::first_asker(const tables::PitEntry& entry) {
+FaceId Node::State::first_requester(const tables::PitEntry& entry) {
     return entry.first_in != nullptr ? entry.first_in->face : kNoFace;
 }
 

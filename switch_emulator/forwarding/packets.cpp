@@ -1,7 +1,8 @@
-// Packets as they come from faces and go to them.
+// Receives packets from faces and sends packets to them.
 
 #include "switch_emulator/forwarding/interest_rewriting.hpp"
 #include "switch_emulator/forwarding/node_state.hpp"
+#include "transport/debug_log.hpp"
 
 namespace innet::forwarding {
 
@@ -27,7 +28,7 @@ void Node::State::on_packet(FaceId face, const PacketRef& packet, TimePoint now,
                             const security::Sha256Digest* data_digest) {
     FaceCounters& face_counters = faces[face].counters;
     face_counters.bytes_in += packet.size() + packet.virtual_bytes();
-    liveness.on_heard(face);
+    liveness.on_received(face);
     const auto link = wire::LpView::parse(packet.bytes());
     if (!link) return on_malformed_packet(face);
     if (link->fragment()) [[unlikely]]
@@ -76,6 +77,7 @@ void Node::State::on_link_packet(FaceId face, const PacketRef& packet, const wir
 }
 
 void Node::State::on_malformed_packet(FaceId face) {
+    INNET_LOG(kForwarding, "face " << face << ": drops a malformed packet");
     ++counters.malformed;
     ++faces[face].counters.malformed_in;
 }
@@ -86,7 +88,7 @@ void Node::State::on_hellos_due(TimePoint now) {
         const auto face = static_cast<FaceId>(i);
         if (!is_open(face) || !liveness.is_watched(face)) continue;
         wire::LpFields fields;
-        fields.hello = liveness.hears(face);
+        fields.hello = liveness.receives_from(face);
         transmit(face, PacketRef(), fields);
     }
 }

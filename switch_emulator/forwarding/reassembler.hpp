@@ -16,7 +16,7 @@ namespace innet::forwarding {
 /// allocates: nodes of innet send no fragments to each other.
 class Reassembler {
   public:
-    /// Fragments of one packet; NFD's limit is higher, and nobody's MTU as small as that.
+    /// Fragments of one packet; NFD's limit is higher, but no MTU in use needs it.
     static constexpr std::uint64_t kMaxFragments = 64;
     static constexpr std::size_t kMaxPacketsPerFace = 8;
     static constexpr std::size_t kMaxPackets = 256;
@@ -48,7 +48,7 @@ class Reassembler {
     struct Packet {
         FaceId face = kNoFace;
         std::uint64_t first_sequence = 0;
-        std::vector<PacketRef> fragments;  ///< by index; empty until it comes
+        std::vector<PacketRef> fragments;  ///< by index; empty until it arrives
         std::size_t missing = 0;
         std::size_t payload_bytes = 0;
         std::size_t kept_bytes = 0;  ///< with the fragments' own headers

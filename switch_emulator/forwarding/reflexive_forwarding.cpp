@@ -1,13 +1,15 @@
-// Interests that go back where a pending one came from (draft-irtf-icnrg-reflexive-forwarding,
-// sections 4.6 and 6): docs/protocol.md says what of it is here.
+// Forwards reflexive Interests to the face of the pending trigger Interest
+// (draft-irtf-icnrg-reflexive-forwarding, sections 4.6 and 6); docs/protocol.md lists what is
+// implemented.
 
 #include "switch_emulator/forwarding/node_state.hpp"
+#include "transport/debug_log.hpp"
 
 namespace innet::forwarding {
 
 namespace {
 
-/// With fewer bytes than the draft asks for, names would meet by chance, or be guessed.
+/// The draft requires this size: shorter names could collide by chance, or be guessed.
 constexpr std::size_t kMinPrefixBytes = 8;
 
 wire::Element prefix_of(const tables::NamePrefixes& name) {
@@ -25,7 +27,7 @@ bool Node::State::is_reflexive(const tables::NamePrefixes& name) {
     return name.reflexive_depth() == 1;
 }
 
-std::optional<wire::NackReason> Node::State::why_no_way_back(const IncomingInterest& interest) {
+std::optional<wire::NackReason> Node::State::reflexive_error(const IncomingInterest& interest) {
     const wire::ByteView prefix = prefix_of(interest.name).whole;
     const wire::NameHash hash = wire::hash_name(prefix);
     if (!reflexive_routes.has_room(interest.face, hash)) {
@@ -37,30 +39,32 @@ std::optional<wire::NackReason> Node::State::why_no_way_back(const IncomingInter
     return wire::NackReason::kDuplicate;
 }
 
-void Node::State::add_way_back(const IncomingInterest& interest, tables::PitEntry& entry) {
-    // The entry's own bytes: the packet at hand goes.
+void Node::State::add_reflexive_route(const IncomingInterest& interest, tables::PitEntry& entry) {
+    // Points into the entry's own bytes: they outlive the packet at hand.
     const wire::Element prefix = entry.key.name.component(interest.name.reflexive_depth() - 1);
-    entry.way_back =
+    entry.reflexive_route =
         &reflexive_routes.add(wire::hash_name(prefix.whole), prefix.whole, entry, interest.face);
 }
 
-void Node::State::remove_way_back(tables::PitEntry& entry) {
-    reflexive_routes.remove(*entry.way_back);
-    entry.way_back = nullptr;
+void Node::State::remove_reflexive_route(tables::PitEntry& entry) {
+    reflexive_routes.remove(*entry.reflexive_route);
+    entry.reflexive_route = nullptr;
 }
 
-tables::ReflexiveRoute* Node::State::way_back(const tables::NamePrefixes& name) const {
+tables::ReflexiveRoute* Node::State::find_reflexive_route(const tables::NamePrefixes& name) const {
     return reflexive_routes.find(name.hash(1), name.name().component(0).whole);
 }
 
-// Only whoever the trigger was sent to may answer it with a question.
-strategies::Outcome Node::State::ask_back(tables::PitEntry& entry, const tables::NamePrefixes& name,
-                                          const Upstream& upstream) {
-    const tables::ReflexiveRoute* route = way_back(name);
-    const bool may_ask = route != nullptr && is_open(route->face) &&
-                         (!is_network(upstream.except) ||
-                          route->trigger->find_out_record(upstream.except) != nullptr);
-    if (!may_ask) {
+// Only a node that received the trigger may answer it with a reflexive Interest.
+strategies::Outcome Node::State::forward_reflexive(tables::PitEntry& entry,
+                                                   const tables::NamePrefixes& name,
+                                                   const Upstream& upstream) {
+    const tables::ReflexiveRoute* route = find_reflexive_route(name);
+    const bool may_forward = route != nullptr && is_open(route->face) &&
+                             (!is_network(upstream.except) ||
+                              route->trigger->find_out_record(upstream.except) != nullptr);
+    if (!may_forward) {
+        INNET_LOG(kForwarding, "refuses it: no such reflexive route");
         ++counters.reflexive_refused;
         return strategies::Outcome::kNoNextHop;
     }
@@ -69,10 +73,10 @@ strategies::Outcome Node::State::ask_back(tables::PitEntry& entry, const tables:
     send_upstream(entry, upstream, route->face, strategies::Nonce::kSame);
     ++counters.reflexive_interests;
     prolong(*route->trigger, upstream.view.lifetime(), upstream.now);
-    return strategies::Outcome::kAsked;
+    return strategies::Outcome::kForwarded;
 }
 
-// Section 6.1.2: the trigger's answer comes after this one's.
+// Section 6.1.2: the trigger is answered after the reflexive Interest.
 void Node::State::prolong(tables::PitEntry& trigger, Duration lifetime, TimePoint now) {
     const TimePoint until = now + std::min<Duration>(lifetime * 3 / 2, wire::kMaxInterestLifetime);
     for (tables::InRecord& record : trigger.in_records()) {
@@ -81,10 +85,10 @@ void Node::State::prolong(tables::PitEntry& trigger, Duration lifetime, TimePoin
     trigger.expiry = std::max(trigger.expiry, until);
 }
 
-// Section 6.2.2: a consumer that wants no more of these questions says so.
-void Node::State::on_way_back_forbidden(const tables::NamePrefixes& name, FaceId face) {
-    tables::ReflexiveRoute* route = way_back(name);
-    if (route != nullptr && route->face == face) remove_way_back(*route->trigger);
+// Section 6.2.2: the consumer refuses further reflexive Interests.
+void Node::State::on_reflexive_interest_forbidden(const tables::NamePrefixes& name, FaceId face) {
+    tables::ReflexiveRoute* route = find_reflexive_route(name);
+    if (route != nullptr && route->face == face) remove_reflexive_route(*route->trigger);
 }
 
 }  // namespace innet::forwarding

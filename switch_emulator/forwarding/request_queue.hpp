@@ -1,5 +1,6 @@
 #pragma once
-// What the application and the reducer ask of their node, kept until the current packet is done.
+// Requests of the application and the reducer to their node, queued until the current packet is
+// processed.
 
 #include <cstdint>
 #include <vector>
@@ -34,8 +35,8 @@ class RequestQueue {
 
     void add(Request request, wire::ByteView name, wire::ByteView argument);
 
-    /// Runs what waits now: `run(request, name, argument)`. What is asked meanwhile waits for the
-    /// next call.
+    /// Runs the queued requests: `run(request, name, argument)`. Requests that are queued meanwhile
+    /// wait for the next call.
     template <typename Run>
     void run_waiting(Run&& run) {
         std::swap(waiting_, running_);

@@ -28,15 +28,16 @@ bool Node::State::unset_strategy(const wire::Name& prefix) {
     return was_set;
 }
 
-// Interests under way change hands: their new strategy has measured nothing of what was sent. Those
-// whose question was open stay until they are repeated, as if their first transmission were lost.
+// Pending Interests move to the new strategy, which has no measurement of their transmissions.
+// Entries with an open decision stay pending until they are repeated, as if the first transmission
+// were lost.
 void Node::State::on_strategies_changed() {
     std::vector<tables::PitEntry*> entries;
     pit.collect_all(entries);
     for (tables::PitEntry* entry : entries) {
         const auto number = strategy_table.number_for(tables::NamePrefixes(entry->key.name));
         if (number == entry->strategy) continue;
-        if (strategies::Strategy* old = told_strategy(*entry)) old->on_entry_ended(*entry);
+        if (strategies::Strategy* old = notified_strategy(*entry)) old->on_entry_ended(*entry);
         entry->strategy = number;
     }
     strategy_table.drop_unused();
@@ -61,7 +62,7 @@ void Node::State::decide(std::uint64_t question, const strategies::StrategyDecis
     if (!open) return;
     switch (decision.kind) {
         case strategies::StrategyDecision::Kind::kAsk:
-            return ask_as_decided(*open, decision.faces, now);
+            return forward_as_decided(*open, decision.faces, now);
         case strategies::StrategyDecision::Kind::kRefuse:
             return on_upstreams_exhausted(*open->entry, decision.reason, now);
         case strategies::StrategyDecision::Kind::kFailed:
@@ -70,21 +71,21 @@ void Node::State::decide(std::uint64_t question, const strategies::StrategyDecis
     }
 }
 
-void Node::State::ask_as_decided(const strategies::OpenQuestion& question,
-                                 const std::vector<FaceId>& chosen, TimePoint now) {
+void Node::State::forward_as_decided(const strategies::OpenQuestion& question,
+                                     const std::vector<FaceId>& chosen, TimePoint now) {
     tables::PitEntry& entry = *question.entry;
     const PacketRef packet = kept_interest(entry);
     const auto view = wire::InterestView::parse(packet.bytes());
-    std::size_t asked = 0;
+    std::size_t forwarded = 0;
     for (const FaceId face : chosen) {
-        if (!view || !may_send(entry, first_asker(entry), face)) continue;
+        if (!view || !may_send(entry, first_requester(entry), face)) continue;
         // Another face, in the place of one that has been closed since.
         if (faces[face].number >= question.faces_so_far) continue;
-        send_upstream(entry, {packet, *view, first_asker(entry), now}, face,
+        send_upstream(entry, {packet, *view, first_requester(entry), now}, face,
                       strategies::Nonce::kSame);
-        if (asked++ > 0) ++strategy_table.counters.copies;
+        if (forwarded++ > 0) ++strategy_table.counters.copies;
     }
-    if (asked == 0) on_upstreams_exhausted(entry, wire::NackReason::kNoRoute, now);
+    if (forwarded == 0) on_upstreams_exhausted(entry, wire::NackReason::kNoRoute, now);
 }
 
 void Node::State::on_decisions_due(TimePoint now) {
@@ -97,14 +98,14 @@ void Node::State::on_decisions_due(TimePoint now) {
 void Node::State::let_best_route_decide(tables::PitEntry& entry, TimePoint now) {
     const PacketRef packet = kept_interest(entry);
     const auto view = wire::InterestView::parse(packet.bytes());
-    const bool asked =
-        view && ask_by(strategy_table.at(tables::kDefaultStrategy), entry,
-                       tables::NamePrefixes(towards(*view)),
-                       {packet, *view, first_asker(entry), now}) != strategies::Outcome::kNoNextHop;
-    if (!asked) on_upstreams_exhausted(entry, wire::NackReason::kNoRoute, now);
+    const bool forwarded = view && forward_by(strategy_table.at(tables::kDefaultStrategy), entry,
+                                              tables::NamePrefixes(towards(*view)),
+                                              {packet, *view, first_requester(entry), now}) !=
+                                       strategies::Outcome::kNoNextHop;
+    if (!forwarded) on_upstreams_exhausted(entry, wire::NackReason::kNoRoute, now);
 }
 
-strategies::Strategy* Node::State::told_strategy(const tables::PitEntry& entry) {
+strategies::Strategy* Node::State::notified_strategy(const tables::PitEntry& entry) {
     if (entry.strategy == tables::kDefaultStrategy) return nullptr;
     return &strategy_table.at(entry.strategy);
 }

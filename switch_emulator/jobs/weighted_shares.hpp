@@ -9,8 +9,8 @@
 
 namespace innet::jobs {
 
-/// A share beside those of the jobs and of names of none: it is guaranteed nothing, and so what it
-/// borrows is given up first to whoever is within his guarantee.
+/// A share beside those of the jobs and of names of no job. It has no guarantee, so jobs within
+/// their guarantees preempt it first.
 inline constexpr JobId kUnguaranteedShare = kMaxJobIds;
 inline constexpr std::size_t kMaxShares = kMaxJobIds + 1;
 

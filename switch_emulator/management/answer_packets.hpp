@@ -12,8 +12,8 @@
 
 namespace innet::management {
 
-/// Signed by DigestSha256, which every client of NFD takes: what makes an answer true is that it
-/// comes from the node that was asked.
+/// Signed by DigestSha256, which every client of NFD accepts: clients trust the answer because the
+/// node itself sends it.
 class AnswerPackets {
   public:
     explicit AnswerPackets(PacketPool& pool);

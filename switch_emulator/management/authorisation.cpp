@@ -28,7 +28,7 @@ Authorisation::Authorisation(const AuthorisationOptions& options, ReplayGuard& r
         }
         key_names_.push_back(key.name);
     }
-    // Programs that a socket's file admits may command, unless there is a list of those who may.
+    // Programs that may open the socket's file may send commands, unless a list of keys is set.
     keyring_.accept_digest(key_names_.empty());
 }
 
@@ -38,7 +38,7 @@ Authorisation::Ruling Authorisation::judge(const Request& request) {
     }
     if (!request.signature) return Ruling::kUnsigned;
     if (key_names_.empty() && !request.admitted_by_file) return Ruling::kKeyless;
-    // A key that nobody has verified must not be able to use up the times of the true one.
+    // A claimed, unverified key must not advance the replay state of the true key.
     const FaceId signer_face = key_names_.empty() ? request.from : kNoFace;
     // Before the signature, whose verification takes most of the time.
     if (replays_->is_stale(signer_face, request.signature->info, request.wall_time_ms)) {
@@ -95,7 +95,7 @@ Authorisation::Ruling Authorisation::find_key(security::SignedBytes& claim) cons
     return Ruling::kAllowed;
 }
 
-// Without a list of keys, any key's signature counts, which nobody here can verify.
+// Without a list of keys, any key's signature is accepted, because this node cannot verify it.
 Authorisation::Ruling Authorisation::verify(const security::SignedBytes& claim) const {
     const bool is_digest = claim.type == wire::SignatureType::kDigestSha256;
     if (key_names_.empty() && !is_digest) return Ruling::kAllowed;

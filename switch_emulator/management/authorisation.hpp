@@ -1,5 +1,5 @@
 #pragma once
-// Who may command what.
+// Authorises management commands.
 
 #include <cstdint>
 #include <optional>
@@ -30,7 +30,7 @@ struct AuthorisationOptions {
 class Authorisation {
   public:
     /// `replays` outlives it. Throws std::invalid_argument for a malformed key, and without any
-    /// when `localhop_rib` is set: signatures that nobody verifies say nothing of who is far away.
+    /// when `localhop_rib` is set: unverified signatures do not identify remote clients.
     Authorisation(const AuthorisationOptions& options, ReplayGuard& replays);
 
     struct Request {
@@ -71,7 +71,7 @@ class Authorisation {
     ReplayGuard* replays_;
 };
 
-/// What a client is told.
+/// The status text for the client.
 std::string_view describe(Authorisation::Ruling ruling);
 
 }  // namespace innet::management

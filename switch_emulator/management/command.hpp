@@ -22,7 +22,7 @@ struct Address {
     static std::optional<Address> read(wire::NameView name);
 };
 
-/// The payload of a command with who signed it. Views into the Interest.
+/// The payload of a command and its signer. Views into the Interest.
 struct Command {
     /// ControlParameters, or the prefix announcement (a Data packet) of rib/announce.
     wire::ByteView payload;

@@ -68,7 +68,7 @@ ControlResponse CsModule::erase(ControlParameters parameters) {
     const bool is_cut = parameters.count.value_or(kMaxErased + 1) > limit;
     const std::size_t erased = node_.erase_cache(parameters.name->view(), limit);
     parameters.count = erased;
-    // So a client learns that there may be more: it asks again.
+    // Tells the client that more entries may remain: it repeats the command.
     if (is_cut && erased == limit) parameters.capacity = kMaxErased;
     return {kOk, "OK", parameters};
 }

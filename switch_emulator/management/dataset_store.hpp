@@ -1,5 +1,6 @@
 #pragma once
-// Datasets as they were when somebody asked: versions, of which every segment can be had again.
+// Versions of datasets, each as it was at the first request: all segments of a version stay
+// available.
 
 #include <cstdint>
 #include <deque>
@@ -23,7 +24,7 @@ struct Snapshot {
     wire::ByteView segment(std::uint64_t index) const;
 };
 
-/// Bounded in bytes and in age: the oldest version goes first.
+/// Bounded in bytes and in age: drops the oldest version first.
 class DatasetStore {
   public:
     explicit DatasetStore(std::size_t max_bytes = std::size_t{16} << 20) : max_bytes_(max_bytes) {}

@@ -1,5 +1,6 @@
 #pragma once
-// What management asks of whoever has the sockets: faces by URI.
+// The interface by which management creates and changes faces; the driver of the sockets implements
+// it.
 
 #include <cstdint>
 #include <functional>
@@ -13,7 +14,7 @@
 
 namespace innet::management {
 
-/// When a face goes: numbers of NFD's FacePersistency.
+/// When a face is closed: numbers of NFD's FacePersistency.
 enum class FacePersistency : std::uint8_t {
     kPersistent = 0,  ///< when it is destroyed, or fails for good
     kOnDemand = 1,    ///< also when its peer is gone, or nothing was heard for long

@@ -22,7 +22,7 @@ constexpr std::array<CommandRule, 3> kCommands{{
     {"destroy", kFaceIdField, 0},
 }};
 
-/// Longer than any node runs, and so short that a time this much later can be told.
+/// Longer than any node runs, and short enough that adding it to a time does not overflow.
 constexpr std::uint64_t kLongestIntervalNs = std::uint64_t{1} << 61U;
 
 /// The flags that the command sets.

@@ -1,5 +1,5 @@
 #pragma once
-// fib: next hops, given by whoever knows better than the RIB.
+// fib: next hops that clients set directly, without the RIB.
 
 #include "switch_emulator/forwarding/node.hpp"
 #include "switch_emulator/management/module.hpp"
@@ -8,7 +8,7 @@ namespace innet::management {
 
 class FibModule final : public Module {
   public:
-    /// With `max_next_hops` in the FIB, whoever put them there, more are refused with 503.
+    /// When the FIB holds `max_next_hops` next hops of any source, more are refused with 503.
     FibModule(forwarding::Node& node, std::size_t max_next_hops)
         : node_(node), max_next_hops_(max_next_hops) {}
 

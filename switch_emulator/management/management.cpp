@@ -44,7 +44,7 @@ std::optional<Version> read_version(wire::NameView name) {
     return version;
 }
 
-/// The component between the verb and the digest of parameters that nobody needs, if any.
+/// The component between the verb and the unused parameters digest, if any.
 std::optional<wire::ByteView> read_filter(wire::NameView dataset, Module::DatasetKind kind) {
     constexpr std::size_t kVerbComponents = 4;
     const std::size_t filters = kind == Module::DatasetKind::kFiltered ? 1 : 0;

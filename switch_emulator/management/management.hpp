@@ -18,6 +18,7 @@
 #include "switch_emulator/management/rib_module.hpp"
 #include "switch_emulator/management/status_module.hpp"
 #include "switch_emulator/management/strategy_module.hpp"
+#include "transport/metric.hpp"
 
 namespace innet::management {
 
@@ -27,25 +28,54 @@ struct ManagementOptions {
     std::int64_t wall_time_at_zero_ms = 0;
     std::uint64_t started_ms = 0;      ///< likewise since 1970: when the node was started
     std::size_t max_routes = 262'144;  ///< of clients, together
-    /// In the FIB, whoever put them there, with those that longer prefixes inherit: beyond, clients
-    /// add no more.
+    /// In the FIB, from any source, with those that longer prefixes inherit. Clients cannot add
+    /// next hops beyond.
     std::size_t max_next_hops = 1'048'576;
     std::size_t max_strategy_choices = 4096;
 };
 
 struct ManagementCounters {
-    std::uint64_t commands = 0;   ///< carried out, or answered with what is wrong with them
-    std::uint64_t malformed = 0;  ///< answered with 400: could not be read
-    std::uint64_t forbidden = 0;  ///< answered with 403, replayed ones included
+    std::uint64_t commands = 0;
+    std::uint64_t malformed = 0;
+    std::uint64_t forbidden = 0;
     std::uint64_t replayed = 0;
-    std::uint64_t keyless = 0;  ///< of those forbidden: over TCP or UDP, and no keys are listed
-    /// Likewise: the command was allowed, and the prefix announcement in it was not.
+    std::uint64_t keyless = 0;
     std::uint64_t announcements_forbidden = 0;
-    std::uint64_t stale = 0;  ///< likewise of those forbidden: their time is not near this node's
-    std::uint64_t full = 0;   ///< answered with 503: this node keeps no more of that
-    std::uint64_t datasets = 0;  ///< Interests for datasets and their segments
-    std::uint64_t routes = 0;    ///< registered now
+    std::uint64_t stale = 0;
+    std::uint64_t full = 0;
+    std::uint64_t datasets = 0;
+    std::uint64_t routes = 0;
+
+    static constexpr auto metrics() {
+        using enum MetricKind;
+        return std::to_array<Metric<ManagementCounters>>({
+            {"commands", "commands", kCounter,
+             "Management commands carried out, or refused for a wrong value",
+             &ManagementCounters::commands},
+            {"malformed", "commands_malformed", kCounter,
+             "Management commands that could not be parsed", &ManagementCounters::malformed},
+            {"forbidden", "commands_forbidden", kCounter, "Management commands refused with 403",
+             &ManagementCounters::forbidden},
+            {"replayed", "commands_replayed", kCounter,
+             "Forbidden commands that were received before", &ManagementCounters::replayed},
+            {"keyless", "commands_keyless", kCounter,
+             "Forbidden commands over TCP or UDP while no keys are listed",
+             &ManagementCounters::keyless},
+            {"announcements_forbidden", "announcements_forbidden", kCounter,
+             "Forbidden prefix announcements inside allowed commands",
+             &ManagementCounters::announcements_forbidden},
+            {"stale", "commands_stale", kCounter,
+             "Forbidden commands whose time differs from this node's", &ManagementCounters::stale},
+            {"full", "commands_without_room", kCounter,
+             "Management commands refused because a table was full", &ManagementCounters::full},
+            {"datasets", "dataset_requests", kCounter, "Interests for management's datasets",
+             &ManagementCounters::datasets},
+            {"routes", "registered_routes", kGauge, "Routes that clients have registered",
+             &ManagementCounters::routes},
+        });
+    }
 };
+static_assert(has_metric_for_each_member<ManagementCounters>());
 
 class Management final : public forwarding::LocalService {
   public:
@@ -80,7 +110,7 @@ class Management final : public forwarding::LocalService {
     Module* find_module(std::string_view name);
     Production answer_command(const Question& question, Module& module, const CommandRule& rule);
     Production answer_announcement(const Question& question);
-    /// Empty when who signed the announcement that the command carries may announce it.
+    /// Empty when the signer of the announcement in the command may announce the prefix.
     std::optional<ControlResponse> announcement_refusal(const Question& question,
                                                         wire::ByteView announcement,
                                                         const ControlParameters& parameters);

@@ -1,6 +1,5 @@
 #pragma once
-// Routes to what is served elsewhere in this node's network, as whoever runs the network gives
-// them.
+// Routes to prefixes that other nodes of this network serve; the operator of the network sets them.
 
 #include <cstdint>
 #include <span>
@@ -11,8 +10,8 @@
 
 namespace innet::management {
 
-/// Those routes of a RIB that have the network's origin and lead to other nodes: as a routing
-/// daemon's they capture, so that no shorter prefix's next hops come before them.
+/// The routes of a RIB with the network's origin that lead to other nodes. They capture, like those
+/// of a routing daemon, so that next hops of shorter prefixes do not take precedence.
 class NetworkRoutes {
   public:
     NetworkRoutes(Rib& rib, const forwarding::Node& node) : rib_(rib), node_(node) {}

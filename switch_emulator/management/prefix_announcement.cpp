@@ -18,7 +18,7 @@ namespace {
 constexpr auto kAnnouncementType = static_cast<wire::ContentType>(5);
 constexpr std::uint32_t kNotBefore = 0xfe;
 constexpr std::uint32_t kNotAfter = 0xff;
-// What NFD gives to announced routes: whoever was configured goes first.
+// NFD's values for announced routes: configured routes take precedence.
 constexpr std::uint64_t kAnnouncedOrigin = 129;
 constexpr std::uint64_t kAnnouncedCost = 2048;
 
@@ -47,7 +47,7 @@ CalendarTime calendar_time(std::chrono::sys_seconds time) {
     const std::chrono::year_month_day date(day);
     const std::chrono::hh_mm_ss clock(time - day);
     std::array<char, 64> text{};
-    // What could be cut off comes after the 15 characters that are used.
+    // Truncation can only affect text after the 15 characters that are used.
     (void)std::snprintf(text.data(), text.size(), "%04d%02u%02uT%02d%02d%02d",
                         static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
                         static_cast<unsigned>(date.day()), static_cast<int>(clock.hours().count()),

@@ -11,7 +11,7 @@
 
 namespace innet::management {
 
-/// Counts the routes of each prefix; whoever listens is told once that there is something to take.
+/// Counts the routes of each prefix, and notifies the listener once per batch of changes.
 class RegisteredPrefixes {
   public:
     /// `on_change` is called at the first change after each `take`, and at once when there was one.

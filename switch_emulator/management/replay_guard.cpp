@@ -6,9 +6,9 @@ namespace innet::management {
 
 namespace {
 
-/// Without times, old nonces cannot be told from new ones otherwise than by remembering them.
+/// Without times, only remembered nonces distinguish old commands from new ones.
 constexpr std::size_t kMaxNonces = 1024;
-/// Of a nonce: more tell two apart no better, and cost memory.
+/// Compared bytes of a nonce: more bytes cost memory and avoid no further collisions.
 constexpr std::size_t kMaxNonceBytes = 32;
 
 }  // namespace

@@ -37,11 +37,11 @@ class ReplayGuard {
         kStale,     ///< its time is not near this node's, or before its start
         kReplayed,  ///< not newer than the signer's last
     };
-    /// A fresh command counts as seen: a second time it is a replay. Who signs is the key, and
-    /// `face` beside it where nobody has verified that it was this key: kNoFace for a verified one.
-    /// What carries neither time, nonce nor sequence number is always fresh. `now_ms` since 1970.
+    /// Records a fresh command: a second time it is a replay. The key identifies the signer; for an
+    /// unverified signature, the key and `face` do (kNoFace for a verified one). A command without
+    /// time, nonce and sequence number is always fresh. `now_ms` since 1970.
     Ruling admit(FaceId face, const wire::InterestSignatureInfo& info, std::uint64_t now_ms);
-    /// Whether `admit` would refuse it for its time, which takes no signature to say.
+    /// Whether `admit` would refuse it for its time, which needs no verified signature.
     bool is_stale(FaceId face, const wire::InterestSignatureInfo& info, std::uint64_t now_ms) const;
     void on_face_closed(FaceId face);
     /// The wall clock says `now_ms`: when it was set back to before the node's start, what is

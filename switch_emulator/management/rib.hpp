@@ -25,13 +25,13 @@ inline constexpr std::uint64_t kCapture = 2;       ///< they get none of shorter
 
 struct RibRoute {
     FaceId face = kNoFace;
-    std::uint64_t origin = 0;  ///< who registered it; several may, for one face
+    std::uint64_t origin = 0;  ///< the source of the registration; one face may have several
     std::uint32_t cost = 0;
     std::uint64_t flags = 0;
     TimePoint expiry = kNever;
 };
 
-/// Where the next hops go, and who is told which routes they come from.
+/// Receives the next hops for the FIB, and the routes that they were derived from.
 class NextHopSink {
   public:
     virtual ~NextHopSink() = default;

@@ -119,7 +119,7 @@ void RibModule::on_route_removed(const wire::Name& prefix, const RibRoute& route
     if (is_programs(route)) registered_.remove(prefix);
 }
 
-// What a routing daemon has learnt is known to whoever it has learnt it from.
+// The node that a routing daemon learnt a route from already knows the route.
 bool RibModule::is_programs(const RibRoute& route) const {
     return route.origin != kNetworkOrigin && node_.face_options(route.face).foreign;
 }

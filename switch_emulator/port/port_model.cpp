@@ -20,7 +20,7 @@ PortModel::PortModel(const PortOptions& options) : options_(options), random_(op
 void PortModel::enqueue(OutgoingPacket&& packet, TimePoint now) {
     ++counters_.enqueued;
     drain_queue(now);
-    // The packet that finds the queue empty goes on the wire even if the queue could not hold it.
+    // A packet that finds the queue empty is sent even if the queue could not hold it.
     const std::uint64_t depth_with_it = counters_.depth_bytes + wire_bytes(packet);
     if (counters_.depth_bytes > 0 && depth_with_it > options_.queue_bytes) {
         ++counters_.dropped_queue;
@@ -30,7 +30,7 @@ void PortModel::enqueue(OutgoingPacket&& packet, TimePoint now) {
         counters_.marked += mark_data(packet) ? 1 : 0;
     }
     const std::size_t size = wire_bytes(packet);  // the mark may have made it larger
-    // The schedule is the link's own: a driver that comes late takes nothing of its capacity.
+    // The link's schedule does not depend on the driver: a late call loses no capacity.
     busy_until_ = std::max(now - burst_time(), busy_until_) + serialisation(size);
     const TimePoint serialised = std::max(now, busy_until_);
     counters_.depth_bytes += size;

@@ -1,14 +1,16 @@
 #pragma once
 // One direction of a link: rate, propagation delay, random loss, a finite drop-tail queue and
-// congestion marks. Sans-IO: times come in, packets come out when the modelled link would have
-// delivered them.
+// congestion marks. Sans-IO: each call passes the time, and the model returns packets when the
+// modelled link would have delivered them.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "switch_emulator/forwarding/face.hpp"
 #include "switch_emulator/port/random_bits.hpp"
+#include "transport/metric.hpp"
 #include "transport/time.hpp"
 
 namespace innet::port {
@@ -29,16 +31,38 @@ struct PortOptions {
 };
 
 struct PortCounters {
-    /// = sent + dropped_queue + dropped_loss + what `clear` took away + still on the link
+    /// = sent + dropped_queue + dropped_loss + packets that `clear` removed + packets on the link
     std::uint64_t enqueued = 0;
     std::uint64_t sent = 0;
-    std::uint64_t bytes = 0;  ///< sent, framing included
+    std::uint64_t bytes = 0;
     std::uint64_t dropped_queue = 0;
     std::uint64_t dropped_loss = 0;
     std::uint64_t marked = 0;
-    std::uint64_t depth_bytes = 0;  ///< waiting or being serialised, framing included
+    std::uint64_t depth_bytes = 0;
     std::uint64_t max_depth_bytes = 0;
+
+    static constexpr auto metrics() {
+        using enum MetricKind;
+        return std::to_array<Metric<PortCounters>>({
+            {"enqueued", "", kCounter, "Packets that entered the link's queue",
+             &PortCounters::enqueued},
+            {"sent", "", kCounter, "Packets that left the link's queue", &PortCounters::sent},
+            {"sent_bytes", "link_sent_bytes", kCounter,
+             "Bytes that left the link's queue, framing included", &PortCounters::bytes},
+            {"dropped_queue", "link_queue_dropped_packets", kCounter,
+             "Packets dropped because the link's queue was full", &PortCounters::dropped_queue},
+            {"dropped_loss", "link_lost_packets", kCounter, "Packets that the emulated link lost",
+             &PortCounters::dropped_loss},
+            {"marked", "link_marked_packets", kCounter, "Packets that the link's queue marked",
+             &PortCounters::marked},
+            {"depth_bytes", "link_queue_bytes", kGauge,
+             "Bytes in the link's queue, framing included", &PortCounters::depth_bytes},
+            {"max_depth_bytes", "", kGauge, "Most bytes in the link's queue at once",
+             &PortCounters::max_depth_bytes},
+        });
+    }
 };
+static_assert(has_metric_for_each_member<PortCounters>());
 
 /// Packets leave in the order of coming. Without rate, delay and loss, what is enqueued is ready at
 /// once.
@@ -50,8 +74,8 @@ class PortModel {
     /// Appends the packets that have arrived at the link's other end by `now`, in order.
     void take_ready(TimePoint now, std::vector<OutgoingPacket>& into);
     TimePoint next_deadline() const;
-    /// Holds for what comes after; what is queued or on the wire keeps its schedule, and nothing
-    /// overtakes it. The random draws go on: the new seed is not used.
+    /// Applies to later packets. Queued and transmitted packets keep their schedule, and no later
+    /// packet overtakes them. The random generator continues: the new seed is not used.
     void change(const PortOptions& options) { options_ = options; }
     /// How long it takes until no more than `bytes` wait for the link.
     Duration time_to_depth(std::size_t bytes, TimePoint now);

@@ -20,8 +20,8 @@ constexpr std::uint32_t kFirstExpectedBytes = 8192;
 /// Small operations between large ones must not make the large ones look small.
 constexpr std::uint32_t kExpectedBytesDecay = 1024;
 
-/// The contribution of one rank: it depends on nothing. Sums wait for each other round a ring, and
-/// those that nobody asks for yet would never come.
+/// Whether the interval is the contribution of one rank, which depends on no other operand. Sums
+/// round a ring depend on each other, and a sum without a request is never evaluated.
 bool is_contribution(ByteView interval) {
     wire::Reader reader(interval);
     const auto component = reader.next();
@@ -40,12 +40,12 @@ OperandRequests::OperandRequests(Forwarder& forwarder, const ReducerOptions& opt
       min_rto_(options.min_rto),
       max_rto_(options.max_rto),
       interest_lifetime_(options.interest_lifetime),
-      credit_(options.receive_credit_bytes),
+      credit_({.most_bytes = options.receive_credit_bytes}),
       expected_bytes_(kFirstExpectedBytes) {}
 
-std::uint32_t OperandRequests::ask(NameView name, ReductionName::OperandHash hash,
-                                   ByteView interval, const wire::Name& hint, Waiter waiter,
-                                   TimePoint now) {
+std::uint32_t OperandRequests::request(NameView name, ReductionName::OperandHash hash,
+                                       ByteView interval, const wire::Name& hint, Waiter waiter,
+                                       TimePoint now) {
     std::uint32_t request = index_.find(hash.name);
     if (request != kNoPlace) {
         if (!(this->name(request) == name)) return kNoPlace;
@@ -66,7 +66,7 @@ std::uint32_t OperandRequests::ask(NameView name, ReductionName::OperandHash has
     index_.insert(hash.name, request);
     if (added.limited) {
         flows_[added.flow].detector.park(request, added.publication);
-        waiting_.push_back(request);
+        waiting_.push(request);
         use_credit(now);
     } else {
         send(request, now);
@@ -100,9 +100,8 @@ std::span<const Waiter> OperandRequests::waiters(std::uint32_t request) const {
 }
 
 void OperandRequests::use_credit(TimePoint now) {
-    while (can_use_credit()) {
-        const std::uint32_t request = waiting_.front();
-        waiting_.pop_front();
+    while (can_use_credit(now)) {
+        const std::uint32_t request = waiting_.pop();
         if (waits_for_credit(requests_[request])) send(request, now);
     }
 }
@@ -198,7 +197,7 @@ std::size_t OperandRequests::waiter_count() const {
 void OperandRequests::audit(AuditReport& report) const {
     std::size_t awaited = 0;
     for (const Request& request : requests_) awaited += request.waiters.empty() ? 0 : 1;
-    report.expect_equal(index_.size(), awaited, "operands asked for, with somebody who waits");
+    report.expect_equal(index_.size(), awaited, "requested operands with a waiter");
     std::size_t timed = 0;
     std::size_t known = 0;
     flows_.for_each_in_use([&](FlowPlace place) {
@@ -210,7 +209,7 @@ void OperandRequests::audit(AuditReport& report) const {
     std::size_t waiting = 0;
     for (const Request& request : requests_) waiting += waits_for_credit(request) ? 1 : 0;
     report.expect_equal(timed + waiting, known, "operands with a timer or waiting for credit");
-    report.expect_equal(known, awaited, "operands asked for, with loss detection");
+    report.expect_equal(known, awaited, "requested operands with loss detection");
 }
 
 }  // namespace innet::reduction

@@ -1,10 +1,9 @@
 #pragma once
-// Interests for operands: one per name, however many reductions wait for it, with loss detection
-// per asked node and interval.
+// Interests for operands: one per name, for any number of waiting reductions, with loss detection
+// per upstream node and interval.
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <span>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "transport/fetch/loss_detector.hpp"
 #include "transport/fetch/receive_credit.hpp"
 #include "transport/fetch/request_index.hpp"
+#include "transport/fetch/turn_queue.hpp"
 #include "transport/wire/text.hpp"
 
 namespace innet::reduction {
@@ -22,7 +22,7 @@ namespace innet::reduction {
 /// No place in a table.
 inline constexpr std::uint32_t kNoPlace = RequestIndex::kNone;
 
-/// Whoever waits for an operand: an operand of a reduction in a slot, or a parked reduction.
+/// A waiter for an operand: an operand of a reduction in a slot, or a parked reduction.
 struct Waiter {
     enum class Kind : std::uint8_t { kSlot, kParked } kind = Kind::kSlot;
     std::uint32_t place = 0;  ///< in the slots, or among the parked
@@ -30,7 +30,7 @@ struct Waiter {
     bool operator==(const Waiter&) const = default;
 };
 
-/// Who is late, as a Hold says it: a rank in decimal.
+/// The late rank of a Hold, in decimal.
 class LateLabel {
   public:
     LateLabel() = default;
@@ -48,11 +48,12 @@ class OperandRequests {
   public:
     OperandRequests(Forwarder& forwarder, const ReducerOptions& options);
 
-    /// Asks `hint` for `name`, unless it is asked for already; either way `waiter` waits for it.
+    /// Requests `name` from `hint`, unless it is requested already; adds `waiter` in both cases.
     /// `interval` is the name's interval component.
-    /// The request's place, or kNoPlace when another name has the same hash.
-    std::uint32_t ask(wire::NameView name, ReductionName::OperandHash hash, wire::ByteView interval,
-                      const wire::Name& hint, Waiter waiter, TimePoint now);
+    /// Returns the request's place, or kNoPlace when another name has the same hash.
+    std::uint32_t request(wire::NameView name, ReductionName::OperandHash hash,
+                          wire::ByteView interval, const wire::Name& hint, Waiter waiter,
+                          TimePoint now);
     /// Adds a waiter to a request.
     void join(std::uint32_t request, Waiter waiter);
     /// `waiter` no longer waits; the Interest is cancelled with the last one.
@@ -69,8 +70,8 @@ class OperandRequests {
     void take_answered(std::uint32_t request, std::size_t answer_bytes, bool marked,
                        std::vector<Waiter>& waiters, TimePoint now);
 
-    /// Late: its producer said so, or it went unanswered for long. `label` says who, empty if
-    /// unknown.
+    /// Marks it as late: its producer sent a Hold, or several timeouts passed. `label` names the
+    /// late rank, empty if unknown.
     void set_late(std::uint32_t request, LateLabel label) {
         requests_[request].late = true;
         requests_[request].label = label;
@@ -90,23 +91,22 @@ class OperandRequests {
     void collect(TimePoint now, std::vector<LostRequest>& into);
     TimePoint next_deadline() const;
     /// Whether a request waits for room that there is.
-    bool can_use_credit() const { return !waiting_.empty() && credit_.has_room(); }
+    bool can_use_credit(TimePoint now) const { return !waiting_.empty() && credit_.has_room(now); }
     /// Sends what waited for room, as far as there is room now.
     void use_credit(TimePoint now);
-    /// Pairs of node and interval asked for lately.
+    /// Pairs of node and interval with recent requests.
     std::size_t flow_count() const { return flows_.size(); }
-    /// Those who wait, of all requests.
+    /// Waiters of all requests.
     std::size_t waiter_count() const;
-    /// Whether somebody waits for each request, and each is timed.
+    /// Whether each request has a waiter and a timer.
     void audit(AuditReport& report) const;
 
   private:
     using FlowPlace = std::uint32_t;
 
-    /// What is asked of one node for one interval. Intervals are apart because they differ in how
-    /// long they take: a node gives its own contribution at once, and a sum that itself waits for a
-    /// chain of others much later; in one flow the quick answers would make the slow ones look
-    /// lost.
+    /// Requests to one node for one interval. Each interval has its own flow because response times
+    /// differ: a node sends its own contribution at once, and a sum that depends on a chain of
+    /// others much later. In one flow, the fast answers would make the slow ones look lost.
     struct Flow {
         wire::Name hint;
         wire::NameHash interval = 0;
@@ -141,7 +141,7 @@ class OperandRequests {
     ReceiveCredit credit_;  ///< for contributions
     std::uint32_t expected_bytes_;
     /// Requests for contributions in the order they were made; not those ended or sent meanwhile.
-    std::deque<std::uint32_t> waiting_;
+    TurnQueue waiting_;
     FlowTable<Flow> flows_;  ///< each used by its requests
     std::vector<Request> requests_;
     std::vector<std::uint32_t> free_;

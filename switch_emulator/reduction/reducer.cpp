@@ -20,7 +20,7 @@ void Reducer::install(const Rule& rule) {
     const InstalledRule& installed = state.install(rule);
     state.divide_slots();
     if (same_expression) {
-        state.ask_new_hints(installed, state.last_now);
+        state.request_at_new_hints(installed, state.last_now);
     } else {
         state.refuse_all_of(installed, wire::NackReason::kNoRule);
     }
@@ -107,7 +107,7 @@ void Reducer::on_data(const wire::DataView& data, const PacketRef& packet, bool 
         state.forward_error(data);
         return;
     }
-    // Slots first: a parked reduction that comes back must not find one taken that is about to end.
+    // Slots first: a slot that is about to end is then free for a parked reduction.
     for (const Waiter& waiter : state.answered) {
         if (waiter.kind == Waiter::Kind::kSlot) {
             state.operand_arrived(waiter.place, waiter.operand, state.keep(data, packet), marked);
@@ -159,7 +159,8 @@ void Reducer::on_timer(TimePoint now) {
 TimePoint Reducer::next_deadline() const {
     // Whatever ended a request: the next one that waited for its room leaves at once.
     const State& state = *state_;
-    return state.requests.can_use_credit() ? state.last_now : state.requests.next_deadline();
+    return state.requests.can_use_credit(state.last_now) ? state.last_now
+                                                         : state.requests.next_deadline();
 }
 
 const ReducerCounters& Reducer::counters() const {

@@ -1,18 +1,19 @@
 #pragma once
-// Evaluates named reductions: asks for the operands of an interval, adds them from left to right,
-// signs and answers. Bounded in slots; a slot holds the operands of one segment until all are
-// there.
+// Evaluates named reductions: requests the operands of an interval, adds them from left to right,
+// signs and answers. Bounded in slots; a slot holds the operands of one segment until all have
+// arrived.
 //
-// A slot whose operand is late (held by its producer, or unanswered after several timeouts) may be
-// taken away when no other is free: the oldest such reduction is parked, and starts anew when the
-// late operand comes, if a slot is free then; else whoever waits is nacked (NoSlot) and evaluates
-// it elsewhere.
+// When no slot is free, the reducer preempts a slot whose operand is late (held by its producer, or
+// unanswered after several timeouts): it parks the oldest such reduction, and restarts it when the
+// late operand arrives and a slot is free. Without a free slot it nacks the requesters (NoSlot),
+// which evaluate the reduction elsewhere.
 //
 // Jobs share the slots by weight (`switch_emulator/jobs/`): a job without any rule here leaves its
-// part to the others, and what is not in use may be borrowed. A job below its guarantee is never
-// refused for want of a slot: the job that has borrowed most gives one back at once, its oldest
-// late one (parked) or else its newest (nacked NoSlot).
+// part to the others, and jobs may borrow unused slots. A job below its guarantee always gets a
+// slot: the job that has borrowed most returns one at once, its oldest late one (parked) or else
+// its newest (nacked NoSlot).
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -22,11 +23,12 @@
 #include "switch_emulator/jobs/job_table.hpp"
 #include "transport/application/application.hpp"
 #include "transport/audit.hpp"
+#include "transport/metric.hpp"
 #include "transport/security/keyring.hpp"
 
 namespace innet::reduction {
 
-/// `<interval> = operand + operand + …`, with the node to ask for each.
+/// One operand of a rule `<interval> = operand + operand + …`, with the node that serves it.
 struct Operand {
     wire::Name interval;  ///< one component: `3` or `0-3`
     wire::Name hint;      ///< ForwardingHint, /n/<node>
@@ -44,7 +46,7 @@ struct Rule {
 class RuleSource {
   public:
     virtual ~RuleSource() = default;
-    /// Asked when no rule is installed; the answer is then installed, and not asked for again.
+    /// Called when no rule is installed; the reducer installs the returned rule.
     /// `interval` is one component's value. The rule is not primary.
     virtual std::optional<Rule> rule_for(wire::NameView group, wire::ByteView interval) = 0;
 };
@@ -64,18 +66,55 @@ struct ReducerOptions {
 struct ReducerCounters {
     std::uint64_t reductions_started = 0;
     std::uint64_t reductions_completed = 0;
-    std::uint64_t reductions_abandoned = 0;  ///< nobody waited any more
-    std::uint64_t reductions_parked = 0;     ///< gave their slot up while a rank was late
+    std::uint64_t reductions_abandoned = 0;
+    std::uint64_t reductions_parked = 0;
     std::uint64_t refused_no_slot = 0;
-    std::uint64_t slots_taken_back = 0;  ///< nacked for a job below its guarantee
+    std::uint64_t slots_taken_back = 0;
     std::uint64_t fallback_evaluations = 0;
     std::uint64_t operand_retransmissions = 0;
     std::uint64_t mismatches = 0;
     std::uint64_t overflows = 0;
     std::uint64_t slots_in_use = 0;
     std::uint64_t slots_in_use_max = 0;
-    std::uint64_t flows = 0;  ///< pairs of node and interval asked for lately
+    std::uint64_t flows = 0;
+
+    static constexpr auto metrics() {
+        using enum MetricKind;
+        return std::to_array<Metric<ReducerCounters>>({
+            {"reductions_started", "reductions_started", kCounter, "Reductions that took a slot",
+             &ReducerCounters::reductions_started},
+            {"reductions_completed", "reductions_completed", kCounter,
+             "Reductions that gave a result", &ReducerCounters::reductions_completed},
+            {"reductions_abandoned", "reductions_abandoned", kCounter,
+             "Reductions dropped because no requester waited any more",
+             &ReducerCounters::reductions_abandoned},
+            {"reductions_parked", "reductions_parked", kCounter,
+             "Reductions that released their slot while a rank was late",
+             &ReducerCounters::reductions_parked},
+            {"refused_no_slot", "reductions_refused", kCounter,
+             "Reductions refused because no slot was free", &ReducerCounters::refused_no_slot},
+            {"slots_taken_back", "slots_taken_back", kCounter,
+             "Slots revoked for a job that had less than its guarantee",
+             &ReducerCounters::slots_taken_back},
+            {"fallback_evaluations", "fallback_evaluations", kCounter,
+             "Reductions evaluated for a node that could not",
+             &ReducerCounters::fallback_evaluations},
+            {"operand_retransmissions", "operand_retransmissions", kCounter,
+             "Operands requested again", &ReducerCounters::operand_retransmissions},
+            {"mismatches", "mismatches", kCounter,
+             "Reductions whose operands differ in type or size", &ReducerCounters::mismatches},
+            {"overflows", "overflows", kCounter, "Integer reductions that overflowed their type",
+             &ReducerCounters::overflows},
+            {"slots_in_use", "reduction_slots_in_use", kGauge, "Reductions under way",
+             &ReducerCounters::slots_in_use},
+            {"slots_in_use_max", "reduction_slots_in_use_max", kGauge,
+             "Most reductions under way at once", &ReducerCounters::slots_in_use_max},
+            {"flows", "reduction_flows", kGauge, "Pairs of node and interval requested lately",
+             &ReducerCounters::flows},
+        });
+    }
 };
+static_assert(has_metric_for_each_member<ReducerCounters>());
 
 /// A job's part of the slots.
 struct JobSlots {
@@ -96,12 +135,13 @@ class Reducer final : public Requester {
             PacketPool& pool, security::Signer* signer);
     ~Reducer() override;
 
-    /// Adds a rule, or replaces the one for the same group and interval: with the same operands,
-    /// what is in work goes on and asks the new hints; with others (a group's expression is fixed,
-    /// so this is a new life of the group), it is nacked. Throws std::invalid_argument for a rule
-    /// without operands or with an interval that is not one component.
+    /// Adds a rule, or replaces the one for the same group and interval. With the same operands,
+    /// running reductions continue and use the new hints; with other operands they are nacked (a
+    /// group's expression is fixed, so this is a new group of the same name). Throws
+    /// std::invalid_argument for a rule without operands or with an interval that is not one
+    /// component.
     void install(const Rule& rule);
-    /// Takes all rules of a group away, frees its slots and nacks (NoRule) whoever waits.
+    /// Removes all rules of a group, frees its slots and nacks (NoRule) its requesters.
     void remove_group(const wire::Name& group);
     std::vector<Rule> rules() const;
     void set_signer(security::Signer* signer);
@@ -118,10 +158,10 @@ class Reducer final : public Requester {
     void remove_job(jobs::JobId job);
     JobSlots job_slots(jobs::JobId job) const;
 
-    /// Somebody waits for `name` (its PIT entry exists). `allow_fallback`: also by a rule that is
+    /// Starts the reduction `name`, which has a PIT entry. `allow_fallback`: also by a rule that is
     /// not primary. A name already in work is kAccepted.
     Admission admit(wire::NameView name, bool allow_fallback, TimePoint now);
-    /// Nobody waits for `name` any more.
+    /// Stops the reduction `name`, whose last requester is gone.
     void abandon(wire::NameView name);
 
     void on_data(const wire::DataView& data, const PacketRef& packet, bool marked,

@@ -34,7 +34,7 @@ void Reducer::audit(AuditReport& report) const {
         state.audit_parked(report, place);
         waiting += state.parked[place].request != kNoPlace ? 1 : 0;
     });
-    report.expect_equal(state.requests.waiter_count(), waiting, "who wait for operands");
+    report.expect_equal(state.requests.waiter_count(), waiting, "waiters for operands");
     report.expect_equal(state.pinned_bytes, pinned_bytes, "bytes that slots keep");
 }
 
@@ -59,7 +59,7 @@ void Reducer::State::audit_operand(AuditReport& report, std::uint32_t place,
     const SlotOperand& one = slots[place].operands[operand];
     report.expect(!one.late || one.request != kNoPlace, "a late operand is waited for");
     report.expect((one.request != kNoPlace) == (one.takes_part && !one.arrived),
-                  "exactly the missing operands are asked for");
+                  "exactly the missing operands are requested");
     if (one.request == kNoPlace) return;
     report.expect(is_waiter(one.request, {Waiter::Kind::kSlot, place, operand}),
                   "the request of an operand knows its slot");

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "transport/debug_log.hpp"
+
 namespace innet::reduction {
 
 namespace {
@@ -101,7 +103,7 @@ Admission Reducer::State::admit(const ReductionName& name, bool allow_fallback, 
         return Admission::kAccepted;
     }
     if (const std::uint32_t place = parked.find(name); place != kNoPlace) {
-        // Started before it stops being parked, so that the awaited operand is not asked for again.
+        // Started before it is unparked, so that the awaited operand is not requested again.
         if (!make_room_for_parked(rule->job) ||
             !start(name, *rule, parked[place].allow_fallback, nullptr, now)) {
             repeat_hold(name, parked[place].request);
@@ -130,6 +132,7 @@ bool Reducer::State::start(const ReductionName& name, const InstalledRule& rule,
         slot.operands[operand].takes_part = contributors.intersects(rule.operand_interval(operand));
         if (slot.operands[operand].takes_part) ++slot.missing;
     }
+    INNET_LOG(kReduction, "starts " << name.whole().to_uri());
     ++counters.reductions_started;
     if (!rule.rule.primary) ++counters.fallback_evaluations;
     counters.slots_in_use = slots.size();
@@ -140,7 +143,7 @@ bool Reducer::State::start(const ReductionName& name, const InstalledRule& rule,
     for (std::uint32_t operand = 0; operand < rule.operands(); ++operand) {
         if (!slot.operands[operand].takes_part) continue;
         if (given != nullptr && given->operand == operand) continue;
-        if (!ask_operand(place, operand, now)) {
+        if (!request_operand(place, operand, now)) {
             release_slot(place);
             return false;
         }
@@ -151,15 +154,15 @@ bool Reducer::State::start(const ReductionName& name, const InstalledRule& rule,
     return true;
 }
 
-bool Reducer::State::ask_operand(std::uint32_t place, std::uint32_t operand, TimePoint now) {
+bool Reducer::State::request_operand(std::uint32_t place, std::uint32_t operand, TimePoint now) {
     Slot& slot = slots[place];
     const ReductionName& name = slots.name(place);
     OperandNameBuffer buffer;
-    const std::uint32_t request =
-        requests.ask(name.operand(slot.rule->operand_interval(operand), buffer),
-                     name.operand_hash(slot.rule->operand_hashers[operand]),
-                     slot.rule->operand_interval(operand), slot.rule->rule.operands[operand].hint,
-                     {Waiter::Kind::kSlot, place, operand}, now);
+    const std::uint32_t request = requests.request(
+        name.operand(slot.rule->operand_interval(operand), buffer),
+        name.operand_hash(slot.rule->operand_hashers[operand]),
+        slot.rule->operand_interval(operand), slot.rule->rule.operands[operand].hint,
+        {Waiter::Kind::kSlot, place, operand}, now);
     if (request == kNoPlace) return false;
     slot.operands[operand].request = request;
     if (requests.late(request)) {
@@ -185,6 +188,7 @@ bool Reducer::State::park_oldest_late(jobs::JobId job) {
     const std::uint32_t request = slot.operands[operand].request;
     parked[parked_place] = {slot.rule, request, operand, slot.allow_fallback};
     requests.join(request, {Waiter::Kind::kParked, parked_place, operand});
+    INNET_LOG(kReduction, "parks " << parked.name(parked_place).whole().to_uri());
     release_slot(place);
     ++counters.reductions_parked;
     return true;
@@ -241,6 +245,7 @@ bool Reducer::State::make_room_for_parked(jobs::JobId job) {
 void Reducer::State::take_slot_back(jobs::JobId debtor) {
     const std::uint32_t late = late_slots.oldest(debtor);
     const std::uint32_t place = late != kNoPlace ? late : slots.newest(debtor);
+    INNET_LOG(kReduction, "revokes slot " << place << " of job " << debtor);
     ++counters.slots_taken_back;
     ++parts[debtor].counters.taken_back;
     refuse({Waiter::Kind::kSlot, place, 0}, wire::NackReason::kNoSlot);
@@ -253,6 +258,7 @@ security::Signer* Reducer::State::signer_of(const InstalledRule& rule) const {
 }
 
 void Reducer::State::count_no_slot(jobs::JobId job) {
+    INNET_LOG(kReduction, "no slot is free for job " << job);
     ++counters.refused_no_slot;
     ++parts[job].counters.refused_no_slot;
 }
@@ -279,6 +285,8 @@ ArrivedOperand Reducer::State::keep(const wire::DataView& data, const PacketRef&
 void Reducer::State::operand_arrived(std::uint32_t place, std::uint32_t operand,
                                      ArrivedOperand arrived, bool marked) {
     Slot& slot = slots[place];
+    INNET_LOG(kReduction, slots.name(place).whole().to_uri()
+                              << ": operand " << operand << " arrived");
     clear_late(place, operand);
     pinned_bytes += arrived.content.pinned_bytes();
     slot.operands[operand].arrived = std::move(arrived);
@@ -308,11 +316,12 @@ void Reducer::State::resume(std::uint32_t parked_place, ArrivedOperand arrived, 
 
 void Reducer::State::repeat_lost(const LostRequest& lost_request, TimePoint now) {
     const auto request = static_cast<std::uint32_t>(lost_request.key);
+    INNET_LOG(kReduction, "requests an operand again");
     if (lost_request.cause != LossCause::kRefresh) ++counters.operand_retransmissions;
     if (lost_request.cause == LossCause::kTimeout &&
         lost_request.consecutive_timeouts >= options.timeouts_before_self_evaluation) {
         if (evaluate_here(request, now)) return;
-        // Whoever was late may be gone: those who wait are not told "held" any more.
+        // The late producer may have failed: the reducer sends no more Holds to the requesters.
         set_late(request, {});
     }
     requests.repeat(request, now);
@@ -323,11 +332,12 @@ bool Reducer::State::evaluate_here(std::uint32_t request, TimePoint now) {
     const Waiter& waiter = requests.waiters(request).front();
     const Rule& rule = rule_of(waiter).rule;
     if (rule_for(rule.group, rule.operands[waiter.operand].interval) == nullptr) return false;
+    INNET_LOG(kReduction, "evaluates an operand here: its node does not answer");
     redirect(request, options.own_name, now);
     return true;
 }
 
-void Reducer::State::ask_new_hints(const InstalledRule& rule, TimePoint now) {
+void Reducer::State::request_at_new_hints(const InstalledRule& rule, TimePoint now) {
     const auto redirect_if_changed = [&](std::uint32_t request, std::uint32_t operand) {
         const wire::Name& hint = rule.rule.operands[operand].hint;
         if (request != kNoPlace && !(requests.hint(request) == hint)) redirect(request, hint, now);
@@ -411,15 +421,17 @@ void Reducer::State::forward_error(const wire::DataView& data) {
 
 void Reducer::State::answer(const ReductionName& name, PacketRef data, bool marked) {
     if (!data) {
-        // Too large, or the key may sign no more: somebody else may still evaluate it.
+        // Too large, or the key must not sign any more: another node may still evaluate it.
         forwarder.nack(name.whole(), wire::NackReason::kNoSlot);
         return;
     }
+    INNET_LOG(kReduction, "completes " << name.whole().to_uri());
     ++counters.reductions_completed;
     forwarder.put_data(RequesterId::kReducer, std::move(data), marked);
 }
 
 void Reducer::State::refuse(const Waiter& waiter, wire::NackReason reason) {
+    INNET_LOG(kReduction, "refuses " << name_of(waiter).whole().to_uri());
     forwarder.nack(name_of(waiter).whole(), reason);
     release(waiter);
 }

@@ -57,10 +57,10 @@ struct Reducer::State {
         ArrivedOperand arrived;
         bool marked;
     };
-    /// Takes a free slot and asks for all operands, but for `given`. False when there is no slot.
+    /// Takes a free slot and requests all operands except `given`. False when there is no slot.
     bool start(const ReductionName& name, const InstalledRule& rule, bool allow_fallback,
                Given* given, TimePoint now);
-    bool ask_operand(std::uint32_t place, std::uint32_t operand, TimePoint now);
+    bool request_operand(std::uint32_t place, std::uint32_t operand, TimePoint now);
     /// Parks the job's oldest reduction with a late operand. False when there is none.
     bool park_oldest_late(jobs::JobId job);
     /// Drops a parked reduction, so that one of `job` finds room. False when there is none to drop.
@@ -69,7 +69,7 @@ struct Reducer::State {
     // Sharing.
     /// Gives every job with rules here its part of the slots.
     void divide_slots();
-    /// Sees to a free slot for a job that asks anew. False when it must do without.
+    /// Frees a slot for a new reduction of the job if none is free. False when it cannot.
     bool make_room(jobs::JobId job);
     /// The same for a parked reduction: nothing is parked for it, and so its own place stays.
     bool make_room_for_parked(jobs::JobId job);
@@ -78,7 +78,7 @@ struct Reducer::State {
     void count_no_slot(jobs::JobId job);
 
     // While operands are awaited.
-    /// Ends the request of an operand that came, for everyone who waits for it.
+    /// Ends the request of an operand that arrived, for all its waiters.
     void take_answered(std::uint32_t request, std::size_t answer_bytes, bool marked, TimePoint now);
     void operand_arrived(std::uint32_t place, std::uint32_t operand, ArrivedOperand arrived,
                          bool marked);
@@ -89,15 +89,14 @@ struct Reducer::State {
     /// Evaluates the request's name on this node, if there is a rule for it and that has not been
     /// tried.
     bool evaluate_here(std::uint32_t request, TimePoint now);
-    void ask_new_hints(const InstalledRule& rule, TimePoint now);
+    void request_at_new_hints(const InstalledRule& rule, TimePoint now);
 
     // Lateness: of a request, and so of the slots that wait for it.
     void set_late(std::uint32_t request, LateLabel label);
     void redirect(std::uint32_t request, const wire::Name& hint, TimePoint now);
     void mark_late(std::uint32_t place, std::uint32_t operand);
     void clear_late(std::uint32_t place, std::uint32_t operand);
-    /// Tells those who wait for a name again that they are held, when its producer is known to be
-    /// late.
+    /// Repeats the Hold to the requesters of a name whose producer is known to be late.
     void repeat_hold(const ReductionName& name, std::uint32_t request);
 
     // Ending.

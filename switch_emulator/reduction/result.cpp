@@ -16,7 +16,7 @@ constexpr std::size_t kMaxPacket = 65536;
 constexpr std::size_t kDataOverhead = 128;
 
 /// `rank 3` or `ranks 0-3`.
-std::string who(const Slot& slot, std::size_t operand) {
+std::string operand_text(const Slot& slot, std::size_t operand) {
     const std::string text = interval_text(slot.rule->operand_interval(operand));
     return (text.find('-') == std::string::npos ? "rank " : "ranks ") + text;
 }
@@ -61,7 +61,7 @@ std::optional<std::string> find_disagreement(const ReductionName& name, const Sl
                                              std::size_t latest) {
     const ArrivedOperand& arrived = *slot.operands[latest].arrived;
     if (const auto fault = name.format().find_fault(arrived.content.bytes())) {
-        return who(slot, latest) + ' ' + size_text(arrived, name) + " of operation " +
+        return operand_text(slot, latest) + ' ' + size_text(arrived, name) + " of operation " +
                std::to_string(name.sequence()) + ", " + *fault;
     }
     // The first of those that are there, or the next one when the latest is the first: all that
@@ -77,12 +77,12 @@ std::optional<std::string> find_disagreement(const ReductionName& name, const Sl
     const ArrivedOperand& a = *slot.operands[left].arrived;
     const ArrivedOperand& b = *slot.operands[right].arrived;
     if (a.tensor_elements != b.tensor_elements) {
-        return difference(name, who(slot, left) + ' ' + elements_text(a),
-                          who(slot, right) + ' ' + elements_text(b));
+        return difference(name, operand_text(slot, left) + ' ' + elements_text(a),
+                          operand_text(slot, right) + ' ' + elements_text(b));
     }
     if (name.format().has_fixed_size() && a.content.size() != b.content.size()) {
-        return difference(name, who(slot, left) + ' ' + size_text(a, name),
-                          who(slot, right) + ' ' + size_text(b, name));
+        return difference(name, operand_text(slot, left) + ' ' + size_text(a, name),
+                          operand_text(slot, right) + ' ' + size_text(b, name));
     }
     return std::nullopt;
 }

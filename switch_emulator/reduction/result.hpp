@@ -13,8 +13,7 @@
 
 namespace innet::reduction {
 
-/// How long caches may give a sum to those who ask for fresh Data. The name fixes the value, so
-/// this only has to outlast retransmissions.
+/// FreshnessPeriod of a sum. The name fixes the value, so this only has to outlast retransmissions.
 inline constexpr Duration kResultFreshness = std::chrono::seconds(10);
 
 /// How the operands that have arrived contradict each other or the type, for people; nothing when

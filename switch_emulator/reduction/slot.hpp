@@ -19,7 +19,7 @@ struct ArrivedOperand {
     std::optional<std::uint64_t> final_segment;
 };
 
-/// An operand of a slot: asked for, or arrived, or left out.
+/// An operand of a slot: requested, arrived, or left out.
 struct SlotOperand {
     bool takes_part = true;  ///< false: no rank of its interval is among the name's contributors
     std::optional<ArrivedOperand> arrived;
@@ -44,7 +44,8 @@ struct Slot {
     }
 };
 
-/// A reduction that gave its slot up while a rank was late: it starts anew when that operand comes.
+/// A reduction whose slot was preempted while a rank was late: it restarts when that operand
+/// arrives.
 struct Parked {
     const InstalledRule* rule = nullptr;
     std::uint32_t request = kNoPlace;  ///< of the awaited operand

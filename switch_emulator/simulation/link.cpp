@@ -90,7 +90,8 @@ bool Link::arrives_later(const Delayed& a, const Delayed& b) {
 }
 
 void Link::leave_port(TimePoint now) {
-    // One instant after the other: a driver that comes late must not delay what came in time.
+    // One instant after the other: a late call of the driver must not delay packets that were on
+    // time.
     while (port_.next_deadline() <= now) {
         const TimePoint crossed = port_.next_deadline();
         port_.take_ready(crossed, crossed_);

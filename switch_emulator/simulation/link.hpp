@@ -1,14 +1,16 @@
 #pragma once
-// One direction of a modelled link: a port (rate, delay, random loss, finite queue, marks) and what
-// real networks do to packets besides. Sans-IO and deterministic: all that is random comes from the
-// port's seed.
+// One direction of a modelled link: a port (rate, delay, random loss, finite queue, marks) and
+// other impairments of real networks. Sans-IO and deterministic: the port's seed gives all
+// randomness.
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "switch_emulator/port/port_model.hpp"
 #include "switch_emulator/port/random_bits.hpp"
 #include "transport/audit.hpp"
+#include "transport/metric.hpp"
 
 namespace innet::simulation {
 
@@ -32,6 +34,20 @@ struct LinkCounters {
     std::uint64_t reordered = 0;     ///< held up by `reorder_delay`
     std::uint64_t dropped_down = 0;  ///< lost because the link was down, or went down
     std::uint64_t inside = 0;        ///< queued, on the wire, or held up
+
+    static constexpr auto metrics() {
+        using enum MetricKind;
+        return std::to_array<Metric<LinkCounters>>({
+            {"duplicated", "", kCounter, "Packets that the emulated link delivered twice",
+             &LinkCounters::duplicated},
+            {"corrupted", "", kCounter, "Packets in which the emulated link flipped bits",
+             &LinkCounters::corrupted},
+            {"reordered", "", kCounter, "Packets that the emulated link delayed behind later ones",
+             &LinkCounters::reordered},
+            {"dropped_down", "", kCounter, "Packets lost because the link was down",
+             &LinkCounters::dropped_down},
+        });
+    }
 };
 
 /// Without impairments, all it does is hand packets to its port and take them from there.
@@ -53,8 +69,8 @@ class Link {
         return port_.time_to_depth(options_.port.queue_bytes / 2, now);
     }
 
-    /// A link that goes down loses what has not arrived by `now`, and loses all that is enqueued
-    /// until it comes up again with an empty queue. A link starts up.
+    /// A link that is taken down loses packets that have not arrived by `now`, and all packets that
+    /// are enqueued until it is up again with an empty queue. A new link is up.
     void set_up(bool up, TimePoint now);
     bool up() const { return up_; }
     /// The port's options hold for what is enqueued from `now` on, the others for what reaches the
@@ -68,7 +84,7 @@ class Link {
   private:
     struct Delayed {
         TimePoint arrives;
-        std::uint64_t number;  ///< of two that arrive at once, the first comes first
+        std::uint64_t number;  ///< orders packets that arrive at the same time
         OutgoingPacket packet;
     };
     static bool arrives_later(const Delayed& a, const Delayed& b);

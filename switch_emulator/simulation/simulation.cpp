@@ -179,7 +179,7 @@ void Simulation::receive(NodeIndex to, FaceId face, PacketRef packet) {
 void Simulation::receive_of_stream(NodeIndex to, LinkIndex link, const PacketRef& packet) {
     ++counters_.packets;
     if (nodes_[to]->stack) {
-        streams_.on_packet(link, packet, now_);  // a paused node's machine goes on
+        streams_.on_packet(link, packet, now_);  // the host of a paused node still runs
     } else {
         ++counters_.dropped_dead;
     }

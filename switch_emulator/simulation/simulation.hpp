@@ -41,8 +41,8 @@ struct Connection {
     FaceId second_face = kNoFace;
 };
 
-/// What the nodes look up when they need it, instead of all being told everything: tables of N
-/// nodes for N nodes would be most of a large simulation's memory and of the time to set it up.
+/// Routes and rules that all nodes look up on demand. N tables of N nodes would take most of a
+/// large simulation's memory and setup time.
 class SharedTables {
   public:
     virtual ~SharedTables() = default;
@@ -55,7 +55,7 @@ class SharedTables {
 enum class Stop : std::uint8_t {
     kEnded,    ///< operations (see `take_ended`) or watched bytes of streams
     kTime,     ///< the time given was reached
-    kSlice,    ///< as many packets as asked for have been delivered
+    kSlice,    ///< the requested number of packets was delivered
     kStuck,    ///< time stands still: something is always due again at once
     kUnsound,  ///< an audit complains: see `complaint`
 };
@@ -74,7 +74,7 @@ class Simulation final : private stream::Wire {
     /// What a paused node's sockets hold for it.
     static constexpr std::size_t kReceiveBufferBytes = 4 << 20;
 
-    /// `tables` outlives the simulation; null: nodes know what they are told, and nothing else.
+    /// `tables` outlives the simulation; null: nodes have only the state that the caller installs.
     explicit Simulation(SharedTables* tables = nullptr);
 
     NodeIndex add_node(NodeMakings makings);
@@ -108,8 +108,7 @@ class Simulation final : private stream::Wire {
     /// A paused node does nothing; its sockets hold what arrives (`kReceiveBufferBytes` of it).
     void pause(NodeIndex node);
     void resume(NodeIndex node);
-    /// The node's clock jumps ahead, as after a machine's sleep. (A monotonic clock never goes
-    /// back.)
+    /// The node's clock jumps ahead, as after system sleep. (A monotonic clock never jumps back.)
     void advance_clock(NodeIndex node, Duration by);
 
     void set_link_up(LinkIndex link, bool up);
@@ -123,7 +122,7 @@ class Simulation final : private stream::Wire {
     void set_audit_interval(std::uint32_t interval) { audit_interval_ = interval; }
     /// What was wrong, where and when; empty: nothing so far.
     const std::string& complaint() const { return complaint_; }
-    /// It hears of every packet from now on, and outlives the simulation or its own `forget`.
+    /// `observer` receives every packet from now on, and outlives the simulation or its `forget`.
     void observe(capture::PacketObserver& observer) { observers_.push_back(&observer); }
     void forget(capture::PacketObserver& observer) { std::erase(observers_, &observer); }
     NodeIndex source_of(LinkIndex link) const { return links_[link]->from; }
@@ -183,7 +182,7 @@ class Simulation final : private stream::Wire {
     void flush(Node& node);
     void audit(NodeIndex node);
 
-    // Destroyed from the bottom up: whatever holds packets goes before the pool does.
+    // Destroyed from the bottom up: owners of packets must be destroyed before the pool.
     SharedTables* tables_;
     PacketPool pool_;
     std::vector<std::unique_ptr<Node>> nodes_;
@@ -192,7 +191,8 @@ class Simulation final : private stream::Wire {
     std::vector<capture::PacketObserver*> observers_;
     DeadlineHeap node_deadlines_;
     DeadlineHeap link_deadlines_;
-    std::vector<std::pair<NodeIndex, LinkIndex>> due_;  ///< scratch: who is reached, by what
+    std::vector<std::pair<NodeIndex, LinkIndex>>
+        due_;  ///< scratch: nodes with due packets, and the links
     std::vector<NodeIndex> touched_;
     std::vector<OutgoingPacket> arrived_;
     std::vector<OperationCompletion> ended_here_;

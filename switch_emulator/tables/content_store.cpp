@@ -51,7 +51,7 @@ const PacketRef* ContentStore::find_by_digest(wire::NameView name) {
     const wire::Element last = name.last_component();
     Node* node = find_node(name.parent().hash(), name.parent());
     if (node == nullptr || !node->packet) return nullptr;
-    // Whoever asks for digests that are not there has each packet hashed once, and not each time.
+    // Keeps the digest: requests for a digest that no packet has cost one hash per packet.
     if (!node->digest_known) set_digest(*node, sha256_.digest(node->packet.bytes()));
     if (!std::ranges::equal(node->digest, last.value)) return nullptr;
     policy_of(*node).on_hit(*node);
@@ -142,8 +142,8 @@ ContentStore::Node* ContentStore::keep(const wire::DataView& data, const NamePre
     node.packet = std::move(kept);
     node.name = wire::NameView::trusted(
         node.packet.bytes().subspan(name_offset, name.name().value().size()));
-    // Whoever insists on fresh Data may have refused this root: it must come from its producer
-    // again, however long whoever made it calls it fresh.
+    // A requester with MustBeFresh may have rejected this root: the producer must send it again,
+    // whatever freshness it set.
     node.fresh_until = security::is_root_manifest(name.name()) ? now : now + data.freshness();
     node.standing = standing;
     node.size_bytes = charge;
@@ -166,7 +166,7 @@ bool ContentStore::take_room(jobs::JobId share, std::size_t size_bytes) {
 }
 
 bool ContentStore::evict_one() {
-    // More is taken than there is, and so more than all guarantees: somebody has borrowed.
+    // The store is over its capacity, so some job is over its guarantee.
     CacheItem* victim = policies_[shares_.furthest_over()]->take_victim();
     if (victim == nullptr) return false;
     remove_packet(static_cast<Node&>(*victim));
@@ -195,7 +195,7 @@ std::size_t ContentStore::clear() {
 std::size_t ContentStore::drop_below(wire::NameView prefix, std::size_t limit) {
     const wire::NameHash hash = prefix.hash();
     std::size_t dropped = 0;
-    // With the last Data the branch goes, and its top with it.
+    // Dropping the last Data removes the branch and its root node.
     while (entries_ != 0 && dropped < limit) {
         Node* node = prefix.empty() ? &root_ : find_node(hash, prefix);
         if (node == nullptr) break;

@@ -1,6 +1,6 @@
 #pragma once
-// Content store: verified Data, Data asked for by digest, and Data that nobody here can verify,
-// kept for the next asker, bounded in bytes of real memory.
+// Content store: caches verified Data, Data requested by digest, and Data that this node cannot
+// verify, bounded in bytes of real memory.
 
 #include <array>
 #include <cstdint>
@@ -25,10 +25,10 @@ namespace innet::tables {
 /// A tree of names over a hash table of its nodes: exact look-ups cost one probe, and an Interest
 /// with CanBePrefix walks down from its own node to any Data below.
 ///
-/// The bytes are guaranteed to the jobs by weight, and what one leaves unused others may take until
-/// it comes for it: whoever has borrowed most drops first what its own policy chooses. So no job
-/// can push out what another keeps within its guarantee, and unverified Data, which are guaranteed
-/// nothing, push out nobody's.
+/// The bytes are guaranteed to the jobs by weight. A job may borrow what others leave unused until
+/// they need it; the job that borrowed most evicts first, by its own policy. So no job can evict
+/// what another keeps within its guarantee, and unverified Data, which have no guarantee, evict no
+/// job's Data.
 ///
 /// Data whose name has more than `NamePrefixes::kMaxPrefixComponents` components are not kept, nor
 /// Data for whose name a bucket has no room.
@@ -64,8 +64,8 @@ class ContentStore {
                           const security::Sha256Digest& digest, const PacketRef& packet,
                           jobs::JobId job, TimePoint now);
 
-    /// The same for Data whose key is not known here: it answers those who judge for themselves
-    /// (`Answers::kAll`), and takes no verified Data's place.
+    /// Inserts Data whose key is unknown here: it answers requesters that verify for themselves
+    /// (`Answers::kAll`), and never replaces verified Data.
     void insert_unverified(const wire::DataView& data, const NamePrefixes& name,
                            const PacketRef& packet, TimePoint now);
 
@@ -81,9 +81,9 @@ class ContentStore {
     /// Whether Data are kept, and whether what is kept answers. Both at the start.
     void set_use(bool admits, bool serves);
 
-    /// A job comes, or has another weight.
+    /// Adds a job, or changes its weight.
     void set_weight(jobs::JobId job, std::uint32_t weight);
-    /// A job is over: drops all that was kept for it.
+    /// Removes a job: drops all its Data.
     void remove_job(jobs::JobId job);
     /// In bytes.
     const jobs::WeightedShares& shares() const { return shares_; }

@@ -1,5 +1,5 @@
 #pragma once
-// What a content store asks when it must make room.
+// Interface of the content store's eviction policies.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,7 +34,7 @@ class CacheQueue {
     std::size_t count_ = 0;
 };
 
-/// Strategy: which object goes when a new one needs its room.
+/// Chooses the object to evict when a new one needs its room.
 class EvictionPolicy {
   public:
     virtual ~EvictionPolicy() = default;

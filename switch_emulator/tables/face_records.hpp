@@ -44,8 +44,8 @@ class RecordsOfFace {
 /// Foreign faces share a part of the table by dynamic thresholds: each may have as many records as
 /// that part has left (A. K. Choudhury and E. L. Hahne, "Dynamic queue length thresholds for
 /// shared-memory packet switches", IEEE/ACM Transactions on Networking 6(2), 1998). One alone gets
-/// half of it, n that want all get 1/(n+1) each, and who comes next always finds room. All faces
-/// share in the same way what may wait for the application of this node.
+/// half of it, n greedy ones get 1/(n+1) each, and the next face always finds room. All faces share
+/// the entries that may wait for the application of this node in the same way.
 class FaceRecords {
   public:
     /// `foreign_capacity`: records of all foreign faces together; `application_capacity`: of all
@@ -53,7 +53,7 @@ class FaceRecords {
     FaceRecords(std::size_t foreign_capacity, std::size_t application_capacity)
         : foreign_capacity_(foreign_capacity), application_capacity_(application_capacity) {}
 
-    /// A face comes; an earlier one of that number has no records any more.
+    /// Adds a face; an earlier one of that number must have no records left.
     void add_face(FaceId face, bool foreign) {
         if (face >= faces_.size()) faces_.resize(face + std::size_t{1});
         faces_[face] = {};
@@ -82,10 +82,10 @@ class FaceRecords {
         ++awaiting_application_;
     }
     void add(OutRecord& record) {
-        if (record.face < faces_.size()) faces_[record.face].asked.add(record);
+        if (record.face < faces_.size()) faces_[record.face].upstream.add(record);
     }
     void remove(const OutRecord& record) {
-        if (record.face < faces_.size()) faces_[record.face].asked.remove(record);
+        if (record.face < faces_.size()) faces_[record.face].upstream.remove(record);
     }
 
     /// Whether the face may wait for one thing more. Always, but for foreign ones.
@@ -98,15 +98,15 @@ class FaceRecords {
         return face >= faces_.size() ||
                faces_[face].awaiting_application + awaiting_application_ < application_capacity_;
     }
-    /// What waits of a face that was added, and what it was asked for.
+    /// In-records and out-records of a face that was added.
     const RecordsOfFace<InRecord>& waiting(FaceId face) const { return faces_[face].waiting; }
-    const RecordsOfFace<OutRecord>& asked(FaceId face) const { return faces_[face].asked; }
+    const RecordsOfFace<OutRecord>& upstream(FaceId face) const { return faces_[face].upstream; }
     std::size_t faces() const { return faces_.size(); }
 
   private:
     struct Face {
         RecordsOfFace<InRecord> waiting;
-        RecordsOfFace<OutRecord> asked;
+        RecordsOfFace<OutRecord> upstream;
         std::size_t awaiting_application = 0;
         bool foreign = false;
     };

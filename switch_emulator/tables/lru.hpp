@@ -1,5 +1,5 @@
 #pragma once
-// Least recently used goes first.
+// Evicts the least recently used object first.
 
 #include "switch_emulator/tables/eviction_policy.hpp"
 

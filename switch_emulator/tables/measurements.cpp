@@ -4,7 +4,7 @@
 
 namespace innet::tables {
 
-void FaceMeasurement::on_asked(TimePoint now) {
+void FaceMeasurement::on_sent(TimePoint now) {
     if (unanswered_++ == 0) waiting_since_ = now;
 }
 
@@ -30,9 +30,9 @@ void FaceMeasurement::on_refusal(TimePoint now) {
     ++timeouts_;
 }
 
-void FaceMeasurement::on_given_up(TimePoint asked) {
+void FaceMeasurement::on_given_up(TimePoint sent) {
     on_withdrawn();
-    if (waiting_since_ > asked) return;
+    if (waiting_since_ > sent) return;
     ++timeouts_;
 }
 
@@ -82,7 +82,7 @@ void Measurements::forget_face(FaceId face) {
     }
 }
 
-// Prefixes come as often as routes do: looking through all of them is rare.
+// Prefixes are added as rarely as routes, so a scan of all of them is rare.
 void Measurements::make_room(TimePoint now) {
     if (now >= next_sweep_) {
         std::erase_if(prefixes_,

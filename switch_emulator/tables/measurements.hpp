@@ -14,7 +14,7 @@
 namespace innet::tables {
 
 /// Round-trip times, smoothed with their variation as in RFC 6298, and how long the face has been
-/// silent while something was asked of it.
+/// silent with Interests outstanding.
 class FaceMeasurement {
   public:
     static constexpr Duration kInitialRto = std::chrono::seconds(1);
@@ -23,15 +23,15 @@ class FaceMeasurement {
 
     explicit FaceMeasurement(FaceId of) : face(of) {}
 
-    void on_asked(TimePoint now);
+    void on_sent(TimePoint now);
     /// `rtt` is absent when it is not known which of several transmissions was answered.
     void on_answer(std::optional<Duration> rtt, TimePoint now);
     void on_refusal(TimePoint now);
-    /// Said that the answer will be late: it is not silent.
+    /// The face announced a late answer: it is not silent.
     void on_sign_of_life(TimePoint now) { waiting_since_ = now; }
-    /// Nobody waits any more for what was asked of it at `asked`.
-    void on_given_up(TimePoint asked);
-    /// Nobody waits any more, for reasons of their own.
+    /// The Interest sent at `sent` timed out.
+    void on_given_up(TimePoint sent);
+    /// The requesters withdrew the Interest.
     void on_withdrawn();
     /// Counts silence up to now: one timeout for each RTO without a sign of life.
     void note_silence(TimePoint now);

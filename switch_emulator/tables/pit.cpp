@@ -15,7 +15,7 @@ std::size_t room_for_requests(std::size_t capacity) { return capacity - capacity
 /// through.
 std::size_t room_for_application(std::size_t capacity) { return capacity / 2; }
 
-/// What foreign programs ask for must leave the most of the table to jobs.
+/// Interests of foreign programs must leave most of the table to jobs.
 std::size_t room_for_foreign_faces(std::size_t capacity) { return capacity / 4; }
 
 template <typename Record>
@@ -203,8 +203,8 @@ void Pit::collect_waiting(FaceId face, std::vector<PitEntry*>& into) const {
     face_records_.waiting(face).for_each([&](InRecord& record) { into.push_back(record.entry); });
 }
 
-void Pit::collect_asked(FaceId face, std::vector<PitEntry*>& into) const {
-    face_records_.asked(face).for_each([&](OutRecord& record) { into.push_back(record.entry); });
+void Pit::collect_upstream(FaceId face, std::vector<PitEntry*>& into) const {
+    face_records_.upstream(face).for_each([&](OutRecord& record) { into.push_back(record.entry); });
 }
 
 void Pit::audit(AuditReport& report) const {
@@ -212,23 +212,24 @@ void Pit::audit(AuditReport& report) const {
     collect_all(entries);
     std::array<std::size_t, jobs::kMaxJobIds> of_job{};
     std::vector<std::size_t> waiting(face_records_.faces());
-    std::vector<std::size_t> asked(face_records_.faces());
+    std::vector<std::size_t> upstream(face_records_.faces());
     for (const PitEntry* entry : entries) {
         ++of_job[entry->job];
-        report.expect(!entry->in_records().empty(), "somebody waits for each pending Interest");
+        report.expect(!entry->in_records().empty(), "each pending Interest has a requester");
         report.expect(entry->scheduled(), "each pending Interest ends by a timer");
         for (const InRecord& record : entry->in_records()) {
             report.expect(record.expiry <= entry->expiry, "an entry outlives its records");
             if (record.face < waiting.size()) ++waiting[record.face];
         }
         for (const OutRecord& record : entry->out_records()) {
-            if (record.face < asked.size()) ++asked[record.face];
+            if (record.face < upstream.size()) ++upstream[record.face];
         }
     }
     for (std::size_t i = 0; i < waiting.size(); ++i) {
         const auto face = static_cast<FaceId>(i);
         report.expect_equal(face_records_.waiting(face).size(), waiting[i], "a face's Interests");
-        report.expect_equal(face_records_.asked(face).size(), asked[i], "what a face was asked");
+        report.expect_equal(face_records_.upstream(face).size(), upstream[i],
+                            "Interests sent to a face");
     }
     report.expect_equal(shares_.used(), entries.size(), "pending Interests");
     report.expect_at_most(entries.size(), shares_.capacity(), "pending Interests");

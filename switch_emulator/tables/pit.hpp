@@ -1,5 +1,5 @@
 #pragma once
-// Pending Interest table: who waits for which name, and whom we asked for it.
+// Pending Interest table: requesters (in-records) and upstreams (out-records) of each name.
 
 #include <algorithm>
 #include <array>
@@ -26,8 +26,8 @@
 
 namespace innet::tables {
 
-/// What an Interest asks for; two with the same key share an entry. The forwarding hint is not part
-/// of it.
+/// Identifies a request: Interests with the same key share an entry. The forwarding hint is not
+/// part of it.
 struct PitKey {
     wire::NameView name;
     wire::NameHash hash = 0;
@@ -36,7 +36,7 @@ struct PitKey {
     bool ends_with_digest = false;  ///< follows from the name
 };
 
-/// What a look-up reads comes first: a cache line tells most entries of a bucket apart.
+/// Fields of a look-up lie first: one cache line distinguishes most entries of a bucket.
 struct alignas(64) PitEntry : TimerLink {
     PitEntry* next_in_bucket = nullptr;
     PitKey key;
@@ -45,15 +45,15 @@ struct alignas(64) PitEntry : TimerLink {
     TimePoint expiry;
     jobs::JobId job = jobs::kNoJob;  ///< whose the name is
     StrategyNumber strategy = kDefaultStrategy;
-    bool held = false;          ///< since it was last asked for, somebody said that a rank is late
-    bool in_reduction = false;  ///< the reducer works on it
-    bool several_ways = false;  ///< askers name different nodes to ask
-    bool awaited_here = false;  ///< the application of this node will answer it
-    bool fallback_tried = false;         ///< the reducer was asked to evaluate it by any rule
+    bool held = false;            ///< a Hold arrived since the last transmission: a rank is late
+    bool in_reduction = false;    ///< the reducer works on it
+    bool several_ways = false;    ///< requesters name different nodes in their hints
+    bool awaited_here = false;    ///< the application of this node will answer it
+    bool fallback_tried = false;  ///< the reducer tried to evaluate it by any rule
     std::optional<TimePoint> last_sent;  ///< upstream
     std::optional<wire::NackReason> least_severe_nack;
-    ShortBytes<wire::kMaxLabelSize> missing;  ///< who is waited for, when held
-    ReflexiveRoute* way_back = nullptr;       ///< of a trigger Interest
+    ShortBytes<wire::kMaxLabelSize> missing;    ///< the missing ranks, when held
+    ReflexiveRoute* reflexive_route = nullptr;  ///< of a trigger Interest
 
     RecordRange<InRecord> in_records() const { return RecordRange(first_in); }
     RecordRange<OutRecord> out_records() const { return RecordRange(first_out); }
@@ -66,14 +66,14 @@ struct alignas(64) PitEntry : TimerLink {
     OutRecord* first_out = nullptr;
 };
 
-/// What an entry is for. Requests leave a part of the table to operands: whoever waits for a sum
-/// must not keep its operands from being asked for, or nobody ever gets anything.
+/// The purpose of an entry. Requests leave a part of the table to operands: if pending sums filled
+/// the table, their operands could not be requested, and no sum would complete.
 enum class PitUse : std::uint8_t { kRequest, kOperand };
 
 /// A bounded hash table. Entries and records come from slabs and have stable
 /// addresses. The buckets grow with the entries, not with the capacity: a table for the few hundred
 /// Interests in flight stays in the cache. Half of the capacity is guaranteed to the jobs, by
-/// weight; the rest is for whoever comes first.
+/// weight; the rest is first come, first served.
 class Pit {
   public:
     explicit Pit(std::size_t capacity);
@@ -88,14 +88,14 @@ class Pit {
                      PitUse use = PitUse::kRequest);
     void erase(PitEntry& entry);
 
-    /// A face comes; records of an earlier one of its number are gone.
+    /// Adds a face; records of an earlier one of its number must be gone.
     void add_face(FaceId face, bool foreign) { face_records_.add_face(face, foreign); }
     const FaceRecords& face_records() const { return face_records_; }
 
     /// Adds a record, or renews the one that `face` has.
     InRecord& put_in_record(PitEntry& entry, FaceId face);
     OutRecord& put_out_record(PitEntry& entry, FaceId face);
-    /// The application of this node will answer the entry: it counts for all who wait.
+    /// The application of this node will answer the entry: counts it for all its requesters.
     void await_application(PitEntry& entry);
     /// Whether another entry of the same name waits for the application as well.
     bool is_awaited_by_another(const PitEntry& entry) const;
@@ -112,7 +112,7 @@ class Pit {
 
     /// All entries that a Data of this name satisfies, save for freshness and implicit digests.
     void collect_matches(const NamePrefixes& data_name, std::vector<PitEntry*>& into) const;
-    /// All entries that ask for this name followed by this implicit digest (32 bytes).
+    /// All entries whose name is `data_name` followed by this implicit digest (32 bytes).
     void collect_digest_matches(const NamePrefixes& data_name, wire::ByteView digest,
                                 std::vector<PitEntry*>& into) const;
     /// Entries whose name ends with an implicit digest: without any, no digest is worth computing.
@@ -120,16 +120,16 @@ class Pit {
     /// All entries of exactly this name.
     void collect_named(wire::NameView name, std::vector<PitEntry*>& into) const;
     void collect_all(std::vector<PitEntry*>& into) const;
-    /// Entries that `face` waits for, and those that it was asked for. Takes no time for others'.
+    /// Entries with an in-record of `face`, and entries with an out-record. Linear in their number.
     void collect_waiting(FaceId face, std::vector<PitEntry*>& into) const;
-    void collect_asked(FaceId face, std::vector<PitEntry*>& into) const;
+    void collect_upstream(FaceId face, std::vector<PitEntry*>& into) const;
 
     void set_weight(jobs::JobId job, std::uint32_t weight) { shares_.set_weight(job, weight); }
     const jobs::WeightedShares& shares() const { return shares_; }
     std::size_t size() const { return shares_.used(); }
     /// The most entries that a look-up may have to compare.
     std::size_t longest_chain() const { return chains_.longest_chain(); }
-    /// Whether the counts are those of the entries, and somebody waits for each until a timer.
+    /// Whether the counts match the entries, and each entry has a requester and a timer.
     void audit(AuditReport& report) const;
     TimingWheel& timers() { return timers_; }
     const TimingWheel& timers() const { return timers_; }

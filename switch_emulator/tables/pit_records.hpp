@@ -1,5 +1,5 @@
 #pragma once
-// Records of the pending Interest table: who waits, and who was asked.
+// Records of the pending Interest table: requesters and upstreams.
 
 #include <algorithm>
 #include <array>
@@ -50,10 +50,10 @@ struct RecordLinks {
 using Way = wire::NameHash;
 inline constexpr Way kFirstWay = 0;
 
-/// Somebody who waits.
+/// A requester of a pending Interest.
 struct InRecord : RecordLinks<InRecord> {
     FaceId face = kNoFace;
-    bool told_of_hold = false;        ///< has heard of the entry's Hold since its last Interest
+    bool hold_sent = false;           ///< has received the entry's Hold since its last Interest
     bool awaits_application = false;  ///< counts towards its face's share of what this node awaits
     std::uint32_t nonce = 0;
     Way way = kFirstWay;
@@ -62,7 +62,7 @@ struct InRecord : RecordLinks<InRecord> {
     ShortBytes<wire::kMaxPitTokenSize> token;
 };
 
-/// Somebody we asked.
+/// An upstream that received the Interest.
 struct OutRecord : RecordLinks<OutRecord> {
     FaceId face = kNoFace;
     std::optional<wire::NackReason> nacked;

@@ -7,7 +7,7 @@ namespace innet::tables {
 namespace {
 
 constexpr std::uint8_t kMaxFrequency = 3;
-// An object moves to the main queue when it was asked for more than once in the small one.
+// An object moves to the main queue when it was requested more than once in the small one.
 constexpr std::uint8_t kPromotionFrequency = 2;
 
 // As many ghosts as the main queue could hold objects of 1 KiB; never more than 512 KiB of hashes.

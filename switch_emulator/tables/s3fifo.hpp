@@ -8,10 +8,10 @@
 namespace innet::tables {
 
 /// Three FIFO queues: a small one (a tenth of the bytes) that new objects must survive, a main one
-/// for those asked for more than once meanwhile, and a ghost queue that remembers the names of
-/// those that were dropped from the small one, so that they enter the main queue when they come
-/// back. A scan of objects asked for once passes through the small queue and leaves the main one
-/// alone.
+/// for those requested more than once meanwhile, and a ghost queue that remembers the names of
+/// those that were dropped from the small one, so that they enter the main queue when they are
+/// inserted again. A scan of objects that are requested once passes through the small queue and
+/// does not change the main one.
 class S3Fifo final : public EvictionPolicy {
   public:
     explicit S3Fifo(std::size_t capacity_bytes);

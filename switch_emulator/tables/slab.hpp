@@ -8,8 +8,8 @@
 
 namespace innet::tables {
 
-/// Hands out objects from ever larger chunks that are never freed before the slab. `T` is reset by
-/// whoever takes it.
+/// Allocates objects from ever larger chunks that are never freed before the slab. The caller
+/// resets the `T` that it takes.
 template <typename T>
 class Slab {
   public:

@@ -22,14 +22,14 @@ struct TimerLink {
 };
 
 /// Slots of 1 ms. A deadline is never early, and late by at most one slot. Deadlines past the
-/// wheel's span of about four seconds wait in its last slot and are put back when that comes round.
+/// wheel's span of about four seconds wait in its last slot and are rescheduled when it is due.
 class TimingWheel {
   public:
     void schedule(TimerLink& link, TimePoint deadline, TimePoint now);
     void cancel(TimerLink& link);
 
-    /// Calls `on_due(link)` for each link whose deadline has come; the link is no longer scheduled
-    /// then, and may be scheduled again. Other links may be scheduled and cancelled from inside.
+    /// Calls `on_due(link)` for each link whose deadline has passed; the link is no longer
+    /// scheduled then, and may be scheduled again. `on_due` may schedule and cancel other links.
     template <typename OnDue>
     void advance(TimePoint now, OnDue&& on_due) {
         const std::uint64_t now_tick = floor_tick(now);

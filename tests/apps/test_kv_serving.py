@@ -47,7 +47,7 @@ def test_answers_are_those_without_the_pool_to_the_bit(
     record = json.loads(output.read_text())
     assert [one["request"] for one in record["served"]] == [0, 1, 2, 3]
     # The first document, of 5 blocks, is cold; the second has 20 tokens, a block and a quarter.
-    found = {one["prompt_tokens"]: set() for one in record["served"]}
+    found: dict[int, set[int]] = {one["prompt_tokens"]: set() for one in record["served"]}
     for one in record["served"]:
         found[one["prompt_tokens"]].add(one["found_tokens"])
     assert found == {110: {0, 80}, 50: {16}}

@@ -29,10 +29,12 @@ def test_both_trainings_do_their_steps_and_learn(tmp_path: Path) -> None:
         *("--slow-rank", "1", "--slow-factor", "3", "--servers", "2", "--staleness", "30"),
     )
 
+    def keep_those_of_rank_0(node: str, line: str) -> None:
+        if node == "h0":
+            lines.append(line)
+
     async def launch() -> None:
-        async with Session(
-            load_topology("star:3"), output=lambda node, line: node == "h0" and lines.append(line)
-        ) as session:
+        async with Session(load_topology("star:3"), output=keep_those_of_rank_0) as session:
             await session.run_workers(
                 [sys.executable, str(TRAIN_ASYNC), *SMALL, *options],
                 env={"OMP_NUM_THREADS": "1"},

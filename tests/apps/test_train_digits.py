@@ -27,7 +27,8 @@ def train_alone(output: Path, epochs: int) -> dict[str, Any]:
         timeout=100,
         capture_output=True,
     )
-    (record,) = json.loads(output.read_text())
+    records: list[dict[str, Any]] = json.loads(output.read_text())
+    (record,) = records
     return record
 
 
@@ -47,7 +48,8 @@ def train_together(
         assert any(f"epoch {epochs}/{epochs}" in line for line in lines), "rank 0 shows progress"
 
     asyncio.run(launch())
-    return json.loads(output.read_text())
+    records: list[dict[str, Any]] = json.loads(output.read_text())
+    return records
 
 
 def test_an_epoch_is_that_of_one_process(tmp_path: Path) -> None:

@@ -29,18 +29,20 @@ SMALL = (
 
 def train(*jobs: Sequence[str]) -> list[str]:
     """Run one job after the other on two hosts; what rank 0 printed."""
+    lines: list[str] = []
+
+    def keep_those_of_rank_0(node: str, line: str) -> None:
+        if node == "h0":
+            lines.append(line)
 
     async def launch() -> None:
-        async with Session(
-            load_topology("star:2"), output=lambda node, line: node == "h0" and lines.append(line)
-        ) as session:
+        async with Session(load_topology("star:2"), output=keep_those_of_rank_0) as session:
             for options in jobs:
                 await session.run_workers(
                     [sys.executable, str(TRAIN_GPT), *SMALL, *options],
                     env={"OMP_NUM_THREADS": "1"},
                 )
 
-    lines: list[str] = []
     asyncio.run(launch())
     return lines
 

@@ -28,6 +28,8 @@ TEXTS = {
 def wordcount():
     """The app as a module."""
     spec = importlib.util.spec_from_file_location("wordcount", APPS / "wordcount.py")
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["wordcount"] = module  # dataclasses look themselves up there
     spec.loader.exec_module(module)

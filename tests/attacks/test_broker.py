@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from innet.telemetry.broker_socket import client_through
 from innet.telemetry.broker_url import BrokerUrl
-from innet.telemetry.door import client_through
 from innet.telemetry.embedded_broker import EmbeddedBroker
 from innet.telemetry.mqtt_broker import BrokerLimits
 from innet.telemetry.mqtt_session import SessionLimits
@@ -34,9 +34,9 @@ async def silent_connections(where: Path | int, count: int) -> AsyncIterator[lis
         yield [await stack.enter_async_context(raw_client(where)) for _ in range(count)]
 
 
-async def is_served(door: Path) -> bool:
+async def is_served(broker_socket: Path) -> bool:
     """Whether a client can log in, subscribe and be told."""
-    async with client_through(door, None) as client:
+    async with client_through(broker_socket, None) as client:
         await client.subscribe("a", 1)
         await client.publish("a", b"1", 1)
         return (await anext(aiter(client.messages))).payload == b"1"
@@ -46,11 +46,13 @@ async def is_served(door: Path) -> bool:
 async def test_silent_connections_hold_few_descriptors_and_nobody_up(
     tmp_path: Path, way: str
 ) -> None:
-    async with embedded(tmp_path, LIMITS) as (broker, door):
+    async with embedded(tmp_path, LIMITS) as (broker, broker_socket):
         assert broker.url is not None
         before = psutil.Process().num_fds()
-        async with silent_connections(door if way == "socket" else broker.url.port, SILENT):
-            assert await is_served(door)
+        async with silent_connections(
+            broker_socket if way == "socket" else broker.url.port, SILENT
+        ):
+            assert await is_served(broker_socket)
             assert broker.broker.connections <= LIMITS.silent + 1
             assert broker.broker.counters.silent_closed >= SILENT - LIMITS.silent - 1
             held = psutil.Process().num_fds() - before - SILENT  # the attacker's are ours, too
@@ -59,19 +61,22 @@ async def test_silent_connections_hold_few_descriptors_and_nobody_up(
 
 @pytest.mark.parametrize("begin", [b"", b"\x10", raw_mqtt.connect()[:-1]])
 async def test_who_does_not_say_connect_in_time_is_closed(tmp_path: Path, begin: bytes) -> None:
-    async with embedded(tmp_path, PATIENT) as (broker, door):
-        async with silent_connections(door, SILENT) as connections:
+    async with embedded(tmp_path, PATIENT) as (broker, broker_socket):
+        async with silent_connections(broker_socket, SILENT) as connections:
             for connection in connections:
                 connection.send(begin)
             for connection in connections:
                 assert await connection.until_closed() == b""
             assert broker.broker.counters.silent_closed == SILENT
             assert broker.broker.connections == 0
-        assert await is_served(door)
+        assert await is_served(broker_socket)
 
 
 async def test_strangers_at_the_port_do_not_close_connections_of_the_socket(tmp_path: Path) -> None:
-    async with embedded(tmp_path, LIMITS) as (broker, door), raw_client(door) as slow:
+    async with (
+        embedded(tmp_path, LIMITS) as (broker, broker_socket),
+        raw_client(broker_socket) as slow,
+    ):
         assert broker.url is not None
         async with silent_connections(broker.url.port, SILENT):
             slow.send(raw_mqtt.connect())
@@ -92,20 +97,23 @@ async def test_one_process_does_not_take_the_places_of_all(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "innet"):
-        async with embedded(tmp_path, LIMITS) as (_, door), contextlib.AsyncExitStack() as stack:
+        async with (
+            embedded(tmp_path, LIMITS) as (_, broker_socket),
+            contextlib.AsyncExitStack() as stack,
+        ):
             hello = raw_mqtt.connect()
             clients = [
-                await stack.enter_async_context(raw_client(door, hello))
+                await stack.enter_async_context(raw_client(broker_socket, hello))
                 for _ in range(LIMITS.clients_of_process)
             ]
             for client in clients:
                 assert await client.read() == (ACCEPTED[0], ACCEPTED[2:])
-            async with raw_client(door, hello) as one_more:
+            async with raw_client(broker_socket, hello) as one_more:
                 assert await one_more.until_closed() == UNAVAILABLE
             assert "Close some of them" in caplog.text
             clients[0].send(DISCONNECT)
             await clients[0].until_closed()
-            async with raw_client(door, hello) as another:
+            async with raw_client(broker_socket, hello) as another:
                 assert await another.read() == (ACCEPTED[0], ACCEPTED[2:])
 
 
@@ -114,12 +122,15 @@ async def test_a_client_that_is_refused_again_and_again_is_logged_once(
 ) -> None:
     limits = BrokerLimits(clients=1, retained_bytes=300)
     with caplog.at_level(logging.WARNING, "innet"):
-        async with embedded(tmp_path, limits) as (broker, door), raw_client(door) as client:
+        async with (
+            embedded(tmp_path, limits) as (broker, broker_socket),
+            raw_client(broker_socket) as client,
+        ):
             client.send(raw_mqtt.connect())
             client.send(*[raw_mqtt.publish("a", bytes(300), retain=True)] * 50)
             await ping(client)
             for number in range(50):
-                async with raw_client(door, raw_mqtt.connect(f"c{number}")) as another:
+                async with raw_client(broker_socket, raw_mqtt.connect(f"c{number}")) as another:
                     assert await another.until_closed() == UNAVAILABLE
             counters = broker.broker.counters
             assert (counters.not_retained, counters.refused) == (50, 50)
@@ -129,10 +140,13 @@ async def test_a_client_that_is_refused_again_and_again_is_logged_once(
 
 async def test_others_are_served_while_one_subscribes_to_very_much(tmp_path: Path) -> None:
     filters = [f"+/nothing-{number}" for number in range(200)]
-    async with embedded(tmp_path) as (_, door), raw_client(door, raw_mqtt.connect()) as other:
+    async with (
+        embedded(tmp_path) as (_, broker_socket),
+        raw_client(broker_socket, raw_mqtt.connect()) as other,
+    ):
         other.send(*(raw_mqtt.publish(f"t/{n:x}", b"1", retain=True) for n in range(5_000)))
         await ping(other)
-        async with raw_client(door, raw_mqtt.connect()) as greedy:
+        async with raw_client(broker_socket, raw_mqtt.connect()) as greedy:
             greedy.send(*map(raw_mqtt.subscribe, filters))
             answer = asyncio.create_task(ping(greedy))
             for _ in range(20):
@@ -145,12 +159,12 @@ async def test_a_slow_reader_gets_all_that_is_retained(tmp_path: Path) -> None:
     limits = BrokerLimits(session=SessionLimits(queued_bytes=1 << 18))
     payload = bytes(1 << 16)
     topics = [f"t/{number}" for number in range(64)]
-    async with embedded(tmp_path, limits) as (broker, door):
-        async with raw_client(door, raw_mqtt.connect()) as source:
+    async with embedded(tmp_path, limits) as (broker, broker_socket):
+        async with raw_client(broker_socket, raw_mqtt.connect()) as source:
             source.send(*(raw_mqtt.publish(topic, payload, retain=True) for topic in topics))
             await ping(source)
             hello = raw_mqtt.connect("slow"), raw_mqtt.subscribe("#"), PINGREQ
-            async with raw_client(door) as slow:
+            async with raw_client(broker_socket) as slow:
                 assert isinstance(slow.writer.transport, asyncio.Transport)
                 slow.writer.transport.pause_reading()
                 slow.send(*hello)
@@ -167,9 +181,11 @@ async def test_a_slow_reader_gets_all_that_is_retained(tmp_path: Path) -> None:
 async def test_a_slow_reader_lives_for_as_long_as_it_reads(tmp_path: Path) -> None:
     """What it sends is not looked at before it has read what it got: so neither are its pings."""
     async with (
-        embedded(tmp_path) as (broker, door),
-        raw_client(door, raw_mqtt.connect()) as other,
-        raw_client(door, raw_mqtt.connect("x", keepalive_s=600), raw_mqtt.subscribe("a")) as slow,
+        embedded(tmp_path) as (broker, broker_socket),
+        raw_client(broker_socket, raw_mqtt.connect()) as other,
+        raw_client(
+            broker_socket, raw_mqtt.connect("x", keepalive_s=600), raw_mqtt.subscribe("a")
+        ) as slow,
     ):
         await ping(slow)
         assert isinstance(slow.writer.transport, asyncio.Transport)
@@ -191,20 +207,20 @@ async def test_a_slow_reader_lives_for_as_long_as_it_reads(tmp_path: Path) -> No
 
 
 async def test_a_taken_port_leaves_no_socket_behind(tmp_path: Path) -> None:
-    door = tmp_path / "broker.sock"
+    broker_socket = tmp_path / "broker.sock"
     async with await asyncio.start_server(lambda *_: None, "127.0.0.1", 0) as taken:
         port = taken.sockets[0].getsockname()[1]
         before = psutil.Process().num_fds()
         with pytest.raises(OSError, match="address already in use"):
-            await EmbeddedBroker(door, port).__aenter__()
-        assert not door.exists()
+            await EmbeddedBroker(broker_socket, port).__aenter__()
+        assert not broker_socket.exists()
         assert psutil.Process().num_fds() == before
 
 
 async def test_who_parts_without_reading_from_a_broker_elsewhere_keeps_no_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    door = tmp_path / "broker.sock"
+    broker_socket = tmp_path / "broker.sock"
     accepted: list[asyncio.StreamWriter] = []
     has_unsent = asyncio.Event()
     accept = Relay._accept
@@ -215,7 +231,7 @@ async def test_who_parts_without_reading_from_a_broker_elsewhere_keeps_no_connec
 
     async def say_much(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer):
-            while not accepted[0].transport.get_write_buffer_size():  # type: ignore[attr-defined]
+            while not accepted[0].transport.get_write_buffer_size():
                 writer.write(bytes(1 << 16))
                 await writer.drain()
             has_unsent.set()
@@ -223,7 +239,11 @@ async def test_who_parts_without_reading_from_a_broker_elsewhere_keeps_no_connec
     monkeypatch.setattr(Relay, "_accept", record)
     far = await asyncio.start_server(say_much, "127.0.0.1", 0)
     port = far.sockets[0].getsockname()[1]
-    async with far, Relay(door, BrokerUrl("127.0.0.1", port)) as relay, raw_client(door) as client:
+    async with (
+        far,
+        Relay(broker_socket, BrokerUrl("127.0.0.1", port)) as relay,
+        raw_client(broker_socket) as client,
+    ):
         assert isinstance(client.writer.transport, asyncio.Transport)
         client.writer.transport.pause_reading()
         client.send(raw_mqtt.connect())
@@ -248,9 +268,9 @@ async def ping(client: RawClient) -> int:
 async def test_who_parts_without_reading_holds_no_descriptor(tmp_path: Path) -> None:
     """Nobody will ever take what the broker still has for it."""
     async with (
-        embedded(tmp_path) as (broker, door),
-        raw_client(door, raw_mqtt.connect()) as other,
-        raw_client(door, raw_mqtt.connect("x"), raw_mqtt.subscribe("a")) as client,
+        embedded(tmp_path) as (broker, broker_socket),
+        raw_client(broker_socket, raw_mqtt.connect()) as other,
+        raw_client(broker_socket, raw_mqtt.connect("x"), raw_mqtt.subscribe("a")) as client,
     ):
         await ping(client)
         assert isinstance(client.writer.transport, asyncio.Transport)
@@ -270,7 +290,10 @@ async def test_who_parts_without_reading_holds_no_descriptor(tmp_path: Path) -> 
 async def test_messages_of_a_byte_are_not_kept_by_the_million(tmp_path: Path) -> None:
     limits = BrokerLimits(retained_bytes=1 << 20)
     count = 10_000
-    async with embedded(tmp_path, limits) as (_, door), raw_client(door, raw_mqtt.connect()) as it:
+    async with (
+        embedded(tmp_path, limits) as (_, broker_socket),
+        raw_client(broker_socket, raw_mqtt.connect()) as it,
+    ):
         it.send(*(raw_mqtt.publish(f"{n:x}", b"1", retain=True) for n in range(count)))
         await ping(it)
         it.send(raw_mqtt.subscribe("#"))
@@ -287,7 +310,7 @@ async def test_a_stranger_sends_no_large_connect(tmp_path: Path) -> None:
 
 async def test_silent_connections_do_not_reach_a_broker_elsewhere(tmp_path: Path) -> None:
     """One descriptor each in the launcher for a while, and none at the broker."""
-    door = tmp_path / "broker.sock"
+    broker_socket = tmp_path / "broker.sock"
     accepted = asyncio.Semaphore(0)
 
     async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -297,11 +320,11 @@ async def test_silent_connections_do_not_reach_a_broker_elsewhere(tmp_path: Path
 
     far = await asyncio.start_server(greet, "127.0.0.1", 0)
     port = far.sockets[0].getsockname()[1]
-    async with far, Relay(door, BrokerUrl("127.0.0.1", port), LIMITS):
-        async with silent_connections(door, SILENT) as connections:
+    async with far, Relay(broker_socket, BrokerUrl("127.0.0.1", port), LIMITS):
+        async with silent_connections(broker_socket, SILENT) as connections:
             for connection in connections[: SILENT - LIMITS.silent]:
                 assert await connection.until_closed() == b""
-            async with raw_client(door, raw_mqtt.connect()) as client:
+            async with raw_client(broker_socket, raw_mqtt.connect()) as client:
                 assert await client.until_closed() == b"served"
         assert accepted.locked() is False
         await accepted.acquire()

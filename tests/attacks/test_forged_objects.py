@@ -100,17 +100,17 @@ def forged_root(cluster: Cluster, datagram: bytes) -> bytes | None:
 @pytest.mark.parametrize("signature", ["ed25519", "digest", "none"])
 def test_a_forged_root_that_a_cache_has_ends_no_fetch(wire: Wire, signature: str) -> None:
     def forge_the_first(datagram: bytes) -> list[bytes]:
-        forged = forged_root(cluster, datagram) if wire.changed == 0 else None
+        forged = forged_root(made, datagram) if wire.changed == 0 else None
         return [forged or datagram]
 
     tamper = {("h1", "s0"): wire}
-    with Cluster(load_topology("star:3"), tamper=tamper, signature=signature) as cluster:
+    with Cluster(load_topology("star:3"), tamper=tamper, signature=signature) as made:
         wire.change = forge_the_first
-        cluster.communicators[1].publish("model", OBJECT)
+        made.communicators[1].publish("model", OBJECT)
         for rank in (0, 2):
-            assert cluster.communicators[rank].fetch("model", source=1).tobytes() == OBJECT
+            assert made.communicators[rank].fetch("model", source=1).tobytes() == OBJECT
         assert wire.changed == 1
-        assert cluster.status("h0")["endpoint"]["forged_roots"] == 1
+        assert made.status("h0")["endpoint"]["forged_roots"] == 1
 
 
 def test_who_forges_every_root_is_named_when_the_fetch_ends(wire: Wire) -> None:

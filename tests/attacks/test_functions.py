@@ -14,8 +14,7 @@ from innet.names import with_segment, with_version
 from innet.ndn import NackReason, Name, Refusal, encode_interest
 from innet.ndn.client import Reply
 from innet.ndn.functions.admission import InputLimits
-from innet.ndn.functions.messages import Arguments, Outcome
-from innet.ndn.functions.reflexive import new_reflexive_name, trigger_name
+from innet.ndn.functions.messages import Arguments, Outcome, new_reflexive_name, trigger_name
 from innet.ndn.functions.server import FunctionServer
 from innet.ndn.functions.transfer import publication_of
 from innet.ndn.wire import parse_data, parse_interest

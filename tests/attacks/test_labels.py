@@ -61,7 +61,7 @@ class Worker:
     def fetch(self, seq: int, timeout_s: float) -> threading.Event:
         """Fetch the tensor ``seq``; the event tells that ``self.end`` is its end."""
         told = threading.Event()
-        fetch = _core.Fetch(
+        fetch = _core.FetchSpec(
             _core.Targets([("/j/g/1", "", False)]),
             _core.Name("/sum.f32"),
             seq,

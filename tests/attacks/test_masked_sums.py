@@ -1,8 +1,8 @@
 """What an attacker gets to know of one rank's values in masked sums: nothing within the bound.
 
 The attacker is the network and the controller together, and some of the ranks: it decides which
-messages arrive, and which ranks count as dead for whom. docs/trust.md, "What it hides, and from
-whom", has the bounds.
+messages arrive, and which ranks count as dead for whom. docs/masked-sums.md has the bounds,
+under "What it hides, and from whom".
 """
 
 from __future__ import annotations

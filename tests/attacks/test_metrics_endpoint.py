@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from innet.cluster.emulation.runs import RunRecord
-from innet.cluster.launch.run_status import RunStatus
 from innet.cluster.metrics import MetricsEndpoint, endpoint
+from innet.cluster.run_status import RunStatus
 from innet.settings import Settings
 
 SILENT = 100

@@ -10,7 +10,7 @@ import pytest
 
 from innet.errors import SecurityError
 from innet.private_files import read_private, write_private
-from innet.security.trust.ceremonies import make_key
+from innet.security.trust.key_operations import make_key
 from innet.security.trust.key_store import KeyStore
 
 ANOTHER_USER = 65534

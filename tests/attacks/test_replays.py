@@ -210,7 +210,8 @@ def cut_off(datagram: bytes) -> bytes:
 
 
 def test_a_manifest_that_was_cut_off_is_not_taken(cluster, wire):
-    roots, others = [], []
+    roots: list[str] = []
+    others: list[str] = []
 
     def truncate(datagram: bytes) -> list[bytes]:
         name = data_name(datagram)

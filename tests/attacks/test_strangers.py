@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from scapy.packet import Packet
 
 from innet.observe.packets.layers import (
     ApplicationParameters,
@@ -44,7 +45,7 @@ def node() -> Iterator[NodeAmongStrangers]:
 def test_packets_that_lie_are_counted_and_harm_nobody(node: NodeAmongStrangers) -> None:
     attacker, client, producer = node.neighbours
     whole = bytes(interest("/videos/a"))
-    lies = [
+    lies: list[Packet | bytes] = [
         Interest(length=200, elements=[Name(value="/a"), Nonce(value=b"1234")]),
         Interest(elements=[Name(value="/a"), Nonce(value=b"12345")]),
         Interest(elements=[Name(value=b""), Nonce(value=b"1234")]),

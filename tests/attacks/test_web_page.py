@@ -13,7 +13,7 @@ from innet._native import _core
 from innet.errors import CommandRefused
 from innet.ndn import Client, HmacSigner, Name, encode_data
 from innet.ndn.control import ControlParameters, command_name
-from innet.ndn.framing import StreamFramer
+from innet.ndn.face import StreamFramer
 from innet.ndn.wire import encode_interest, parse_data
 from innet.node.forwarder import Forwarder, ForwarderOptions
 from innet.security.signers import DigestSigner, Signer

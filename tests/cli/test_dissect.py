@@ -105,7 +105,7 @@ def test_a_kind_that_is_none_is_refused(cli: CliRunner, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--prefix", "/nothing"], "none of 3 packets is of this --prefix and --kind"),
+        (["--prefix", "/nothing"], "none of 3 packets matches --prefix and --kind"),
         (["--prefix", "/nothing"], "its names begin with /t, /o"),
         (["--kind", "hello"], "none of 3 packets"),
         (["--port", "7"], "no NDN packet found; UDP and TCP on port 7 are read"),

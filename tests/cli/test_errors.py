@@ -27,6 +27,20 @@ COMMAND = ["--", "true"]
         (["run", "star4", "--hosts", "h0,h0", *COMMAND], "both placed on h0"),
         (["run", "star4", "--set", "transport.windw=3", *COMMAND], "transport.max_window"),
         (["run", "star4", "--set", "transport.max_window=no", *COMMAND], "transport.max_window"),
+        (["plan", "nosuch"], "shipped topologies: "),
+        (
+            ["settings", "--set", "transport.pit_capacity=0"],
+            "transport.pit_capacity: expected at least 1024, found '0'",
+        ),
+        (
+            ["settings", "--set", "collectives.timeout_s=0"],
+            "collectives.timeout_s: expected a number above 0, found",
+        ),
+        (
+            ["settings", "--set", "collectives.timeout_s=abc"],
+            "collectives.timeout_s: expected seconds, such as 1.5, or a time with a unit, such as",
+        ),
+        (["settings", "--set", "ndn.unix=maybe"], "ndn.unix: expected true or false, found"),
         (["up", "star4", "--name", "a/b"], "'a/b' cannot be a run id"),
         (["run", "--on", "nosuch", *COMMAND], "there is no run nosuch"),
         (["status", "nosuch"], "there is no run nosuch"),
@@ -34,6 +48,7 @@ COMMAND = ["--", "true"]
         (["down", "nosuch"], "there is no run nosuch"),
         (["plan", "star4", "--algorithm", "inc:nosuch=1"], "inc has no option 'nosuch'"),
         (["compare", "star4", "--algorithms", "rng"], "nothing called 'rng' can be compared"),
+        (["compare", "star4", "--baseline", "glo"], "nothing called 'glo' can be compared"),
         (["topology", "show", "nosuch.yaml"], "shipped topologies: "),
     ],
 )
@@ -52,6 +67,10 @@ def test_an_error_is_one_message_and_exit_code_1(
     ("arguments", "message"),
     [
         (["run", "star4", "--rate", "200", *COMMAND], "a rate with a unit"),
+        (["run", "star4", "--rate", "5gb", *COMMAND], "did you mean '5gbit'?"),
+        (["run", "star4", "--metrics-port", "x", *COMMAND], "expected a whole number, found 'x'"),
+        (["tell", "lab", "s0", "set-interval", "abc"], "expected a number, found 'abc'"),
+        (["tell", "lab", "s0", "set-interval", "0"], "expected at least 0.1, found"),
         (["run", "star4", "--delay", "fast", *COMMAND], "a duration with a unit"),
         (["run", "star4", "--loss", "200%", *COMMAND], "a probability"),
         (["run", "star4", "--queue", "0.5", *COMMAND], "a size in whole bytes"),

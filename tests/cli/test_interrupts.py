@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -65,3 +66,38 @@ def test_many_are_as_good_as_two(worker: str) -> None:
             except subprocess.TimeoutExpired:
                 continue
         assert_over(launcher)
+
+
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except KeyboardInterrupt:  # as the import system may lose one
+                pass
+
+
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["innet", "topology", "list"]
+from innet.cli.entry import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "innet.cli.commands.topology"])
+def test_one_while_modules_are_imported_is_enough(module: str) -> None:
+    program = INTERRUPTED_IMPORT.format(module=module)
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")

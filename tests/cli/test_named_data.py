@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from innet.cli.main import app
 from innet.names import number_at, with_keyword, with_segment
 from innet.ndn import Name, encode_data
-from innet.ndn.objects.metadata import encode_metadata
+from innet.ndn.objects.discovery import encode_metadata
 from innet.security.signers import DigestSigner
 from innet.tlv_numbers import ComponentType
 from tests.ndn.scripted_forwarder import ScriptedForwarder, control_response
@@ -63,7 +63,7 @@ async def test_pings_are_those_of_ndnping(forwarder):
         forwarder, "ping", "/site", "--count", "3", "--interval", "0", "--timeout", "0.05"
     )
     assert result.exit_code == 1
-    assert "3 asked, 2 answered, 33 % lost" in result.stdout
+    assert "3 sent, 2 answered, 33 % lost" in result.stdout
     numbers = [interest.name[-1] for interest in forwarder.interests]
     assert all(interest.must_be_fresh for interest in forwarder.interests)
     assert {interest.name.prefix(2) for interest in forwarder.interests} == {Name("/site/ping")}
@@ -78,6 +78,7 @@ async def test_fetch_writes_a_file_and_says_what_it_got(forwarder, tmp_path):
         if with_keyword("/x", b"metadata").is_prefix_of(interest.name):
             return encode_metadata(Name("/x"), versioned, 5, DigestSigner())
         segment = number_at(interest.name, -1, ComponentType.SEGMENT)
+        assert segment is not None
         return encode_data(interest.name, b"%d" % segment, final_component=with_segment("/", 2))
 
     forwarder.script = serve
@@ -85,7 +86,7 @@ async def test_fetch_writes_a_file_and_says_what_it_got(forwarder, tmp_path):
     result = await innet(forwarder, "fetch", "/x", "-o", str(target))
     assert target.read_bytes() == b"012"
     assert "/x/v=5: 3 bytes in 3 segments" in result.stderr
-    assert "warning: nobody's signature was checked" in result.stderr
+    assert "warning: no signature was verified" in result.stderr
     assert "--anchor" in result.stderr
     assert (await innet(forwarder, "fetch", "/x/v=5")).stdout_bytes == b"012"
 

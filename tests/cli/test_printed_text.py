@@ -19,7 +19,7 @@ from scapy.layers.l2 import Ether
 from scapy.utils import wrpcap
 from typer.testing import CliRunner
 
-from innet.cli.main import app
+from innet.cli.main import CommandGroup, app
 from innet.cli.text_output import open_console, say
 from innet.errors import CollectiveError
 from innet.observe.packets.layers import interest, link
@@ -89,7 +89,7 @@ def test_dissect_shows_a_hostile_label_escaped(cli: CliRunner, tmp_path: Path) -
 
 
 def test_an_unexpected_error_is_told_without_escape_sequences(cli: CliRunner) -> None:
-    failing = typer.Typer(cls=type(typer.main.get_command(app)))
+    failing = typer.Typer(cls=CommandGroup)
 
     @failing.callback()
     def options(debug: bool = False) -> None: ...

@@ -36,7 +36,7 @@ def test_workers_reduce_and_their_lines_carry_their_node() -> None:
     assert sorted(done.stdout.splitlines()) == [
         f"[{host}] sum [np.float32(3.0)] of 2" for host in ("h0", "h1")
     ]
-    assert "all workers ended well" in done.stderr
+    assert "all workers succeeded" in done.stderr
 
 
 def test_only_the_chosen_hosts_get_ranks_in_their_order() -> None:
@@ -100,7 +100,7 @@ def test_down_removes_what_kill_9_has_left(registry: Path) -> None:
     assert "stale" in innet("status").stdout
     down = innet("down")
     assert (down.returncode, down.stderr) == (0, "")
-    assert "removed what was left" in down.stdout
+    assert "removed its remains" in down.stdout
     assert processes_of(registry) == []
 
 

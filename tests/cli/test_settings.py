@@ -74,7 +74,10 @@ def test_a_prefix_chooses_settings(cli: CliRunner) -> None:
         ("transport.max_windw=9", "did you mean 'transport.max_window'?"),
         ("nonsense=1", "there is no setting 'nonsense'; `innet settings` lists all"),
         ("log.level", "log.level has no value; write log.level=VALUE"),
-        ("collectives.timeout_s=soon", "collectives.timeout_s: expected a duration with a unit"),
+        (
+            "collectives.timeout_s=soon",
+            "collectives.timeout_s: expected seconds, such as 1.5",
+        ),
         ("transport.socket_buffer_bytes=many", "transport.socket_buffer_bytes: expected a size"),
     ],
 )

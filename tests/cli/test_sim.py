@@ -26,6 +26,19 @@ def test_results_are_printed_and_saved(cli: CliRunner, tmp_path: Path) -> None:
     assert "allreduce-64KiB on star-3, sim" in done.output
 
 
+@pytest.mark.parametrize("columns", ["80", "150"])
+def test_the_table_is_as_wide_as_columns_say_without_a_terminal(
+    tmp_path: Path, columns: str
+) -> None:
+    arguments = ["--algorithm", "inc", "--repetitions", "1", "--output", str(tmp_path)]
+    done = CliRunner(env={"COLUMNS": columns}).invoke(
+        app, ["sim", "star:3", "allreduce:1KiB", *arguments]
+    )
+    table = [line for line in done.stdout.splitlines() if "┃" in line]
+    assert max(map(len, table)) <= int(columns)
+    assert ("busiest link" in done.stdout) == (columns == "150"), done.stdout
+
+
 def test_links_without_rate_and_delay_get_both(cli: CliRunner, tmp_path: Path) -> None:
     arguments = ["--algorithm", "inc", "--repetitions", "1", "--output", str(tmp_path)]
     done = cli.invoke(app, ["sim", "star:3", "allreduce", *arguments])
@@ -105,7 +118,7 @@ def test_memory_that_holds_no_block_is_refused_before_the_replay(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["star:2", "barrier", "--capture-at", "s0"], "say where the packets shall go"),
+        (["star:2", "barrier", "--capture-at", "s0"], "needs --capture FILE|DIR"),
         (["star:2", "allreduc:1"], "did you mean 'allreduce'"),
         (["star:2", "allreduce:4", "--algorithm", "magic"], "unknown algorithm 'magic'"),
         (["star:2", "barrier", "--sizes", "many"], "expected a size"),

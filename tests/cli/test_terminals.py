@@ -19,7 +19,7 @@ from innet.cli.run_tables import node_view, run_view
 from innet.cli.scrolled_screen import ScrolledScreen, Scroller
 from innet.cli.watch_view import event_line, live_view
 from innet.cluster.emulation.runs import create_run, remove_run
-from innet.cluster.launch.run_status import RunStatus
+from innet.cluster.run_status import RunStatus
 from innet.telemetry.feed import RunFeed
 from innet.telemetry.messages import Event, NodeStatus
 from innet.telemetry.topics import node_topics
@@ -41,7 +41,8 @@ def answer(kind: str, peer: str) -> dict[str, object]:
     """What a node says that has been at work for days."""
     message = counters(links=[{**LINK, "peer": peer}]).model_dump()
     link = {key: LARGE if value == 0 else value for key, value in message["links"][0].items()}
-    link |= {"face": 1, "peer": peer, "port": dict.fromkeys(link["port"], LARGE)}
+    port = dict.fromkeys(message["links"][0]["port"], LARGE)
+    link |= {"face": 1, "peer": peer, "port": port}
     return {
         "kind": kind,
         "pid": 1,
@@ -195,7 +196,12 @@ def test_keys_reach_the_screen_and_the_terminal_is_left_as_it_was(
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
     moved = threading.Event()
-    monkeypatch.setattr(Scroller, "on_key", lambda self, key: key == b"j" and moved.set())
+
+    def on_key(_: Scroller, key: bytes) -> None:
+        if key == b"j":
+            moved.set()
+
+    monkeypatch.setattr(Scroller, "on_key", on_key)
     with open(theirs, closefd=False) as terminal, open(os.devnull, "w") as nowhere:
         monkeypatch.setattr("sys.stdin", terminal)
         console = Console(file=nowhere, force_terminal=True, width=80, height=24)

@@ -66,6 +66,20 @@ def test_validate_counts_what_a_good_file_has(cli: CliRunner, tmp_path: Path) ->
     assert (result.exit_code, result.output) == (0, f"{file}: 4 hosts, 1 switch, 4 links\n")
 
 
+def test_validate_takes_shipped_names_and_generators(cli: CliRunner) -> None:
+    for name in ("star4", "star:4"):
+        result = cli.invoke(app, ["topology", "validate", name])
+        assert (result.exit_code, result.output) == (0, f"{name}: 4 hosts, 1 switch, 4 links\n")
+
+
+def test_a_picture_of_an_unknown_format_is_refused_before_anything_is_printed(
+    cli: CliRunner,
+) -> None:
+    result = cli.invoke(app, ["topology", "show", "star4", "--picture", "star.xyz"])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "expected a picture of type .svg, .png, .pdf" in result.stderr
+
+
 def test_validate_names_the_line_of_a_mistake(cli: CliRunner, tmp_path: Path) -> None:
     file = tmp_path / "lab.yaml"
     text = cli.invoke(app, ["topology", "export", "star4"]).output
@@ -78,7 +92,7 @@ def test_validate_names_the_line_of_a_mistake(cli: CliRunner, tmp_path: Path) ->
     assert result.stdout == ""
 
 
-def test_validate_does_not_take_a_name_for_a_file(cli: CliRunner) -> None:
-    result = cli.invoke(app, ["topology", "validate", "star4"])
+def test_validate_names_what_it_does_not_find(cli: CliRunner) -> None:
+    result = cli.invoke(app, ["topology", "validate", "nosuch.yaml"])
     assert result.exit_code == 1
-    assert "no such file" in result.stderr
+    assert "no topology file 'nosuch.yaml'" in result.stderr

@@ -9,7 +9,7 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,7 +17,7 @@ from innet._native import _core
 from innet.collectives import Communicator
 from innet.collectives.group import Variants
 from innet.node.routing import next_hops
-from innet.node.rules import install_rules
+from innet.node.runtime import install_rules
 from innet.plans import Plan, make_plan, rank_order
 from innet.security import NodeKeys, deal_keys, node_certificate_name
 from innet.security.group_keys import GroupCredentials
@@ -126,7 +126,7 @@ class Cluster:
         topology: Topology,
         plan: Plan | str = "inc",
         *,
-        tamper: dict[tuple[str, str], Tamper] | None = None,
+        tamper: Mapping[tuple[str, str], Tamper] | None = None,
         segment_bytes: int = 1024,
         signature: str = "gmac",
         timeout_s: float = 20.0,

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from innet._native import _core
-from innet.collectives.any_source import AnySource, Receive
 from innet.collectives.arrays import Array
+from innet.collectives.completion import Completion
+from innet.collectives.messages import AnySource, Receive
+from innet.collectives.work import Deadline, Promise
 from innet.errors import CollectiveError
 
 FOREVER_S = 1e6
@@ -27,7 +29,7 @@ class Network:
         self.receives = AnySource(self, self, self, 3, 0)  # type: ignore[arg-type]
 
     def post(self, source: int | None = None, elements: int = 1, timeout_s: float = FOREVER_S):
-        return self.receives.post(np.zeros(elements), source, TAG, timeout_s)
+        return self.receives.post(np.zeros(elements), source, TAG, timeout_s, make_work)
 
     def answer(self, source: int, value: float = 0.0, status: int = _core.STATUS_DONE) -> None:
         """End the last question to ``source``."""
@@ -56,14 +58,17 @@ class Network:
         """Nothing answers what was given up."""
 
 
+def make_work(_receive: Receive, deadline: Deadline) -> Promise[Completion]:
+    return Promise(lambda completion: completion, deadline=deadline)
+
+
 @pytest.fixture
 def network() -> Network:
     return Network()
 
 
 def status_of(receive: Receive) -> int | None:
-    ended = receive.wait(0, 0.0)
-    return None if ended is None else ended[0]
+    return receive.work.wait().status if receive.work.done() else None
 
 
 def test_a_question_stays_open_for_the_receives_that_follow(network: Network) -> None:
@@ -117,7 +122,7 @@ def test_a_message_of_another_size_is_asked_for_again(network: Network) -> None:
 
 def test_what_was_given_up_takes_no_message(network: Network) -> None:
     abandoned = network.post()
-    abandoned.cancel(0)
+    abandoned.work.cancel()
     network.answer(1, 4.0)
     assert status_of(abandoned) == _core.STATUS_CANCELLED
     assert network.post().memory[0] == 4.0
@@ -135,14 +140,17 @@ def test_the_failure_of_the_group_ends_every_receive(network: Network) -> None:
 def test_alone_there_is_nobody_to_receive_from(network: Network) -> None:
     alone = AnySource(network, network, network, 1, 0)  # type: ignore[arg-type]
     with pytest.raises(CollectiveError, match="group of one rank"):
-        alone.post(np.zeros(1), None, TAG, FOREVER_S)
+        alone.post(np.zeros(1), None, TAG, FOREVER_S, make_work)
 
 
 def test_a_short_deadline_holds_while_an_older_question_is_open(network: Network) -> None:
     network.post()
     young = network.post(timeout_s=0.01)
-    young.wait(0, 0.02)
-    assert young.wait(0, 0) == (_core.STATUS_DEADLINE_EXCEEDED, "no rank sent one within 0.01 s")
+    assert young.work.wait() == (
+        _core.STATUS_DEADLINE_EXCEEDED,
+        "no rank sent one within 0.01 s",
+        None,
+    )
 
 
 def test_a_message_goes_to_the_first_receive_that_has_not_ended(network: Network) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
+from innet._native import _core
 from innet.collectives.call_sequence import CallSequence
 
 
@@ -19,7 +22,7 @@ class _Node:
 
 def test_a_call_that_goes_well_takes_no_time_of_the_node() -> None:
     node = _Node()
-    calls = CallSequence(node, 0, "rank 0 (h0)", 64, lambda number: None)
+    calls = CallSequence(cast(_core.NodeHandle, node), 0, "rank 0 (h0)", 64, lambda number: None)
     with calls.call("outer", 1, True, None), calls.call("inner", 1, True, None):
         calls.take()
     assert node.failed == []
@@ -27,7 +30,7 @@ def test_a_call_that_goes_well_takes_no_time_of_the_node() -> None:
 
 def test_calls_that_a_block_did_not_make_have_failed() -> None:
     node = _Node()
-    calls = CallSequence(node, 0, "rank 0 (h0)", 64, lambda number: None)
+    calls = CallSequence(cast(_core.NodeHandle, node), 0, "rank 0 (h0)", 64, lambda number: None)
 
     def block() -> None:
         with calls.call("block", 3, True, None):

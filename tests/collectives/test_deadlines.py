@@ -26,8 +26,9 @@ def test_a_queued_operation_ends_at_its_deadline_and_the_others_still_get_its_te
         with pytest.raises(DeadlineExceeded) as told:
             queued.wait()
         assert re.fullmatch(
-            r"allreduce\(sum\.f32, shape \(5,\)\) seq=4: its turn had not come, "
-            r"after seq=0: ranks 1, 2 had not sent their data within the timeout of 0\.2 s "
+            r"allreduce\(sum\.f32, shape \(5,\)\) seq=4: it was queued behind "
+            r"seq=0: rank 1 \(h1\), rank 2 \(h2\) had not sent their data "
+            r"within the timeout of 0\.2 s "
             r"\(timeout_s= or the setting collectives\.timeout_s changes it\)",
             str(told.value),
         )
@@ -59,7 +60,7 @@ def test_all_queued_operations_that_wait_for_an_absent_rank_end_together_and_nam
             error = work.exception()
             assert isinstance(error, DeadlineExceeded)
             assert f"seq={seq}: " in str(error)
-            assert "rank 1 had not sent its data" in str(error)
+            assert "rank 1 (h1) had not sent its data" in str(error)
 
 
 def test_a_rank_that_has_ended_without_the_operation_is_named_at_the_deadline():
@@ -93,15 +94,16 @@ def test_the_steps_of_one_call_share_its_deadline(monkeypatch):
     given_s = []
     with Cluster(load_topology("star:2"), timeout_s=20.0) as cluster:
         first, second = cluster.communicators
-        monkeypatch.setattr(first, "_now_s", lambda: clock_s[0])
-        submit_as = first._submit_as
+        runner = first._runner
+        monkeypatch.setattr(runner.services, "now_s", lambda: clock_s[0])
+        submit = runner._submit
 
         def noted(operation, seq, timeout_s, reserves):
             given_s.append(timeout_s)
             clock_s[0] += 8.0
-            return submit_as(operation, seq, timeout_s, reserves)
+            return submit(operation, seq, timeout_s, reserves)
 
-        monkeypatch.setattr(first, "_submit_as", noted)
+        monkeypatch.setattr(runner, "_submit", noted)
         theirs = second.iallreduce_blocks(np.ones(100, np.float32))
         first.allreduce_blocks(np.ones(100, np.float32))
         theirs.wait()

@@ -42,7 +42,8 @@ def values(rank: int, step: int) -> np.ndarray:
 
 
 def sum_of(step: int) -> np.ndarray:
-    return sum(values(rank, step) for rank in range(RANKS))
+    total: np.ndarray = np.add.reduce([values(rank, step) for rank in range(RANKS)])
+    return total
 
 
 def read_only() -> np.ndarray:
@@ -79,7 +80,8 @@ def to_root(rank: int, failed: int) -> bool:
 def scatter(comm: Any, step: int) -> np.ndarray:
     rows = np.stack([values(rank, step) for rank in range(RANKS)])
     out = np.empty((1, ELEMENTS), np.float32)
-    return comm.scatter(rows if comm.rank == 1 else None, root=1, out=out)
+    row: np.ndarray = comm.scatter(rows if comm.rank == 1 else None, root=1, out=out)
+    return row
 
 
 def pairs(rank: int, step: int) -> tuple[np.ndarray, np.ndarray]:
@@ -105,7 +107,9 @@ def by_key(comm: Any, step: int) -> np.ndarray:
 
 def partial(comm: Any, step: int, **how: Any) -> np.ndarray:
     policy = how.pop("policy", innet.KOfN(RANKS))
-    return comm.allreduce_of(how.pop("array", values(comm.rank, step)), policy, **how).total
+    array = how.pop("array", values(comm.rank, step))
+    total: np.ndarray = comm.allreduce_of(array, policy, **how).total
+    return total
 
 
 COLLECTIVES = {

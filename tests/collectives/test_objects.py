@@ -112,7 +112,7 @@ def test_a_strangers_signature_reaches_nobody(trio):
 
 
 def test_an_object_that_nobody_publishes_ends_at_the_deadline(trio):
-    with pytest.raises(DeadlineExceeded, match=r"fetch\('nothing'.*rank 2 had not sent"):
+    with pytest.raises(DeadlineExceeded, match=r"fetch\('nothing'.*rank 2 \(h2\) had not sent"):
         trio.communicators[0].fetch("nothing", source=2, timeout_s=0.5)
 
 
@@ -135,7 +135,8 @@ def test_a_fetch_may_come_before_its_publication(trio):
     assert work.wait().tobytes() == some_bytes(10_000)
 
     async def result() -> bytes:
-        return (await other).tobytes()
+        contents: bytes = (await other).tobytes()
+        return contents
 
     assert asyncio.run(result()) == some_bytes(10_000)
 
@@ -168,7 +169,7 @@ def test_a_name_is_published_once_and_free_again_when_withdrawn(trio):
     with pytest.raises(TransportError, match="published already"):
         comm.publish("once", b"second")
     comm.withdraw("once")
-    with pytest.raises(DeadlineExceeded, match="rank 0 had not sent its data"):
+    with pytest.raises(DeadlineExceeded, match=r"rank 0 \(h0\) had not sent its data"):
         trio.communicators[1].fetch("once", 0, timeout_s=0.3)
     comm.publish("once", b"third")
     assert trio.communicators[1].fetch("once", 0).tobytes() == b"third"

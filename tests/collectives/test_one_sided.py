@@ -14,8 +14,8 @@ import pytest
 from pydantic import ValidationError
 
 from innet.collectives.one_sided import array_server
-from innet.collectives.one_sided.records import decode_reply
 from innet.collectives.one_sided.registered_array import RegisteredArray
+from innet.collectives.one_sided.requests import Located, decode_reply
 from innet.errors import (
     Cancelled,
     CollectiveError,
@@ -188,7 +188,7 @@ def test_deadlines_name_the_rank_and_the_array(trio):
         other.put("gone", 0, np.zeros(3), timeout_s=0.2)
     # Rank 2 has registered nothing, so it does not even listen.
     with pytest.raises(
-        DeadlineExceeded, match=r"get\('x', source=2\): rank 2 had not sent its data"
+        DeadlineExceeded, match=r"get\('x', source=2\): rank 2 \(h2\) had not sent its data"
     ):
         other.get("x", 2, timeout_s=0.2)
 
@@ -325,4 +325,6 @@ def test_what_an_owner_says_of_an_array_is_checked_before_memory_is_taken(dtype,
     with pytest.raises(ValidationError, match="located"):
         decode_reply(np.frombuffer(json.dumps(said).encode(), np.uint8))
     said |= {"dtype": "bfloat16", "shape": (4,)}
-    assert decode_reply(np.frombuffer(json.dumps(said).encode(), np.uint8)).dtype == "bfloat16"
+    located = decode_reply(np.frombuffer(json.dumps(said).encode(), np.uint8))
+    assert isinstance(located, Located)
+    assert located.dtype == "bfloat16"

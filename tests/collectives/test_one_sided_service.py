@@ -14,9 +14,8 @@ import pytest
 
 from innet._native import _core
 from innet.collectives.one_sided.array_server import ArrayServer
-from innet.collectives.one_sided.exchange import Exchange
-from innet.collectives.one_sided.records import decode_reply
-from innet.collectives.one_sided.requests import REQUESTS_IN_FLIGHT
+from innet.collectives.one_sided.requests import REQUESTS_IN_FLIGHT, decode_reply
+from innet.collectives.transfers import PeerFetch
 from innet.errors import CollectiveError
 from innet.topology import load_topology
 from innet.worker.background import BackgroundThread
@@ -30,9 +29,9 @@ class Transfers:
         self.fetched: queue.Queue[tuple[int, Any]] = queue.Queue()
         self.published: queue.Queue[tuple[int, Any]] = queue.Queue()
 
-    def fetch(self, _peer: int, _kind: str, seq: int, *_into: Any, ended: Any, **_: Any) -> int:
-        self.fetched.put((seq, ended))
-        return seq
+    def fetch(self, fetch: PeerFetch, ended: Any) -> int:
+        self.fetched.put((fetch.seq, ended))
+        return fetch.seq
 
     def publish(self, _kind: str, seq: int, content: Any, _what: str) -> None:
         self.published.put((seq, content))
@@ -68,19 +67,11 @@ def test_an_owner_refuses_what_is_no_request_and_reads_on(transfers: Transfers) 
     assert "not a request: 9 bytes" in str(decode_reply(reply))
 
 
-def test_only_the_first_end_of_an_exchange_counts() -> None:
-    exchange: Exchange[int] = Exchange()
-    exchange.succeed(1)
-    exchange.fail(ValueError("in a callback of the first end"))
-    exchange.succeed(2)
-    assert exchange.work(lambda _error: None).wait() == 1
-
-
 def test_puts_that_cannot_be_published_keep_no_later_request_waiting(monkeypatch) -> None:
     with Cluster(load_topology("star:2")) as cluster:
         owner, other = cluster.communicators
         owner.register("weights", np.zeros(4))
-        transfers = other._one_sided._transfers
+        transfers = other._array_transfers
         publish = transfers.publish
 
         def refuse_puts(kind: str, *arguments: Any) -> None:

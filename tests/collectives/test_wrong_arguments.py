@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import innet
-from innet.errors import CollectiveError
+from innet.errors import CollectiveError, MismatchError, PeerError
 from innet.topology import load_topology
 from tests.collectives.cluster import Cluster
 
@@ -57,3 +57,50 @@ def test_an_unknown_way_to_combine_is_answered_with_those_that_there_are(comm):
 def test_an_object_without_bytes_is_answered_with_how_to_make_some(comm, value):
     with pytest.raises(CollectiveError, match=f"a {type(value).__name__} cannot be published"):
         comm.publish("state", value)
+
+
+READ_ONLY = np.ones(2)
+READ_ONLY.flags.writeable = False
+OBJECTS = np.array([None], object)
+MESSAGES = {
+    "to a rank that is none": (lambda comm: comm.isend(FLOATS, 2), "no rank 2; .* numbers 0 to 1"),
+    "to a negative rank": (lambda comm: comm.isend(FLOATS, -1), "there is no rank -1"),
+    "to a rank in quotes": (lambda comm: comm.isend(FLOATS, "1"), "there is no rank '1'"),
+    "to a fraction": (lambda comm: comm.isend(FLOATS, 1.0), "there is no rank 1.0"),
+    "to itself": (lambda comm: comm.isend(FLOATS, 0), "cannot send messages to itself"),
+    "of Python objects": (lambda comm: comm.isend(OBJECTS, 1), "object hold Python objects"),
+    "from a rank that is none": (lambda comm: comm.irecv(FLOATS, 5), "there is no rank 5"),
+    "from itself": (lambda comm: comm.irecv(FLOATS, 0), "cannot send messages to itself"),
+    "into Python objects": (lambda comm: comm.irecv(OBJECTS, 1), "object hold Python objects"),
+    "into a read-only array": (lambda comm: comm.irecv(READ_ONLY, 1), "read-only"),
+    "in no time": (lambda comm: comm.irecv(FLOATS, 1, timeout_s=0), "a timeout of 0 s"),
+    "from any into objects": (lambda comm: comm.irecv_any(OBJECTS), "object hold Python objects"),
+}
+
+
+@pytest.mark.parametrize(("call", "words"), MESSAGES.values(), ids=MESSAGES)
+def test_a_message_that_cannot_be_is_refused_before_anything_is_sent(comm, call, words):
+    with pytest.raises(CollectiveError, match=words):
+        call(comm)
+
+
+def test_the_receive_of_a_refused_message_says_so_and_the_next_is_right():
+    with Cluster(load_topology("star:2"), timeout_s=10.0) as cluster:
+        first, second = cluster.communicators
+        with pytest.raises(CollectiveError):
+            first.isend(NUMBERS, 1)  # type: ignore[arg-type]
+        with pytest.raises(PeerError, match=r"rank 0 \(h0\).*a list is no NumPy array"):
+            second.irecv(np.zeros(2, np.float32), 0).wait()
+        first.isend(FLOATS, np.int64(1))  # type: ignore[arg-type]
+        assert (second.irecv(np.zeros(2, np.float32), 0).wait() == FLOATS).all()
+
+
+def test_a_message_of_another_length_is_a_mismatch_and_the_next_is_right():
+    with Cluster(load_topology("star:2"), timeout_s=10.0) as cluster:
+        first, second = cluster.communicators
+        works = [first.isend(np.ones(size, np.float32), 1) for size in (3, 2)]
+        with pytest.raises(MismatchError, match="has 3 elements, and 2 elements were expected"):
+            second.irecv(np.zeros(2, np.float32), 0).wait()
+        assert (second.irecv(np.zeros(2, np.float32), 0).wait() == FLOATS).all()
+        for work in works:
+            work.wait()

@@ -9,7 +9,7 @@ _SKIPPED = {
     r"TORCH_SUITE_BACKEND=": "a target of its own",
     r"lmcache|vllm|sglang": "needs an inference engine; `make kv-adapters` runs the adapters",
     r"--mode netns": "needs network namespaces; the tests marked netns run that mode",
-    r"torchrun|apps/(with_|train_gpt|federated|kv_serving)": "takes long; `make jobs` runs these",
+    r"torchrun|apps/(with_|train_(gpt|async)|federated|kv_serving)": "long; `make jobs` runs these",
     r"0\.0\.0\.0": "would listen on all addresses of this machine",
     r"broker\.example": "needs a broker on another machine",
     r"tests\.swarm --scenario": "FILE stands for what an earlier command has printed",
@@ -61,13 +61,12 @@ def adapted(command: str) -> str:
     return text
 
 
-PRELUDES = {
-    "docs/ndn.md": (
-        "innet keys new /lab",
-        "innet keys new /lab/alice",
-        "innet keys export /lab/alice -o alice.request",
-        "innet keys issue --request alice.request --issuer /lab -o alice.cert",
-        "innet keys import alice.cert",
-    ),
-}
+_ALICE = (
+    "innet keys new /lab",
+    "innet keys new /lab/alice",
+    "innet keys export /lab/alice -o alice.request",
+    "innet keys issue --request alice.request --issuer /lab -o alice.cert",
+    "innet keys import alice.cert",
+)
+PRELUDES = {"docs/ndn.md": _ALICE, "docs/commands.md": _ALICE}
 """What a page takes for granted, by page."""

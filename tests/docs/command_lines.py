@@ -55,7 +55,10 @@ class CommandLine:
 def pages() -> list[Path]:
     """The pages whose commands are checked. Decisions tell of the past."""
     docs = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "decisions.md"]
-    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *docs]
+    others = [ROOT / "benchmarks" / "README.md", ROOT / "topologies" / "README.md"]
+    tests = sorted((ROOT / "tests").glob("*/README.md"))
+    programs = ROOT / "apps" / "README.md"
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", programs, *docs, *others, *tests]
 
 
 def commands_of(page: Path) -> Iterator[CommandLine]:

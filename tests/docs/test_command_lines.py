@@ -18,7 +18,7 @@ from innet.cli.main import app
 from tests.docs.command_lines import ROOT, CommandLine, commands_of, pages
 
 INNET = typer.main.get_command(app)
-UsageError = typer.BadParameter.__mro__[1]
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 COMMANDS = [command for page in pages() for command in commands_of(page)]
 _FILE = re.compile(r"FILE|\w+\.(jpg|bin|txt)")
 _LEFT_OUT = ("MissingParameter", "BadOptionUsage", "NoArgsIsHelpError")
@@ -107,6 +107,22 @@ def examples(command: Any) -> Iterator[str]:
             yield line.removeprefix("[dim]$[/] ")
     for name in getattr(command, "commands", {}):
         yield from examples(command.commands[name])
+
+
+def commands_below(command: Any, words: tuple[str, ...]) -> Iterator[str]:
+    """The commands below one that can be called, as a reader types them."""
+    below = getattr(command, "commands", {})
+    if not below:
+        yield " ".join(words)
+    for name in below:
+        if not below[name].hidden:
+            yield from commands_below(below[name], (*words, name))
+
+
+@pytest.mark.parametrize("name", list(commands_below(INNET, ("innet",))))
+def test_the_reference_names_every_command(name: str) -> None:
+    page = (ROOT / "docs" / "commands.md").read_text()
+    assert name in page or (name.startswith("innet tell ") and name.split()[-1] in page)
 
 
 @pytest.mark.parametrize("text", sorted(set(examples(INNET))))

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Self
@@ -65,6 +66,8 @@ class Workspace:
             ("model.bin", "model"),
         ):
             (self._directory / name).write_text(text)
+        policy = ROOT / "innet" / "security" / "trust" / "policies" / "store.lvs"
+        (self._directory / "lab.lvs").write_text(policy.read_text())
         with (ROOT / "workloads/traces/conversation.jsonl").open() as trace:
             (self._directory / "trace.jsonl").write_text("".join(islice(trace, 20)))
         return self
@@ -122,6 +125,8 @@ class Workspace:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            # A pipeline is interrupted as a whole, as by Ctrl-C.
+            start_new_session=True,
             # A test runner in the background of a shell hands down SIGINT ignored.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
@@ -137,8 +142,12 @@ class Workspace:
 
 
 def _interrupt(process: subprocess.Popen[str]) -> None:
-    process.send_signal(signal.SIGINT)
-    try:
-        process.wait(30)
-    except subprocess.TimeoutExpired:
-        process.kill()
+    """Interrupt a command with all programs of its pipeline; kill them if they do not end."""
+    for how, patience_s in ((signal.SIGINT, 30), (signal.SIGKILL, 5)):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, how)
+        try:
+            process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            continue
+        return

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from innet.cluster.launch import RestartPolicy
-from innet.kv.pool.tiers.block_database import PAGE_BYTES
-from innet.kv.pool.tiers.disk import FILE_NAME
+from innet.kv.pool.block_database import PAGE_BYTES
+from innet.kv.pool.disk import FILE_NAME
 from tests.conftest import JobResult
 from tests.faults.conftest import FaultyRun, run_with_faults, worker
 

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from innet.errors import NoAnswer
-from innet.node.control.controller_socket import CONTROLLER_SOCKET_NAME, ControllerClient
+from innet.node.controller_client import CONTROLLER_SOCKET_NAME, ControllerClient
 from tests.faults.conftest import FaultyRun, digests, run_with_faults, worker
 
 pytestmark = pytest.mark.faults
@@ -35,7 +35,7 @@ async def test_who_runs_out_of_descriptors_goes_on_and_still_answers_everybody(w
         process.rlimit(psutil.RLIMIT_NOFILE, (descriptors, descriptors))
         for _ in range(QUESTIONS):
             with run.session.connect(who) as asking:
-                await asyncio.to_thread(asking.ask, "ping")
+                await asyncio.to_thread(asking.request, "ping")
         worked_s, began_s = processor_s(process), time.monotonic()
         for _ in range(20):
             await run.said_again("h0", "step")
@@ -61,10 +61,10 @@ async def test_a_controller_without_descriptors_is_started_again_and_everything_
         process.rlimit(psutil.RLIMIT_NOFILE, (16, 16))
         path = run.session.network.run_dir / CONTROLLER_SOCKET_NAME
         with ControllerClient(path) as asking, suppress(NoAnswer):
-            await asyncio.to_thread(asking.ask, "ping", timeout_s=1.0)
+            await asyncio.to_thread(asking.request, "ping", timeout_s=1.0)
         await run.said("innet", "the controller (pid")
         with ControllerClient(path) as asking:
-            await asyncio.to_thread(asking.ask, "ping")
+            await asyncio.to_thread(asking.request, "ping")
         for _ in range(20):
             await run.said_again("h0", "step")
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from innet.cluster.emulation.runs import find_run
-from innet.cluster.launch.run_status import read_run_status
+from innet.cluster.run_status import read_run_status
 from tests.faults.conftest import FaultyRun, run_with_faults, worker
 
 pytestmark = pytest.mark.faults

@@ -57,7 +57,7 @@ async def test_where_nodes_have_rights_of_their_own_they_move_with_the_sums():
         await run.said("h0", "step 20")
         run.result.status["spine1"] = {"made": await reductions(run, "spine1")}
         with run.session.connect("leaf0") as client:
-            run.result.status["leaf0"] = (await asyncio.to_thread(client.ask, "status"))["node"]
+            run.result.status["leaf0"] = (await asyncio.to_thread(client.request, "status"))["node"]
 
     result = await run_with_faults(
         LEAF_SPINE,
@@ -103,6 +103,6 @@ async def test_the_only_switch_returns_and_the_job_goes_on():
 async def reductions(run: FaultyRun, switch: str) -> int:
     """How many sums a switch has made so far."""
     with run.session.connect(switch) as client:
-        status = await asyncio.to_thread(client.ask, "status")
+        status = await asyncio.to_thread(client.request, "status")
     made: int = status["reducer"]["reductions_completed"]
     return made

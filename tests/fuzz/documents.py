@@ -15,15 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from innet.errors import InnetError
-from innet.node.control.answering import Answering
-from innet.node.control.protocol import (
-    Answer,
-    JobMessage,
-    PoolMessage,
-    Registrations,
-    Request,
-    RuleMessage,
-)
+from innet.node.messages import JobMessage, PoolMessage, Registrations, RuleMessage
+from innet.node.requests import Reply, Request, reply_to
 from innet.security import deal_keys
 from innet.security.keys import JobTrust
 from innet.security.trust import Certificate, PrivateKey
@@ -119,10 +112,10 @@ def _control() -> Reader:
         method: (lambda model=model, **params: model.model_validate(params).model_dump())
         for method, model in models.items()
     }
-    answering = Answering(handlers | {"status": dict}, who="fuzzed")
 
     def read(document: bytes) -> None:
-        Answer.model_validate_json(answering.answer(document))
+        reply = reply_to(document, handlers | {"status": dict}, "fuzzed")
+        Reply.model_validate_json(reply.encoded("fuzzed"))
 
     return Reader(read, lambda seed: ByteMutator(_control_seeds(), seed, _JSON_TOKENS).next)
 

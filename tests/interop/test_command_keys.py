@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ def _dated(signer_class: type[Any]) -> type[Any]:
     return Dated
 
 
-_KINDS = {
+_KINDS: dict[str, tuple[Callable[[], _Key], type[Any]]] = {
     "ecdsa": (lambda: ec.generate_private_key(ec.SECP256R1()), _dated(Sha256WithEcdsaSigner)),
     "rsa": (lambda: rsa.generate_private_key(65537, 2048), _dated(Sha256WithRsaSigner)),
 }

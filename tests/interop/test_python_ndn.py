@@ -13,7 +13,7 @@ from ndn.types import InterestNack
 
 from innet.ndn import Client, NackReason, Name, encode_data
 from innet.ndn.objects import fetch, publish
-from innet.ndn.objects.metadata import decode_metadata
+from innet.ndn.objects.discovery import decode_metadata
 from innet.ndn.wire import parse_data
 from tests.interop.python_ndn_apps import appv2, ask, older_app, register, serve_segments
 from tests.interop.run import ALSO_IN_A_RUN

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from innet.errors import KVError
-from innet.kv.pool.network import Asked, Contents, Keeping, Outcome, Sealed
-from innet.kv.requests import MAX_KEPT_AT_ONCE
+from innet.kv.pool.network import Contents, KeepOptions, NetworkEvent, Outcome, Sealed
+from innet.kv.pool.requests import MAX_KEPT_AT_ONCE
 from innet.lab.simulation.event_loop import VirtualTimeLoop
 
 Result = TypeVar("Result")
@@ -73,7 +73,7 @@ class Node:
     serves: dict[str, Sealed] = field(default_factory=dict)
     expected: set[str] = field(default_factory=set)
     withdrawals: Counter[str] = field(default_factory=Counter)
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[NetworkEvent] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     alive: bool = True
     reachable: bool = True
@@ -183,26 +183,26 @@ class FakeNetwork:
         except TimeoutError:
             return Outcome.LATE
 
-    def keep_by_itself(self, keeping: Keeping) -> None:
+    def start_keeping(self, options: KeepOptions) -> None:
         """It leaves all to its node."""
 
     def adopt(self, name: str) -> None:
         """It keeps nothing by itself."""
 
-    def hear_of_kept(self, blocks: int, size_bytes: int, room_bytes: int) -> None:
+    def report_kept(self, blocks: int, size_bytes: int, room_bytes: int) -> None:
         """It keeps nothing by itself."""
 
-    def keep_nothing_by_itself(self) -> None:
+    def stop_keeping(self) -> None:
         """It keeps nothing by itself."""
 
-    async def asked(self) -> list[Asked]:
+    async def next_events(self) -> list[NetworkEvent]:
         while not self._own.asked:
             self._require_open()
             await self._own.changed.wait()
         self._require_open()
-        return self.asked_by_now()
+        return self.take_events()
 
-    def asked_by_now(self) -> list[Asked]:
+    def take_events(self) -> list[NetworkEvent]:
         asked, self._own.asked = self._own.asked, []
         return asked
 

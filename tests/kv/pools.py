@@ -11,12 +11,11 @@ import numpy as np
 
 from innet.kv.eviction import PolicyName
 from innet.kv.names import BlockFamily, BlockKey
-from innet.kv.placement import Placement
 from innet.kv.pool import BlockPool, DiskTier, MemoryTier, PoolSettings, TieredStore
+from innet.kv.pool.block_database import record_bytes
 from innet.kv.pool.network import Contents
-from innet.kv.pool.tiers.block_database import record_bytes
-from innet.kv.pool.tiers.disk_work import InlineDisk
-from tests.kv.fake_network import TENANT, FakeFabric, Node, run
+from innet.kv.pool.peers import Placement
+from tests.kv.fake_network import TENANT, FakeFabric, Node, Result, run
 
 SIZE = 1000
 ROOM = SIZE + 32
@@ -29,6 +28,16 @@ def key(number: int) -> BlockKey:
 
 def contents(number: int) -> Contents:
     return np.random.default_rng(number).integers(0, 256, SIZE, np.uint8)
+
+
+class InlineDisk:
+    """A :class:`DiskWork` in the event loop: for virtual time, in which a disk takes none."""
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        return work()
+
+    def close(self) -> None:
+        """There is nothing to close."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,6 @@ def with_pools(
     settings: PoolSettings | None = None,
     tenant: str = TENANT,
     policy: PolicyName = "lru",
-    shared: bool = False,
 ) -> None:
     """Run ``work`` with pools at ``user`` and ``other``, and at members ``h0`` and so on.
 
@@ -97,12 +105,12 @@ def with_pools(
         work: what to do with them.
         members: how many.
         blocks: that a member's memory has room for.
-        local_blocks: that each node keeps in memory for itself.
+        local_blocks: that each node keeps in memory for itself; members have one store, of
+            ``blocks``, where puts are brought home when asked.
         disks: behind whatever memory a node has.
         settings: of all pools.
         tenant: whose they are.
         policy: of all memory.
-        shared: a member has one store, of ``blocks``, for itself and for others.
     """
 
     async def tiers(name: str, capacity_bytes: int, disks: Disks | None) -> TieredStore:
@@ -123,7 +131,8 @@ def with_pools(
         pools = {}
         for node in fabric.nodes:
             offered = await offered_tiers(node)
-            local = offered if shared and offered is not None else await local_tiers(node)
+            shares = settings is not None and settings.puts == "when-asked"
+            local = offered if shares and offered is not None else await local_tiers(node)
             pools[node] = BlockPool(
                 fabric.network(node), local=local, offered=offered, settings=settings
             )

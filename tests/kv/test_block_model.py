@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from innet.kv.block_store import BlockStore
-from innet.kv.designs import Design
 from innet.kv.prefill import PrefillCost
 from innet.lab.replay import hit_rate
-from innet.lab.replay.block_model import BlockModel, busiest_link
-from innet.lab.replay.plan import ReplayPlan, with_switch_memory
-from innet.lab.simulation.workload.kv import KvSpecification
-from innet.lab.traces import Request
-from innet.lab.traces.generated import GENERATED
+from innet.lab.replay.block_model import BlockModel, BlockStore, busiest_link
+from innet.lab.replay.plan import Design, ReplayPlan, with_switch_memory
+from innet.lab.traces import GENERATED, Request
+from innet.lab.workload.document import KvSpecification
 from innet.topology import load_topology
 
 TOPOLOGY = load_topology("leaf-spine:4x2x4")

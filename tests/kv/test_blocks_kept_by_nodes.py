@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,8 @@ from innet.kv.eviction import PolicyName
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.node_network import NodeBlockNetwork
 from innet.kv.pool import BlockPool, Cause, MemoryTier, Place, PoolSettings, TieredStore
-from innet.kv.pool.answers import DONE, Answer
-from innet.kv.pool.network import Contents, Keeping, KeptBlock, Outcome
-from innet.kv.requests import Keep, Request
+from innet.kv.pool.network import Contents, KeepOptions, KeptBlock, Outcome, Sealed
+from innet.kv.pool.requests import DONE, Answer, Keep, Request
 from innet.kv.tenant import Tenant
 from innet.lab.simulation import Simulation
 from innet.lab.simulation.pools import SimulatedPools
@@ -74,11 +74,11 @@ class Cluster:
         network = self.networks[HOME]
         fetch = network.fetch
 
-        async def noted(name: str, *rest: object, **others: object) -> object:
+        async def noted(name: str, *rest: Any, **others: Any) -> tuple[Outcome, Sealed | None]:
             self.fetched_by_home.append(name)
             return await fetch(name, *rest, **others)
 
-        network.fetch = noted
+        network.fetch = noted  # type: ignore[method-assign]
 
 
 def contents(number: int) -> Contents:
@@ -151,14 +151,14 @@ def test_a_node_is_told_once_of_each_block_that_its_pool_has_heard_of() -> None:
     async def work(cluster: Cluster) -> None:
         network = cluster.networks[HOME]
         told = [0, 0]
-        hear_of_kept = network.hear_of_kept
+        report_kept = network.report_kept
 
         def noted(blocks: int, size_bytes: int, room_bytes: int) -> None:
             told[0] += blocks
             told[1] += size_bytes
-            hear_of_kept(blocks, size_bytes, room_bytes)
+            report_kept(blocks, size_bytes, room_bytes)
 
-        network.hear_of_kept = noted
+        network.report_kept = noted  # type: ignore[method-assign]
         for first in range(0, 12, 4):
             await cluster.put(*range(first, first + 4))
             assert cluster.home.here(cluster.key(first))
@@ -188,9 +188,9 @@ def test_a_kept_block_is_withdrawn_once_it_is_adopted() -> None:
     async def work(cluster: Cluster) -> None:
         network, name = cluster.networks[HOME], cluster.key(0).name
         await cluster.home.close()
-        network.keep_by_itself(Keeping(b"done", 8, 1.0, 1.0, 1 << 20))
+        network.start_keeping(KeepOptions(b"done", 8, 1.0, 1.0, 1 << 20))
         await asyncio.gather(cluster.put(0), asyncio.sleep(0.01))
-        [kept] = [one for one in network.asked_by_now() if isinstance(one, KeptBlock)]
+        [kept] = [one for one in network.take_events() if isinstance(one, KeptBlock)]
         assert (kept.name, kept.is_served) == (name, True)
         network.withdraw(name)
         await asyncio.sleep(0.01)
@@ -244,8 +244,8 @@ def test_a_home_s_own_program_passes_on_what_was_put_a_moment_ago() -> None:
 
 def test_a_block_that_two_put_at_once_is_kept_once_for_both() -> None:
     async def work(cluster: Cluster) -> None:
-        both = await asyncio.gather(cluster.put(*range(6)), cluster.put(*range(6), at="h2"))
-        assert both == [[1] * 6] * 2
+        for ends in await asyncio.gather(cluster.put(*range(6)), cluster.put(*range(6), at="h2")):
+            assert ends == [1] * 6
         counted = cluster.home.statistics()
         assert counted.kept == {"h1": 6, "h2": 6}
         assert counted.tiers["home memory"].blocks == 6
@@ -313,6 +313,7 @@ def test_what_could_not_be_had_is_answered_and_counted_with_its_cause() -> None:
         request = Request(HOME, "h1", network.nonce(), keep)
         outcome, sealed = await network.fetch(request.name, HOME, 2.0)
         assert outcome is Outcome.HERE
+        assert sealed is not None
         return Answer.decode(sealed.contents)
 
     async def work(cluster: Cluster) -> None:

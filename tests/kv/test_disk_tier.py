@@ -20,12 +20,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from innet.errors import KVError
+from innet.kv.pool import disk
+from innet.kv.pool.block_database import PAGE_BYTES, record_bytes
+from innet.kv.pool.disk import FILE_NAME, DiskTier
 from innet.kv.pool.network import Sealed
-from innet.kv.pool.tiers import disk
-from innet.kv.pool.tiers.block_database import PAGE_BYTES, record_bytes
-from innet.kv.pool.tiers.disk import FILE_NAME, DiskTier
-from innet.kv.pool.tiers.disk_work import InlineDisk
 from tests.kv.fake_network import run
+from tests.kv.pools import InlineDisk
 
 CAPACITY = 1 << 20
 
@@ -251,7 +251,7 @@ from pathlib import Path
 import numpy as np
 from innet.kv.pool import DiskTier
 from innet.kv.pool.network import Sealed
-from innet.kv.pool.tiers import disk
+from innet.kv.pool import disk
 
 def block(number):
     contents = np.random.default_rng(number).integers(0, 256, 20000, np.uint8)

@@ -9,12 +9,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from innet.lab.replay.emulated.run import replay_on_network
-from innet.lab.simulation.experiment.result import RunResult
-from innet.lab.simulation.experiment.run import run_task
-from innet.lab.simulation.experiment.sweep import make_tasks
-from innet.lab.simulation.experiment.task import Task
-from innet.lab.simulation.workload import load_workload
+from innet.lab.experiment.emulated_replay import replay_on_network
+from innet.lab.experiment.run import run_task
+from innet.lab.experiment.sweep import make_tasks
+from innet.lab.experiment.task import RunResult, Task
+from innet.lab.workload import load_workload
 from innet.node.node_config import NODE_VARIABLE
 from innet.topology import load_topology
 
@@ -79,7 +78,7 @@ async def test_a_replay_that_is_interrupted_says_what_it_has(tmp_path: Path) -> 
 
 @pytest.mark.faults
 async def test_a_worker_that_is_killed_costs_its_own_requests_alone(tmp_path: Path) -> None:
-    killed = []
+    killed: list[psutil.Process] = []
 
     def told(share: float, _text: str) -> None:
         if share == 2 / 4 and not killed:
@@ -99,7 +98,6 @@ def worker_on(host: str) -> psutil.Process:
     (worker,) = (
         process
         for process in psutil.Process().children()
-        if "innet.lab.replay.emulated.worker" in process.cmdline()
-        and process.environ()[NODE_VARIABLE] == host
+        if "innet.lab.replay.rank" in process.cmdline() and process.environ()[NODE_VARIABLE] == host
     )
     return worker

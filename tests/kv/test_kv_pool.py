@@ -27,11 +27,15 @@ TOKENS = [1, 2, 3, 4, 5]
 KV = np.arange(2 * 2 * 5 * 2, dtype=np.float32).reshape(2, 2, 5, 1, 2)
 
 
-@pytest.fixture
-def member() -> Iterator[PoolMember]:
+def only_member(options: MemberOptions) -> PoolMember:
     """The only member of its pool."""
     fabric = FakeFabric({"h0": 1 << 20})
-    with PoolMember(lambda _: nullcontext(fabric.network("h0")), MemberOptions.of({})) as member:
+    return PoolMember(lambda _: nullcontext(fabric.network("h0")), options)
+
+
+@pytest.fixture
+def member() -> Iterator[PoolMember]:
+    with only_member(MemberOptions.of({})) as member:
         yield member
 
 
@@ -171,8 +175,7 @@ def test_blocks_on_disk_outlive_a_member_whose_secret_does(
     )  # fmt: skip
     found = []
     for _ in range(2):
-        fabric = FakeFabric({"h0": 1 << 20})
-        with PoolMember(lambda _, to=fabric: nullcontext(to.network("h0")), options) as member:
+        with only_member(options) as member:
             pool = innet.KVPool(MODEL, block_tokens=2, member=member)
             found.append(pool.blocking.exists(TOKENS))
             assert pool.blocking.put(TOKENS, KV) == 4
@@ -213,3 +216,14 @@ def test_an_iterator_of_layers_may_outlive_its_pool(member: PoolMember, pool: in
     assert next(parts).tokens == 4
     member.close()
     parts.close()  # type: ignore[attr-defined]
+
+
+def test_a_member_has_one_store_where_homes_fetch_blocks_when_asked() -> None:
+    options = MemberOptions.of({"puts": "when-asked", "memory": "1MiB", "offered_memory": "3MiB"})
+    assert options.policy == "second-use"
+    fabric = FakeFabric({"h0": 3 << 20})
+    with PoolMember(lambda _: nullcontext(fabric.network("h0")), options) as member:
+        pool = innet.KVPool(MODEL, block_tokens=2, member=member)
+        assert pool.blocking.put(TOKENS, KV) == 4
+        [(name, tier)] = pool.blocking.statistics().blocks.tiers.items()
+    assert (name, tier.capacity_bytes, tier.blocks) == ("shared memory", 4 << 20, 2)

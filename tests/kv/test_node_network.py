@@ -14,7 +14,7 @@ from innet.errors import KVError, SimulationError
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.node_network import MEMBERS_REFRESH_S, NodeBlockNetwork
 from innet.kv.pool.network import Contents, Outcome, Sealed
-from innet.kv.requests import Request, Unpin
+from innet.kv.pool.requests import Request, Unpin
 from innet.kv.tenant import Tenant
 from innet.lab.simulation import Simulation
 from innet.lab.simulation.host import SimulatedHost
@@ -87,14 +87,18 @@ def test_a_block_is_fetched_as_it_was_signed_and_passed_on_so(run, tenant):
     name = block_name(tenant)
 
     async def program(networks: Networks) -> None:
-        root = (await networks["h0"].publish(name, contents())).root
+        published = await networks["h0"].publish(name, contents())
         outcome, first = await networks["h1"].fetch(name, "h0", TIMEOUT_S)
+        assert published is not None
+        assert first is not None
+        root = published.root
         assert (outcome, first.root) == (Outcome.HERE, root)
         assert np.array_equal(first.contents, contents())
         assert await networks["h1"].publish_sealed(name, first)
         networks["h0"].withdraw(name)
         into = np.zeros(BYTES, np.uint8)
         outcome, second = await networks["h2"].fetch(name, "h1", TIMEOUT_S, into)
+        assert second is not None
         assert (outcome, second.root) == (Outcome.HERE, root)
         assert np.array_equal(into, contents())
         assert np.shares_memory(second.contents, into)
@@ -118,6 +122,7 @@ def test_a_block_fills_the_packets_that_links_have_room_for(mtu_bytes):
                 await giver.publish(name, contents(size=size))
                 outcome, block = await taker.fetch(name, "h0", TIMEOUT_S)
                 assert outcome is Outcome.HERE
+                assert block is not None
                 assert np.array_equal(block.contents, contents(size=size))
                 return int(sim.host("h1").node.status()["endpoint"]["segments_fetched"])
 
@@ -174,7 +179,7 @@ def test_who_asks_for_what_is_expected_waits_until_it_comes_or_will_not(run, ten
     async def program(networks: Networks) -> None:
         networks["h0"].expect(name)
         asking = asyncio.create_task(networks["h1"].fetch(name, "h0", TIMEOUT_S))
-        assert name in await networks["h0"].asked()
+        assert name in await networks["h0"].next_events()
         if comes:
             await networks["h0"].publish(name, contents())
         else:
@@ -190,7 +195,7 @@ def test_a_request_reaches_its_member_and_waits_for_the_answer(run, tenant):
     request = Request("h2", "h0", "7", Unpin(block))
 
     async def answer(network: NodeBlockNetwork) -> None:
-        while request.name not in await network.asked():
+        while request.name not in await network.next_events():
             pass
         await asyncio.sleep(TIMEOUT_S / 10)
         await network.publish(request.name, np.frombuffer(b"{}", np.uint8))
@@ -198,6 +203,7 @@ def test_a_request_reaches_its_member_and_waits_for_the_answer(run, tenant):
     async def program(networks: Networks) -> None:
         answering = asyncio.create_task(answer(networks["h2"]))
         outcome, answered = await networks["h0"].fetch(request.name, "h2", TIMEOUT_S)
+        assert answered is not None
         assert (outcome, bytes(answered.contents)) == (Outcome.HERE, b"{}")
         await answering
 
@@ -216,7 +222,7 @@ def test_a_member_that_does_not_answer_is_late_and_a_member_no_longer(run, sim, 
         assert networks["h0"].members() == {"h0": 100, "h2": 300}
         outcome, _ = await networks["h1"].fetch(block_name(tenant), "h0", TIMEOUT_S)
         assert outcome is Outcome.UNREACHABLE, "it has crashed itself"
-        with pytest.raises(KVError, match="offers no blocks"):
+        with pytest.raises(KVError, match="serves no blocks"):
             await networks["h1"].publish(block_name(tenant), contents())
 
     run(program)
@@ -240,7 +246,7 @@ def test_a_fetch_that_is_given_up_writes_to_no_memory_any_more(run, tenant):
     into = np.zeros(size, np.uint8)
 
     async def program(networks: Networks) -> None:
-        await networks["h0"].publish(name, contents(size=size) | 1)
+        await networks["h0"].publish(name, contents(size=size) | np.uint8(1))
         fetching = asyncio.create_task(networks["h1"].fetch(name, "h0", TIMEOUT_S, into))
         for _ in range(10_000):
             await asyncio.sleep(0.0001)
@@ -259,7 +265,7 @@ def test_a_fetch_that_is_given_up_writes_to_no_memory_any_more(run, tenant):
 
 def test_a_closed_network_says_so(run, tenant):
     async def program(networks: Networks) -> None:
-        asked = asyncio.create_task(networks["h0"].asked())
+        asked = asyncio.create_task(networks["h0"].next_events())
         await asyncio.sleep(0)
         await networks["h0"].stop()
         with pytest.raises(KVError, match="closed"):
@@ -330,7 +336,9 @@ def test_who_has_left_the_pool_is_refused():
                     Outcome.ABSENT,
                 )
                 operation = sim.host("h1").node.fetch_object(
-                    *map(_core.Name, (block_name(tenant), "/n/h0", tenant.key_name)),
+                    _core.Name(block_name(tenant)),
+                    _core.Name("/n/h0"),
+                    _core.Name(tenant.key_name),
                     _core.ObjectBuffer(),
                     TIMEOUT_S,
                 )

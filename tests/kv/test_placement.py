@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from innet.errors import KVError
-from innet.kv.placement import Placement
+from innet.kv.pool.peers import Placement
 
 NODES = st.dictionaries(
     st.sampled_from([f"h{number}" for number in range(8)]),

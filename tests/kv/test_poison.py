@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 import pytest
 
 from innet.kv.pool import BlockPool, Cause, DiskTier, MemoryTier, PoolSettings, TieredStore
 from innet.kv.pool.network import Sealed
-from innet.kv.pool.tiers.disk_work import InlineDisk, Result
-from tests.kv.fake_network import FakeFabric, run
-from tests.kv.pools import ROOM, contents, key
+from tests.kv.fake_network import FakeFabric, Result, run
+from tests.kv.pools import ROOM, InlineDisk, contents, key
 
 LINGER_S = PoolSettings().answer_s
 
@@ -51,9 +50,9 @@ class DamagingDisk(InlineDisk):
     damage: Damage | None = None
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        result: Any = await super().run(work)
+        result = await super().run(work)
         if self.damage is not None and isinstance(result, Sealed):
-            result = self.damage(result)
+            return cast(Result, self.damage(result))
         return result
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from innet.errors import KVError
 from innet.kv.names import BlockFamily, BlockKey
-from innet.kv.node_network import NodeBlockNetwork
+from innet.kv.node_network import NetworkOptions, NodeBlockNetwork
 from innet.kv.pool import BlockPool, Cause, MemoryTier, PoolSettings, TieredStore
 from innet.kv.pool.network import Contents
 from innet.kv.tenant import Tenant
@@ -104,9 +104,7 @@ async def pools(tamper: dict[tuple[str, str], Tamper]) -> AsyncIterator[Mapping[
                     host,
                     TENANT,
                     ask_members,
-                    weight=1,
-                    packet_bytes=1400,
-                    first_nonce=0,
+                    NetworkOptions(weight=1, packet_bytes=1400, first_nonce=0),
                 )
                 await network.start()
                 stack.push_async_callback(network.stop)

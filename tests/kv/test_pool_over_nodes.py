@@ -69,7 +69,8 @@ def with_cluster(
 ) -> dict[str, int]:
     """Run ``work`` with a pool on each host; what the simulation has counted.
 
-    Each host keeps ``local_bytes`` for itself.
+    Each host keeps ``local_bytes`` for itself; where puts are brought home when asked, a host has
+    one store of both sizes.
     """
     topology = load_topology("leaf-spine:3x2x2").with_overrides(rate_bps=1e9)
     with Simulation(topology, seed=5) as sim:
@@ -84,10 +85,12 @@ def with_cluster(
                     network = await stack.enter_async_context(
                         pools.open(host, tenant, capacity_bytes=offered)
                     )
+                    is_shared = settings.puts == "when-asked"
+                    local = TieredStore(MemoryTier(local_bytes + offered * is_shared))
                     opened[host] = BlockPool(
                         network,
-                        local=TieredStore(MemoryTier(local_bytes)),
-                        offered=TieredStore(MemoryTier(offered)),
+                        local=local,
+                        offered=local if is_shared else TieredStore(MemoryTier(offered)),
                         settings=settings,
                     )
                 for pool in opened.values():

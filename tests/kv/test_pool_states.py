@@ -15,12 +15,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from innet.kv.eviction import POLICIES, PolicyName
 from innet.kv.names import BlockKey
-from innet.kv.placement import Placement
 from innet.kv.pool import BlockPool, DiskTier, MemoryTier, PoolSettings, TieredStore
-from innet.kv.pool.tiers.block_database import BlockDatabase, record_bytes
-from innet.kv.pool.tiers.disk_work import InlineDisk
+from innet.kv.pool.block_database import BlockDatabase, record_bytes
+from innet.kv.pool.peers import Placement
 from tests.kv.fake_network import FakeFabric, VirtualTime
-from tests.kv.pools import ROOM, SIZE, contents, key
+from tests.kv.pools import ROOM, SIZE, InlineDisk, contents, key
 
 Result = TypeVar("Result")
 
@@ -82,11 +81,13 @@ class PoolStates(RuleBasedStateMachine):
         async def start() -> None:
             for node in NODES:
                 file = Path(self.folder.name, node)
-                offers = node in MEMBERS
+                offers, shares = node in MEMBERS, puts == "when-asked"
+                offered = tiers(memory_blocks, disk_blocks, policy, file) if offers else None
+                local = offered if shares else None
                 pool = BlockPool(
                     self.fabric.network(node),
-                    local=tiers(local_blocks, disk_blocks * (not offers), policy, file),
-                    offered=tiers(memory_blocks, disk_blocks, policy, file) if offers else None,
+                    local=local or tiers(local_blocks, disk_blocks * (not offers), policy, file),
+                    offered=offered,
                     settings=chosen,
                 )
                 await pool.start()

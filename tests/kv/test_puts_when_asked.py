@@ -201,7 +201,7 @@ def test_what_its_home_has_got_is_the_first_that_a_shared_store_drops() -> None:
         assert pools["h0"].statistics().served == 0  # it is no home of these
         assert pools["h0"].statistics().tiers["shared memory"].blocks == 2
 
-    with_pools(work, members=2, blocks=2, settings=WHEN_ASKED, shared=True)
+    with_pools(work, members=2, blocks=2, settings=WHEN_ASKED)
 
 
 def test_one_store_for_both_is_refused_where_puts_go_to_homes_at_once() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from innet._native import _core
 from innet.errors import KVError
 from innet.kv.names import BlockFamily, BlockKey
-from innet.kv.requests import (
+from innet.kv.pool.requests import (
     Drop,
     Keep,
     Note,
@@ -111,7 +111,7 @@ def read_by_home(name: str) -> Any:
     if not isinstance(request.action, Keep):
         return None
     blocks = [(block.name, depth) for block, depth in request.action.all_blocks]
-    return request.asker, request.action.source, blocks
+    return request.requester, request.action.source, blocks
 
 
 @given(REQUESTS)
@@ -143,12 +143,12 @@ def test_text_is_no_name(text: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("h/1", "h0", "7", Unpin(BLOCK)), "nodes"),
-        (("h1", "", "7", Unpin(BLOCK)), "nodes"),
-        (("h1", "h0", "7", Keep(BLOCK, 0, "%00")), "nodes"),
+        (("h/1", "h0", "7", Unpin(BLOCK)), "node"),
+        (("h1", "", "7", Unpin(BLOCK)), "node"),
+        (("h1", "h0", "7", Keep(BLOCK, 0, "%00")), "node"),
         (("h1", "h0", "x", Unpin(BLOCK)), "nonce"),
-        (("h1", "h0", "7", Pin(BLOCK, -1)), "numbers"),
-        (("h1", "h0", "7", Keep(BLOCK, 10**9, "h2")), "numbers"),
+        (("h1", "h0", "7", Pin(BLOCK, -1)), "number"),
+        (("h1", "h0", "7", Keep(BLOCK, 10**9, "h2")), "number"),
     ],
 )
 def test_what_cannot_stand_in_a_request_is_refused(

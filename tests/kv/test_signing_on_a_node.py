@@ -11,7 +11,7 @@ import numpy as np
 
 from innet._native import _core
 from innet.kv.names import BlockFamily, BlockKey
-from innet.kv.node_network import NodeBlockNetwork
+from innet.kv.node_network import NetworkOptions, NodeBlockNetwork
 from innet.kv.pool import BlockPool, MemoryTier, TieredStore
 from innet.kv.tenant import Tenant
 from innet.kv.worker_network import LoopHost
@@ -39,7 +39,9 @@ async def network() -> AsyncIterator[NodeBlockNetwork]:
     node = _core.Node(settings, keys.signing_key(), keys.trusted_keys())
     node.start()
     host = LoopHost(node, AskedObjects(node))
-    made = NodeBlockNetwork(HOST, host, TENANT, members, weight=1, packet_bytes=1400, first_nonce=0)
+    made = NodeBlockNetwork(
+        HOST, host, TENANT, members, NetworkOptions(packet_bytes=1400, first_nonce=0)
+    )
     try:
         await made.start()
         yield made

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from innet.kv.pool import Place
-from innet.kv.pool.tiers.disk import FILE_NAME
+from innet.kv.pool.disk import FILE_NAME
 from tests.kv.pools import Disks, Pools, contents, key, with_pools
 
 

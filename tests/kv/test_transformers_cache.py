@@ -49,7 +49,8 @@ def pool(model: LlamaForCausalLM) -> Iterator[innet.KVPool]:
 @torch.no_grad()
 def _compute(model: LlamaForCausalLM, cache: DynamicCache, start: int, end: int) -> torch.Tensor:
     output = model(input_ids=TOKENS[:, start:end], past_key_values=cache, use_cache=True)
-    return output.logits
+    logits: torch.Tensor = output.logits
+    return logits
 
 
 def test_what_is_injected_goes_on_to_the_bit(model: LlamaForCausalLM, pool: innet.KVPool) -> None:

@@ -17,7 +17,7 @@ from rich.console import Console
 from innet.cli.run_tables import run_view
 from innet.cluster.emulation.runs import find_run
 from innet.cluster.launch import JobFailed, Session
-from innet.cluster.launch.run_status import RunStatus, read_run_status
+from innet.cluster.run_status import RunStatus, read_run_status
 from innet.kv.tenant import Tenant
 from innet.topology import load_topology
 from tests.said import Said

@@ -26,7 +26,7 @@ ROOM_BYTES = 1 << 26
 class Host:
     """What an adapter needs of a member that it has entered.
 
-    See :class:`innet.kv.adapters.pool_of_process.Member`.
+    See :class:`innet.kv.adapters.engine_pool.Member`.
     """
 
     tenant = TENANT

@@ -39,9 +39,9 @@ class _StandIns(MetaPathFinder, Loader):
 
 
 @contextmanager
-def adapter_module(engine: str, name: str) -> Iterator[Any]:
+def adapter_module(engine: str, name: str = "") -> Iterator[Any]:
     """A module of an engine's adapter, with the engine itself where that is installed."""
-    qualified = f"innet.kv.adapters.{engine}.{name}"
+    qualified = f"innet.kv.adapters.{engine}.{name}".rstrip(".")
     if importlib.util.find_spec(engine) is not None:
         if engine == "sglang":
             stand_in_for_triton()

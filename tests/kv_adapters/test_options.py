@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from innet.errors import HostTaken, KVError
+from innet.kv.adapters.engine_pool import AdapterOptions, PoolOfProcess
 from innet.kv.adapters.identity import engine_digest, key_hash
-from innet.kv.adapters.options import AdapterOptions
-from innet.kv.adapters.pool_of_process import PoolOfProcess
 
 
 def test_a_configurations_keys_are_the_adapters_and_the_pools() -> None:
@@ -82,11 +81,16 @@ def test_parts_of_an_engine_share_a_pool_and_the_last_closes_it() -> None:
 def test_a_pool_whose_members_cannot_be_waited_for_is_closed() -> None:
     pools = [_Pool(knows_members=False), _Pool()]
     opened = iter(pools)
-    process = PoolOfProcess(lambda options: next(opened))
+
+    def join(options: Any) -> Any:
+        return next(opened)
+
+    process = PoolOfProcess(join)
     with pytest.raises(KVError, match="nobody answers"):
         process.enter({"tenant": "acme"})
     assert pools[0].closed == 1
-    assert process.enter({"tenant": "acme"}) is pools[1]
+    entered: object = process.enter({"tenant": "acme"})
+    assert entered is pools[1]
 
 
 def test_a_forked_process_does_not_take_the_pool_of_its_parent_for_its_own() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from innet.errors import KVError
-from innet.kv.adapters.weight_files import FileDigests, fingerprint, model_facts
+from innet.kv.adapters.identity import FileDigests, fingerprint, model_facts
 from tests.kv_adapters.stand_ins import adapter_module
 
 TENANT = "aa" * 16
@@ -62,14 +62,14 @@ def lmcache_object_name(model: str, weights: str) -> str:
     key = SimpleNamespace(
         model_name=model, kv_rank=0, object_group_id=0, cache_salt="", chunk_hash=bytes(32)
     )
-    with adapter_module("lmcache", "keys") as keys:
+    with adapter_module("lmcache", "objects") as keys:
         [name] = asyncio.run(keys.ObjectNames(TENANT, weights).of_objects([key]))
         return str(name.name)
 
 
 def lmcache_chunk_name(model: str, weights: str) -> str:
     key = SimpleNamespace(model_name=model, to_string=lambda: "chunk")
-    with adapter_module("lmcache", "keys") as keys:
+    with adapter_module("lmcache", "objects") as keys:
         [name] = asyncio.run(keys.ObjectNames(TENANT, weights).of_chunks([key]))
         return str(name.name)
 
@@ -88,7 +88,7 @@ def sglang_name(model: str, weights: str) -> str:
         ),
         **dict.fromkeys(("attn_cp_size", "dcp_size", "should_split_heads", "tp_lcm_size"), 0),
     )
-    with adapter_module("sglang", "storage") as storage, pytest.MonkeyPatch.context() as patch:
+    with adapter_module("sglang") as storage, pytest.MonkeyPatch.context() as patch:
         entered = SimpleNamespace(enter=lambda options, members: member)
         patch.setattr(storage, "pool_of_process", entered)
         patch.setattr(

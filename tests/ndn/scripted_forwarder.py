@@ -8,7 +8,7 @@ from pathlib import Path
 
 from innet._native import _core
 from innet.ndn import encode_data
-from innet.ndn.framing import StreamFramer
+from innet.ndn.face import StreamFramer
 from innet.ndn.wire import ReceivedInterest, parse_interest, parse_lp_packet
 from innet.tlv_numbers import TlvType
 

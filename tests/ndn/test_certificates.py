@@ -10,7 +10,8 @@ from innet.errors import SecurityError
 from innet.ndn.certificates import policy_validator, serve_certificates, stored_signer
 from innet.ndn.objects import fetch, publish
 from innet.security.trust import KeyStore, Policy
-from innet.security.trust.ceremonies import issue, make_key, revoke
+from innet.security.trust.key_operations import issue, make_key, revoke
+from innet.security.trust.keys import KeyKind
 from tests.ndn.direct_client import DirectClient
 
 DAY = timedelta(days=1)
@@ -21,7 +22,12 @@ def store(tmp_path):
     """Of a site that has certified Alice; Mallory has certified himself."""
     store = KeyStore(tmp_path / "keys")
     now = datetime.now(UTC)
-    for identity, kind in (("/lab", "ed25519"), ("/lab/alice", "ecdsa"), ("/lab/mallory", "ecdsa")):
+    kinds: dict[str, KeyKind] = {
+        "/lab": "ed25519",
+        "/lab/alice": "ecdsa",
+        "/lab/mallory": "ecdsa",
+    }
+    for identity, kind in kinds.items():
         request = make_key(store, identity, now, DAY, kind=kind)
         if identity == "/lab/alice":
             issue(store, request, store.find("/lab"), now, DAY, issuer_id="lab")

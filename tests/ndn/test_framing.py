@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from innet.errors import MalformedPacket
 from innet.ndn import encode_data
-from innet.ndn.framing import MAX_ELEMENT_BYTES, StreamFramer
+from innet.ndn.face import MAX_ELEMENT_BYTES, StreamFramer
 
 
 @given(contents=st.lists(st.binary(max_size=600), max_size=5), pieces=st.integers(1, 700))

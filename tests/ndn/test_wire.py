@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import ndn.encoding as other
 import pytest
@@ -121,6 +122,7 @@ def test_signed_interests_are_the_bytes_that_python_ndn_encodes(name, parameters
     assert read.parameters == parameters
     assert read.parameters_digest_holds()
     assert hashlib.sha256(read.signed_portion).digest() == read.signature_value
+    assert read.signature_nonce is not None
     portion = _core.encode_parameters(
         parameters,
         signature_type=0,
@@ -188,11 +190,12 @@ def test_a_name_is_what_it_is_made_of(name):
 
 
 def test_names_in_control_parameters_may_be_text():
-    given = ControlParameters(name="/video", strategy="/localhost/nfd/strategy/best-route")
+    text: dict[str, Any] = {"name": "/video", "strategy": "/localhost/nfd/strategy/best-route"}
+    given = ControlParameters(**text)
     assert given.name == Name("/video")
     assert given.encode() == ControlParameters(Name("/video"), strategy=given.strategy).encode()
     with pytest.raises(ValueError, match="video"):
-        ControlParameters(name="video")
+        ControlParameters(**{**text, "name": "video"})
 
 
 def test_a_name_is_equal_to_no_other_thing():

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from innet.ndn.framing import StreamFramer
+from innet.ndn.face import StreamFramer
 from innet.ndn.wire import encode_data, encode_interest
 from innet.node.forwarder import Forwarder, ForwarderOptions
 from innet.settings import Settings

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from innet.errors import SecurityError
 from innet.security import KeyDealer, node_certificate_name
-from innet.security.credential_packets import CredentialOpener, KeyAuthority
+from innet.security.credential_packets import CredentialOpener, KeyAuthority, SealingKey, seal
 from innet.security.group_keys import GroupCredentials, GroupKeySource, epoch_name
-from innet.security.sealing import SealingKey, seal
 from innet.security.trust import PrivateKey, SignedData
 
 HOSTS = ("h0", "h1", "h2")

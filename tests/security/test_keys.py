@@ -69,5 +69,6 @@ def test_a_jobs_hosts_share_a_pool_secret_that_switches_and_other_jobs_do_not_ha
     with pytest.raises(SecurityError, match="no pool's secret"):
         dealer.switches["s0"].pool_secret_bytes()
     keys = dealt[0].hosts["h0"]
+    assert keys.pool_secret is not None
     assert keys.pool_secret not in repr(keys)
     assert keys.pool_secret not in dealt[0].switches.model_dump_json()

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from innet.collectives import Communicator
-from innet.collectives.one_sided.records import Combine
-from innet.collectives.one_sided.remote_arrays import Snapshot
+from innet.collectives.one_sided import Combine, Snapshot
 from tests.swarm.scenario import Call
 
 STAGES = 2

@@ -5,12 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
+from typing import Any
 
 from tests.swarm.execution import Execution
 from tests.swarm.kinds import kind_of
 from tests.swarm.scenario import Call, Group, LinkModel, Scenario
 
-_SIMPLER_CALL = {"sleeps_s": (), "cancelled_by": None, "in_place": False, "dtype": "float32"}
+_SIMPLER_CALL: dict[str, Any] = {
+    "sleeps_s": (),
+    "cancelled_by": None,
+    "in_place": False,
+    "dtype": "float32",
+}
 
 
 def shrink(
@@ -73,7 +79,8 @@ def _candidates(scenario: Scenario) -> Iterator[Scenario]:
         ordinary = getattr(plain, field.name)
         if getattr(scenario.links, field.name) != ordinary:
             yield replace(scenario, links=replace(scenario.links, **{field.name: ordinary}))
-    for name, ordinary in (("slots", 256), ("cache_bytes", 1 << 20)):
+    defaults: dict[str, Any] = {"slots": 256, "cache_bytes": 1 << 20}
+    for name, ordinary in defaults.items():
         if getattr(scenario, name) != ordinary:
             yield replace(scenario, **{name: ordinary})
 

@@ -111,6 +111,6 @@ async def embedded(
     tmp_path: Path, limits: BrokerLimits | None = None
 ) -> AsyncIterator[tuple[EmbeddedBroker, Path]]:
     """The embedded broker, on a socket and on a port."""
-    door = tmp_path / "broker.sock"
-    async with EmbeddedBroker(door, 0, limits) as broker:
-        yield broker, door
+    broker_socket = tmp_path / "broker.sock"
+    async with EmbeddedBroker(broker_socket, 0, limits) as broker:
+        yield broker, broker_socket

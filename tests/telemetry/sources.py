@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from innet._native import _core
 from innet.node.node_config import NodeConfig
 from innet.telemetry.messages import NodeCounters, NodeStatus, State
 from innet.telemetry.topics import SourceTopics, node_topics
 
+
+def _zeros(table: str) -> dict[str, int]:
+    return dict.fromkeys((key for key, *_ in _core.describe_metrics()[table]), 0)
+
+
 LINK = {
-    "peer": "h0", "face": 0, "interests_in": 0, "interests_out": 0, "data_in": 0, "data_out": 0,
-    "nacks_in": 0, "nacks_out": 0, "holds_in": 0, "holds_out": 0, "bytes_in": 0, "bytes_out": 0,
-    "malformed_in": 0, "invalid_signature_in": 0, "send_errors": 0, "backlog_packets": 0,
-    "backlog_dropped": 0, "silent": False,
-    "port": dict.fromkeys(
-        ("sent", "sent_bytes", "dropped_queue", "dropped_loss", "marked", "depth_bytes",
-         "max_depth_bytes"), 0),
+    **_zeros("links"), "peer": "h0", "face": 0, "silent": False, "backlog_packets": 0,
+    "backlog_dropped": 0, "port": _zeros("port"),
 }  # fmt: skip
 """A face's counters, all 0."""
 
@@ -52,12 +53,10 @@ def counters(run: str = "lab", node: str = "s0", **values: object) -> NodeCounte
         "interval_s": 1.0, "cpu_s": 0.0, "telemetry_cpu_s": 0.0, "resident_bytes": 0,
         "slots": 8, "links": [LINK], "commands_refused": {}, "events_dropped": 0,
     }  # fmt: skip
-    for table in ("tables", "reducer", "endpoint"):
-        model = NodeCounters.model_fields[table].annotation
-        assert model is not None
-        given = values.pop(table, {})
+    for field, table in (("tables", "node"), ("reducer", "reducer"), ("endpoint", "endpoint")):
+        given = values.pop(field, {})
         assert isinstance(given, dict)
-        document[table] = dict.fromkeys(model.model_fields, 0) | given
+        document[field] = _zeros(table) | given
     return NodeCounters.model_validate(document | values)
 
 

@@ -32,20 +32,20 @@ def refusal(gate: CommandGate, payload: bytes, now_s: float | None = None) -> st
 
 
 def test_the_operators_commands_are_admitted_one_after_the_other() -> None:
-    door = gate()
+    broker_socket = gate()
     for command in (SetInterval(interval_s=2.0), DropCache()):
         number, payload = signed(command, "lab", "s0", OPERATOR)
-        order = door.admit(payload, time.time())
+        order = broker_socket.admit(payload, time.time())
         assert (order.number, order.command) == (number, command)
 
 
 def test_a_repeated_command_is_refused_and_so_is_one_that_was_overtaken() -> None:
-    door = gate()
+    broker_socket = gate()
     _, first = signed(DropCache(), "lab", "s0", OPERATOR)
     _, second = signed(DropCache(), "lab", "s0", OPERATOR)
-    door.admit(second, time.time())
-    assert refusal(door, second) == "replayed"
-    assert refusal(door, first) == "replayed"
+    broker_socket.admit(second, time.time())
+    assert refusal(broker_socket, second) == "replayed"
+    assert refusal(broker_socket, first) == "replayed"
 
 
 def test_a_node_that_was_started_anew_refuses_what_its_predecessor_was_told() -> None:

@@ -37,8 +37,11 @@ def reported(*readings: NodeCounters) -> list[tuple[str, dict[str, Any]]]:
     ],
 )
 def test_what_grows_is_reported_by_how_much(table: str, counter: str, event: object) -> None:
-    before = counters(**{table: {counter: 4}})
-    after = counters(**{table: {counter: 7}})
+    def at(value: int) -> NodeCounters:
+        tables: dict[str, Any] = {table: {counter: value}}
+        return counters(**tables)
+
+    before, after = at(4), at(7)
     assert reported(before, after, after) == [event]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 from typing import get_args
 
@@ -10,7 +11,8 @@ from pydantic import BaseModel
 
 from innet.telemetry import commands, messages
 
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text()
+ROOT = Path(__file__).parents[2]
+DOCUMENT = (ROOT / "docs" / "telemetry.md").read_text()
 MODELS = [
     model
     for module in (messages, commands)
@@ -31,3 +33,8 @@ def test_every_field_is_documented(model: type[BaseModel]) -> None:
 )
 def test_every_word_is_documented(values: object) -> None:
     assert [word for word in get_args(values) if f"`{word}`" not in DOCUMENT] == []
+
+
+def test_page_of_counters_is_what_the_node_describes() -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "counters-page.py"))
+    assert script["PAGE"].read_text() == script["page"](), "run scripts/counters-page.py"

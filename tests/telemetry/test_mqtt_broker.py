@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from innet.telemetry.door import client_through
+from innet.telemetry.broker_socket import client_through
 from innet.telemetry.mqtt_broker import BrokerLimits
 from innet.telemetry.mqtt_packets import MalformedPacket, Packet, PacketParser
 from innet.telemetry.mqtt_session import SessionLimits
@@ -29,9 +29,9 @@ EVENT = "innet/lab/nodes/s0/event"
 CONNACK, PINGRESP, SUBACK = 0x20, 0xD0, 0x90
 
 
-async def retain_some(door: Path) -> None:
+async def retain_some(broker_socket: Path) -> None:
     """What the nodes of a run keep on its broker."""
-    async with raw_client(door, raw_mqtt.connect()) as nodes:
+    async with raw_client(broker_socket, raw_mqtt.connect()) as nodes:
         for number in range(50):
             topic = f"innet/lab/nodes/n{number}/status"
             nodes.send(raw_mqtt.publish(topic, b"up" * 500, retain=True))
@@ -51,24 +51,28 @@ async def ping(client: RawClient) -> list[int]:
 async def test_what_a_client_says_before_it_goes_reaches_all_subscribers(
     tmp_path: Path, topic_filter: str
 ) -> None:
-    async with embedded(tmp_path) as (_, door):
-        await retain_some(door)
-        async with raw_client(door, raw_mqtt.connect()) as viewer:
+    async with embedded(tmp_path) as (_, broker_socket):
+        await retain_some(broker_socket)
+        async with raw_client(broker_socket, raw_mqtt.connect()) as viewer:
             viewer.send(raw_mqtt.subscribe(topic_filter))
             await ping(viewer)
             for number in range(8):
                 said = raw_mqtt.publish(EVENT, b"%d" % number)
-                async with raw_client(door, raw_mqtt.connect(), said, DISCONNECT) as source:
+                async with raw_client(
+                    broker_socket, raw_mqtt.connect(), said, DISCONNECT
+                ) as source:
                     await source.until_closed()
             assert await viewer.messages(8) == [(EVENT, b"%d" % n) for n in range(8)]
 
 
 async def test_who_has_not_subscribed_receives_nothing(tmp_path: Path) -> None:
-    async with embedded(tmp_path) as (_, door):
-        await retain_some(door)
-        async with raw_client(door, raw_mqtt.connect(), raw_mqtt.subscribe("innet/#")) as viewer:
+    async with embedded(tmp_path) as (_, broker_socket):
+        await retain_some(broker_socket)
+        async with raw_client(
+            broker_socket, raw_mqtt.connect(), raw_mqtt.subscribe("innet/#")
+        ) as viewer:
             await viewer.messages(50)
-            async with raw_client(door, raw_mqtt.connect()) as client:
+            async with raw_client(broker_socket, raw_mqtt.connect()) as client:
                 assert await ping(client) == [CONNACK]
                 client.send(raw_mqtt.subscribe("innet/lab/nodes/n7/+"))
                 assert await client.messages(1) == [("innet/lab/nodes/n7/status", b"up" * 500)]
@@ -84,11 +88,11 @@ async def test_mosquittos_clients_get_along_with_it(tmp_path: Path, way: str, qo
             program, *where, "-q", qos, *arguments, stdout=asyncio.subprocess.PIPE
         )
 
-    async with embedded(tmp_path) as (broker, door):
+    async with embedded(tmp_path) as (broker, broker_socket):
         assert broker.url is not None
         assert broker.url.password is not None
         port = ("-p", str(broker.url.port), "-u", "innet", "-P", broker.url.password)
-        where = ("--unix", str(door)) if way == "socket" else ("-h", "127.0.0.1", *port)
+        where = ("--unix", str(broker_socket)) if way == "socket" else ("-h", "127.0.0.1", *port)
         retained = await run("mosquitto_pub", "-t", "innet/lab/kept", "-m", "kept", "-r")
         assert await retained.wait() == 0
         viewer = await run("mosquitto_sub", "-v", "-t", "innet/lab/#", "-C", "9")
@@ -103,35 +107,46 @@ async def test_mosquittos_clients_get_along_with_it(tmp_path: Path, way: str, qo
 
 
 async def test_a_client_that_is_lost_has_a_will_and_one_that_parts_has_none(tmp_path: Path) -> None:
-    async with embedded(tmp_path) as (_, door), raw_client(door, raw_mqtt.connect()) as viewer:
+    async with (
+        embedded(tmp_path) as (_, broker_socket),
+        raw_client(broker_socket, raw_mqtt.connect()) as viewer,
+    ):
         viewer.send(raw_mqtt.subscribe("will/+"))
         await ping(viewer)
         hello = raw_mqtt.connect(will=("will/parts", b"gone"))
-        async with raw_client(door, hello, DISCONNECT) as client:
+        async with raw_client(broker_socket, hello, DISCONNECT) as client:
             await client.until_closed()
-        async with raw_client(door, raw_mqtt.connect("x", will=("will/lost", b"gone"))) as client:
+        async with raw_client(
+            broker_socket, raw_mqtt.connect("x", will=("will/lost", b"gone"))
+        ) as client:
             await ping(client)
         assert await viewer.messages(1) == [("will/lost", b"gone")]
 
 
 async def test_a_client_that_is_silent_for_longer_than_it_said_is_lost(tmp_path: Path) -> None:
     hello = raw_mqtt.connect(will=("will/silent", b"gone"), keepalive_s=1)
-    async with embedded(tmp_path) as (_, door), raw_client(door, raw_mqtt.connect()) as viewer:
+    async with (
+        embedded(tmp_path) as (_, broker_socket),
+        raw_client(broker_socket, raw_mqtt.connect()) as viewer,
+    ):
         viewer.send(raw_mqtt.subscribe("will/#"))
         await ping(viewer)
-        async with raw_client(door, hello) as client:
+        async with raw_client(broker_socket, hello) as client:
             assert await viewer.messages(1) == [("will/silent", b"gone")]
             await client.until_closed()
 
 
 async def test_the_will_of_a_client_comes_before_what_its_successor_says(tmp_path: Path) -> None:
-    async with embedded(tmp_path) as (_, door), raw_client(door, raw_mqtt.connect()) as viewer:
+    async with (
+        embedded(tmp_path) as (_, broker_socket),
+        raw_client(broker_socket, raw_mqtt.connect()) as viewer,
+    ):
         viewer.send(raw_mqtt.subscribe("s0"))
         await ping(viewer)
         hello = raw_mqtt.connect("s0", will=("s0", b"gone"))
-        async with raw_client(door, hello) as first:
+        async with raw_client(broker_socket, hello) as first:
             await ping(first)
-            async with raw_client(door, hello, raw_mqtt.publish("s0", b"up")) as second:
+            async with raw_client(broker_socket, hello, raw_mqtt.publish("s0", b"up")) as second:
                 assert await viewer.messages(2) == [("s0", b"gone"), ("s0", b"up")]
                 await first.until_closed()
                 assert await ping(second) == [CONNACK]
@@ -143,36 +158,45 @@ async def test_a_client_that_does_not_read_costs_a_bounded_queue_and_nobody_else
     limits = BrokerLimits(session=SessionLimits(queued_bytes=1 << 20))
     payload = bytes(1 << 16)
     count = 64
-    async with embedded(tmp_path, limits) as (broker, door):
+    async with embedded(tmp_path, limits) as (broker, broker_socket):
         hello = raw_mqtt.connect(), raw_mqtt.subscribe("#")
-        async with raw_client(door, *hello) as stuck, raw_client(door, *hello) as viewer:
+        async with (
+            raw_client(broker_socket, *hello) as stuck,
+            raw_client(broker_socket, *hello) as viewer,
+        ):
             assert isinstance(stuck.writer.transport, asyncio.Transport)
             stuck.writer.transport.pause_reading()
             await ping(viewer)
             for number in range(count):
-                async with raw_client(door, raw_mqtt.connect()) as source:
+                async with raw_client(broker_socket, raw_mqtt.connect()) as source:
                     source.send(raw_mqtt.publish(f"t/{number}", payload), DISCONNECT)
                     assert await viewer.messages(1) == [(f"t/{number}", payload)]
             assert 0 < broker.broker.counters.dropped < count
 
 
 async def test_a_malformed_packet_ends_its_connection_alone(tmp_path: Path) -> None:
-    async with embedded(tmp_path) as (_, door), raw_client(door, raw_mqtt.connect()) as other:
+    async with (
+        embedded(tmp_path) as (_, broker_socket),
+        raw_client(broker_socket, raw_mqtt.connect()) as other,
+    ):
         for junk in (b"\xff" * 8, b"GET / HTTP/1.1\r\n\r\n", raw_mqtt.publish("a/+", b"")):
-            async with raw_client(door, raw_mqtt.connect(), junk) as client:
+            async with raw_client(broker_socket, raw_mqtt.connect(), junk) as client:
                 assert await client.until_closed() in (b"\x20\x02\0\0", b"")
         assert await ping(other) == [CONNACK]
 
 
 async def test_another_version_of_mqtt_is_refused_with_the_reason(tmp_path: Path) -> None:
-    async with embedded(tmp_path) as (_, door):
+    async with embedded(tmp_path) as (_, broker_socket):
         hello = raw_mqtt.packet(0x10, raw_mqtt.text("MQTT") + b"\5\2\0\0\0\0\0")
-        async with raw_client(door, hello) as client:
+        async with raw_client(broker_socket, hello) as client:
             assert await client.until_closed() == b"\x20\x02\x00\x01"
 
 
 async def test_a_subscription_ends_when_its_client_says_so(tmp_path: Path) -> None:
-    async with embedded(tmp_path) as (_, door), client_through(door, None) as viewer:
+    async with (
+        embedded(tmp_path) as (_, broker_socket),
+        client_through(broker_socket, None) as viewer,
+    ):
         await viewer.subscribe("a/#")
         await viewer.subscribe("b/#", 1)
         await viewer.unsubscribe("a/#")
@@ -183,7 +207,10 @@ async def test_a_subscription_ends_when_its_client_says_so(tmp_path: Path) -> No
 
 
 async def test_what_is_taken_back_is_not_retained(tmp_path: Path) -> None:
-    async with embedded(tmp_path) as (_, door), raw_client(door, raw_mqtt.connect()) as client:
+    async with (
+        embedded(tmp_path) as (_, broker_socket),
+        raw_client(broker_socket, raw_mqtt.connect()) as client,
+    ):
         client.send(
             raw_mqtt.publish("a", b"1", retain=True), raw_mqtt.publish("a", b"", retain=True)
         )

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
+import aiomqtt
 import pytest
 
 from innet.telemetry import events
+from innet.telemetry.broker_socket import client_of, client_through
 from innet.telemetry.broker_thread import BrokerThread
 from innet.telemetry.broker_url import BrokerUrl
-from innet.telemetry.door import client_of, client_through
 from innet.telemetry.feed import RunFeed
+from innet.telemetry.messages import EventKind
 from innet.telemetry.publisher import Publisher, _until_first_ends
 
 from .brokers import Mosquitto, needs_mosquitto, watching
 from .sources import FakeNode
 
-Door = tuple[Path, BrokerUrl]
+BrokerSocket = tuple[Path, BrokerUrl]
 """The socket, and where the broker is for who does not use it."""
 
-RULES = ("rules_installed", "7 rules of /j1/g0.inc")
+RULES: tuple[EventKind, str] = ("rules_installed", "7 rules of /j1/g0.inc")
 
 
 def counted(feed: RunFeed) -> bool:
@@ -38,11 +42,11 @@ def state_of(feed: RunFeed, node: str = "s0") -> str:
 
 
 @contextmanager
-def broker(kind: str, door: Path) -> Iterator[BrokerUrl]:
-    """A run's way to a broker, open at the door."""
+def broker(kind: str, broker_socket: Path) -> Iterator[BrokerUrl]:
+    """A run's way to a broker, open at the broker socket."""
     thread = BrokerThread(kind, port=0 if kind == "embedded" else None)
     try:
-        url = thread.start(door)
+        url = thread.start(broker_socket)
         assert url is not None
         yield url
     finally:
@@ -50,8 +54,8 @@ def broker(kind: str, door: Path) -> Iterator[BrokerUrl]:
 
 
 @contextmanager
-def publishing(door: Path, url: BrokerUrl, source: FakeNode) -> Iterator[Publisher]:
-    publisher = Publisher(source, door, url)
+def publishing(broker_socket: Path, url: BrokerUrl, source: FakeNode) -> Iterator[Publisher]:
+    publisher = Publisher(source, broker_socket, url)
     publisher.start()
     try:
         yield publisher
@@ -60,8 +64,10 @@ def publishing(door: Path, url: BrokerUrl, source: FakeNode) -> Iterator[Publish
 
 
 @pytest.fixture(params=["embedded", pytest.param("mosquitto", marks=needs_mosquitto)])
-async def door(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Door]:
-    """A door with a broker behind it: the embedded one, or Mosquitto behind the relay."""
+async def broker_socket(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[BrokerSocket]:
+    """A broker socket with a broker behind it: the embedded one, or Mosquitto behind the relay."""
     path = tmp_path / "broker.sock"
     mosquitto = Mosquitto(tmp_path) if request.param == "mosquitto" else None
     if mosquitto is not None:
@@ -74,9 +80,9 @@ async def door(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
             mosquitto.kill()
 
 
-async def test_status_counters_and_events_arrive(door: Door) -> None:
-    async with watching(client_through(*door)) as watcher:
-        with publishing(*door, FakeNode()):
+async def test_status_counters_and_events_arrive(broker_socket: BrokerSocket) -> None:
+    async with watching(client_through(*broker_socket)) as watcher:
+        with publishing(*broker_socket, FakeNode()):
             events.report(*RULES, group="/j1/g0.inc", rules=7)
             await watcher.until(lambda feed: state_of(feed) == "up" and bool(feed.events))
             await watcher.until(counted)
@@ -86,17 +92,38 @@ async def test_status_counters_and_events_arrive(door: Door) -> None:
     assert event.details == {"group": "/j1/g0.inc", "rules": 7}
 
 
-async def test_who_comes_later_finds_status_and_counters(door: Door) -> None:
-    with publishing(*door, FakeNode()):
-        async with watching(client_through(*door)) as first:
+async def test_an_error_in_the_client_library_is_one_line_without_a_traceback(
+    broker_socket: BrokerSocket, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing_client(*arguments: Any, **options: Any) -> aiomqtt.Client:
+        def fail() -> None:
+            raise aiomqtt.MqttCodeError(7, "Could not publish message")
+
+        asyncio.get_running_loop().call_soon(fail)
+        return client_through(*arguments, **options)
+
+    monkeypatch.setattr("innet.telemetry.publisher.client_through", failing_client)
+    caplog.set_level(logging.INFO, "innet")
+    async with watching(client_through(*broker_socket)) as watcher:
+        with publishing(*broker_socket, FakeNode()):
+            await watcher.until(lambda feed: state_of(feed) == "up")
+    (record,) = (r for r in caplog.records if "connection to the broker failed" in r.getMessage())
+    assert record.name == "innet.telemetry.publisher"
+    assert record.levelno == logging.INFO
+    assert record.exc_info is None
+
+
+async def test_who_comes_later_finds_status_and_counters(broker_socket: BrokerSocket) -> None:
+    with publishing(*broker_socket, FakeNode()):
+        async with watching(client_through(*broker_socket)) as first:
             await first.until(counted)
-        async with watching(client_of(door[1])) as second:
+        async with watching(client_of(broker_socket[1])) as second:
             await second.until(lambda feed: state_of(feed) == "up" and counted(feed))
         assert all(retained for _, _, retained in second.messages)
 
 
-async def test_a_killed_process_is_gone(door: Door, tmp_path: Path) -> None:
-    path, url = door
+async def test_a_killed_process_is_gone(broker_socket: BrokerSocket, tmp_path: Path) -> None:
+    path, url = broker_socket
     program = Path(__file__).with_name("workers") / "publishes.py"
     async with watching(client_through(path, url)) as watcher:
         process = await asyncio.create_subprocess_exec(
@@ -109,10 +136,10 @@ async def test_a_killed_process_is_gone(door: Door, tmp_path: Path) -> None:
     assert watcher.feed.nodes["s0"].status is not None
 
 
-async def test_commands_come_to_their_node_and_are_answered(door: Door) -> None:
+async def test_commands_come_to_their_node_and_are_answered(broker_socket: BrokerSocket) -> None:
     source = FakeNode()
-    async with watching(client_through(*door)) as watcher:
-        with publishing(*door, source):
+    async with watching(client_through(*broker_socket)) as watcher:
+        with publishing(*broker_socket, source):
             await watcher.until(counted)
             await watcher.client.publish(source.topics.command, b"be quick", 1)
             # The new interval counts at once: the old one was an hour.

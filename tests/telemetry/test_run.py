@@ -22,9 +22,9 @@ from innet.errors import JobFailed, TelemetryError
 from innet.node.node_config import Mode
 from innet.security.operator_key import OPERATOR_KEY_NAME, OperatorKey
 from innet.settings import Settings
+from innet.telemetry.broker_socket import BROKER_SOCKET_NAME, client_of, client_through
 from innet.telemetry.broker_url import BrokerUrl
 from innet.telemetry.commands import Command, DropCache, DumpState, SetInterval, signed
-from innet.telemetry.door import DOOR_NAME, client_of, client_through
 from innet.telemetry.embedded_broker import PASSWORD_NAME
 from innet.telemetry.topics import node_topics
 from innet.topology import load_topology
@@ -59,9 +59,9 @@ def session(
 
 
 def run_of(run: Session) -> tuple[Path, BrokerUrl | None]:
-    """The door of a run, and how to log in."""
+    """The broker socket of a run, and how to log in."""
     settings = Settings.load(run.network.run_dir / "settings.json")
-    return run.network.run_dir / DOOR_NAME, BrokerUrl.of_setting(settings.telemetry.broker)
+    return run.network.run_dir / BROKER_SOCKET_NAME, BrokerUrl.of_setting(settings.telemetry.broker)
 
 
 def states(watcher: Watcher) -> dict[str, str]:
@@ -196,7 +196,7 @@ def _refusals(watcher: Watcher) -> list[object]:
 async def test_the_record_tells_users_where_the_broker_is() -> None:
     async with session(assignments=["telemetry.broker_port=0"]) as run:
         record = find_run(run.network.run_id)
-        assert record.broker == f"unix://{record.run_dir / DOOR_NAME}"
+        assert record.broker == f"unix://{record.run_dir / BROKER_SOCKET_NAME}"
         assert record.broker_port is not None
         password = record.run_dir / PASSWORD_NAME
         assert password.stat().st_mode & 0o777 == 0o600
@@ -223,7 +223,7 @@ async def test_without_a_broker_there_is_none() -> None:
     lines: list[str] = []
     async with session("none", lines=lines) as run:
         assert find_run(run.network.run_id).broker is None
-        assert not (run.network.run_dir / DOOR_NAME).exists()
+        assert not (run.network.run_dir / BROKER_SOCKET_NAME).exists()
         await run.run_workers([sys.executable, "-c", SUM])
     assert lines == ["2.0", "2.0"]
 

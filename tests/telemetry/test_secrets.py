@@ -16,9 +16,9 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 import innet as innet_package
-from innet.cli.broker_choice import typed_broker
+from innet.cli.network_choice import typed_broker
 from innet.cluster.launch import Session
-from innet.cluster.launch.messages import request_adapter
+from innet.cluster.session_client import JobRequest
 from innet.errors import SecurityError, TelemetryError
 from innet.security.key import Key
 from innet.security.keys import NodeKeys
@@ -153,13 +153,13 @@ def test_a_key_is_not_shown(tmp_path: Path) -> None:
 
 def test_a_request_that_is_wrong_does_not_show_the_environment() -> None:
     with pytest.raises(ValidationError) as refusal:
-        request_adapter.validate_python({"kind": "job", "environment": {"TOKEN": [SECRET]}})
+        JobRequest.model_validate({"environment": {"TOKEN": [SECRET]}})
     assert_hidden(refusal.value)
 
 
 def models() -> Iterator[type[BaseModel]]:
     """The pydantic models of innet's packages that handle secrets."""
-    packages = ("control", "emulation", "launch", "node", "security", "telemetry", "worker")
+    packages = ("cluster", "node", "security", "telemetry", "worker")
     for module in pkgutil.walk_packages(innet_package.__path__, "innet."):
         package, *rest = module.name.removeprefix("innet.").split(".")
         if package not in (*packages, "settings") or {"adapters", "__main__"} & set(rest):

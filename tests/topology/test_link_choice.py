@@ -16,7 +16,7 @@ def test_nodes_and_links_name_links() -> None:
     assert set(host) == {"h0", "leaf0"}
     assert links_at(TWO_LEAVES, ["h0 -- leaf0"]) == links_at(TWO_LEAVES, ["leaf0--h0", "h0"])
     assert len(links_at(TWO_LEAVES, ["leaf0"])) == 3
-    assert len(links_at(TWO_LEAVES, TWO_LEAVES.nodes)) == len(TWO_LEAVES.links)
+    assert len(links_at(TWO_LEAVES, list(TWO_LEAVES.nodes))) == len(TWO_LEAVES.links)
 
 
 @pytest.mark.parametrize("place", ["h99", "h0--h1", "h0--leaf0--spine0", ""])

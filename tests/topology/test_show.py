@@ -10,7 +10,7 @@ import pytest
 
 from innet.errors import TopologyError
 from innet.topology import load_topology, shipped_topologies
-from innet.topology.layout import positions
+from innet.topology.picture import positions
 from innet.topology.show import draw, text
 from innet.topology.tiers import is_tiered, tier_of_nodes
 

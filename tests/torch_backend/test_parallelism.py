@@ -75,7 +75,9 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def asked_for(request: pytest.FixtureRequest) -> list[str]:
     """The cases of the selected tests, and what they are compared with."""
     tests = [item for item in request.session.items if item.path == request.path]
-    cases = {test.callspec.params["case"] for test in tests if isinstance(test, pytest.Function)}
+    cases = {
+        str(test.callspec.params["case"]) for test in tests if isinstance(test, pytest.Function)
+    }
     return sorted({*cases, *map(plain, cases)})
 
 

@@ -8,7 +8,7 @@ import pytest
 from torch.distributed import HashStore, TCPStore
 
 from innet.errors import DeadlineExceeded
-from innet.torch_backend.rendezvous import Meeting, meet
+from innet.torch_backend.creation import Meeting, meet
 
 pytestmark = pytest.mark.torch
 

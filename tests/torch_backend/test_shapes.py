@@ -27,7 +27,7 @@ def test_allgather_of_tensors_of_different_sizes(ranks: Ranks) -> None:
 
 
 @pytest.mark.parametrize("op", [ReduceOp.SUM, ReduceOp.AVG], ids=["sum", "avg"])
-def test_reduce_scatter_of_tensors_of_different_sizes(ranks: Ranks, op: ReduceOp) -> None:
+def test_reduce_scatter_of_tensors_of_different_sizes(ranks: Ranks, op: ReduceOp.RedOpType) -> None:
     def program(group: InnetProcessGroup) -> torch.Tensor:
         whole = values(group.rank(), sum(LENGTHS))
         output = torch.empty(LENGTHS[group.rank()])

@@ -23,13 +23,13 @@ def sparse(rank: int, dense_dim: int = 0) -> torch.Tensor:
 
 @pytest.mark.parametrize("dense_dim", [0, 1])
 @pytest.mark.parametrize("op", [ReduceOp.SUM, ReduceOp.AVG], ids=["sum", "avg"])
-def test_sparse_tensors_add_up(ranks: Ranks, op: ReduceOp, dense_dim: int) -> None:
+def test_sparse_tensors_add_up(ranks: Ranks, op: ReduceOp.RedOpType, dense_dim: int) -> None:
     def program(group: InnetProcessGroup) -> torch.Tensor:
         tensor = sparse(group.rank(), dense_dim)
         group.allreduce([tensor], with_op(dist.AllreduceOptions(), op)).wait()
         return tensor
 
-    expected = sum(sparse(rank, dense_dim).to_dense() for rank in range(SIZE))
+    expected = torch.stack([sparse(rank, dense_dim).to_dense() for rank in range(SIZE)]).sum(0)
     for tensor in ranks.run(program):
         assert tensor.is_sparse
         assert torch.equal(tensor.to_dense(), expected / (SIZE if op == ReduceOp.AVG else 1))
@@ -45,7 +45,7 @@ def test_the_sum_takes_its_place_between_other_operations(ranks: Ranks) -> None:
             work.wait()
         return (*tensors, gathered)
 
-    expected = sum(sparse(rank).to_dense() for rank in range(SIZE))
+    expected = torch.stack([sparse(rank).to_dense() for rank in range(SIZE)]).sum(0)
     for first, second, third, fourth, gathered in ranks.run(program):
         assert (first == SIZE).all()
         assert (third == SIZE).all()

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.torch
 PROGRAM = """
 import gc, sys
 import torch.distributed
-from innet.torch_backend import registration
+import innet.torch_backend as backend
 
 collections = []
 gc.callbacks.append(lambda phase, info: collections.append(phase))
@@ -20,7 +20,7 @@ if sys.argv[1] == "off":
     gc.disable()
 collections.clear()
 try:
-    registration._create(None, "no options")
+    backend._create(None, "no options")
 except Exception as error:
     print(type(error).__name__)
 print(gc.isenabled(), "innet.torch_backend.creation" in sys.modules, len(collections) // 2)

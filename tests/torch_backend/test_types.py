@@ -43,7 +43,8 @@ def allreduced(ranks: Ranks, op: object, tensor_of: Callable[[int], torch.Tensor
     results = ranks.run(program)
     for result in results[1:]:
         assert same_bits(result, results[0])
-    return results[0]
+    first: torch.Tensor = results[0]
+    return first
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:

@@ -2,48 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 import torch
 
+from innet.collectives.work import Promise
 from innet.torch_backend.work import CollectiveWork, Copy, Part
 
 pytestmark = pytest.mark.torch
 
 
-class Late:
-    """An operation of the network that ends when a test says so."""
-
-    def __init__(self) -> None:
-        self._callbacks: list[Callable[[Any], None]] = []
-        self._ended = False
-
-    def end(self) -> None:
-        self._ended = True
-        for callback in self._callbacks:
-            callback(self)
-
-    def wait(self, timeout_s: float | None = None) -> None:
-        assert self._ended
-
-    def done(self) -> bool:
-        return self._ended
-
-    def cancel(self) -> None:
-        """Nobody does."""
-
-    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
-        self._callbacks.append(callback)
-
-
 def test_a_future_completes_after_the_group_was_left() -> None:
-    callbacks, operation, tensor = ThreadPoolExecutor(1), Late(), torch.ones(3)
+    operation: Promise[None] = Promise()
+    callbacks, tensor = ThreadPoolExecutor(1), torch.ones(3)
     future = CollectiveWork([Part(operation, None)], [tensor], callbacks).get_future()
     callbacks.shutdown()
-    operation.end()
+    operation.succeed(None)
     assert future.done()
     assert future.value() == [tensor]
 
@@ -52,12 +27,27 @@ def test_a_copy_to_the_device_that_fails_is_heard_of_from_the_future() -> None:
     def fail() -> None:
         raise RuntimeError("the device is gone")
 
-    operation = Late()
+    operation: Promise[None] = Promise()
     with ThreadPoolExecutor(1) as callbacks:
         stored = [Copy(fail, lambda: None)]
         work = CollectiveWork([Part(operation, None)], [], callbacks, stored=stored)
         future = work.get_future()
-        operation.end()
+        operation.succeed(None)
     assert future.done()
     with pytest.raises(RuntimeError, match="the device is gone"):
         future.wait()
+
+
+def test_an_operation_that_ends_just_after_a_short_wait_has_not_failed() -> None:
+    class EndsAfterTheWait(Promise[None]):
+        def wait(self, timeout_s: float | None = None) -> None:
+            if self.done():
+                return super().wait(timeout_s)
+            self.succeed(None)
+            raise TimeoutError
+
+    finished: list[str] = []
+    part = Part(EndsAfterTheWait(), lambda: finished.append("finished"))
+
+    assert part.settle(0.0)
+    assert (part.error, finished) == (None, ["finished"])

@@ -43,7 +43,7 @@ class TestOperators(DTensorCase):
         a, b = _random(8, 4), _random(8, 4)
         for operator in (torch.add, torch.mul, torch.sub, torch.div, torch.maximum):
             self.check(operator, a, b)
-        for operator in (
+        for function in (
             torch.exp,
             torch.tanh,
             torch.relu,
@@ -51,7 +51,7 @@ class TestOperators(DTensorCase):
             functional.gelu,
             torch.neg,
         ):
-            self.check(operator, a)
+            self.check(function, a)
         self.check(torch.where, a > 0, a, b)
 
     @with_comms

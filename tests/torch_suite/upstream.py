@@ -52,7 +52,7 @@ def load() -> ModuleType:
     decorators = import_quietly("torch.testing._internal.common_distributed")
     for feature in ("ddp", "subgroup", "plugin", "gpu", "cuda"):
         decorators.DistTestCases.backend_feature[feature].add(BACKEND)
-    substitutes = {
+    substitutes: dict[str, Any] = {
         # It asks for 8 processes, for the sake of machines with many GPUs; the tests need 3.
         "skip_if_small_worldsize": lambda test: test,
         "skip_if_no_gpu": on_cpu,

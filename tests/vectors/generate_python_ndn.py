@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import ndn.encoding as wire
 from Cryptodome.PublicKey import ECC
@@ -19,7 +19,7 @@ _SIGNERS = {
     "digest": DigestSha256Signer(),
     "hmac": HmacSha256Signer(_KEY_NAME, _SECRET),
     "ed25519": Ed25519Signer(
-        _KEY_NAME, ECC.construct(curve="ed25519", seed=_SECRET).export_key(format="DER")
+        _KEY_NAME, ECC.construct(curve="ed25519", seed=cast(Any, _SECRET)).export_key(format="DER")
     ),
     "null": NullSigner(),
 }
@@ -118,11 +118,12 @@ def links() -> Iterator[dict[str, Any]]:
     for reason in (50, 100, 150):
         packet = wire.make_network_nack(asked, reason)
         yield _link(f"Nack {reason}", packet, asked, nack=reason)
-    for what, fields in {
+    headers: dict[str, dict[str, Any]] = {
         "PIT token": {"pit_token": bytes(range(8))},
         "congestion mark": {"congestion_mark": 1},
         "bare": {},
-    }.items():
+    }
+    for what, fields in headers.items():
         value = wire.ndnlp_v2.LpPacketValue()
         value.fragment = asked
         for field, content in fields.items():

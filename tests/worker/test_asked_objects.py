@@ -22,7 +22,7 @@ class Node:
         self.watches.append(self._begun)
         return self._begun
 
-    def take_objects_asked(self) -> list[AskedObject]:
+    def take_requested_objects(self) -> list[AskedObject]:
         asked, self.asked = self.asked, []
         return [(name, None) for name in asked]
 

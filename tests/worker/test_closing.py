@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from innet.worker import current, exit_hooks
+from innet.worker import current, process_end
 
 
 class FakeWorker:
@@ -22,10 +22,10 @@ def test_what_one_hook_raises_keeps_nothing_from_closing(monkeypatch):
         raise ValueError("cannot leave")
 
     monkeypatch.setattr(current, "_worker", FakeWorker(ended))
-    monkeypatch.setattr(exit_hooks, "_hooks", [])
-    exit_hooks.before_close(lambda: ended.append("first group"))
-    exit_hooks.before_close(raise_error)
-    exit_hooks.before_close(lambda: ended.append("last group"))
+    monkeypatch.setattr(process_end, "_hooks", [])
+    process_end.before_close(lambda: ended.append("first group"))
+    process_end.before_close(raise_error)
+    process_end.before_close(lambda: ended.append("last group"))
     with pytest.raises(ValueError, match="cannot leave"):
         current.close_worker()
     assert ended == ["last group", "first group", "worker"]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from innet._native import _core
-from innet.collectives.work import Work
+from innet.collectives.work import NodeWork, Work
 from innet.security import NodeKeys
 from innet.worker import Collector
-from innet.worker.loop_collector import LoopCollector
+from innet.worker.collector import LoopCollector
 
 PREFIX = "/j/obj"  # as the fixture `node` serves it
 End = tuple[int, str]
@@ -72,7 +72,7 @@ class Ends:
 
 def test_a_collector_that_fails_ends_all_operations_with_the_error(node, keys):
     collector, ends = Collector(node), Ends()
-    collector._queue = BrokenQueue(collector._queue)
+    collector._queue = cast(_core.CompletionQueue, BrokenQueue(collector._queue))
     collector.deliver(fetch_for_ever(node), ends.note("pending"))
     collector.deliver(publish(node, keys, 0), ends.note("ended"))
     for what in ("pending", "ended"):
@@ -89,7 +89,7 @@ def test_a_collector_that_fails_ends_all_operations_with_the_error(node, keys):
 
 async def test_a_loop_s_collector_that_fails_ends_all_operations_with_the_error(node, keys):
     collector = LoopCollector(node)
-    collector._queue = BrokenQueue(collector._queue)
+    collector._queue = cast(_core.CompletionQueue, BrokenQueue(collector._queue))
     loop = asyncio.get_running_loop()
 
     def delivered(operation: int) -> asyncio.Future[End]:
@@ -127,7 +127,7 @@ def test_work_whose_end_cannot_be_noted_ends_with_that_error(node, keys):
     def note(_error: BaseException | None) -> None:
         raise ValueError("the log is full")
 
-    work = Work(publish(node, keys, 0), collector, lambda: None, lambda *_: None, note)
+    work = NodeWork(publish(node, keys, 0), collector, lambda _: None, note)
     ended: list[Work[None]] = []
     work.add_done_callback(ended.append)
     with pytest.raises(ValueError, match="the log is full"):

@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 
 from innet.errors import EmulationError
-from innet.worker.context import (
-    JOB_VARIABLE,
-    KEYS_VARIABLE,
-    NODE_CONFIG_VARIABLE,
-    SETTINGS_VARIABLE,
-    Worker,
-)
+from innet.node.node_config import NODE_CONFIG_VARIABLE
+from innet.security.keys import KEYS_VARIABLE
+from innet.settings import SETTINGS_VARIABLE
+from innet.worker.context import Worker
+from innet.worker.job_file import JOB_VARIABLE
 
 VARIABLES = (NODE_CONFIG_VARIABLE, SETTINGS_VARIABLE, KEYS_VARIABLE, JOB_VARIABLE)
 

@@ -10,15 +10,15 @@ import numpy as np
 from innet._native import _core
 from innet.security import NodeKeys
 from innet.worker import Collector
-from innet.worker.loop_collector import LoopCollector
+from innet.worker.collector import LoopCollector
 
 PREFIX = "/j/obj"  # as the fixture `node` serves it
 CONTENTS = np.arange(100, dtype=np.uint8)
 
 
-def publish(node: _core.Node, keys: NodeKeys, number: int, *, unhurried: bool = False) -> int:
+def publish(node: _core.Node, keys: NodeKeys, number: int, *, deferred: bool = False) -> int:
     name = _core.Name(f"{PREFIX}/{number}")
-    return node.publish_object(name, CONTENTS, keys.object_key(), 1000, unhurried=unhurried)
+    return node.publish_object(name, CONTENTS, keys.object_key(), 1000, deferred=deferred)
 
 
 async def test_each_loop_and_each_thread_hears_of_its_own_operations(node, keys):
@@ -55,20 +55,20 @@ async def test_a_callback_that_fails_keeps_no_other_from_its_end(node, keys, cap
     collector.close()
 
 
-async def test_what_is_delivered_quietly_comes_with_the_next_or_when_it_is_hastened(node, keys):
+async def test_batched_completions_come_with_the_next_or_when_they_are_flushed(node, keys):
     collector = LoopCollector(node)
     told: list[int] = []
     loud: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    collector.deliver_quietly(publish(node, keys, 0), lambda status, _: told.append(status))
+    collector.deliver_batched(publish(node, keys, 0), lambda status, _: told.append(status))
     collector.deliver(publish(node, keys, 1), lambda status, _: loud.set_result(status))
     assert await loud == _core.STATUS_DONE
     assert told == [_core.STATUS_DONE], "it ended before the other"
 
-    hastened: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    quiet = publish(node, keys, 2, unhurried=True)
-    collector.deliver_quietly(quiet, lambda status, _: hastened.set_result(status))
-    collector.hasten(quiet)
-    assert await hastened == _core.STATUS_DONE
+    flushed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    quiet = publish(node, keys, 2, deferred=True)
+    collector.deliver_batched(quiet, lambda status, _: flushed.set_result(status))
+    collector.flush(quiet)
+    assert await flushed == _core.STATUS_DONE
     collector.close()
 
 

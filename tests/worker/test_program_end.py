@@ -10,7 +10,7 @@ import pytest
 
 PRELUDE = """
 import atexit, sys
-from innet.worker.program_end import ProgramEnd
+from innet.worker.process_end import ProgramEnd
 def ask():
     end = ProgramEnd()
     atexit.register(lambda: print(end.failure()))

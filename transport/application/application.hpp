@@ -1,7 +1,7 @@
 #pragma once
-// The border between a node (which forwards) and what lives on top of it: the endpoint that
-// publishes and fetches, and the reducer that asks for operands. Neither ever calls the other
-// re-entrantly: what they ask of the forwarder is queued and done after the current packet.
+// The interface between a node, which forwards, and its local applications: the endpoint, which
+// publishes and fetches, and the reducer, which fetches operands. Calls are never re-entrant:
+// requests to the forwarder are queued until after the current packet.
 
 #include <cstdint>
 
@@ -15,30 +15,30 @@
 
 namespace innet {
 
-/// Who asked, inside the node.
+/// The requester inside the node.
 enum class RequesterId : std::uint8_t { kApplication = 0, kReducer = 1 };
 
-/// Receives what comes back for Interests it expressed.
+/// Receives the replies to the Interests that it expressed.
 class Requester {
   public:
     virtual ~Requester() = default;
     /// Verified Data. `packet` holds the bytes `data` shows; keep a share of it to keep them alive.
-    /// `marked`: congestion was met on the way.
+    /// `marked`: a congestion mark was set on the path.
     virtual void on_data(const wire::DataView& data, const PacketRef& packet, bool marked,
                          TimePoint now) = 0;
     virtual void on_nack(wire::NameView name, wire::NackReason reason, TimePoint now) = 0;
-    /// The Interest reached the producer (or an aggregator that waits for one), which has nothing
-    /// to give yet. `missing` names who is waited for (a rank, in decimal).
+    /// The Interest reached the producer, or an aggregator that waits for one; the Data is not
+    /// available yet. `missing` names the late rank, in decimal.
     virtual void on_hold(wire::NameView name, wire::ByteView missing, TimePoint now) = 0;
 };
 
-/// What a producer says to an Interest.
+/// A producer's reply to an Interest.
 struct Production {
-    /// kAbsent: mine, not there, and not worth waiting for.
+    /// kAbsent: the name is the producer's, and there is no Data to wait for.
     enum class Kind : std::uint8_t { kNotMine, kPending, kData, kAbsent } kind = Kind::kNotMine;
     PacketRef data;  ///< kData: the signed packet
     wire::ByteView
-        missing;  ///< kPending: who is late (lives as long as the producer's registration)
+        missing;  ///< kPending: label of the late producer (valid as long as its registration)
 };
 
 /// An application on a node: produces named data and requests it.
@@ -48,25 +48,25 @@ class Application : public Requester {
     /// same node takes it unsigned.
     virtual Production produce(const wire::InterestView& interest, bool for_network,
                                TimePoint now) = 0;
-    /// The node keeps the Interest, to which `produce` has just said kPending: it is to be answered
-    /// when there is something to give. State for those who wait begins here, so that what bounds
-    /// the node's pending Interests bounds it, too.
+    /// The node keeps the Interest for which `produce` just returned kPending: the application
+    /// answers it later. The application allocates state per pending Interest here, so that the
+    /// node's limit of pending Interests bounds it, too.
     virtual void await(const wire::InterestView&, TimePoint) {}
-    /// Nobody waits any longer for `name`, for which there was an `await`: the Interests expired,
-    /// or their faces are closed.
+    /// No Interest for `name`, announced by `await`, is pending any longer: all expired, or their
+    /// faces closed.
     virtual void forget(wire::NameView) {}
     /// Whether `told_digest` may know the digest of Data of this name.
     virtual bool can_tell_digest(wire::NameView) { return false; }
-    /// The implicit digest of Data that this application has asked for, if it can tell without
-    /// hashing the packet; null: it cannot. Its word, for itself alone: whoever else asked for the
-    /// bytes of that digest has not taken it. Valid until the next call.
+    /// The implicit digest of requested Data, if the application knows it without hashing the
+    /// packet; null: unknown. It holds for this application alone: other requesters of the digest
+    /// have not verified it. Valid until the next call.
     virtual const security::Sha256Digest* told_digest(const wire::DataView&) { return nullptr; }
-    /// Whether a manifest that this application has asked for is right by what it knows itself,
-    /// whoever signed it. Its word, for itself alone, as well.
+    /// Whether the application accepts a requested manifest by its own knowledge, without its
+    /// signature. It holds for this application alone, too.
     virtual bool vouches_for(const wire::DataView&) { return false; }
 };
 
-/// What an application and a reducer may ask of their node.
+/// The node's services for an application and a reducer.
 class Forwarder {
   public:
     virtual ~Forwarder() = default;
@@ -74,20 +74,20 @@ class Forwarder {
     /// itself is routed; with the node's own name as hint, the node evaluates the name itself.
     virtual void express(RequesterId requester, wire::NameView name, wire::NameView hint,
                          Duration lifetime) = 0;
-    /// The same with MustBeFresh, for a requester that has refused the answer of a cache. A
-    /// forwarder without a cache makes no difference.
+    /// Expresses with MustBeFresh, for a requester that rejected a cached answer. The default suits
+    /// a forwarder without a cache.
     virtual void express_fresh(RequesterId requester, wire::NameView name, wire::NameView hint,
                                Duration lifetime) {
         express(requester, name, hint, lifetime);
     }
     /// The requester no longer wants `name`; the PIT entry stays if others do.
     virtual void cancel(RequesterId requester, wire::NameView name) = 0;
-    /// Satisfies whoever waits for this Data (made here: trusted, not verified again). The node
-    /// keeps what its reducer made for those who ask again; an application keeps what it publishes.
+    /// Satisfies pending Interests with local Data, which is trusted. The node caches the reducer's
+    /// Data for later requesters; an application keeps its own publications.
     virtual void put_data(RequesterId maker, PacketRef data, bool marked) = 0;
-    /// Tells whoever waits for `name` that it is late because of `missing`.
+    /// Sends a Hold for `name` to its requesters: the Data is late because of `missing`.
     virtual void hold(wire::NameView name, wire::ByteView missing) = 0;
-    /// Tells whoever waits for `name` that it cannot be had here.
+    /// Sends a Nack for `name` to its requesters.
     virtual void nack(wire::NameView name, wire::NackReason reason) = 0;
 };
 

@@ -17,7 +17,7 @@ namespace innet {
 class PacketPool;
 
 namespace detail {
-/// One buffer and who holds it; lives in its pool's slab.
+/// One reference-counted buffer; lives in its pool's slab.
 struct PacketBlock {
     PacketPool* pool = nullptr;
     std::uint8_t* bytes = nullptr;
@@ -25,7 +25,7 @@ struct PacketBlock {
     std::uint32_t references = 0;
     std::uint32_t size_class = 0;
     std::uint32_t virtual_bytes = 0;
-    /// Where `lent` belongs in the buffer, and who keeps it; empty: all bytes are in the buffer.
+    /// Position of `lent` in the buffer, and its owner; empty: all bytes are in the buffer.
     std::uint32_t lent_offset = 0;
     std::span<const std::uint8_t> lent;
     std::shared_ptr<const void> lender;
@@ -65,7 +65,7 @@ class PacketRef {
         take_in();
         return {block_->bytes + offset_, size_};
     }
-    /// The same bytes in their order, in as many parts as they lie in.
+    /// The packet's bytes in order, as its contiguous parts.
     std::array<std::span<const std::uint8_t>, 3> parts() const;
     std::size_t size() const { return size_; }
     /// Writable while this is the only reference; empty otherwise.
@@ -81,18 +81,18 @@ class PacketRef {
     PacketRef slice_of(std::span<const std::uint8_t> part) const;
     /// Shortens the slice to its first `size` bytes; `size <= this->size()`.
     void truncate(std::size_t size);
-    /// Bytes of the buffer from `offset` on are those of `content`, which `lender` keeps: they are
-    /// copied into it when somebody looks at them, or by `take_in`. No effect unless `unique()`, or
-    /// of no bytes.
+    /// The bytes from `offset` on are those of `content`, which `lender` owns: the first
+    /// access, or `take_in`, copies them into the buffer. No effect unless `unique()`, or of no
+    /// bytes.
     void lend(std::size_t offset, std::span<const std::uint8_t> content,
               std::shared_ptr<const void> lender);
     /// From now on nothing is lent.
     void take_in() const {
         if (block_ != nullptr && !block_->lent.empty()) copy_lent();
     }
-    /// Bytes that the buffer stands for beside those it holds: a simulation moves tensors by their
-    /// length, without memory for them. 0 unless set; all shares and slices of a buffer tell the
-    /// same, and a copy of its bytes tells nothing.
+    /// Bytes that the buffer represents beside those it stores: a simulation transfers tensors by
+    /// their length, without memory for them. 0 unless set; shared by all slices of a buffer, and
+    /// not copied with its bytes.
     std::size_t virtual_bytes() const { return block_ == nullptr ? 0 : block_->virtual_bytes; }
     /// No effect on an empty reference.
     void set_virtual_bytes(std::size_t bytes) {
@@ -119,7 +119,7 @@ class PacketRef {
     std::uint32_t size_ = 0;
 };
 
-/// The largest buffer: a 64 KiB payload with room for its name, metadata and signature.
+/// The largest buffer: a 64 KiB payload with its name, metadata and signature.
 inline constexpr std::size_t kMaxPacketBytes = 66 * 1024;
 
 /// Buffers in a few size classes, kept for reuse: no allocation per packet once warm.
@@ -135,12 +135,12 @@ class PacketPool {
     /// kMaxPacketBytes.
     PacketRef allocate(std::size_t size);
     PacketRef copy_of(std::span<const std::uint8_t> bytes);
-    /// The same bytes in a buffer of their own; it stands for as many virtual bytes.
+    /// Copies the bytes and the number of virtual bytes into a new buffer.
     PacketRef copy_of(const PacketRef& packet);
 
-    /// Buffers (whole ones, as `PacketRef::pinned_bytes` counts them) that somebody holds.
+    /// Buffers that are referenced (whole ones, as `PacketRef::pinned_bytes` counts them).
     std::size_t bytes_in_use() const { return in_use_; }
-    /// Memory taken from the system; it goes back at the pool's end.
+    /// Memory taken from the system; the pool's destructor returns it.
     std::size_t bytes_reserved() const { return reserved_; }
 
   private:

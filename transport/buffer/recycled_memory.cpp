@@ -8,7 +8,7 @@ namespace innet {
 
 namespace {
 
-/// Pieces of about the same size can stand in for each other.
+/// Pieces of similar size are interchangeable.
 constexpr std::size_t kGranuleBytes = 4096;
 
 std::size_t rounded_up(std::size_t size_bytes) {
@@ -46,7 +46,7 @@ void RecycledMemory::give_back(std::uint8_t* piece, std::size_t size_bytes) {
     const std::lock_guard lock(mutex_);
     if (size_bytes > kMaxIdleBytes) return;
     if (idle_bytes_ + size_bytes > kMaxIdleBytes) {
-        // Other sizes than those in use now are of no use; of this one there are enough.
+        // Drops idle pieces of other sizes first, because they are no longer requested.
         auto same = idle_.extract(size_bytes);
         freed.swap(idle_);
         idle_bytes_ = same.empty() ? 0 : same.mapped().size() * size_bytes;

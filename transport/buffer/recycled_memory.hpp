@@ -1,7 +1,7 @@
 #pragma once
-// Memory for large objects. The system hands out fresh memory page by page, each at its first
-// touch, which can take as long as all the rest of an object's transfer: what was given back is
-// used again.
+// Recycles memory of large objects. Fresh memory costs a page fault
+// per page, which can take as long as the rest of an object's
+// transfer.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,16 +21,16 @@ class RecycledMemory {
     };
     using Piece = std::unique_ptr<std::uint8_t[], GiveBack>;
 
-    /// The process's own. It is never destroyed, since pieces may outlive everything else.
+    /// The process-wide instance. It is never destroyed, because pieces may outlive static objects.
     static RecycledMemory& shared();
 
-    /// At least so many bytes, uninitialised; null when there is no memory.
+    /// At least `size_bytes` bytes, uninitialised; null when memory is exhausted.
     Piece take(std::size_t size_bytes);
 
     /// Bytes that wait to be used again: at most `kMaxIdleBytes`.
     std::size_t idle_bytes() const;
 
-    /// Blocks that a program has just let go of, for those that it gets next.
+    /// Limit of idle memory that is kept for reuse.
     static constexpr std::size_t kMaxIdleBytes = std::size_t{64} << 20U;
 
   private:

@@ -105,8 +105,8 @@ struct Endpoint::State final : KeeperFetches {
     void expire(TimePoint now);
 };
 
-/// Whatever the outcome: others may still need what was published, and the caller's tensor is free
-/// now.
+/// Whatever the outcome, other ranks may still need the publication, and the caller may reuse its
+/// tensor now.
 void Endpoint::State::complete_ended() {
     // The next stage of an object can end at once.
     for (fetcher.take_outcomes(outcomes); !outcomes.empty(); fetcher.take_outcomes(outcomes)) {
@@ -256,9 +256,11 @@ PacketRef Endpoint::object_root(const wire::Name& object) const {
     return state_->objects.root_of(object);
 }
 
-std::vector<AskedObject> Endpoint::take_objects_asked() { return state_->objects.take_asked(); }
+std::vector<RequestedObject> Endpoint::take_requested_objects() {
+    return state_->objects.take_requested();
+}
 
-void Endpoint::watch_objects(OperationId id) { state_->objects.watch_asked(id); }
+void Endpoint::watch_objects(OperationId id) { state_->objects.watch_requested(id); }
 
 void Endpoint::fetch_object(OperationId id, ObjectFetchSpec spec, TimePoint now) {
     State& state = *state_;
@@ -282,8 +284,9 @@ void Endpoint::adopt_objects(const std::vector<wire::Name>& objects) {
     for (const wire::Name& object : objects) state_->objects.adopt(object);
 }
 
-void Endpoint::hear_of_kept(const wire::Name& requests, const KeptHeard& heard) {
-    state_->keepers.on_heard(requests, heard);
+void Endpoint::acknowledge_kept(const wire::Name& requests,
+                                const KeepAcknowledgement& acknowledgement) {
+    state_->keepers.on_acknowledged(requests, acknowledgement);
 }
 
 void Endpoint::cancel(OperationId id, TimePoint now) {

@@ -1,15 +1,16 @@
 #pragma once
-// The application side of a host: publishes tensors, fetches them, keeps what others may still
-// need. Sans-IO: driven by its node (as `Application`) and by `on_timer`.
+// The application side of a host: publishes tensors, fetches them, and retains publications that
+// other ranks may still need. Sans-IO: driven by its node (as `Application`) and by `on_timer`.
 //
-// How a fetch meets trouble. Lost requests are repeated (transport/fetch/loss_detector.hpp), held
-// ones wait. A Nack for want of room (NoSlot, Congestion) shrinks the window and is retried after
-// one, two, four … round trips; any other (NoRoute: the producer may not have registered yet)
-// likewise, until the deadline. So is an answer that its receiver does not accept: from then on the
-// segment is asked for with MustBeFresh, which caches do not answer. Where the target allows it,
-// self-evaluation comes first: at once after NoRule or NoRoute, after two rounds without room,
-// after some silence. The node in question is then left alone but for one probe a second.
+// How a fetch handles failures. Lost requests are repeated (transport/fetch/loss_detector.hpp),
+// held ones wait. A Nack for lack of capacity (NoSlot, Congestion) shrinks the window and is
+// retried after one, two, four … round trips; any other (NoRoute: the producer may not have
+// registered yet) likewise, until the deadline. So is an answer that its receiver does not accept:
+// from then on the segment is requested with MustBeFresh, which caches do not answer. Where the
+// target allows it, self-evaluation comes first: at once after NoRule or NoRoute, after two such
+// rounds, after some silence. The node in question is then left alone but for one probe a second.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,6 +21,7 @@
 #include "transport/audit.hpp"
 #include "transport/buffer/packet_ref.hpp"
 #include "transport/endpoint/operation.hpp"
+#include "transport/metric.hpp"
 #include "transport/object/object_fetch.hpp"
 #include "transport/object/object_keeper.hpp"
 #include "transport/object/object_publication.hpp"
@@ -37,6 +39,8 @@ struct EndpointOptions {
     /// Bytes of answers from other nodes on their way at once, over all flows; 0: no limit. Flows
     /// that start together know nothing of each other, and fill the last link's queue together.
     std::uint64_t receive_credit_bytes = 0;
+    /// Of this node's links: what the credit grows at after silence. 0: half of it is there.
+    double receive_rate_bps = 0;
     /// Segments that this node may add at once. With a credit it begins with all of them.
     std::uint32_t evaluation_window = 512;
     Duration interest_lifetime = std::chrono::milliseconds(1000);
@@ -44,10 +48,10 @@ struct EndpointOptions {
     Duration max_rto = std::chrono::milliseconds(500);
     std::uint32_t timeouts_before_self_evaluation = 5;
     Duration target_queue_delay = std::chrono::milliseconds(5);
-    /// Each segment published here stands for so many times its bytes, in rates, queues and
-    /// counters: simulations of tensors larger than the memory. 1: what is published is real.
+    /// Factor by which each published segment counts in rates, queues and counters: simulates
+    /// tensors larger than the memory. 1: real bytes.
     std::uint32_t virtual_scale = 1;
-    /// Hashes what is published; it outlives the endpoint. Null: the endpoint does.
+    /// Hashes published objects; must outlive the endpoint. Null: the endpoint hashes serially.
     security::BatchHasher* hasher = nullptr;
 };
 
@@ -64,10 +68,49 @@ struct EndpointCounters {
     std::uint64_t self_evaluations = 0;
     std::uint64_t marks_received = 0;
     std::uint64_t unexpected_data = 0;
-    std::uint64_t forged_roots = 0;  ///< root manifests of objects by another signer, dropped
+    std::uint64_t forged_roots = 0;
     std::uint64_t retained_bytes = 0;
-    std::uint64_t flows = 0;  ///< nodes asked lately
+    std::uint64_t flows = 0;
+
+    static constexpr auto metrics() {
+        using enum MetricKind;
+        return std::to_array<Metric<EndpointCounters>>({
+            {"interests_expressed", "interests_expressed", kCounter,
+             "Interests of this host's application", &EndpointCounters::interests_expressed},
+            {"segments_fetched", "segments_fetched", kCounter,
+             "Segments received for the application", &EndpointCounters::segments_fetched},
+            {"bytes_fetched", "fetched_bytes", kCounter, "Bytes received for the application",
+             &EndpointCounters::bytes_fetched},
+            {"segments_served", "segments_served", kCounter,
+             "Published segments sent to requesters", &EndpointCounters::segments_served},
+            {"retransmissions_by_gap", "retransmissions_by_gap", kCounter,
+             "Interests sent again because later ones were answered",
+             &EndpointCounters::retransmissions_by_gap},
+            {"retransmissions_by_timeout", "retransmissions_by_timeout", kCounter,
+             "Interests sent again after a timeout", &EndpointCounters::retransmissions_by_timeout},
+            {"refreshes_of_held", "refreshes_of_held", kCounter,
+             "Interests sent again while a Hold promised an answer",
+             &EndpointCounters::refreshes_of_held},
+            {"holds_received", "holds_received", kCounter, "Holds received: a rank is late",
+             &EndpointCounters::holds_received},
+            {"nacks_received", "nacks_received", kCounter, "Nacks received",
+             &EndpointCounters::nacks_received},
+            {"self_evaluations", "self_evaluations", kCounter,
+             "Reductions that the requester evaluated itself", &EndpointCounters::self_evaluations},
+            {"marks_received", "congestion_marks", kCounter, "Data received with a congestion mark",
+             &EndpointCounters::marks_received},
+            {"unexpected_data", "unexpected_data", kCounter,
+             "Data received that no operation waits for", &EndpointCounters::unexpected_data},
+            {"forged_roots", "forged_roots", kCounter,
+             "Root manifests dropped because another key signed them",
+             &EndpointCounters::forged_roots},
+            {"retained_bytes", "retained_bytes", kGauge, "Published bytes that are kept",
+             &EndpointCounters::retained_bytes},
+            {"flows", "fetch_flows", kGauge, "Nodes asked lately", &EndpointCounters::flows},
+        });
+    }
 };
+static_assert(has_metric_for_each_member<EndpointCounters>());
 
 class Endpoint final : public Application {
   public:
@@ -77,43 +120,43 @@ class Endpoint final : public Application {
              security::Signer& signer);
     ~Endpoint() override;
 
-    /// What producers below `prefix` that are registered from now on publish is signed by `signer`;
-    /// null: by the endpoint's own again.
+    /// Signs the publications of producers registered below `prefix` from now on with `signer`;
+    /// null: with the endpoint's own again.
     void set_signer(const wire::Name& prefix, std::shared_ptr<security::Signer> signer);
-    /// Interests under `prefix` are ours; those whose tensor is not published yet wait, and the
-    /// askers are told that `label` (a rank) is late.
+    /// Registers a producer prefix. Interests for unpublished tensors stay pending, and Holds name
+    /// `label` (a rank) as late.
     void register_producer(const wire::Name& prefix, std::string label);
     void unregister_producer(const wire::Name& prefix);
     /// Collectives under `prefix` with a sequence number of `seq` or more will never be published:
-    /// who waits for one, or asks for one later, gets a kAborted error with the text `why`.
+    /// pending and later Interests for one receive a kAborted error with the text `why`.
     void end_producer(const wire::Name& prefix, std::uint64_t seq, const std::string& why);
 
-    /// A call failed here before it published: who waits for its tensor, or asks for it later, gets
-    /// an error with the failure's code and text. What is published under the name all the same
-    /// goes before it.
+    /// A local call failed before it published: pending and later Interests for its tensor
+    /// receive an error with the failure's code and text. A publication of the name takes
+    /// precedence.
     void fail(const FailureSpec& failure);
 
-    /// Starts an operation; its completion tells how it ended. kNoRoute: at the deadline, a Nack
-    /// was the last word on every missing target. kDeadlineExceeded: `detail` names the ranks that
-    /// had not published, or the segments without an answer and the node that was asked. Whatever
-    /// the status, the buffers are the caller's again, and what was published stays available until
-    /// `retire` (after `abort`, as an error). Spec errors (buffer sizes that do not fit the
-    /// segmentation, an unregistered prefix, a seq already published) end it at once with kAborted
-    /// and a detail.
+    /// Starts an operation; its completion has the status. kNoRoute: at the deadline, the last
+    /// reply for every missing target was a Nack. kDeadlineExceeded: `detail` names the late
+    /// ranks, or the missing segments and the queried node. Whatever the status, the buffers
+    /// are the caller's again, and publications stay available until `retire` (after `abort`,
+    /// as an error). Spec errors (buffer sizes that do not fit the segmentation, an
+    /// unregistered prefix, a seq already published) end it at once with kAborted and a
+    /// detail.
     void submit(OperationId id, OperationSpec spec, TimePoint now);
     void cancel(OperationId id, TimePoint now);
     /// Ends the operations in flight on names under `prefix` (all of them when it is empty) with
     /// kAborted and `why`.
     void abort(const wire::Name& prefix, const std::string& why, TimePoint now);
-    /// Drops the publications under `prefix` with a sequence number up to and including `seq`; who
-    /// asks for them later gets nothing. Messages (`exclusive_seq` false) count apart from
-    /// collectives: they go only when `prefix` names their kind too.
+    /// Drops the publications under `prefix` with a sequence number up to and including `seq`;
+    /// later Interests for them receive no answer. Messages (`exclusive_seq` false) are numbered
+    /// apart from collectives: they are dropped only when `prefix` includes their kind.
     void retire(const wire::Name& prefix, std::uint64_t seq);
 
-    /// Objects under `prefix` are ours. Who asks for one that is not published waits, and is told
-    /// that `label` (a rank) is late; or is refused, and its fetch ends with kAbsent if it
-    /// says that it `may_be_absent`. With a `tagger`, what is published there is tagged, and what
-    /// is fetched there is checked by its tags.
+    /// Registers a prefix of objects. An Interest for an unpublished object stays pending, and a
+    /// Hold names `label` (a rank) as late; or it is refused, and its fetch ends with kAbsent if it
+    /// set `may_be_absent`. A `tagger` tags objects published there and checks fetched ones by
+    /// their tags.
     void register_objects(const wire::Name& prefix, std::string label,
                           MissingObject missing = MissingObject::kWait,
                           std::shared_ptr<security::SegmentTagger> tagger = nullptr);
@@ -124,38 +167,38 @@ class Endpoint final : public Application {
     /// registered prefix ends it at once with kAborted.
     void publish_object(OperationId id, const ObjectSpec& spec,
                         std::shared_ptr<security::Signer> root_signer);
-    /// The same with a root manifest that was signed earlier, by a key that `keyring` trusts with
-    /// the name: ends with kUntrusted when bytes, name or signature do not fit it.
+    /// Publishes under a root manifest that was signed earlier, by a key that `keyring` trusts with
+    /// the name: ends with kUntrusted when bytes, name or signature do not match.
     void publish_sealed_object(OperationId id, const SealedObjectSpec& spec,
                                const security::Keyring& keyring);
-    /// The object is on disk, or on its way: who asks for it waits, even where what is missing is
-    /// refused, until it is published or withdrawn.
+    /// The object is on disk, or being produced: Interests for it stay pending until it is
+    /// published or withdrawn, even under a prefix that refuses missing objects.
     void expect_object(const wire::Name& object);
-    /// Drops an object or its expectation; who waits for it is refused at once.
+    /// Drops a published or expected object; pending Interests for it are refused at once.
     void withdraw_object(const wire::Name& object);
     /// The root manifest of an object published here, or an empty packet.
     PacketRef object_root(const wire::Name& object) const;
-    /// What `ObjectPublisher::take_asked` says.
-    std::vector<AskedObject> take_objects_asked();
-    /// An operation that ends as done as `ObjectPublisher::watch_asked` says.
+    /// See `ObjectPublisher::take_requested`.
+    std::vector<RequestedObject> take_requested_objects();
+    /// Starts a watch; see `ObjectPublisher::watch_requested`.
     void watch_objects(OperationId id);
-    /// Starts fetching an object; its completion as in `submit`, and as `ObjectFetch::receive`
-    /// says.
+    /// Starts fetching an object; its completion as in `submit` and
+    /// `ObjectFetch::receive`.
     void fetch_object(OperationId id, ObjectFetchSpec spec, TimePoint now);
 
-    /// Does by itself from now on what requests to keep objects ask for, as far as it can: what it
-    /// kept, and what it could not, is among `take_objects_asked`. There must be a registered
-    /// prefix of the requests, and one of the objects; `keyring` outlives the endpoint.
+    /// Serves keep requests from now on; kept objects and requests that failed are reported by
+    /// `take_requested_objects`. Prefixes of the requests and of the objects must be registered;
+    /// `keyring` must outlive the endpoint.
     void keep_objects(KeepOptions options, const security::Keyring& keyring, TimePoint now);
-    /// No more; what was kept and not adopted is dropped.
+    /// Stops serving keep requests, and drops kept objects that are not adopted.
     void stop_keeping(const wire::Name& requests, TimePoint now);
     /// As `ObjectPublisher::adopt`.
     void adopt_objects(const std::vector<wire::Name>& objects);
-    void hear_of_kept(const wire::Name& requests, const KeptHeard& heard);
+    void acknowledge_kept(const wire::Name& requests, const KeepAcknowledgement& acknowledgement);
 
-    /// Gives these Data packets, signed elsewhere, to whoever asks for their names, in place of
-    /// those before; under names of no producer and no object. False, and nothing changes, when one
-    /// is no Data packet.
+    /// Serves these Data packets, signed elsewhere, in place of the previous ones; their names must
+    /// be under no prefix of a producer or of objects. False, without effect, when one is not a
+    /// Data packet.
     [[nodiscard]] bool serve_packets(std::vector<PacketRef> packets);
 
     /// Takes the operations that ended since the last call.
@@ -164,7 +207,7 @@ class Endpoint final : public Application {
     void on_timer(TimePoint now);
     TimePoint next_deadline() const;
     const EndpointCounters& counters() const;
-    /// For status displays: one line per operation in flight, with what it waits for.
+    /// For status displays: one line per operation in flight, with its missing parts.
     std::vector<std::string> describe_operations() const;
     /// Nothing unless the operation is in flight.
     std::optional<MissingParts> missing(OperationId id, TimePoint now) const;

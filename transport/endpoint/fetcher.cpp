@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "transport/debug_log.hpp"
 #include "transport/endpoint/segment_receiver.hpp"
 #include "transport/fetch/cubic.hpp"
 
@@ -19,8 +20,8 @@ constexpr std::uint32_t kRefusalRoundsBeforeSelfEvaluation = 2;
 /// The same, each a dead end, before a fetch of what may be absent ends: routes that are just
 /// changing get a few round trips, and a cache that is gone costs no more.
 constexpr std::uint32_t kRefusalRoundsBeforeGivingUp = 2;
-/// Forged roots before a fetch of what may be absent ends: whoever looks for an object that may be
-/// absent has another way to get it, and must not be held up until the deadline.
+/// Forged roots before a fetch with `may_be_absent` ends: its caller has another source for the
+/// object, and must not be delayed until the deadline.
 constexpr std::uint32_t kForgeriesBeforeGivingUp = 3;
 constexpr std::uint32_t kMaxRefusalDoublings = 10;
 constexpr Duration kMinRetryDelay = std::chrono::milliseconds(1);
@@ -40,10 +41,16 @@ bool may_be_absent(const OperationState& operation) {
     return operation.object && operation.object->may_be_absent();
 }
 
-/// The sum that all ranks fetch crosses each link once, so the requesters of one node do not add up
-/// in its queue, and a flow may begin with more than another: an Interest waits behind Data, and a
-/// link would be idle after the first window.
-constexpr std::uint32_t kSharedSumFactor = 2;
+/// About what a segment in a jumbo frame has.
+constexpr std::uint64_t kUsualAnswerBytes = 8192;
+/// Initial windows that leave at once after silence: an Interest that leaves later waits behind
+/// Data, which on slow links takes longer than the way there and back.
+constexpr std::uint64_t kFirstWindows = 2;
+
+CreditOptions credit_of_links(const EndpointOptions& options) {
+    return {options.receive_credit_bytes, options.receive_rate_bps,
+            kFirstWindows * kUsualAnswerBytes * options.initial_window * options.virtual_scale};
+}
 
 bool wants_room(wire::NackReason reason) {
     return reason == wire::NackReason::kNoSlot || reason == wire::NackReason::kCongestion;
@@ -56,17 +63,19 @@ Fetcher::Fetcher(const EndpointOptions& options, const wire::Name& own_name, For
     : options_(options),
       forwarder_(forwarder),
       counters_(counters),
-      credit_(options.receive_credit_bytes),
-      own_credit_(options.receive_credit_bytes) {
-    askers_.use(flow_to(own_name, options.initial_window));
+      credit_(credit_of_links(options)),
+      own_credit_({.most_bytes = options.receive_credit_bytes}) {
+    requesters_.use(flow_to(own_name, options.initial_window));
 }
 
 std::uint32_t Fetcher::flow_to(const wire::Name& hint, std::uint32_t initial_window) {
     const wire::NameHash hash = hint.view().hash();
-    const auto to_hint = [&](const Asker& asker) { return asker.flow.hint() == hint.view(); };
-    const std::uint32_t known = askers_.find(hash, to_hint);
+    const auto to_hint = [&](const Asker& requester) {
+        return requester.flow.hint() == hint.view();
+    };
+    const std::uint32_t known = requesters_.find(hash, to_hint);
     if (known != FlowTable<Asker>::kNone) return known;
-    const bool own = askers_.size() == kOwnFlow;
+    const bool own = requesters_.size() == kOwnFlow;
     LossDetector detector(options_.min_rto, options_.max_rto,
                           refresh_interval(options_.interest_lifetime),
                           &(own ? own_credit_ : credit_).awaited());
@@ -77,15 +86,17 @@ std::uint32_t Fetcher::flow_to(const wire::Name& hint, std::uint32_t initial_win
         if (own_credit_.limited()) window.initial_window = window.max_window;
     }
     auto control = std::make_unique<Cubic>(window);
-    return askers_.add(hash, {Flow(hint, std::move(detector), std::move(control)), {}});
+    return requesters_.add(hash, {Flow(hint, std::move(detector), std::move(control)), {}});
 }
 
 std::uint32_t Fetcher::initial_window(const FetchSpec& spec, const FetchTarget& target) const {
     const std::uint64_t fetched = spec.end_segment - spec.first_segment;
     const bool for_all_ranks = target.can_self_evaluate && fetched == spec.segmentation.segments();
-    const std::uint32_t window = options_.initial_window;
-    if (!credit_.limited() || !for_all_ranks) return window;
-    return std::min(window * kSharedSumFactor, std::max(window, options_.max_window));
+    // The sum that all ranks fetch crosses each link once, so the requesters of one node do not add
+    // up in its queue: the credit alone is the limit.
+    return credit_.limited() && for_all_ranks
+               ? std::max(options_.initial_window, options_.max_window)
+               : options_.initial_window;
 }
 
 void Fetcher::start(OperationState& operation, TimePoint now) {
@@ -119,8 +130,8 @@ void Fetcher::add_target(OperationState& operation, std::size_t fetch, std::size
     const std::uint32_t flow = target.flow;
     const std::uint32_t place = targets_.add(std::move(target));
     operation.targets.push_back(place);
-    askers_.use(flow);
-    askers_[flow].unsent.push_back(place);
+    requesters_.use(flow);
+    requesters_[flow].unsent.push_back(place);
 }
 
 void Fetcher::end(OperationState& operation, OperationStatus status, std::string detail,
@@ -144,8 +155,8 @@ void Fetcher::release(OperationState& operation) {
     for (const std::uint32_t place : operation.targets) {
         if (operation.remaining_segments > 0) cancel_outstanding(place);
         const std::uint32_t flow = targets_[place].flow;
-        std::erase(askers_[flow].unsent, place);
-        askers_.leave(flow);
+        std::erase(requesters_[flow].unsent, place);
+        requesters_.leave(flow);
         targets_.remove(place);
     }
     operation.targets.clear();
@@ -172,14 +183,14 @@ void Fetcher::cancel_outstanding(std::uint32_t place) {
 }
 
 bool Fetcher::outstanding(const TargetState& target, RequestKey key) const {
-    return askers_[target.flow].flow.detector().outstanding(key) ||
-           askers_[kOwnFlow].flow.detector().outstanding(key);
+    return requesters_[target.flow].flow.detector().outstanding(key) ||
+           requesters_[kOwnFlow].flow.detector().outstanding(key);
 }
 
 Flow* Fetcher::flow_of(const TargetState& target, RequestKey key) {
     for (const std::uint32_t flow : {target.flow, kOwnFlow}) {
-        if (std::as_const(askers_)[flow].flow.detector().outstanding(key)) {
-            return &askers_[flow].flow;
+        if (std::as_const(requesters_)[flow].flow.detector().outstanding(key)) {
+            return &requesters_[flow].flow;
         }
     }
     return nullptr;
@@ -225,6 +236,7 @@ void Fetcher::on_data(const wire::DataView& data, bool marked, TimePoint now) {
             pump(home, now);
         }
     }
+    INNET_LOG(kFetch, (expected ? "receives " : "drops unexpected ") << data.name().to_uri());
     if (!expected) ++counters_.unexpected_data;
 }
 
@@ -293,6 +305,7 @@ void Fetcher::deliver(const TargetState& target, std::uint64_t segment,
 }
 
 void Fetcher::on_nack(wire::NameView name, wire::NackReason reason, TimePoint now) {
+    INNET_LOG(kFetch, "Nack " << static_cast<unsigned>(reason) << " of " << name.to_uri());
     ++counters_.nacks_received;
     const auto parsed = SegmentName::parse_full(name);
     if (!parsed) return;
@@ -324,7 +337,7 @@ void Fetcher::refused(TargetState& target, Flow& flow, RequestKey key, wire::Nac
     target.last_refusal = reason;
     flow.on_refused(wants_room(reason), now);
     const TimePoint retry_at = retry_time(target, flow, now);
-    Flow& home = askers_[target.flow].flow;
+    Flow& home = requesters_[target.flow].flow;
     if (&flow != &home) flow.detector().forget(key);
     home.detector().park(key, target.hash);
     const bool hopeless =
@@ -339,6 +352,7 @@ void Fetcher::refused(TargetState& target, Flow& flow, RequestKey key, wire::Nac
 }
 
 void Fetcher::not_accepted(TargetState& target, Flow& flow, RequestKey key, TimePoint now) {
+    INNET_LOG(kFetch, "drops a root manifest of another signer");
     ++counters_.forged_roots;
     ++target.answers_not_accepted;
     if (may_be_absent(*target.operation) &&
@@ -363,6 +377,7 @@ TimePoint Fetcher::retry_time(TargetState& target, const Flow& flow, TimePoint n
 }
 
 void Fetcher::on_hold(wire::NameView name, wire::ByteView missing, TimePoint now) {
+    INNET_LOG(kFetch, "Hold of " << name.to_uri());
     ++counters_.holds_received;
     const auto parsed = SegmentName::parse_full(name);
     if (!parsed) return;
@@ -380,28 +395,31 @@ void Fetcher::on_hold(wire::NameView name, wire::ByteView missing, TimePoint now
 }
 
 void Fetcher::on_timer(TimePoint now) {
-    askers_.for_each_due(now, [&](std::uint32_t flow) {
-        askers_[flow].flow.wake_delayed(now);
+    requesters_.for_each_due(now, [&](std::uint32_t flow) {
+        requesters_[flow].flow.wake_delayed(now);
         repeat_lost(flow, now);
     });
     pump_all(now);
 }
 
 void Fetcher::repeat_lost(std::uint32_t flow_number, TimePoint now) {
-    Flow& flow = askers_[flow_number].flow;
+    Flow& flow = requesters_[flow_number].flow;
     lost_.clear();
     flow.collect(now, lost_);
     for (const LostRequest& request : lost_) {
         if (request.cause == LossCause::kRefresh) {
+            INNET_LOG(kFetch, "refreshes a held Interest");
             ++counters_.refreshes_of_held;
             send(flow, request.key, now);
             continue;
         }
         flow.make_ready(request.key);
         if (request.cause == LossCause::kGap) {
+            INNET_LOG(kFetch, "a gap: requests a segment again");
             ++counters_.retransmissions_by_gap;
             continue;
         }
+        INNET_LOG(kFetch, "a timeout: requests a segment again");
         ++counters_.retransmissions_by_timeout;
         const TargetState& target = targets_[TargetTable::place_of(request.key)];
         const std::uint32_t timeouts = std::max(request.consecutive_timeouts, flow.silent_rounds());
@@ -413,7 +431,7 @@ void Fetcher::repeat_lost(std::uint32_t flow_number, TimePoint now) {
 }
 
 void Fetcher::pump_all(TimePoint now) {
-    askers_.for_each_in_use([&](std::uint32_t flow) {
+    requesters_.for_each_in_use([&](std::uint32_t flow) {
         if (!credit_.limited() || flow == kOwnFlow) {
             pump(flow, now);
         } else {
@@ -425,8 +443,8 @@ void Fetcher::pump_all(TimePoint now) {
 
 void Fetcher::pump(std::uint32_t flow, TimePoint now) {
     if (!credit_.limited() || flow == kOwnFlow) {
-        const ReceiveCredit& credit = credit_of(askers_[flow].flow);
-        while (credit.has_room() && send_next(flow, now)) {
+        const ReceiveCredit& credit = credit_of(requesters_[flow].flow);
+        while (credit.has_room(now) && send_next(flow, now)) {
         }
         return;
     }
@@ -435,70 +453,71 @@ void Fetcher::pump(std::uint32_t flow, TimePoint now) {
 }
 
 void Fetcher::wait_for_turn(std::uint32_t flow) {
-    if (std::exchange(askers_[flow].waits_for_turn, true)) return;
-    turns_.push_back(flow);
+    if (std::exchange(requesters_[flow].waits_for_turn, true)) return;
+    turns_.push(flow);
 }
 
 void Fetcher::use_credit(TimePoint now) {
-    while (!turns_.empty() && credit_.has_room()) {
-        const std::uint32_t flow = turns_.front();
-        turns_.pop_front();
-        askers_[flow].waits_for_turn = false;
+    while (!turns_.empty() && credit_.has_room(now)) {
+        const std::uint32_t flow = turns_.pop();
+        requesters_[flow].waits_for_turn = false;
         if (send_next(flow, now)) wait_for_turn(flow);
     }
 }
 
 bool Fetcher::send_next(std::uint32_t flow, TimePoint now) {
-    Asker& asker = askers_[flow];
-    const auto key = next_request(asker);
+    Asker& requester = requesters_[flow];
+    const auto key = next_request(requester);
     if (!key) return false;
     TargetState& target = targets_[TargetTable::place_of(*key)];
-    Flow& via = route(asker, target, now);
-    const bool again = asker.flow.detector().parked(*key);
+    Flow& via = route(requester, target, now);
+    const bool again = requester.flow.detector().parked(*key);
     const bool room =
-        again ? via.has_room() : via.has_room_for_new() && asker.flow.has_room_for_new();
+        again ? via.has_room() : via.has_room_for_new() && requester.flow.has_room_for_new();
     if (!room) return false;
     if (again) {
-        asker.flow.on_ready_sent();
+        requester.flow.on_ready_sent();
     } else {
         target.unsent.take();
     }
-    if (&via != &asker.flow) {
-        asker.flow.detector().forget(*key);
+    if (&via != &requester.flow) {
+        requester.flow.detector().forget(*key);
+        INNET_LOG(kFetch, "evaluates a segment here: its node does not answer");
         ++counters_.self_evaluations;
-    } else if (asker.flow.is_suspect() && target.can_self_evaluate) {
-        asker.flow.on_probe_sent(now);
+    } else if (requester.flow.is_suspect() && target.can_self_evaluate) {
+        requester.flow.on_probe_sent(now);
     }
     send(via, *key, now);
     return true;
 }
 
-std::optional<RequestKey> Fetcher::next_request(Asker& asker) {
-    if (const auto ready = asker.flow.first_ready()) return ready;
-    std::erase_if(asker.unsent,
+std::optional<RequestKey> Fetcher::next_request(Asker& requester) {
+    if (const auto ready = requester.flow.first_ready()) return ready;
+    std::erase_if(requester.unsent,
                   [this](std::uint32_t place) { return targets_[place].unsent.at_end(); });
-    for (const std::uint32_t place : asker.unsent) {
+    for (const std::uint32_t place : requester.unsent) {
         const TargetState& target = targets_[place];
         // Enough held requests to start with when the late tensor appears; more would only fill the
         // tables and reduction slots of others.
-        const std::size_t held = asker.flow.detector().held_count(target.hash) +
-                                 askers_[kOwnFlow].flow.detector().held_count(target.hash);
+        const std::size_t held = requester.flow.detector().held_count(target.hash) +
+                                 requesters_[kOwnFlow].flow.detector().held_count(target.hash);
         if (held < options_.initial_window) return TargetTable::key(place, target.unsent.next());
     }
     return std::nullopt;
 }
 
-Flow& Fetcher::route(Asker& asker, const TargetState& target, TimePoint now) {
-    Flow& home = asker.flow;
+Flow& Fetcher::route(Asker& requester, const TargetState& target, TimePoint now) {
+    Flow& home = requester.flow;
     const bool probe = home.probe_due(now) && home.has_room();
     const bool go_round =
         home.is_suspect() && target.can_self_evaluate && !on_own_flow(home) && !probe;
-    return go_round ? askers_[kOwnFlow].flow : home;
+    return go_round ? requesters_[kOwnFlow].flow : home;
 }
 
 void Fetcher::send(Flow& flow, RequestKey key, TimePoint now) {
     TargetState& target = targets_[TargetTable::place_of(key)];
     const wire::NameView name = target.request_name(TargetTable::segment_of(key));
+    INNET_LOG(kFetch, "requests " << name.to_uri());
     if (target.answers_not_accepted == 0) {
         forwarder_.express(RequesterId::kApplication, name, flow.hint(),
                            options_.interest_lifetime);
@@ -507,6 +526,7 @@ void Fetcher::send(Flow& flow, RequestKey key, TimePoint now) {
                                  options_.interest_lifetime);
     }
     const std::uint32_t expected_bytes = answer_bytes(target, TargetTable::segment_of(key));
+    credit_of(flow).on_request(now);
     flow.detector().on_sent(key, target.hash, now, expected_bytes);
     ++counters_.interests_expressed;
 }
@@ -516,7 +536,9 @@ std::uint32_t Fetcher::answer_bytes(const TargetState& target, std::uint64_t seg
     return static_cast<std::uint32_t>(size_bytes * options_.virtual_scale);
 }
 
-TimePoint Fetcher::next_deadline() const { return askers_.next_deadline(); }
+TimePoint Fetcher::next_deadline() const {
+    return std::min(requesters_.next_deadline(), turns_.empty() ? kNever : credit_.room_at());
+}
 
 MissingReport Fetcher::missing(const OperationState& operation, TimePoint now) const {
     MissingReport report(now - 2 * options_.interest_lifetime);
@@ -539,21 +561,21 @@ MissingReport Fetcher::missing(const OperationState& operation, TimePoint now) c
 }
 
 void Fetcher::audit(AuditReport& report) const {
-    std::vector<std::uint64_t> segments(askers_.size(), 0);
-    std::vector<std::uint64_t> targets(askers_.size(), 0);
+    std::vector<std::uint64_t> segments(requesters_.size(), 0);
+    std::vector<std::uint64_t> targets(requesters_.size(), 0);
     targets_.for_each_in_use([&](const TargetState& target) {
         for (const std::uint32_t flow : {target.flow, kOwnFlow}) {
             segments[flow] += target.spec().end_segment - target.spec().first_segment;
             ++targets[flow];
         }
     });
-    askers_.for_each_in_use([&](std::uint32_t place) {
-        const LossDetector& detector = askers_[place].flow.detector();
+    requesters_.for_each_in_use([&](std::uint32_t place) {
+        const LossDetector& detector = requesters_[place].flow.detector();
         detector.audit(report);
         report.expect_at_most(detector.outstanding_count(), segments[place],
                               "outstanding requests of one flow");
-        // What was held when its tensor appears is in flight from then on, beside the window: what
-        // a target starts with, and a window that was asked for before the first was held.
+        // Held requests are in flight once their tensor appears, beside the window: a target's
+        // initial requests, and a window that was requested before the first Hold.
         const std::uint64_t window = std::max(options_.initial_window, options_.max_window);
         report.expect_at_most(detector.in_flight_count(),
                               window + targets[place] * (options_.initial_window + window),

@@ -1,9 +1,8 @@
 #pragma once
-// Fetches the segments of all operations in flight: which to ask next and of whom, and what to do
-// with answers, refusals, Holds and silence.
+// Fetches the segments of all operations in flight: schedules requests to nodes, and handles
+// answers, refusals, Holds and timeouts.
 
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "transport/application/application.hpp"
@@ -12,6 +11,7 @@
 #include "transport/fetch/flow.hpp"
 #include "transport/fetch/flow_table.hpp"
 #include "transport/fetch/receive_credit.hpp"
+#include "transport/fetch/turn_queue.hpp"
 
 namespace innet {
 
@@ -28,12 +28,12 @@ class Fetcher {
              bool names_late = false);
     /// Asks for what waits for the room that operations have left which ended since the last call.
     void use_room_left(TimePoint now);
-    /// The digest of Data that a fetch has asked for, where it can be told by a tag instead of by
-    /// hashing; null: it cannot. Valid until the next call of anything else.
+    /// The digest of requested Data, if a tag proves it without hashing; null: it does not. Valid
+    /// until any other call.
     const security::Sha256Digest* digest_by_tag(const wire::DataView& data);
-    /// Whether there is a tag to tell it by.
+    /// Whether a tag can prove the digest.
     bool has_tag_for(wire::NameView name);
-    /// Whether a fetch that has asked for this manifest knows that it is right.
+    /// Whether a fetch that requested this manifest accepts it without its signature.
     bool vouches_for(const wire::DataView& manifest);
     /// Operations that ended since the last call: moved to `into`, whose old content is dropped.
     void take_outcomes(std::vector<Outcome>& into);
@@ -44,8 +44,8 @@ class Fetcher {
     void on_timer(TimePoint now);
     TimePoint next_deadline() const;
 
-    /// Nodes asked lately.
-    std::size_t flow_count() const { return askers_.size(); }
+    /// Recently queried nodes.
+    std::size_t flow_count() const { return requesters_.size(); }
 
     MissingReport missing(const OperationState& operation, TimePoint now) const;
 
@@ -76,7 +76,7 @@ class Fetcher {
 
     /// The flow on which `key` is outstanding, if any.
     Flow* flow_of(const TargetState& target, RequestKey key);
-    bool on_own_flow(const Flow& flow) const { return &flow == &askers_[kOwnFlow].flow; }
+    bool on_own_flow(const Flow& flow) const { return &flow == &requesters_[kOwnFlow].flow; }
     /// These are the bytes that the target names, if it names any. `digest` is that of `data`, once
     /// it had to be known.
     bool is_named(const TargetState& target, std::uint64_t segment, const wire::DataView& data,
@@ -98,11 +98,11 @@ class Fetcher {
     bool send_next(std::uint32_t flow, TimePoint now);
     void wait_for_turn(std::uint32_t flow);
     ReceiveCredit& credit_of(const Flow& flow) { return on_own_flow(flow) ? own_credit_ : credit_; }
-    /// Flows send one request each in turn, as far as the credit goes.
+    /// Flows send one request each in turn, up to the credit.
     void use_credit(TimePoint now);
-    std::optional<RequestKey> next_request(Asker& asker);
-    /// The flow that a request of `asker` should leave by now.
-    Flow& route(Asker& asker, const TargetState& target, TimePoint now);
+    std::optional<RequestKey> next_request(Asker& requester);
+    /// The flow that a request of `requester` should leave by now.
+    Flow& route(Asker& requester, const TargetState& target, TimePoint now);
     void send(Flow& flow, RequestKey key, TimePoint now);
     std::uint32_t answer_bytes(const TargetState& target, std::uint64_t segment) const;
 
@@ -111,12 +111,11 @@ class Fetcher {
     EndpointCounters& counters_;
     security::Sha256 sha256_;
     TargetTable targets_;
-    ReceiveCredit credit_;      ///< for answers of other nodes
-    ReceiveCredit own_credit_;  ///< for sums of this node, whose operands come from others
-    FlowTable<Asker> askers_;   ///< each used by the targets whose home it is
+    ReceiveCredit credit_;         ///< for answers of other nodes
+    ReceiveCredit own_credit_;     ///< for this node's own sums, with remote operands
+    FlowTable<Asker> requesters_;  ///< each used by the targets whose home it is
     std::vector<Outcome> outcomes_;
-    std::deque<std::uint32_t>
-        turns_;               ///< flows that may have more to send, by `receive_credit_bytes`
+    TurnQueue turns_;         ///< flows that may have more to send, with a `receive_credit_bytes`
     bool room_left_ = false;  ///< in windows, by operations that ended with requests outstanding
     // Kept between calls for their capacity.
     std::vector<LostRequest> lost_;

@@ -1,6 +1,6 @@
 #pragma once
-// An operation: what a collective, an object transfer or a message is made of. "Publish mine, fetch
-// those names", with one deadline and one completion.
+// An operation: the unit of a collective, an object transfer or a message. It publishes at most one
+// tensor and fetches names, with one deadline and one completion.
 
 #include <cstdint>
 #include <optional>
@@ -21,7 +21,7 @@ class SegmentReceiver;
 
 using OperationId = std::uint64_t;
 
-/// A tensor that this endpoint offers, segment by segment, under `prefix/<kind>/seq=<seq>`.
+/// A tensor that this endpoint publishes, segment by segment, under `prefix/<kind>/seq=<seq>`.
 struct PublicationSpec {
     wire::Name prefix;  ///< a registered producer prefix, such as /job/g0/3
     wire::Name kind;    ///< one or more components, such as /sum.f32 (or /p2p.f32/5/0)
@@ -29,24 +29,24 @@ struct PublicationSpec {
     std::span<const std::uint8_t> tensor;  ///< must stay valid until the operation's completion
     Segmentation segmentation;
     std::uint64_t tensor_elements = 0;
-    /// Tells people what was called here, such as `rank 3: allreduce(sum.f32, 4096 elements)`; goes
-    /// into the error that a rank with another opinion of operation `seq` receives.
+    /// Readable description of the call, such as `rank 3: allreduce(sum.f32, 4096 elements)`; part
+    /// of the error that a rank with a different operation `seq` receives.
     std::string description;
     /// One publication per (prefix, seq) when true (collectives): an Interest for another kind of
     /// the same seq (with as many components) is answered by a mismatch error. False for
     /// point-to-point messages.
     bool exclusive_seq = true;
-    /// Segments of unequal sizes, none above the segmentation's: where each ends in `tensor`, which
-    /// they fill without gaps. Must stay valid as `tensor`. Empty: cut as the segmentation says.
+    /// End offsets of segments of unequal sizes, none above the segmentation's; they fill `tensor`
+    /// without gaps. Must stay valid as `tensor`. Empty: cut as the segmentation says.
     std::span<const std::uint64_t> segment_ends = {};
 };
 
-/// A call that failed here before it published, or that does not publish what others ask for: who
-/// asks for its tensor gets an error.
+/// A local call that failed before it published, or that does not publish the requested tensor:
+/// requesters receive an error.
 struct FailureSpec {
     std::vector<wire::Name> prefixes;  ///< registered producer prefixes
-    /// What follows the tensor's type in its name; empty for collectives. The type itself may be
-    /// what the call failed over, so the failure stands for tensors of any type.
+    /// Name components after the tensor's type; empty for collectives. The call may have failed
+    /// because of its type, so the failure answers for tensors of any type.
     wire::Name suffix;
     std::uint64_t seq = 0;
     wire::TensorErrorCode code = wire::TensorErrorCode::kFailed;
@@ -68,29 +68,29 @@ struct FetchTarget {
 /// Segments [first_segment, end_segment) of a tensor into `into`, whose first byte is that of
 /// first_segment.
 struct FetchSpec {
-    std::vector<FetchTarget> targets;  ///< segment s comes from targets[shard(s) % targets.size()]
+    std::vector<FetchTarget> targets;  ///< targets[shard(s) % targets.size()] answers for segment s
     ShardRule shard_rule = ShardRule::kSegmentModulo;
     Segmentation segmentation;
     std::uint64_t first_segment = 0;
     std::uint64_t end_segment = 0;
-    std::uint64_t tensor_elements = 0;  ///< what the publisher must have too, else a mismatch
+    std::uint64_t tensor_elements = 0;  ///< must equal the publisher's, else a mismatch
     std::span<std::uint8_t> into;       ///< must stay valid until completion
-    /// Segments may be shorter than the segmentation says: how many bytes of each came, from
-    /// first_segment on. Must stay valid as `into`. Empty: other sizes are a mismatch.
+    /// Receives the size of each segment, from first_segment on; segments may be shorter than the
+    /// segmentation says. Must stay valid as `into`. Empty: other sizes are a mismatch.
     std::span<std::uint32_t> sizes;
-    /// Implicit digests of the segments, from first_segment on: they are part of the names asked
-    /// for, and nothing but the bytes that they stand for is taken. Empty: whatever Data of the
-    /// name is verified.
+    /// Implicit digests of the segments, from first_segment on: part of the requested names,
+    /// so only matching bytes are accepted. Empty: any verified Data of the name is
+    /// accepted.
     std::span<const security::Sha256Digest> digests;
-    /// Tags of the segments, likewise, and who checks them: a segment of the right tag has the
-    /// digest that is listed for it, and need not be hashed. Both empty: there are none.
+    /// Tags of the segments, likewise, and the tagger that checks them: a segment with the right
+    /// tag has the listed digest and need not be hashed. Both empty: no tags.
     std::span<const security::SegmentTag> tags;
     security::SegmentTagger* tagger = nullptr;
     SegmentReceiver* receiver = nullptr;  ///< takes the answers; `into` is not used then
 };
 
-/// Whether the first of what is fetched has a name under `prefix`. An operation keeps to one group,
-/// and so its first fetch speaks for all.
+/// Whether the operation fetches names under `prefix`. All fetches of an operation are in one
+/// group, so the first decides.
 inline bool concerns(const std::vector<FetchSpec>& fetches, const wire::Name& prefix) {
     return !fetches.empty() && !fetches.front().targets.empty() &&
            prefix.view().is_prefix_of(fetches.front().targets.front().name.view());
@@ -100,8 +100,8 @@ struct OperationSpec {
     std::optional<PublicationSpec> publication;
     std::vector<FetchSpec> fetches;
     TimePoint deadline = kNever;
-    /// `into` of the fetches lies over the publication's tensor with the same segmentation: a
-    /// segment's old bytes are kept for the network before the new ones land.
+    /// `into` of the fetches overlaps the publication's tensor, with the same segmentation: a
+    /// segment's old bytes are retained for the network before the new ones are written.
     bool in_place = false;
 };
 
@@ -113,12 +113,12 @@ enum class OperationStatus : std::uint8_t {
     kAborted,  ///< a publisher gave up, or `abort` was called
     kNoRoute,
     kCancelled,
-    kUntrusted,   ///< an object's root manifest bears the signature of somebody else
-    kAbsent,      ///< the node that was asked does not have the object, or has it no longer
+    kUntrusted,   ///< an unexpected key signed the object's root manifest
+    kAbsent,      ///< the queried node does not have the object, or not any longer
     kPeerFailed,  ///< the call failed at a publisher before it contributed
 };
 
-/// When what happened to an operation; `kNever` for what did not.
+/// Timestamps of an operation; `kNever` for events that did not happen.
 struct OperationTimes {
     TimePoint started = kNever;        ///< its first Interests left
     TimePoint first_segment = kNever;  ///< the first answer that it took
@@ -128,12 +128,12 @@ struct OperationTimes {
 struct OperationCompletion {
     OperationId id = 0;
     OperationStatus status = OperationStatus::kDone;
-    std::string detail;  ///< for people: who was missing, what differed
+    std::string detail;  ///< readable text: the missing producers, or the difference
     OperationTimes times{};
-    bool names_late = false;  ///< `detail` tells who had not published
+    bool names_late = false;  ///< `detail` names the late producers
 };
 
-/// What an operation in flight waits for, as its completion would tell it.
+/// What an operation in flight waits for, as its completion would report it.
 struct MissingParts {
     std::string detail;
     bool names_late = false;

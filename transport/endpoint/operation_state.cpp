@@ -37,7 +37,7 @@ std::string_view reason_text(wire::NackReason reason) {
     return "no reason given";
 }
 
-/// Ranks in the order of their numbers: shorter labels first.
+/// Ranks, such as "rank 10 (h10)", in the order of their numbers: shorter labels first.
 bool by_number(const std::string& a, const std::string& b) {
     return a.size() != b.size() ? a.size() < b.size() : a < b;
 }
@@ -101,7 +101,7 @@ std::string MissingReport::text() const {
     }
     std::vector<std::string> labels = late_;
     std::ranges::sort(labels, by_number);
-    std::string text = labels.size() == 1 ? "rank " : "ranks ";
+    std::string text;
     for (std::size_t i = 0; i < labels.size(); ++i) {
         if (i != 0) text += ", ";
         text += labels[i];

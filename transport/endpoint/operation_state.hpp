@@ -1,5 +1,5 @@
 #pragma once
-// An operation in flight, and the targets that its segments come from.
+// An operation in flight, and the targets that answer for its segments.
 
 #include <cstdint>
 #include <functional>
@@ -27,11 +27,11 @@ struct OperationState {
     std::vector<std::uint32_t> targets;        ///< places in the target table
     std::uint64_t remaining_segments = 0;
     bool ended = false;
-    std::function<void(OperationStatus)> on_end;  ///< told of its end in place of the caller
+    std::function<void(OperationStatus)> on_end;  ///< receives the status in place of the caller
     OperationTimes times;
 };
 
-/// The way to whoever should answer ends: no route, nothing registered there, or not for us.
+/// No node answers for the name: no route, no registration, or no permission.
 bool is_dead_end(wire::NackReason reason);
 
 /// How an operation ended.
@@ -39,12 +39,12 @@ struct Outcome {
     OperationState* operation = nullptr;
     OperationStatus status = OperationStatus::kDone;
     std::string detail;
-    bool names_late = false;  ///< `detail` tells who had not published
+    bool names_late = false;  ///< `detail` names the late producers
 };
 
 /// One target of one fetch.
 struct TargetState {
-    /// Somebody whose tensor was missing, and when we heard of it last.
+    /// A late producer, and the time of its last Hold.
     struct Late {
         std::string label;
         TimePoint last_held;
@@ -76,8 +76,8 @@ struct TargetState {
     void on_answered();
 };
 
-/// What an operation still waits for, for people: who had not published, or else which segments of
-/// what had no answer from where.
+/// Readable report of an operation's missing parts: the late producers, or else the missing
+/// segments and the queried nodes.
 class MissingReport {
   public:
     explicit MissingReport(TimePoint heard_since) : heard_since_(heard_since) {}

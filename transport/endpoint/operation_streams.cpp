@@ -12,8 +12,8 @@ std::string sequence_text(std::uint64_t seq) { return "seq=" + std::to_string(se
 
 }  // namespace
 
-/// Why those that wait for this operation wait. One that has just started late knows less of who
-/// is missing than the one that it had to wait for.
+/// Why operations queue behind this one. One that has just started late knows the missing ranks
+/// less well than the one before it.
 std::string OperationStreams::Started::cause(const MissingParts& missing) const {
     if (!missing.names_late && !after.empty()) return after;
     return sequence_text(seq) + ": " + missing.detail;
@@ -26,7 +26,7 @@ bool OperationStreams::Stream::claim(std::uint64_t seq, std::uint32_t reserves) 
     return true;
 }
 
-/// A reserved one goes before those that were called after it.
+/// A reserved one precedes those called after it.
 void OperationStreams::Stream::wait(Waiting&& later) {
     auto behind = waiting.end();  // the place of nearly all: numbers ascend
     while (behind != waiting.begin() && std::prev(behind)->operation.seq > later.operation.seq) {
@@ -35,7 +35,7 @@ void OperationStreams::Stream::wait(Waiting&& later) {
     waiting.insert(behind, std::move(later));
 }
 
-/// The reserved ones behind it start without a question, so they count as if they started now.
+/// Reserved ones start unconditionally, so they count as if they started now.
 bool OperationStreams::Stream::may_start(const StreamedOperation& operation) const {
     const std::uint64_t last = operation.seq + operation.reserves;
     return std::ranges::all_of(in_flight,
@@ -48,7 +48,7 @@ bool OperationStreams::Stream::take_reserved(std::uint64_t seq) {
     return true;
 }
 
-/// What is left is what the other ranks still get of it, without a byte of the caller's.
+/// Keeps a copy of the publication for the other ranks, and no memory of the caller's.
 void OperationStreams::Waiting::end() {
     ended = true;
     operation.synchronising = false;
@@ -139,11 +139,11 @@ void OperationStreams::start(StreamId id, Stream& stream, Waiting&& waiting, Tim
         stream.reserved.push_back(operation.seq + i);
     }
     started_[operation.id] = {id, operation.seq, operation.synchronising, waiting.ended, after};
-    // Under a single prefix, what is published tells it.
-    const bool tells = operation.spec.publication && stream.prefixes.size() == 1;
+    // Under a single prefix, the publication carries the description.
+    const bool publishes_call = operation.spec.publication && stream.prefixes.size() == 1;
     // One that has ended fetches nothing: the endpoint is done with its copies when this returns.
     endpoint_.submit(operation.id, std::move(operation.spec), now);
-    if (!tells && !operation.call.empty()) {
+    if (!publishes_call && !operation.call.empty()) {
         announce(stream, operation.seq, std::move(operation.call));
     }
 }
@@ -206,12 +206,12 @@ void OperationStreams::expire(StreamId id, Stream& stream, TimePoint now) {
 }
 
 std::string OperationStreams::why_waiting(StreamId id, const Stream& stream, TimePoint now) const {
-    const std::string not_yet = "its turn had not come, after ";
+    const std::string not_yet = "it was queued behind ";
     const std::uint64_t first = *std::ranges::min_element(stream.in_flight);
     const auto found = std::ranges::find_if(started_, [&](const auto& started) {
         return started.second.stream == id && started.second.seq == first;
     });
-    if (found == started_.end()) return not_yet + sequence_text(first) + ", which is to come";
+    if (found == started_.end()) return not_yet + sequence_text(first) + ", which has not started";
     const auto missing = endpoint_.missing(found->first, now);
     if (!missing) return not_yet + sequence_text(first) + ", which had just ended";
     return not_yet + found->second.cause(*missing);
@@ -237,15 +237,15 @@ bool OperationStreams::on_ended(OperationCompletion& completion, TimePoint now) 
     const auto found = started_.extract(completion.id);
     if (found.empty()) return true;
     const Started& ended = found.mapped();
-    std::string cause = ended.told ? ended.after : "";
+    std::string cause = ended.reported ? ended.after : "";
     if (completion.status == OperationStatus::kDeadlineExceeded) {
         cause = ended.cause({completion.detail, completion.names_late});
         if (!completion.names_late && !ended.after.empty()) {
-            completion.detail = "its turn had come late, after " + ended.after;
+            completion.detail = "it started late, behind " + ended.after;
         }
     }
     const auto open = streams_.find(ended.stream);
-    if (open == streams_.end()) return !ended.told;
+    if (open == streams_.end()) return !ended.reported;
     Stream& stream = open->second;
     std::erase(stream.in_flight, ended.seq);
     if (completion.status == OperationStatus::kDone && ended.synchronising &&
@@ -255,7 +255,7 @@ bool OperationStreams::on_ended(OperationCompletion& completion, TimePoint now) 
         }
     }
     start_waiting(ended.stream, stream, now, cause);
-    return !ended.told;
+    return !ended.reported;
 }
 
 void OperationStreams::start_waiting(StreamId id, Stream& stream, TimePoint now,

@@ -1,20 +1,20 @@
 #pragma once
-// Bounds how many operations of a group are under way, and tells when their tensors can be dropped.
+// Limits a group's operations in flight, and determines when their tensors can be dropped.
 //
 // Operation `seq` of a stream starts when all up to `seq - depth` have ended: at most `depth` are
 // in flight, and a slow one is not overtaken by more than that. So when an operation ends whose end
 // proves that every rank had started it (a synchronising one, such as an allreduce), every rank had
-// ended all operations `depth` before it: nobody can still need those tensors.
+// ended all operations `depth` before it: no rank can still need those tensors.
 //
-// An operation that waits for its turn ends at its deadline all the same. A copy of what it
-// publishes keeps its place: published before its turn, it could let other ranks end, and drop
-// tensors that this rank's earlier operations still need.
+// A queued operation ends at its deadline, too. A copy of its publication stays queued: published
+// before its turn, it could let other ranks end and drop tensors that this rank's earlier
+// operations still need.
 //
-// A call that fails before it can publish has a place of its own too: `fail` publishes the failure
-// when its turn comes. An operation also says what it is under all prefixes of its stream: ranks
-// that call something else with its sequence number ask where nothing will be published, and get
-// this in place of an answer. A sequence number is used once, by an operation or by a failure,
-// whichever comes first; so a caller that does not know how far it came may fail its numbers again.
+// A call that fails before it can publish is queued as well: `fail` publishes the failure at its
+// turn. An operation also announces its call under all prefixes of its stream: ranks that make a
+// different call with its sequence number request names that will not be published, and receive the
+// announcement as an error. A sequence number is used once, by an operation or by a failure,
+// whichever is first; so a caller that does not know its progress may fail its numbers again.
 
 #include <cstdint>
 #include <deque>
@@ -34,12 +34,12 @@ struct StreamedOperation {
     std::uint64_t seq = 0;
     bool synchronising = false;
     OperationSpec spec;
-    /// So many sequence numbers behind this one belong to operations that follow from its result.
-    /// They are submitted, or released, later than others that were called after it.
+    /// Number of following sequence numbers that are reserved for operations that depend on this
+    /// one's result. They are submitted, or released, later than operations called after this one.
     std::uint32_t reserves = 0;
-    /// The call failed: this is published in place of `spec`.
+    /// Set: the call failed, and this is published in place of `spec`.
     std::optional<FailureSpec> failure = std::nullopt;
-    /// The rank and its call, for ranks that called something else; empty: they are not told.
+    /// Text for ranks that made a different call at this number; empty: none is sent.
     std::string call = {};
 };
 
@@ -49,40 +49,40 @@ class OperationStreams {
 
     /// `prefixes`: the producer prefixes under which operations of the stream publish.
     void open(StreamId stream, std::vector<wire::Name> prefixes, std::uint32_t depth);
-    /// Cancels what waits in the stream and forgets it; what is in flight goes on.
+    /// Cancels the queued operations and removes the stream; operations in flight continue.
     void close(StreamId stream);
-    /// Sequence numbers of a stream ascend, but for reserved ones. A reserved one starts at once:
-    /// its place among those under way has been kept for it.
+    /// Sequence numbers of a stream ascend, except reserved ones. A reserved one starts at once: it
+    /// already counts as in flight.
     void submit(StreamId stream, StreamedOperation operation, TimePoint now);
-    /// The call with sequence number `failure.seq` failed before it contributed: others that need
-    /// its contribution get the failure, under all prefixes of the stream. Nothing happens when
-    /// the number is in use or given up.
+    /// The call with sequence number `failure.seq` failed before it contributed: ranks that need
+    /// its contribution receive the failure, under all prefixes of the stream. No effect when the
+    /// number is in use or released.
     void fail(StreamId stream, FailureSpec failure, TimePoint now);
-    /// Gives a reserved sequence number up.
+    /// Releases a reserved sequence number.
     void release(StreamId stream, std::uint64_t seq, TimePoint now);
-    /// Others still get what the operation publishes.
+    /// Other ranks still receive the operation's publication.
     void cancel(OperationId id, TimePoint now);
-    /// As `Endpoint::abort`, also for operations whose turn has not come.
+    /// As `Endpoint::abort`, also for queued operations.
     void abort(const wire::Name& prefix, const std::string& why, TimePoint now);
-    /// Ends the operations that waited for their turn until their deadline with kDeadlineExceeded;
-    /// `detail` tells what the operation before them waits for. Call it before the endpoint's.
+    /// Ends queued operations at their deadline with kDeadlineExceeded; `detail` names what the
+    /// operation before them waits for. Call it before the endpoint's `on_timer`.
     void on_timer(TimePoint now);
-    /// No later than the first deadline of those that wait for their turn.
+    /// At most the earliest deadline of a queued operation.
     TimePoint next_deadline() const { return next_deadline_; }
-    /// The endpoint's completions, after starting what waited for them.
+    /// Takes the endpoint's completions, and starts the operations that were queued behind them.
     void take_completions(std::vector<OperationCompletion>& into, TimePoint now);
 
   private:
-    /// An operation whose turn has not come.
+    /// A queued operation.
     struct Waiting {
         StreamedOperation operation;
-        /// Its caller knows that it has ended; copies of what it publishes wait for its turn.
+        /// Its completion was delivered; copies of its publication stay queued.
         bool ended = false;
         std::vector<std::uint8_t> tensor;
         std::vector<std::uint64_t> segment_ends;
 
         TimePoint deadline() const { return ended ? kNever : operation.spec.deadline; }
-        /// Others will ask for something of it.
+        /// Whether other ranks will request its tensor or failure.
         bool has_contribution() const {
             return operation.spec.publication.has_value() || operation.failure.has_value();
         }
@@ -97,7 +97,7 @@ class OperationStreams {
         std::uint64_t next_seq = 0;
         std::vector<std::uint64_t> unused;  ///< below `next_seq`, the reserved ones among them
 
-        /// Whether nothing has used `seq` yet; then it is in use from now on.
+        /// Claims `seq`; false when it was used before.
         bool claim(std::uint64_t seq, std::uint32_t reserves);
         void wait(Waiting&& later);
         bool may_start(const StreamedOperation& operation) const;
@@ -108,24 +108,24 @@ class OperationStreams {
         StreamId stream = 0;
         std::uint64_t seq = 0;
         bool synchronising = false;
-        bool told = false;  ///< that it has ended
-        std::string after;  ///< what made it start late: an operation before it, and who missed
+        bool reported = false;  ///< its completion was delivered before it started
+        std::string after;  ///< why it started late: the earlier operation and its missing ranks
 
         std::string cause(const MissingParts& missing) const;
     };
 
-    /// Starts it, or lets it wait for its turn.
+    /// Starts or queues it.
     void enter(StreamId id, Stream& stream, Waiting&& waiting, TimePoint now);
     void start(StreamId id, Stream& stream, Waiting&& waiting, TimePoint now,
                const std::string& after = {});
-    /// Others that ask for what the call `seq` does not publish get a mismatch that tells `call`.
+    /// Requesters of names that `seq` does not publish receive a mismatch with `call`.
     void announce(const Stream& stream, std::uint64_t seq, std::string call);
-    /// `after`: who missed from the operation that they waited for, should it have failed for that.
+    /// `after`: the ranks missing from the operation before them, if it failed for that.
     void start_waiting(StreamId id, Stream& stream, TimePoint now, const std::string& after = {});
-    /// False when the end has been told before.
+    /// False when the completion was delivered before.
     bool on_ended(OperationCompletion& completion, TimePoint now);
     void expire(StreamId id, Stream& stream, TimePoint now);
-    /// What keeps the operations of a stream from their turn, for people.
+    /// Readable text: why the stream's operations are queued.
     std::string why_waiting(StreamId id, const Stream& stream, TimePoint now) const;
 
     Endpoint& endpoint_;

@@ -11,12 +11,12 @@ namespace innet {
 class SegmentReceiver {
   public:
     virtual ~SegmentReceiver() = default;
-    /// False: the answer is somebody else's, and the right one is still to come.
+    /// False: the answer is from another producer; the receiver keeps waiting for the right one.
     virtual bool accepts(std::uint64_t segment, const wire::DataView& data) = 0;
     /// The answer for `segment`, which `accepts` has let pass. Any other status than kDone ends the
     /// operation with it.
     virtual AnswerCheck receive(std::uint64_t segment, const wire::DataView& data) = 0;
-    /// Whether the answer for `segment` is right by what this knows itself, whoever signed it.
+    /// Whether this accepts the answer for `segment` without its signature.
     virtual bool vouches_for(std::uint64_t segment, const wire::DataView& data) = 0;
 };
 

@@ -23,8 +23,8 @@ class TargetTable {
 
     /// Calls `visit(place)` for every target that fetches that segment of `tensor`. The table must
     /// not change meanwhile. All of a tensor's targets would be too many to look at: a large
-    /// network has as many roots of sums. None fetches a segment whose number no key can tell;
-    /// names that come from others may have such numbers.
+    /// network has as many roots of sums. No target fetches a segment whose number does not fit a
+    /// key; names from the network may have such numbers.
     template <typename Visit>
     void for_each(wire::NameView tensor, std::uint64_t segment, Visit visit) const {
         if (segment >> kSegmentBits != 0) return;
@@ -45,7 +45,7 @@ class TargetTable {
         }
     }
 
-    /// A request's key tells its target and its segment.
+    /// A request's key encodes its target and its segment.
     static RequestKey key(std::uint32_t place, std::uint64_t segment) {
         return (RequestKey{place} << kSegmentBits) | segment;
     }

@@ -75,7 +75,7 @@ void Cubic::on_answer(TimePoint now, const RttEstimator& rtt, bool marked, bool 
         return;
     }
     // Before the first sample (the first window's requests may all have been held), nothing would
-    // tell when to stop.
+    // limit the growth.
     if (window_limited && rtt.has_sample()) {
         grow(now, rtt);
     } else {

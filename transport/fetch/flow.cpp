@@ -13,11 +13,11 @@ Flow::Flow(wire::Name hint, LossDetector detector, std::unique_ptr<CongestionCon
     : hint_(std::move(hint)), detector_(std::move(detector)), control_(std::move(control)) {}
 
 bool Flow::on_answered(RequestKey key, bool marked, TimePoint now) {
-    const std::size_t asked = detector_.in_flight_count() + detector_.held_count();
+    const std::size_t outstanding = detector_.in_flight_count() + detector_.held_count();
     if (!detector_.on_answered(key, now)) return false;
     // Half a window in flight counts as limited: sending in bursts leaves the window half empty at
     // times.
-    control_->on_answer(now, detector_.rtt(), marked, 2 * asked >= control_->window());
+    control_->on_answer(now, detector_.rtt(), marked, 2 * outstanding >= control_->window());
     note_sign_of_life();
     return true;
 }

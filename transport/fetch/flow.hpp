@@ -23,7 +23,7 @@ class Flow {
 
     std::uint32_t window() const { return control_->window(); }
     bool has_room() const { return detector_.in_flight_count() < control_->window(); }
-    /// Parked requests come before new ones: what a node refuses must not make room for more.
+    /// Parked requests precede new ones: a refused request must not admit another.
     bool has_room_for_new() const {
         return detector_.outstanding_count() - detector_.held_count() < control_->window();
     }
@@ -50,8 +50,8 @@ class Flow {
     void delay(RequestKey key, TimePoint due);
     void wake_delayed(TimePoint now);
 
-    /// The node does not answer or does not reduce: who can, goes round it, but for one probe a
-    /// second.
+    /// Marks the node as silent or not reducing: targets that can self-evaluate bypass it, except
+    /// for one probe a second.
     void suspect(TimePoint now);
     void trust() { suspect_ = false; }
     bool is_suspect() const { return suspect_; }

@@ -15,7 +15,7 @@
 namespace innet {
 
 /// A node can have a thousand flows, of which one has changed since the last event: deadlines, by
-/// `Flow::next_deadline()`, are asked only of flows that somebody had in hand meanwhile.
+/// `Flow::next_deadline()`, are read only from flows that were accessed since.
 template <typename Flow>
 class FlowTable {
   public:
@@ -43,8 +43,8 @@ class FlowTable {
         return found == last ? kNone : found->second;
     }
 
-    /// Adds a flow that nobody uses yet, in the place of the one that has been idle longest when
-    /// there are many.
+    /// Adds an unused flow; when there are many, it replaces the one that has been idle
+    /// longest.
     Place add(std::uint64_t hash, Flow flow) {
         Place place = flows_.size() < kept_ ? kNone : longest_idle();
         if (place == kNone) {
@@ -86,7 +86,7 @@ class FlowTable {
         look_at_touched();
         return deadlines_.earliest();
     }
-    /// Calls `visit(place)` for each flow in use whose deadline has come.
+    /// Calls `visit(place)` for each flow in use whose deadline is due.
     template <typename Visit>
     void for_each_due(TimePoint now, Visit visit) const {
         if (next_deadline() > now) return;

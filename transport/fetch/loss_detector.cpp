@@ -89,7 +89,7 @@ class LatestAnswered {
 struct Publication {
     PublicationTag tag = 0;
     Queue held;
-    std::uint32_t requests = 0;  ///< outstanding ones; the record goes with the last
+    std::uint32_t requests = 0;  ///< outstanding ones; the last removes the record
     std::uint32_t held_count = 0;
     bool answered = false;
 };
@@ -267,8 +267,8 @@ TimePoint LossDetector::State::gap_deadline(const Request& request) const {
 }
 
 TimePoint LossDetector::State::timeout_deadline(const Request& request) const {
-    // While answers come in, a queue drains and the gap rule finds losses (RFC 6298, rule 5.3). A
-    // request that was repeated in vain has a timer of its own.
+    // While answers arrive, a queue drains and the gap rule finds losses (RFC 6298, rule 5.3). A
+    // request whose retransmission was lost has a timer of its own.
     const TimePoint since =
         request.level == 0 ? std::max(request.since, last_answer) : request.since;
     return since + rtt.timeout(request.level);
@@ -399,7 +399,7 @@ void LossDetector::collect(TimePoint now, std::vector<LostRequest>& into) {
             }
         }
     }
-    // After the scan, so that all that is due by the same timeout goes together.
+    // After the scan, so that all requests due by the same timeout are handled together.
     if (latest_timed_out > state.backed_off_at) {
         state.rtt.back_off();
         state.backed_off_at = state.next_send_number;

@@ -23,8 +23,8 @@ namespace innet {
 /// The caller's handle of a request (a segment, a slot and operand).
 using RequestKey = std::uint64_t;
 
-/// Requests whose answers begin to exist at the same moment (the segments of one name and sequence
-/// number); any number that tells them apart, such as the hash of the name without its segment.
+/// Requests whose answers become available at the same moment (the segments of one name and
+/// sequence number); any distinct number, such as the hash of the name without its segment.
 using PublicationTag = std::uint64_t;
 
 enum class LossCause : std::uint8_t { kGap, kTimeout, kRefresh };
@@ -59,8 +59,8 @@ class LossDetector {
     bool on_answered(RequestKey key, TimePoint now);
     /// Ignored when an answer to another request of its publication came meanwhile.
     void on_held(RequestKey key, TimePoint now);
-    /// The request waits for its turn to be sent (its window is full, its node asked for patience):
-    /// it has no timers until `on_sent`. One that is reported lost is parked by that.
+    /// The request waits to be sent (its window is full, or its node sent a refusal): it has no
+    /// timers until `on_sent`. A request that is reported lost is parked already.
     void park(RequestKey key, PublicationTag publication);
     void forget(RequestKey key);
     /// Starts again from the timeout that the RTT asks for: a probe of a flow that was silent

@@ -4,32 +4,57 @@
 // The most is known from the topology: what fills the path, and the part of the queue that causes
 // no mark. Flows of others share the queue, so marks shrink what is granted, in proportion to how
 // many answers carry one (DCTCP: RFC 8257, section 3.3), and answers without one restore it.
+//
+// A credit with a rate is granted whole, but after silence only as fast as the host's link carries
+// answers. Requests of a whole credit that leave together return as one burst of answers. The
+// requests that these cause wait behind the answers of others in every queue, so the burst never
+// spreads, and each link is idle between two of them.
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 
 #include "transport/fetch/loss_detector.hpp"
 
 namespace innet {
 
+struct CreditOptions {
+    std::uint64_t most_bytes = 0;   ///< 0: no limit
+    double rate_bps = 0;            ///< after silence, it grows at this rate; 0: half is there
+    std::uint64_t first_bytes = 0;  ///< granted at once after silence
+};
+
 class ReceiveCredit {
   public:
-    /// `most_bytes` 0: no limit.
-    explicit ReceiveCredit(std::uint64_t most_bytes)
-        : most_bytes_(most_bytes), granted_bytes_(static_cast<double>(most_bytes) / 2) {}
+    explicit ReceiveCredit(const CreditOptions& options)
+        : options_(options),
+          granted_bytes_(static_cast<double>(options.most_bytes) / (grows() ? 1 : 2)) {}
 
-    bool limited() const { return most_bytes_ > 0; }
-    /// Whether one more may be asked for.
-    bool has_room() const {
-        return !limited() || static_cast<double>(awaited_.in_flight) < granted_bytes_;
+    bool limited() const { return options_.most_bytes > 0; }
+    /// Whether one more may be requested.
+    bool has_room(TimePoint now) const {
+        return !limited() || (in_flight() < granted_bytes_ && room_at() <= now);
+    }
+    /// When credit is free again, if no answer arrives before; kNever: not without an answer.
+    TimePoint room_at() const {
+        if (limited() && in_flight() >= granted_bytes_) return kNever;
+        const double beyond_first = in_flight() - static_cast<double>(options_.first_bytes);
+        if (!grows() || awaited_.in_flight == 0 || beyond_first < 0) return TimePoint{};
+        return busy_since_ +
+               Duration(static_cast<Duration::rep>(beyond_first * 8e9 / options_.rate_bps));
+    }
+    /// Before a request that counts leaves.
+    void on_request(TimePoint now) {
+        if (awaited_.in_flight == 0) busy_since_ = now;
     }
     /// Of all detectors that take from this credit, which has to outlive them.
     AwaitedBytes& awaited() { return awaited_; }
+    const AwaitedBytes& awaited() const { return awaited_; }
 
     void on_answer(std::size_t size_bytes, bool marked) {
         if (!limited()) return;
         const auto answer = static_cast<double>(size_bytes);
-        const auto most = static_cast<double>(most_bytes_);
+        const auto most = static_cast<double>(options_.most_bytes);
         granted_bytes_ += marked ? -answer / 2 : answer * most / (kRoundsToRegain * granted_bytes_);
         granted_bytes_ = std::clamp(granted_bytes_, most / kLeastShare, most);
     }
@@ -39,8 +64,12 @@ class ReceiveCredit {
     static constexpr double kRoundsToRegain = 16;
     static constexpr double kLeastShare = 8;
 
-    std::uint64_t most_bytes_;
+    bool grows() const { return options_.rate_bps > 0; }
+    double in_flight() const { return static_cast<double>(awaited_.in_flight); }
+
+    CreditOptions options_;
     double granted_bytes_;
+    TimePoint busy_since_{};  ///< something has been in flight all the time
     AwaitedBytes awaited_;
 };
 

@@ -18,7 +18,7 @@ struct Sharding {
               spec.shard_rule == ShardRule::kBlock ? spec.segmentation.segments_per_block() : 1),
           targets(spec.targets.size()) {}
 
-    /// Which target a segment comes from.
+    /// The target that answers for a segment.
     std::uint64_t target_of(std::uint64_t segment) const {
         return segment / segments_per_shard % targets;
     }
@@ -29,7 +29,7 @@ struct Sharding {
 class ShardCursor {
   public:
     ShardCursor() = default;
-    /// The segments of `spec` that come from `spec.targets[target]`, in ascending order.
+    /// The segments of `spec` that `spec.targets[target]` answers for, in ascending order.
     ShardCursor(const FetchSpec& spec, std::size_t target)
         : sharding_(spec), target_(target), next_(spec.first_segment), end_(spec.end_segment) {
         skip_to_own();

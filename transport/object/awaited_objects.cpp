@@ -84,8 +84,8 @@ void AwaitedObjects::move_packets(Awaited& entry, std::vector<wire::Name>& into)
     clear_packets(entry);
 }
 
-// The oldest goes, not the new one: a peer that connects, asks and hangs up again and again leaves
-// entries behind, and must not keep everybody else from being remembered.
+// Evicts the oldest entry instead of rejecting the new one: a peer that repeatedly connects,
+// requests and disconnects must not block the entries of other requesters.
 bool AwaitedObjects::make_room(const Awaited& added) {
     if (packets_ < kMaxPackets) return true;
     const auto oldest = awaited_.find(turns_.front());
@@ -95,7 +95,7 @@ bool AwaitedObjects::make_room(const Awaited& added) {
     return true;
 }
 
-// Each look through all entries is paid by as many that came since the last.
+// Amortised: a scan follows at least as many insertions as it visits entries.
 void AwaitedObjects::forget_expired(TimePoint now) {
     for (auto entry = awaited_.begin(); entry != awaited_.end();) {
         if (entry->second.expected || entry->second.until > now) {

@@ -1,6 +1,6 @@
 #pragma once
-// Objects that are not there and that somebody waits for, and those that are expected: on disk, or
-// on their way.
+// Missing objects with pending Interests, and expected objects (on disk, or being
+// produced).
 
 #include <cstddef>
 #include <list>
@@ -15,24 +15,24 @@ namespace innet {
 
 class AwaitedObjects {
   public:
-    /// Packets remembered. One more takes the place of those of the object that was waited for
-    /// first, whose requesters repeat their Interests. Without another object it is not remembered.
+    /// Maximum pending packets. At the limit, the object that was requested first loses its packets
+    /// (its requesters retransmit); without another object, the new packet is not recorded.
     static constexpr std::size_t kMaxPackets = 65536;
 
-    /// Who asks for the object waits, even where what is missing is refused.
+    /// Interests for the object stay pending, even under a prefix that refuses missing objects.
     void expect(const wire::Name& object);
     bool expects(wire::NameView object) const;
 
-    /// Somebody waits for `packet` (a segment or a manifest, as it was asked for) of `object` until
-    /// `until`. True when nobody waited for any packet of that object before.
+    /// Records a pending Interest for `packet` (a segment or a manifest) of `object` until `until`.
+    /// True when it is the object's first.
     bool wait(wire::NameView object, wire::NameView packet, TimePoint now, TimePoint until);
 
-    /// Nobody waits for `packet` of `object` any longer.
+    /// Removes `packet` of `object`: no Interest for it is pending any longer.
     void forget(wire::NameView object, wire::NameView packet);
 
-    /// Forgets the object, whether it was expected or waited for; the packets that were waited for.
+    /// Removes the object, expected or not, and returns its pending packets.
     std::vector<wire::Name> take(wire::NameView object);
-    /// The same for all objects under `prefix`.
+    /// `take` for all objects under `prefix`.
     std::vector<wire::Name> take_under(const wire::Name& prefix);
 
     std::size_t waiting_packets() const { return packets_; }
@@ -44,8 +44,8 @@ class AwaitedObjects {
 
         wire::Name object;
         bool expected = false;
-        TimePoint until{};  ///< when the last Interest will be gone
-        /// By hash, so that an Interest that is repeated counts once.
+        TimePoint until{};  ///< end of the last Interest's lifetime
+        /// By hash, so that a retransmitted Interest counts once.
         std::unordered_map<wire::NameHash, wire::Name> packets;
         std::list<wire::NameHash>::iterator turn;  ///< its place in `turns_` while it has packets
     };
@@ -58,7 +58,7 @@ class AwaitedObjects {
 
     std::unordered_map<wire::NameHash, Awaited> awaited_;
     std::list<wire::NameHash>
-        turns_;  ///< objects that have packets, by when the first was asked for
+        turns_;  ///< objects with pending packets, ordered by their first request
     std::size_t packets_ = 0;
     std::size_t next_clearance_ = kMinClearance;  ///< entries at which expired ones are looked for
 

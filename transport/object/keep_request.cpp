@@ -54,8 +54,8 @@ bool are_layers(std::string_view text) {
 
 using Parts = std::array<std::string_view, kMost>;
 
-/// The components of `name` from `first` on, all generic: how many; nothing when there are others,
-/// or more.
+/// Reads the components of `name` from `first` on and returns their number; nothing when one is not
+/// generic, or there are too many.
 std::optional<std::size_t> read_parts(wire::NameView name, std::size_t first, Parts& parts) {
     wire::Reader reader(name.value());
     std::size_t count = 0;
@@ -76,7 +76,7 @@ std::array<std::string_view, kFirst> first_of(const Parts& parts) {
     return first;
 }
 
-/// `family`, with what tells one block of it from others.
+/// Name of one block: `family` and the block's own components.
 std::optional<KeepRequest::Block> block_of(const wire::Name& family, std::string_view layers,
                                            std::string_view hash, std::string_view depth) {
     const auto number = number_of(depth);
@@ -95,15 +95,16 @@ std::optional<KeepRequest> KeepRequest::parse(wire::NameView name, const wire::N
     Parts parts;
     const auto count = read_parts(name, above, parts);
     if (!count || *count < kFirst || (*count - kFirst) % kMore != 0) return std::nullopt;
-    const auto [asker, nonce, verb, digest, layout, layers, hash, depth, source] = first_of(parts);
-    if (verb != "keep" || !is_node(asker) || !is_node(source) ||
+    const auto [requester, nonce, verb, digest, layout, layers, hash, depth, source] =
+        first_of(parts);
+    if (verb != "keep" || !is_node(requester) || !is_node(source) ||
         !consists_of(nonce, is_hexadecimal, 1, 64) ||
         !consists_of(digest, is_hexadecimal, 2, 128) || !consists_of(layout, is_in_layout, 1, 64)) {
         return std::nullopt;
     }
     wire::Name family(requests.view().prefix(above - kBelowBlocks));
     family.append(digest).append(layout);
-    KeepRequest request{asker, source, {}};
+    KeepRequest request{requester, source, {}};
     auto block = block_of(family, layers, hash, depth);
     for (std::size_t next = kFirst;; next += kMore) {
         if (!block) return std::nullopt;

@@ -1,5 +1,5 @@
 #pragma once
-// What others ask a node to keep: a request is all in the name of the object that answers it.
+// A request to keep objects, encoded in the name of the object that answers it.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace innet {
 
-/// `<requests>/<asker>/<nonce>/keep/<model-digest>/<layout>/<layers>/<hash>/<depth>/<source>`, and
-/// up to three times `/<layers>/<hash>/<depth>`. `<requests>` is `<blocks>/request/<member>`, and a
-/// block is called `<blocks>/<model-digest>/<layout>/<layers>/<hash>`. innet/kv/requests.py reads
-/// the same and all other requests.
+/// `<requests>/<requester>/<nonce>/keep/<model-digest>/<layout>/<layers>/<hash>/<depth>/<source>`,
+/// and up to three times `/<layers>/<hash>/<depth>`. `<requests>` is `<blocks>/request/<member>`,
+/// and a block is called `<blocks>/<model-digest>/<layout>/<layers>/<hash>`. innet/kv/requests.py
+/// parses all requests.
 struct KeepRequest {
     struct Block {
         wire::Name name;
         std::uint64_t depth = 0;
     };
 
-    std::string_view asker;   ///< a node's name, as `source`; both show the request's name
-    std::string_view source;  ///< has all blocks
+    std::string_view requester;  ///< a node's name; views into the request's name, like `source`
+    std::string_view source;     ///< node that has all blocks
     std::vector<Block> blocks;
 
-    /// Nothing when `name` is no such request below `requests`, whoever wrote it.
+    /// Parses an untrusted name; nothing when it is not a keep request below `requests`.
     static std::optional<KeepRequest> parse(wire::NameView name, const wire::Name& requests);
 
     static constexpr std::size_t kMaxBlocks = 4;

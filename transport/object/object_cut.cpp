@@ -13,8 +13,8 @@ namespace {
 
 /// Content of a segment is a multiple of this, which keeps copies aligned.
 constexpr std::size_t kSegmentAlignment = 64;
-/// The largest object that its root has within it: who fetches it needs no second round trip, and
-/// who only looks whether it is there gets little more than he asked for.
+/// The largest object that its root contains: a fetch needs no second round trip, and an existence
+/// check receives only little extra.
 constexpr std::size_t kMaxWithinRoot = 1024;
 /// A root manifest's numbers beside its list of digests, and the list's own header.
 constexpr std::size_t kRootNumbersBytes = 4 * 11 + 6;
@@ -71,7 +71,7 @@ std::optional<ObjectCut> ObjectCut::of(const ObjectSpec& spec, const security::S
         std::min<std::uint64_t>(security::kDefaultManifestFanOut,
                                 (limit - root_overhead(spec, root_signer)) / security::kSha256Size);
     if (cut.segmentation.segments() > kMaxSegments) return std::nullopt;
-    // What stands for more bytes than it has takes more of a packet than it shows.
+    // Virtual bytes count against the packet's limit, too.
     const std::size_t within = wire::element_size(wire::kManifestObject, spec.bytes.size());
     cut.within_root = virtual_scale == 1 && spec.bytes.size() <= kMaxWithinRoot &&
                       root_overhead(spec, root_signer) + security::kSha256Size + within <= limit;

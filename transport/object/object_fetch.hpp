@@ -1,7 +1,7 @@
 #pragma once
 // Fetches an object that was signed once: its root manifest by name, then the manifests below it,
-// level by level, and at last the segments, all by full names. Whoever answers, a cache on the way
-// as well, can only answer with the producer's bytes (docs/protocol.md, "Objects").
+// level by level, and at last the segments, all by full names. Any node on the path, caches
+// included, can only answer with the producer's bytes (docs/protocol.md, "Objects").
 
 #include <cstdint>
 #include <memory>
@@ -23,19 +23,19 @@ struct ObjectFetchSpec {
     wire::Name signer;  ///< name of the only key that may sign the root manifest
     std::shared_ptr<ObjectMemory> memory;
     TimePoint deadline = kNever;
-    /// The node that is asked refuses what it does not have: its Nack of reason kNoData ends the
-    /// fetch. Where it waits instead, only a link that damages packets makes such a Nack.
+    /// The queried node refuses missing objects: its Nack kNoData ends the fetch. Without this,
+    /// such a Nack can only be the result of a damaged packet and is ignored.
     bool may_be_absent = false;
     /// The root manifest is all that is fetched; the memory stays empty.
     bool root_only = false;
 };
 
-/// The stages of one fetch. A stage begins when all of the one before has come:
+/// The stages of one fetch. A stage starts when the previous one is complete:
 ///
 ///     ObjectFetch object(spec);
 ///     while (auto stage = object.next_stage()) { /* fetch all of *stage */ }
 ///
-/// Data given to `receive` must be verified by its key, or this vouches for it.
+/// Data passed to `receive` must be verified by its key, or vouched for by this.
 class ObjectFetch final : public SegmentReceiver {
   public:
     /// `tagger` checks the root and the segments by their tags, where the root has them. Null: its
@@ -44,8 +44,8 @@ class ObjectFetch final : public SegmentReceiver {
                          std::shared_ptr<security::SegmentTagger> tagger = nullptr)
         : spec_(std::move(spec)), tagger_(std::move(tagger)) {}
 
-    /// What to fetch next; its digests and buffers live until the next call. Nothing when the
-    /// object is complete.
+    /// The next fetch; its digests and buffers live until the next call. Nothing when the object is
+    /// complete.
     std::optional<FetchSpec> next_stage();
 
     /// False for a root of another signer, which is counted.
@@ -57,10 +57,10 @@ class ObjectFetch final : public SegmentReceiver {
     bool vouches_for(std::uint64_t manifest, const wire::DataView& data) override;
 
     bool may_be_absent() const { return spec_.may_be_absent; }
-    /// Roots of other signers so far, as long as the right one has not come.
+    /// Roots of other signers so far, until the right one arrives.
     std::uint64_t forged_roots() const { return verifier_ ? 0 : forged_roots_; }
 
-    /// Which root has not come, and which did in its place, for people; empty once it has come.
+    /// Readable text: the missing root and any root received in its place; empty once received.
     std::string missing() const;
 
   private:

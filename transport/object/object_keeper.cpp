@@ -8,14 +8,14 @@ namespace innet {
 
 namespace {
 
-/// Requests that wait at once; more are left to others.
-constexpr std::size_t kMaxWaiting = 4096;
-/// Answers, and requests that were left to others, that are remembered. Of more, the earliest are
-/// forgotten before their time.
-constexpr std::size_t kMaxEnded = 4096;
-/// Objects that nobody has heard of: small ones take more for their books than for themselves.
-constexpr std::size_t kMaxUnheard = 4096;
-/// Answers are withdrawn so late at most, and not each at a time of its own.
+/// Maximum pending requests; further ones are delegated.
+constexpr std::size_t kMaxPendingRequests = 4096;
+/// Maximum settled requests that are remembered; beyond it, the earliest are forgotten
+/// early.
+constexpr std::size_t kMaxSettled = 4096;
+/// Maximum unacknowledged objects; for small objects the bookkeeping outweighs the bytes.
+constexpr std::size_t kMaxUnacknowledged = 4096;
+/// Expired answers are withdrawn in batches, at most this late.
 constexpr Duration kForgetDelay = std::chrono::milliseconds(100);
 
 wire::Name hint_of(std::string_view node) {
@@ -46,29 +46,30 @@ ObjectKeeper::ObjectKeeper(KeepOptions options, ObjectPublisher& objects,
       objects_(objects),
       keyring_(keyring),
       fetches_(fetches),
-      room_(std::make_shared<ObjectRoom>(options_.room_bytes)),
+      budget_(std::make_shared<MemoryBudget>(options_.budget_bytes)),
       answer_(std::make_shared<const std::vector<std::uint8_t>>(std::move(options_.answer))) {}
 
 bool ObjectKeeper::take(wire::NameView name) {
     const wire::NameHash hash = name.hash();
-    if (const auto known = waiting_.find(hash); known != waiting_.end()) {
+    if (const auto known = pending_requests_.find(hash); known != pending_requests_.end()) {
         return known->second.name.view() == name;
     }
-    const bool is_busy = waiting_.size() >= kMaxWaiting || unheard_ >= kMaxUnheard;
-    if (is_busy || room_->is_full() || handed_over_.contains(hash) || !objects_.is_free(name)) {
+    const bool is_busy =
+        pending_requests_.size() >= kMaxPendingRequests || unacknowledged_ >= kMaxUnacknowledged;
+    if (is_busy || budget_->is_full() || delegated_.contains(hash) || !objects_.is_free(name)) {
         return false;
     }
     const auto request = KeepRequest::parse(name, options_.requests);
     if (!request || !can_have_all(*request)) return false;
-    Waiting& waiting = waiting_[hash];
+    PendingRequest& waiting = pending_requests_[hash];
     waiting.name = wire::Name(name);
-    waiting.asker = request->asker;
+    waiting.requester = request->requester;
     for (const KeepRequest::Block& block : request->blocks) {
         waiting.objects.push_back(block.name.view().hash());
-        await(block, request->source, hash);
+        subscribe(block, request->source, hash);
     }
     waiting.missing = waiting.objects.size();
-    waiting.ends.resize(waiting.missing);
+    waiting.outcomes.resize(waiting.missing);
     begin_fetches();
     return true;
 }
@@ -76,96 +77,99 @@ bool ObjectKeeper::take(wire::NameView name) {
 bool ObjectKeeper::can_have_all(const KeepRequest& request) const {
     if (request.source == node_of(options_.requests) || names_twice(request.blocks)) return false;
     return std::ranges::all_of(request.blocks, [this](const KeepRequest::Block& block) {
-        const auto coming = coming_.find(block.name.view().hash());
-        return coming == coming_.end() ? objects_.is_free(block.name.view())
-                                       : coming->second.object->name() == block.name;
+        const auto pending = pending_objects_.find(block.name.view().hash());
+        return pending == pending_objects_.end() ? objects_.is_free(block.name.view())
+                                                 : pending->second.object->name() == block.name;
     });
 }
 
-void ObjectKeeper::await(const KeepRequest::Block& block, std::string_view source,
-                         wire::NameHash by) {
+void ObjectKeeper::subscribe(const KeepRequest::Block& block, std::string_view source,
+                             wire::NameHash by) {
     const wire::NameHash hash = block.name.view().hash();
-    Coming& coming = coming_[hash];
-    if (!coming.object) {
-        coming.object = std::make_shared<KeptObject>(block.name, block.depth, room_);
-        coming.hint = hint_of(source);
-        in_turn_.push_back(hash);
+    PendingObject& pending = pending_objects_[hash];
+    if (!pending.object) {
+        pending.object = std::make_shared<KeptObject>(block.name, block.depth, budget_);
+        pending.hint = hint_of(source);
+        fetch_queue_.push_back(hash);
     }
-    coming.requests.push_back(by);
+    pending.requests.push_back(by);
 }
 
 void ObjectKeeper::begin_fetches() {
-    while (under_way_ < options_.window && !in_turn_.empty()) {
-        const wire::NameHash hash = in_turn_.front();
-        in_turn_.pop_front();
-        const auto found = coming_.find(hash);
-        if (found == coming_.end() || found->second.fetch) continue;  // nobody waits any more
-        Coming& coming = found->second;
+    while (running_fetches_ < options_.window && !fetch_queue_.empty()) {
+        const wire::NameHash hash = fetch_queue_.front();
+        fetch_queue_.pop_front();
+        const auto found = pending_objects_.find(hash);
+        if (found == pending_objects_.end() || found->second.fetch)
+            continue;  // not needed any more
+        PendingObject& pending = found->second;
         ObjectFetchSpec spec{
-            .object = coming.object->name(),
-            .hint = coming.hint,
+            .object = pending.object->name(),
+            .hint = pending.hint,
             .signer = options_.signer,
-            .memory = coming.object->memory(),
+            .memory = pending.object->memory(),
             .deadline = fetches_.now() + options_.fetch_time,
             .may_be_absent = true,
         };
-        ++under_way_;
-        coming.fetch = fetches_.begin_fetch(
-            std::move(spec),
-            [this, fetched = coming.object](OperationStatus status) { on_end(fetched, status); });
+        ++running_fetches_;
+        pending.fetch = fetches_.begin_fetch(
+            std::move(spec), [this, fetched = pending.object](OperationStatus status) {
+                on_fetched(fetched, status);
+            });
     }
 }
 
-void ObjectKeeper::on_end(const std::shared_ptr<KeptObject>& fetched, OperationStatus status) {
-    --under_way_;
+void ObjectKeeper::on_fetched(const std::shared_ptr<KeptObject>& fetched, OperationStatus status) {
+    --running_fetches_;
     const wire::NameHash object = fetched->name().view().hash();
-    const auto found = coming_.find(object);
-    if (found != coming_.end() && found->second.object == fetched) {
-        const Coming coming = std::move(found->second);
-        coming_.erase(found);
-        const auto end = end_of(coming, status);
-        for (const wire::NameHash request : coming.requests) tell(request, object, end);
+    const auto found = pending_objects_.find(object);
+    if (found != pending_objects_.end() && found->second.object == fetched) {
+        const PendingObject pending = std::move(found->second);
+        pending_objects_.erase(found);
+        const auto end = outcome_of(pending, status);
+        for (const wire::NameHash request : pending.requests) settle(request, object, end);
     }
     begin_fetches();
 }
 
-std::optional<OperationStatus> ObjectKeeper::end_of(const Coming& coming, OperationStatus status) {
-    const std::shared_ptr<KeptObject>& object = coming.object;
+std::optional<OperationStatus> ObjectKeeper::outcome_of(const PendingObject& pending,
+                                                        OperationStatus status) {
+    const std::shared_ptr<KeptObject>& object = pending.object;
     if (status == OperationStatus::kDone &&
         objects_.keep(object, options_.max_packet_bytes, keyring_)) {
-        for (const wire::NameHash request : coming.requests) {
-            object->add_asker(waiting_.at(request).asker);
+        for (const wire::NameHash request : pending.requests) {
+            object->add_requester(pending_requests_.at(request).requester);
         }
-        ++unheard_;
-        const bool hurry = room_->is_half_full() || unheard_ > kMaxUnheard / 2;
-        objects_.asked().add_kept(object, fetches_.now(), hurry);
+        ++unacknowledged_;
+        const bool hurry = budget_->is_half_full() || unacknowledged_ > kMaxUnacknowledged / 2;
+        objects_.requested().add_kept(object, fetches_.now(), hurry);
         return status;
     }
-    give_back_room(*object);
-    // There was no room, or the name is another's by now: who looks again finds out what that is.
+    release_budget(*object);
+    // The memory budget is full, or something else took the name: a second attempt finds out.
     const bool may_be_had = status == OperationStatus::kDone || status == OperationStatus::kAborted;
     return may_be_had ? std::nullopt : std::optional(status);
 }
 
-void ObjectKeeper::tell(wire::NameHash hash, wire::NameHash object,
-                        std::optional<OperationStatus> end) {
-    const auto found = waiting_.find(hash);
-    if (found == waiting_.end()) return;
-    Waiting& request = found->second;
+void ObjectKeeper::settle(wire::NameHash hash, wire::NameHash object,
+                          std::optional<OperationStatus> end) {
+    const auto found = pending_requests_.find(hash);
+    if (found == pending_requests_.end()) return;
+    PendingRequest& request = found->second;
     const auto place = std::ranges::find(request.objects, object) - request.objects.begin();
-    request.ends[static_cast<std::size_t>(place)] = end;
+    request.outcomes[static_cast<std::size_t>(place)] = end;
     --request.missing;
     if (end && request.missing > 0) return;
-    // A request that others have to do must not wait for its other objects: they need the time.
-    Waiting ended = std::move(request);
-    waiting_.erase(found);
-    end ? finish(ended) : hand_over(ended);
+    // Delegate at the first failure: the application needs the remaining time.
+    PendingRequest settled = std::move(request);
+    pending_requests_.erase(found);
+    end ? finish(settled) : delegate(settled);
 }
 
-void ObjectKeeper::finish(Waiting& request) {
+void ObjectKeeper::finish(PendingRequest& request) {
     const bool is_done = std::ranges::all_of(
-        request.ends, [](const auto& end) { return end == OperationStatus::kDone; });
-    if (!is_done || !answer(request.name)) hand_over(request);
+        request.outcomes, [](const auto& end) { return end == OperationStatus::kDone; });
+    if (!is_done || !answer(request.name)) delegate(request);
 }
 
 bool ObjectKeeper::answer(const wire::Name& request) {
@@ -175,73 +179,73 @@ bool ObjectKeeper::answer(const wire::Name& request) {
     return true;
 }
 
-void ObjectKeeper::hand_over(Waiting& request) {
+void ObjectKeeper::delegate(PendingRequest& request) {
     const wire::NameHash hash = request.name.view().hash();
-    for (const wire::NameHash object : request.objects) leave(object, hash);
+    for (const wire::NameHash object : request.objects) unsubscribe(object, hash);
     remember(request.name, false);
-    objects_.asked().add_tried(request.name, std::move(request.ends));
+    objects_.requested().add_unanswered(request.name, std::move(request.outcomes));
 }
 
-void ObjectKeeper::leave(wire::NameHash object, wire::NameHash request) {
-    const auto found = coming_.find(object);
-    if (found == coming_.end()) return;
-    Coming& coming = found->second;
-    if (std::erase(coming.requests, request) == 0 || !coming.requests.empty()) return;
-    if (coming.fetch) fetches_.end_fetch(*coming.fetch);
-    give_back_room(*coming.object);
-    coming_.erase(found);
+void ObjectKeeper::unsubscribe(wire::NameHash object, wire::NameHash request) {
+    const auto found = pending_objects_.find(object);
+    if (found == pending_objects_.end()) return;
+    PendingObject& pending = found->second;
+    if (std::erase(pending.requests, request) == 0 || !pending.requests.empty()) return;
+    if (pending.fetch) fetches_.end_fetch(*pending.fetch);
+    release_budget(*pending.object);
+    pending_objects_.erase(found);
 }
 
-void ObjectKeeper::give_back_room(const KeptObject& object) {
-    room_->give_back(object.memory()->bytes().size());
+void ObjectKeeper::release_budget(const KeptObject& object) {
+    budget_->release(object.memory()->bytes().size());
 }
 
-void ObjectKeeper::on_heard(const KeptHeard& heard) {
-    unheard_ -= std::min(unheard_, heard.objects);
-    room_->give_back(heard.bytes);
-    room_->resize(heard.room_bytes);
+void ObjectKeeper::on_acknowledged(const KeepAcknowledgement& acknowledgement) {
+    unacknowledged_ -= std::min(unacknowledged_, acknowledgement.objects);
+    budget_->release(acknowledgement.bytes);
+    budget_->resize(acknowledgement.budget_bytes);
 }
 
 void ObjectKeeper::remember(const wire::Name& request, bool answered) {
-    if (ended_.size() >= kMaxEnded) {
-        forget(ended_.front());
-        ended_.pop_front();
+    if (settled_.size() >= kMaxSettled) {
+        forget(settled_.front());
+        settled_.pop_front();
     }
-    if (!answered) handed_over_.insert(request.view().hash());
-    ended_.push_back({fetches_.now() + options_.answer_time, request, answered});
+    if (!answered) delegated_.insert(request.view().hash());
+    settled_.push_back({fetches_.now() + options_.answer_time, request, answered});
 }
 
-void ObjectKeeper::forget(const Ended& ended) {
-    if (ended.answered) {
-        objects_.withdraw(ended.name);
+void ObjectKeeper::forget(const SettledRequest& settled) {
+    if (settled.answered) {
+        objects_.withdraw(settled.name);
     } else {
-        handed_over_.erase(ended.name.view().hash());
+        delegated_.erase(settled.name.view().hash());
     }
 }
 
 void ObjectKeeper::on_timer(TimePoint now) {
-    while (!ended_.empty() && ended_.front().until <= now) {
-        forget(ended_.front());
-        ended_.pop_front();
+    while (!settled_.empty() && settled_.front().until <= now) {
+        forget(settled_.front());
+        settled_.pop_front();
     }
 }
 
 TimePoint ObjectKeeper::next_deadline() const {
-    return ended_.empty() ? kNever : ended_.front().until + kForgetDelay;
+    return settled_.empty() ? kNever : settled_.front().until + kForgetDelay;
 }
 
 void ObjectKeeper::close() {
-    for (const auto& [hash, coming] : coming_) {
-        if (coming.fetch) fetches_.end_fetch(*coming.fetch);
+    for (const auto& [hash, pending] : pending_objects_) {
+        if (pending.fetch) fetches_.end_fetch(*pending.fetch);
     }
-    coming_.clear();
-    waiting_.clear();
-    in_turn_.clear();
-    for (const Ended& ended : ended_) forget(ended);
-    ended_.clear();
+    pending_objects_.clear();
+    pending_requests_.clear();
+    fetch_queue_.clear();
+    for (const SettledRequest& settled : settled_) forget(settled);
+    settled_.clear();
     const wire::Name objects(options_.requests.view().parent().parent());
     objects_.drop_kept(objects);
-    objects_.asked().drop_kept(objects);
+    objects_.requested().drop_kept(objects);
 }
 
 }  // namespace innet

@@ -1,7 +1,7 @@
 #pragma once
-// Does by itself what others ask a node to keep: fetches the objects, serves them and answers, all
-// on the node's thread. What is not plain is left to whoever takes what `AskedObjects` tells of
-// (docs/protocol.md, "Requests").
+// Serves requests to keep objects on the node's thread: fetches the objects, publishes them and
+// answers the request. Requests that it cannot complete go to the application through
+// `RequestedObjects` (docs/protocol.md, "Requests").
 
 #include <cstddef>
 #include <cstdint>
@@ -15,40 +15,40 @@
 #include <unordered_set>
 #include <vector>
 
-#include "transport/object/asked_objects.hpp"
 #include "transport/object/keep_request.hpp"
 #include "transport/object/kept_object.hpp"
 #include "transport/object/object_fetch.hpp"
 #include "transport/object/object_publisher.hpp"
+#include "transport/object/requested_objects.hpp"
 #include "transport/security/keyring.hpp"
 
 namespace innet {
 
 struct KeepOptions {
-    wire::Name requests;  ///< what all requests begin with; the last component is this node
+    wire::Name requests;  ///< prefix of all requests; the last component is this node
     wire::Name signer;    ///< name of the only key that may sign a root manifest
     std::shared_ptr<security::Signer> answer_signer;
-    std::vector<std::uint8_t> answer;  ///< to a request that was done
-    std::size_t max_packet_bytes = 0;  ///< of what is published
-    std::size_t window = 1;            ///< objects that are fetched at once
-    Duration fetch_time{};             ///< until an object has to be here, once its turn has come
-    Duration answer_time{};            ///< how long an answer can be asked for again
-    std::uint64_t room_bytes = 0;      ///< of objects that nobody has heard of yet
+    std::vector<std::uint8_t> answer;  ///< content of the answer to a completed request
+    std::size_t max_packet_bytes = 0;  ///< limit of published Data packets
+    std::size_t window = 1;            ///< concurrent fetches
+    Duration fetch_time{};             ///< timeout of one fetch
+    Duration answer_time{};            ///< retention of an answer
+    std::uint64_t budget_bytes = 0;    ///< memory for unacknowledged objects
 };
 
-/// What whoever keeps account of a node's objects has heard of those that a keeper told of.
-struct KeptHeard {
+/// The application's acknowledgement of kept objects that it has registered.
+struct KeepAcknowledgement {
     std::size_t objects = 0;
-    std::uint64_t bytes = 0;       ///< of them
-    std::uint64_t room_bytes = 0;  ///< for others, from now on, with those still to be heard of
+    std::uint64_t bytes = 0;         ///< of them
+    std::uint64_t budget_bytes = 0;  ///< new memory limit, unacknowledged objects included
 };
 
-/// How a keeper fetches. The end is told of later, and once.
+/// The fetches of a keeper. `on_end` is called once, and not inside `begin_fetch`.
 class KeeperFetches {
   public:
     virtual ~KeeperFetches() = default;
     virtual OperationId begin_fetch(ObjectFetchSpec spec,
-                                    std::function<void(OperationStatus)> on_end) = 0;
+                                    std::function<void(OperationStatus)> on_fetched) = 0;
     virtual void end_fetch(OperationId id) = 0;
     virtual TimePoint now() const = 0;
 };
@@ -60,68 +60,68 @@ class ObjectKeeper {
                  KeeperFetches& fetches);
 
     const wire::Name& requests() const { return options_.requests; }
-    /// As `RequestTaker::take_request`, for a name below `requests`.
+    /// As `RequestHandler::handle_request`, for a name below `requests`.
     bool take(wire::NameView request);
-    void on_heard(const KeptHeard& heard);
-    /// Ends the fetches, without a word to who waits, and drops answers and what is not adopted,
-    /// of which nobody hears any more.
+    void on_acknowledged(const KeepAcknowledgement& acknowledgement);
+    /// Cancels the fetches without answering their requests, and drops the answers and the objects
+    /// that the application has not adopted, without reporting them.
     void close();
 
     void on_timer(TimePoint now);
     TimePoint next_deadline() const;
 
   private:
-    /// A request that waits for objects.
-    struct Waiting {
+    /// A request whose objects are being fetched.
+    struct PendingRequest {
         wire::Name name;
-        std::string asker;
+        std::string requester;
         std::vector<wire::NameHash> objects;
-        TriedFetches ends;
-        std::size_t missing = 0;  ///< objects that are still to come
+        FetchOutcomes outcomes;
+        std::size_t missing = 0;  ///< objects not fetched yet
     };
-    /// An object that requests wait for.
-    struct Coming {
+    /// An object that is queued or being fetched for requests.
+    struct PendingObject {
         std::shared_ptr<KeptObject> object;
         wire::Name hint;
-        std::optional<OperationId> fetch;      ///< nothing: its turn has not come
-        std::vector<wire::NameHash> requests;  ///< that wait for it
+        std::optional<OperationId> fetch;      ///< nothing: queued
+        std::vector<wire::NameHash> requests;  ///< requests that need it
     };
-    /// A request that was answered, or left to others.
-    struct Ended {
+    /// A request that was answered, or delegated to the application.
+    struct SettledRequest {
         TimePoint until;
         wire::Name name;
         bool answered = false;
     };
 
     bool can_have_all(const KeepRequest& request) const;
-    void await(const KeepRequest::Block& block, std::string_view source, wire::NameHash by);
+    void subscribe(const KeepRequest::Block& block, std::string_view source, wire::NameHash by);
     void begin_fetches();
-    void on_end(const std::shared_ptr<KeptObject>& fetched, OperationStatus status);
-    /// How it ended for who waits: nothing when others may have it after all.
-    std::optional<OperationStatus> end_of(const Coming& coming, OperationStatus status);
-    void tell(wire::NameHash request, wire::NameHash object, std::optional<OperationStatus> end);
-    void finish(Waiting& request);
+    void on_fetched(const std::shared_ptr<KeptObject>& fetched, OperationStatus status);
+    /// The result for the requests: nothing when the application may still provide the object.
+    std::optional<OperationStatus> outcome_of(const PendingObject& pending, OperationStatus status);
+    void settle(wire::NameHash request, wire::NameHash object, std::optional<OperationStatus> end);
+    void finish(PendingRequest& request);
     bool answer(const wire::Name& request);
-    /// Leaves a request to others, with what is known.
-    void hand_over(Waiting& request);
-    void leave(wire::NameHash object, wire::NameHash request);
+    /// Delegates a request to the application, with the fetches' results.
+    void delegate(PendingRequest& request);
+    void unsubscribe(wire::NameHash object, wire::NameHash request);
     void remember(const wire::Name& request, bool answered);
-    void forget(const Ended& ended);
-    void give_back_room(const KeptObject& object);
+    void forget(const SettledRequest& settled);
+    void release_budget(const KeptObject& object);
 
     KeepOptions options_;
     ObjectPublisher& objects_;
     const security::Keyring& keyring_;
     KeeperFetches& fetches_;
-    std::shared_ptr<ObjectRoom> room_;
+    std::shared_ptr<MemoryBudget> budget_;
     std::shared_ptr<const std::vector<std::uint8_t>> answer_;
-    std::unordered_map<wire::NameHash, Waiting> waiting_;
-    std::unordered_map<wire::NameHash, Coming> coming_;
-    std::deque<wire::NameHash> in_turn_;  ///< objects whose fetches have not begun
-    std::size_t under_way_ = 0;
-    std::size_t unheard_ = 0;  ///< objects
-    std::deque<Ended> ended_;  ///< in the order of time
-    std::unordered_set<wire::NameHash> handed_over_;
+    std::unordered_map<wire::NameHash, PendingRequest> pending_requests_;
+    std::unordered_map<wire::NameHash, PendingObject> pending_objects_;
+    std::deque<wire::NameHash> fetch_queue_;  ///< objects whose fetches have not started
+    std::size_t running_fetches_ = 0;
+    std::size_t unacknowledged_ = 0;      ///< objects
+    std::deque<SettledRequest> settled_;  ///< in ascending order of `until`
+    std::unordered_set<wire::NameHash> delegated_;
 };
 
 }  // namespace innet

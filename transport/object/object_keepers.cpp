@@ -20,13 +20,14 @@ std::unique_ptr<ObjectKeeper> ObjectKeepers::close(const wire::Name& requests) {
     return closed;
 }
 
-void ObjectKeepers::on_heard(const wire::Name& requests, const KeptHeard& heard) {
+void ObjectKeepers::on_acknowledged(const wire::Name& requests,
+                                    const KeepAcknowledgement& acknowledgement) {
     for (const auto& keeper : keepers_) {
-        if (keeper->requests() == requests) keeper->on_heard(heard);
+        if (keeper->requests() == requests) keeper->on_acknowledged(acknowledgement);
     }
 }
 
-bool ObjectKeepers::take_request(wire::NameView object) {
+bool ObjectKeepers::handle_request(wire::NameView object) {
     return std::ranges::any_of(keepers_, [&](const auto& keeper) {
         return keeper->requests().view().is_prefix_of(object) && keeper->take(object);
     });

@@ -8,21 +8,21 @@
 
 namespace innet {
 
-class ObjectKeepers final : public RequestTaker {
+class ObjectKeepers final : public RequestHandler {
   public:
     /// Both outlive the keepers, which outlive their fetches.
     ObjectKeepers(ObjectPublisher& objects, KeeperFetches& fetches)
         : objects_(objects), fetches_(fetches) {
-        objects_.set_taker(this);
+        objects_.set_request_handler(this);
     }
 
-    /// There must be none for the same requests. `keyring` outlives it.
+    /// Adds a keeper; there must be none for the same requests. `keyring` must outlive it.
     void add(KeepOptions options, const security::Keyring& keyring);
     /// The keeper is to be held until its fetches have ended; null: there is none.
     [[nodiscard]] std::unique_ptr<ObjectKeeper> close(const wire::Name& requests);
-    void on_heard(const wire::Name& requests, const KeptHeard& heard);
+    void on_acknowledged(const wire::Name& requests, const KeepAcknowledgement& acknowledgement);
 
-    bool take_request(wire::NameView object) override;
+    bool handle_request(wire::NameView object) override;
     void on_timer(TimePoint now);
     TimePoint next_deadline() const;
 

@@ -1,5 +1,5 @@
 #pragma once
-// Under which prefixes an endpoint offers objects, and what it says where there is none.
+// The prefixes under which an endpoint publishes objects, and its reply for missing ones.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,17 +13,17 @@
 
 namespace innet {
 
-/// What happens to who asks for an object that is not there.
+/// Reply to an Interest for a missing object.
 enum class MissingObject : std::uint8_t {
-    kWait,    ///< it may yet come: the asker waits, and hears that somebody is late
-    kRefuse,  ///< as in a cache: the asker is told at once (NackReason kNoData)
+    kWait,    ///< the Interest stays pending; a Hold names the late rank
+    kRefuse,  ///< as in a cache: a Nack at once (NackReason kNoData)
 };
 
 struct ObjectPrefix {
     wire::Name name;
-    std::string label;  ///< who is late (a rank) when an object is waited for
+    std::string label;  ///< label of the producer (a rank) that Holds name as late
     MissingObject missing = MissingObject::kWait;
-    /// Tags the segments of objects published here, and checks those fetched; null: nothing does.
+    /// Tags the segments of published objects and checks those of fetched ones; null: no tags.
     std::shared_ptr<security::SegmentTagger> tagger = nullptr;
 };
 
@@ -40,7 +40,7 @@ class ObjectPrefixes {
 
   private:
     std::unordered_map<wire::NameHash, ObjectPrefix> by_hash_;
-    std::vector<std::size_t> of_depth_;  ///< how many prefixes of so many components
+    std::vector<std::size_t> of_depth_;  ///< number of prefixes, by number of components
 };
 
 }  // namespace innet

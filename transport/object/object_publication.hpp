@@ -16,14 +16,14 @@
 
 namespace innet {
 
-/// Cut, hashed and signed bit by bit, so that a large object does not keep a node from its packets:
+/// Cuts, hashes and signs in slices, so that a large object does not delay a node's packets:
 ///
 ///     ObjectPublication object(spec, cut, 1, pool, std::move(root_signer));
 ///     while (object.advance(256 * 1024) == ObjectPublication::Progress::kUnderWay) {}
 ///     auto published = object.take();
 ///
 /// Every byte is hashed once, unless that was done before, and copied, unless it is lent: then a
-/// segment is copied whenever it is asked for, and the object takes its memory once.
+/// segment is copied on each request, and the object takes its memory once.
 class ObjectPublication {
   public:
     /// `pool` and `hasher` outlive the publication. Each byte of a segment stands for
@@ -32,7 +32,7 @@ class ObjectPublication {
                       PacketPool& pool, security::BatchHasher& hasher,
                       std::shared_ptr<security::Signer> root_signer,
                       std::shared_ptr<security::SegmentTagger> tagger = nullptr);
-    /// Publishes again what was signed earlier: fails when the bytes are others.
+    /// Publishes bytes under an earlier signature: fails when the bytes do not match.
     ObjectPublication(const ObjectSpec& spec, ObjectSeal seal, std::uint32_t virtual_scale,
                       PacketPool& pool, security::BatchHasher& hasher);
 
@@ -42,7 +42,7 @@ class ObjectPublication {
     /// kComplete: all packets are there, and the caller's bytes are not needed any more. kFailed:
     /// the key signs no more, or the bytes do not fit the seal.
     enum class Progress : std::uint8_t { kUnderWay, kComplete, kFailed };
-    /// Encodes segments of about `budget_bytes`; with the last ones come the manifests. Not to be
+    /// Encodes segments of about `budget_bytes`, and the manifests with the last ones. Must not be
     /// called again after its end.
     Progress advance(std::size_t budget_bytes);
 
@@ -53,7 +53,7 @@ class ObjectPublication {
     bool digests_are_known() const { return seal_ && !seal_->segment_digests().empty(); }
     /// Cuts the next segments, of about `budget_bytes`.
     void cut_next(std::size_t budget_bytes);
-    /// Keeps a segment's packet, if packets are kept; what its digest is of.
+    /// Keeps a segment's packet, if packets are kept, and returns the hash job for its digest.
     security::HashJob cut_segment(std::uint64_t segment);
     /// Of the segments from `first` on, which are cut.
     void tag_from(std::size_t first);
@@ -70,7 +70,7 @@ class ObjectPublication {
     KeptSegments segments_;
     std::uint64_t fan_out_;
     bool within_root_;
-    std::vector<security::HashJob> jobs_;  ///< these two are of what is being cut
+    std::vector<security::HashJob> jobs_;  ///< these two belong to the slice being cut
     std::vector<SegmentFrame> frames_;
     std::vector<security::SegmentTag> tags_;
     security::Sha256 sha256_;

@@ -22,7 +22,7 @@ wire::NameView object_of(const SegmentName& packet) {
     return security::is_manifest_prefix(packet.tensor) ? packet.tensor.parent() : packet.tensor;
 }
 
-/// Asked for by name alone, by who begins to fetch the object.
+/// True for the root manifest, which a fetch requests first, by name alone.
 bool is_root(const SegmentName& packet) {
     return packet.segment == 0 && security::is_manifest_prefix(packet.tensor);
 }
@@ -55,11 +55,11 @@ void ObjectPublisher::unregister_prefix(const wire::Name& prefix) {
 
 void ObjectPublisher::end_under(const wire::Name& prefix, OperationStatus status,
                                 const std::string& detail) {
-    const auto concerned = [&](const UnderWay& one) {
+    const auto concerned = [&](const Publishing& one) {
         return prefix.view().is_prefix_of(one.object->name());
     };
-    for (auto one = std::ranges::find_if(under_way_, concerned); one != under_way_.end();
-         one = std::ranges::find_if(under_way_, concerned)) {
+    for (auto one = std::ranges::find_if(publishing_, concerned); one != publishing_.end();
+         one = std::ranges::find_if(publishing_, concerned)) {
         end(one, status, detail);
     }
 }
@@ -76,7 +76,7 @@ std::optional<std::string> ObjectPublisher::refusal(wire::NameView object) const
     }
     const wire::NameHash hash = object.hash();
     const bool is_there = objects_.contains(hash) && !kept_.contains(hash);
-    if (names_under_way_.contains(hash) || is_there) {
+    if (publishing_names_.contains(hash) || is_there) {
         return object.to_uri() + " is published already; a name stands for one value";
     }
     return std::nullopt;
@@ -116,20 +116,20 @@ void ObjectPublisher::publish_sealed(OperationId id, const SealedObjectSpec& spe
 }
 
 void ObjectPublisher::start(OperationId id, std::unique_ptr<ObjectPublication> object) {
-    names_under_way_.insert(object->name().hash());
-    under_way_.push_back({id, std::move(object)});
+    publishing_names_.insert(object->name().hash());
+    publishing_.push_back({id, std::move(object)});
 }
 
-std::deque<ObjectPublisher::UnderWay>::iterator ObjectPublisher::next_in_turn() {
+std::deque<ObjectPublisher::Publishing>::iterator ObjectPublisher::next_publication() {
     const auto first_short = std::ranges::find_if(
-        under_way_, [](const UnderWay& one) { return one.object->size_bytes() <= kSliceBytes; });
-    short_had_turn_ = !short_had_turn_ && first_short != under_way_.end();
-    return short_had_turn_ ? first_short : under_way_.begin();
+        publishing_, [](const Publishing& one) { return one.object->size_bytes() <= kSliceBytes; });
+    short_was_last_ = !short_was_last_ && first_short != publishing_.end();
+    return short_was_last_ ? first_short : publishing_.begin();
 }
 
 void ObjectPublisher::advance() {
-    if (under_way_.empty()) return;
-    const auto next = next_in_turn();
+    if (publishing_.empty()) return;
+    const auto next = next_publication();
     switch (next->object->advance(kSliceBytes)) {
         case ObjectPublication::Progress::kUnderWay:
             return;
@@ -140,10 +140,10 @@ void ObjectPublisher::advance() {
             }
             return end(next, OperationStatus::kAborted, "the key can sign no more");
         case ObjectPublication::Progress::kComplete:
-            names_under_way_.erase(next->object->name().hash());
+            publishing_names_.erase(next->object->name().hash());
             offer(next->object->take());
             completions_.push_back({next->id, OperationStatus::kDone, {}});
-            under_way_.erase(next);
+            publishing_.erase(next);
     }
 }
 
@@ -164,13 +164,13 @@ void ObjectPublisher::offer(std::unique_ptr<PublishedObject> object) {
     objects_.insert_or_assign(hash, std::move(object));
 }
 
-void ObjectPublisher::end(std::deque<UnderWay>::iterator ended, OperationStatus status,
+void ObjectPublisher::end(std::deque<Publishing>::iterator ended, OperationStatus status,
                           std::string detail) {
     const std::unique_ptr<ObjectPublication> object = std::move(ended->object);
     completions_.push_back({ended->id, status, std::move(detail)});
-    names_under_way_.erase(object->name().hash());
-    under_way_.erase(ended);
-    // Where what is missing is refused, nobody would wait for it but for this publication.
+    publishing_names_.erase(object->name().hash());
+    publishing_.erase(ended);
+    // Under a refusing prefix, Interests stay pending only because of this publication.
     const ObjectPrefix* prefix = prefixes_.longest_of(object->name());
     const bool refuses = prefix != nullptr && prefix->missing == MissingObject::kRefuse;
     if (refuses && !awaited_.expects(object->name())) {
@@ -197,17 +197,18 @@ void ObjectPublisher::withdraw(const wire::Name& object) {
     const wire::NameHash hash = object.view().hash();
     if (kept_.contains(hash)) return;
     drop(object.view());
-    if (names_under_way_.contains(hash)) {
-        const auto cut = std::ranges::find_if(
-            under_way_, [&](const UnderWay& one) { return one.object->name() == object.view(); });
-        if (cut != under_way_.end()) end(cut, OperationStatus::kCancelled, "withdrawn");
+    if (publishing_names_.contains(hash)) {
+        const auto cut = std::ranges::find_if(publishing_, [&](const Publishing& one) {
+            return one.object->name() == object.view();
+        });
+        if (cut != publishing_.end()) end(cut, OperationStatus::kCancelled, "withdrawn");
     }
     refuse(awaited_.take(object.view()), wire::NackReason::kNoData);
 }
 
 bool ObjectPublisher::is_free(wire::NameView object) const {
     const wire::NameHash hash = object.hash();
-    return !objects_.contains(hash) && !names_under_way_.contains(hash) &&
+    return !objects_.contains(hash) && !publishing_names_.contains(hash) &&
            !awaited_.expects(object);
 }
 
@@ -269,20 +270,20 @@ PacketRef ObjectPublisher::root_of(const wire::Name& object) const {
 }
 
 bool ObjectPublisher::cancel(OperationId id) {
-    if (asked_.cancel(id)) return true;
-    const auto found = std::ranges::find(under_way_, id, &UnderWay::id);
-    if (found == under_way_.end()) return false;
+    if (requested_.cancel(id)) return true;
+    const auto found = std::ranges::find(publishing_, id, &Publishing::id);
+    if (found == publishing_.end()) return false;
     end(found, OperationStatus::kCancelled, "cancelled");
     return true;
 }
 
 void ObjectPublisher::abort(const wire::Name& prefix, const std::string& why) {
     end_under(prefix, OperationStatus::kAborted, why);
-    if (prefix.view().empty()) asked_.abort(why);
+    if (prefix.view().empty()) requested_.abort(why);
 }
 
 void ObjectPublisher::take_completions(std::vector<OperationCompletion>& into) {
-    asked_.take_completions(into);
+    requested_.take_completions(into);
     std::ranges::move(completions_, std::back_inserter(into));
     completions_.clear();
 }
@@ -297,19 +298,19 @@ std::optional<Production> ObjectPublisher::produce(const ObjectInterest& interes
         PacketRef data = published->find(*packet);
         if (!data) return Production{};
         if (is_root(*packet) && prefix->missing == MissingObject::kRefuse) {
-            asked_.add_given(object, interest.now);
+            requested_.add_served(object, interest.now);
         }
         ++segments_served_;
         return Production{Production::Kind::kData, std::move(data), {}};
     }
     if (!interest.is_for_here) return Production{};
-    if (names_under_way_.contains(object.hash()) || awaited_.expects(object)) {
+    if (publishing_names_.contains(object.hash()) || awaited_.expects(object)) {
         return pending(*prefix);
     }
     if (prefix->missing == MissingObject::kRefuse) {
         return Production{Production::Kind::kAbsent, {}, {}};
     }
-    // Who asks for the root fetches the object; a full name is of an object that is gone.
+    // An Interest for the root starts a fetch; one with a digest names an object that is gone.
     const bool begins = is_root(*packet) && packet->digest.empty();
     return begins ? pending(*prefix) : Production{};
 }
@@ -320,8 +321,9 @@ bool ObjectPublisher::await(const ObjectInterest& interest) {
     if (!packet) return true;
     const wire::NameView object = object_of(*packet);
     const bool is_first = awaited_.wait(object, interest.name, interest.now, interest.until);
-    const bool is_taken = is_first && taker_ != nullptr && taker_->take_request(object);
-    if (is_first && !is_taken) asked_.add_awaited(object);
+    const bool is_taken =
+        is_first && request_handler_ != nullptr && request_handler_->handle_request(object);
+    if (is_first && !is_taken) requested_.add_awaited(object);
     return true;
 }
 

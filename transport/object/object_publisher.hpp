@@ -1,5 +1,5 @@
 #pragma once
-// The objects that an endpoint offers, and those that it is still cutting.
+// Publishes an endpoint's objects: cuts them in slices, and serves them.
 
 #include <cstdint>
 #include <deque>
@@ -12,29 +12,29 @@
 
 #include "transport/application/application.hpp"
 #include "transport/endpoint/operation.hpp"
-#include "transport/object/asked_objects.hpp"
 #include "transport/object/awaited_objects.hpp"
 #include "transport/object/kept_object.hpp"
 #include "transport/object/object_prefixes.hpp"
 #include "transport/object/object_publication.hpp"
+#include "transport/object/requested_objects.hpp"
 
 namespace innet {
 
 /// An Interest, as a publisher of objects sees it.
 struct ObjectInterest {
     wire::NameView name;
-    bool is_for_here = true;  ///< false: it asks another node, which may have what is not here
+    bool is_for_here = true;  ///< false: the hint names another node, which may have the object
     TimePoint now;
-    TimePoint until;  ///< when nobody waits for it any more, unless it is repeated
+    TimePoint until;  ///< end of its lifetime
 };
 
-/// Who may do by itself what an object is a request for.
-class RequestTaker {
+/// Executes requests that are encoded in object names.
+class RequestHandler {
   public:
-    virtual ~RequestTaker() = default;
-    /// Somebody begins to wait for an object that is not there; whether this will publish it, or
-    /// tell of it later.
-    virtual bool take_request(wire::NameView object) = 0;
+    virtual ~RequestHandler() = default;
+    /// Called when the first Interest for a missing object becomes pending. True: the handler
+    /// publishes the object or reports it later.
+    virtual bool handle_request(wire::NameView object) = 0;
 };
 
 class ObjectPublisher {
@@ -48,99 +48,99 @@ class ObjectPublisher {
           pool_(pool),
           hasher_(hasher == nullptr ? serial_hasher_ : *hasher) {}
 
-    /// Objects under `prefix` are ours. `label` (a rank) is who is late when one is waited for.
-    /// `tagger`, if there is one, tags what is published.
+    /// Registers a prefix of objects. Holds name `label` (a rank) as late. `tagger`, if any, tags
+    /// published objects.
     void register_prefix(const wire::Name& prefix, std::string label, MissingObject missing,
                          std::shared_ptr<security::SegmentTagger> tagger = nullptr);
-    /// Of the object's prefix; null where it has none.
+    /// The tagger of the object's prefix; null: none.
     std::shared_ptr<security::SegmentTagger> tagger_of(wire::NameView object) const;
-    /// Drops the prefix with its objects; who waits for one is refused.
+    /// Drops the prefix with its objects; pending Interests for them are refused.
     void unregister_prefix(const wire::Name& prefix);
 
-    /// Starts publishing; the completion comes from `advance` (or at once, when the spec is wrong).
+    /// Starts publishing; `advance` ends it, or this call does when the spec is wrong.
     void publish(OperationId id, const ObjectSpec& spec,
                  std::shared_ptr<security::Signer> root_signer);
-    /// The same with a root that was signed earlier: ends with kUntrusted when bytes, name or
-    /// signature do not fit it.
+    /// Publishes under a root that was signed earlier: ends with kUntrusted when bytes, name or
+    /// signature do not match.
     void publish_sealed(OperationId id, const SealedObjectSpec& spec,
                         const security::Keyring& keyring);
-    /// The object will be published, or withdrawn: who asks for it waits, even under a prefix that
-    /// refuses what is missing. No effect on an object that is there.
+    /// Announces an object that will be published or withdrawn: Interests for it stay pending, even
+    /// under a prefix that refuses missing objects. No effect on a published object.
     void expect(const wire::Name& object);
-    /// Drops an object, or the expectation of one; who waits for it is refused (kNoData). Its
-    /// publication, if it is under way, ends as cancelled. Caches on the way may still have it. No
-    /// effect on what is kept, and not adopted.
+    /// Drops a published or expected object; pending Interests for it are refused (kNoData), and
+    /// its running publication ends as cancelled. Caches on the path may still have it. No effect
+    /// on a kept object that is not adopted.
     void withdraw(const wire::Name& object);
-    /// Who is offered the objects that somebody waits for, before they are told of; there for as
-    /// long as something is produced.
-    void set_taker(RequestTaker* taker) { taker_ = taker; }
-    /// Nothing is published under that name, or will be, as far as is known here.
+    /// Sets the handler that is offered missing objects before they are reported; it must outlive
+    /// all calls of `produce` and `await`.
+    void set_request_handler(RequestHandler* handler) { request_handler_ = handler; }
+    /// Whether the name is neither published, being published nor expected.
     bool is_free(wire::NameView object) const;
-    /// Publishes an object of a slice at most, out of turn; false when that cannot be.
+    /// Publishes an object of at most one slice at once; false when it is larger or refused.
     [[nodiscard]] bool publish_short(const ObjectSpec& spec,
                                      std::shared_ptr<security::Signer> root_signer);
-    /// Offers what was fetched, at once. Until `adopt`, who begins to publish something under its
-    /// name replaces it, and who withdraws that name does not mean it. False, and nothing happens,
-    /// when the name is not free, or the root does not fit.
+    /// Publishes a fetched object at once. Until `adopt`, a publication of the same name replaces
+    /// it, and `withdraw` ignores it. False, without effect, when the name is not free or the root
+    /// does not fit.
     [[nodiscard]] bool keep(const std::shared_ptr<KeptObject>& object, std::size_t max_packet_bytes,
                             const security::Keyring& keyring);
-    /// The object of that name is one like others from now on.
+    /// Turns a kept object into an ordinary published object.
     void adopt(const wire::Name& object);
-    /// Drops the objects under `prefix` that were kept, and not adopted.
+    /// Drops the kept objects under `prefix` that are not adopted.
     void drop_kept(const wire::Name& prefix);
-    AskedObjects& asked() { return asked_; }
+    RequestedObjects& requested() { return requested_; }
 
-    /// The root manifest of an object that is there, or an empty packet.
+    /// The root manifest of a published object, or an empty packet.
     PacketRef root_of(const wire::Name& object) const;
 
     /// Ends a publication or a watch; false when there is none of that id.
     bool cancel(OperationId id);
-    /// Ends the publications under `prefix` that are not complete, and, when that is every name,
-    /// the watches.
+    /// Aborts the incomplete publications under `prefix`; an empty prefix also ends the
+    /// watches.
     void abort(const wire::Name& prefix, const std::string& why);
 
-    /// `advance` has something to do.
-    bool busy() const { return !under_way_.empty(); }
-    /// Does a slice of the work, well under a millisecond of it. Objects that take but one do not
-    /// wait for longer ones, which have every other slice.
+    /// Whether `advance` has work.
+    bool busy() const { return !publishing_.empty(); }
+    /// Does one slice of work, well under a millisecond. Short objects, of one slice, alternate
+    /// with longer ones, so that they do not wait for them.
     void advance();
-    void on_timer(TimePoint now) { asked_.on_timer(now); }
-    /// Of `on_timer`.
-    TimePoint next_deadline() const { return asked_.next_deadline(); }
+    void on_timer(TimePoint now) { requested_.on_timer(now); }
+    /// Next deadline of `on_timer`.
+    TimePoint next_deadline() const { return requested_.next_deadline(); }
     void take_completions(std::vector<OperationCompletion>& into);
 
-    /// What was asked for since the last call: every root asked of an object of a refusing prefix,
-    /// which is what a cache's eviction has to know, and every object that somebody began to wait
-    /// for, once while an Interest waits. Any thread may call it.
-    std::vector<AskedObject> take_asked() { return asked_.take(); }
-    /// The operation ends as done when `take_asked` has something: at once when somebody waits for
-    /// it, and else a little later.
-    void watch_asked(OperationId id) { asked_.watch(id); }
+    /// Requests since the last call: each Interest for a root under a refusing prefix (for
+    /// eviction policies), and each missing object, once while an Interest for it is pending.
+    /// Thread-safe.
+    std::vector<RequestedObject> take_requested() { return requested_.take(); }
+    /// The operation ends as done when `take_requested` has entries: at once for a pending
+    /// Interest, else batched a little later.
+    void watch_requested(OperationId id) { requested_.watch(id); }
 
-    /// Nothing when the name is under no prefix of ours.
+    /// Nothing when the name is under no registered prefix.
     std::optional<Production> produce(const ObjectInterest& interest);
-    /// The node keeps this Interest, which `produce` said is pending. False when the name is under
-    /// no prefix of ours.
+    /// Records a pending Interest for which `produce` returned kPending. False when the name is
+    /// under no registered prefix.
     bool await(const ObjectInterest& interest);
-    /// Nobody waits for `name` any longer. False: it is not an object's.
+    /// No Interest for `name` is pending any longer. False: the name is not of an object.
     bool forget(wire::NameView name);
 
     std::uint64_t segments_served() const { return segments_served_; }
     std::uint64_t retained_bytes() const { return retained_bytes_; }
 
   private:
-    struct UnderWay {
+    struct Publishing {
         OperationId id = 0;
         std::unique_ptr<ObjectPublication> object;
     };
 
-    std::deque<UnderWay>::iterator next_in_turn();
+    std::deque<Publishing>::iterator next_publication();
     PublishedObject* find(wire::NameView object) const;
     std::optional<std::string> refusal(wire::NameView object) const;
     void start(OperationId id, std::unique_ptr<ObjectPublication> object);
     void end_under(const wire::Name& prefix, OperationStatus status, const std::string& detail);
-    void end(std::deque<UnderWay>::iterator ended, OperationStatus status, std::string detail);
-    /// Of an object that is kept and not adopted: something else takes its place.
+    void end(std::deque<Publishing>::iterator ended, OperationStatus status, std::string detail);
+    /// Marks a kept, unadopted object as replaced.
     void forget_kept(wire::NameView object);
     void drop(wire::NameView object);
     void offer(std::unique_ptr<PublishedObject> object);
@@ -153,14 +153,14 @@ class ObjectPublisher {
     security::SerialHasher serial_hasher_;
     security::BatchHasher& hasher_;
     ObjectPrefixes prefixes_;
-    std::deque<UnderWay> under_way_;
-    bool short_had_turn_ = false;
-    std::unordered_set<wire::NameHash> names_under_way_;
+    std::deque<Publishing> publishing_;
+    bool short_was_last_ = false;
+    std::unordered_set<wire::NameHash> publishing_names_;
     std::unordered_map<wire::NameHash, std::unique_ptr<PublishedObject>> objects_;
-    std::unordered_map<wire::NameHash, std::shared_ptr<KeptObject>> kept_;  ///< and not adopted
-    RequestTaker* taker_ = nullptr;
+    std::unordered_map<wire::NameHash, std::shared_ptr<KeptObject>> kept_;  ///< not adopted yet
+    RequestHandler* request_handler_ = nullptr;
     AwaitedObjects awaited_;
-    AskedObjects asked_;
+    RequestedObjects requested_;
     std::vector<OperationCompletion> completions_;
     std::uint64_t segments_served_ = 0;
     std::uint64_t retained_bytes_ = 0;

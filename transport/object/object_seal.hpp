@@ -1,6 +1,6 @@
 #pragma once
-// What somebody signed earlier: an object's root manifest, to which the object's bytes, cut again
-// in the same way, must fit.
+// A root manifest that was signed earlier; the object's bytes, cut again in the same way, must
+// match it.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,17 +19,17 @@ namespace innet {
 struct SealedObjectSpec {
     ObjectSpec object;
     std::span<const std::uint8_t> root;  ///< the root manifest, a Data packet; copied
-    /// Implicit digests of the segments, which somebody (a fetch) has found to be those of these
-    /// bytes, and to be vouched for by the root: copied. Empty: nobody has. The signature is
-    /// verified all the same: who fetched the object may have gone by the root's tag.
+    /// Implicit digests of the segments that a fetch has verified against these bytes and the root:
+    /// copied. Empty: not verified. The root's signature is verified in any case, because the fetch
+    /// may have relied on the root's tag.
     std::span<const security::Sha256Digest> digests = {};
 };
 
 class ObjectSeal {
   public:
     /// Nothing, and `why`, when the root is no root manifest of an object of that name and size, is
-    /// not signed by an Ed25519 key that `keyring` trusts with the name, or tells of packets larger
-    /// than the object's limit. Whoever wrote the root's bytes, they do no harm.
+    /// not signed by an Ed25519 key that `keyring` trusts with the name, or describes packets
+    /// larger than the object's limit. The root's bytes may be hostile.
     static std::optional<ObjectSeal> verified(const SealedObjectSpec& spec,
                                               const security::Keyring& keyring, PacketPool& pool,
                                               std::string& why);
@@ -38,7 +38,7 @@ class ObjectSeal {
     const PacketRef& root() const { return root_; }
     /// The segments' digests, if they are known already.
     std::span<const security::Sha256Digest> segment_digests() const { return segment_digests_; }
-    /// The digests that the root lists: those of the manifests or segments right below it.
+    /// The digests that the root lists: of its child manifests or segments.
     std::span<const security::Sha256Digest> listed() const { return listed_; }
 
   private:

@@ -17,7 +17,7 @@ namespace innet {
 
 /// A segment's packet whose content is elsewhere.
 struct SegmentFrame {
-    PacketRef around;  ///< with room for the content, which is not filled in
+    PacketRef around;  ///< with space for the content, which is not filled in
     wire::DataLayout layout;
     std::span<const std::uint8_t> content;
 
@@ -46,7 +46,7 @@ class ObjectSegments {
 
     /// A segment's packet, which holds a copy of its bytes.
     PacketRef packet(std::uint64_t segment);
-    /// The same with a copy when somebody looks at them, as long as `lender` keeps the bytes.
+    /// `packet` with a lazy copy, while `lender` keeps the bytes.
     PacketRef lent_packet(std::uint64_t segment, const std::shared_ptr<const void>& lender);
     /// The same without a copy.
     SegmentFrame frame(std::uint64_t segment);

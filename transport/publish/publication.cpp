@@ -91,7 +91,7 @@ void Publication::retain(std::uint64_t segment) {
 }
 
 bool Publication::sign(Segment& segment) {
-    // A reducer on this node may still hold the unsigned bytes: what is shared is never written.
+    // A reducer on this node may still hold the unsigned bytes, and shared bytes are never written.
     if (!segment.packet.unique()) segment.packet = pool_.copy_of(segment.packet);
     const auto bytes = segment.packet.writable();
     segment.is_signed =

@@ -1,6 +1,6 @@
 #pragma once
-// One published tensor. A segment's Data packet is made when somebody first asks for it and is kept
-// until the publication goes: the packet is the retention.
+// One published tensor. The first request for a segment encodes its Data packet, which is kept
+// until the publication is dropped.
 
 #include <cstdint>
 #include <memory>
@@ -41,7 +41,7 @@ class Publication {
 
     /// Copies a segment, so that its bytes in the tensor may change. No effect the second time.
     void retain(std::uint64_t segment);
-    /// Copies what is left; the tensor is never read again.
+    /// Copies the remaining segments; the tensor is not read after that.
     void retain_all();
     /// Answers with an error from now on; the tensor is never read again.
     void abort(const std::string& why);

@@ -7,16 +7,16 @@ namespace innet {
 
 namespace {
 
-/// Room in a packet for names, metadata and signature beside the content.
+/// Bytes of a packet for names, metadata and signature beside the content.
 constexpr std::size_t kMaxOverhead = 1024;
-/// What the names may take of it; the rest is for numbers, metadata and the signature.
+/// Limit for the names; the rest is for numbers, metadata and the signature.
 constexpr std::size_t kMaxNames = 768;
 
 /// Failures kept for a producer. One more takes the place of the oldest, whose requesters go on
 /// until their deadline: a program whose calls all fail proves of none that every rank knows it.
 constexpr std::size_t kMaxFailures = 1024;
 
-/// Of a collective's name behind its producer's prefix: what is called, and its sequence number.
+/// Components of a collective's name after its producer's prefix: the call and its sequence number.
 constexpr std::size_t kCollectiveComponents = 2;
 
 std::optional<std::uint64_t> sequence_number(wire::NameView tensor) {
@@ -64,8 +64,8 @@ struct Publisher::Entry {
     bool exclusive = true;
     std::shared_ptr<Publication> publication;
 
-    /// True when this publication shows that `tensor`, of the same sequence number, will never
-    /// come. Names of another length number something else: collectives and messages count apart.
+    /// True when this publication excludes that `tensor`, of the same sequence number, will ever be
+    /// published. Names of another length are numbered apart: collectives and messages.
     bool excludes(wire::NameView tensor) const {
         return exclusive && tensor.size() == publication->name().size();
     }
@@ -143,7 +143,7 @@ struct Publisher::Producer {
         return found == failures.end() ? nullptr : &*found;
     }
 
-    /// What was published instead of `tensor`, which has the same sequence number.
+    /// The publication in place of `tensor`, with the same sequence number.
     const Entry* rival(wire::NameView tensor, std::uint64_t seq) const {
         const auto found = std::ranges::find_if(entries, [&](const Entry& entry) {
             return entry.seq == seq && entry.excludes(tensor);
@@ -309,7 +309,7 @@ void Publisher::answer_waiting(Producer& producer, const Entry& published) {
     };
     for (WaitingTensor& tensor : producer.waiting.take_if(published.seq, is_decided)) {
         const bool same = tensor.name.view() == publication.name();
-        // Askers may sit on this node and on the network: a signed packet serves both.
+        // Requesters may sit on this node and on the network: a signed packet serves both.
         answer_all(std::move(tensor), [&](wire::NameView name, std::uint64_t segment) {
             return same ? answer(publication, name, segment, true) : mismatch(name, publication);
         });

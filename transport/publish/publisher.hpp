@@ -1,6 +1,6 @@
 #pragma once
-// Everything that an endpoint publishes: its producer prefixes, their publications, and the
-// Interests that wait for tensors still to come.
+// Everything that an endpoint publishes: its producer prefixes, their publications, and the pending
+// Interests for unpublished tensors.
 
 #include <cstdint>
 #include <memory>
@@ -24,35 +24,35 @@ class Publisher {
               security::Signer& signer);
     ~Publisher();
 
-    /// Who registers a producer below `prefix` from now on signs with `signer`; null: with the
+    /// Producers registered below `prefix` from now on sign with `signer`; null: with the
     /// publisher's own again.
     void set_signer(const wire::Name& prefix, std::shared_ptr<security::Signer> signer);
 
     void register_producer(const wire::Name& prefix, std::string label);
-    /// Drops the prefix with its publications; who waits for one is told that there is none.
+    /// Drops the prefix with its publications; pending Interests receive a Nack.
     void unregister_producer(const wire::Name& prefix);
-    /// What `Endpoint::end_producer` says.
+    /// See `Endpoint::end_producer`.
     void end_producer(const wire::Name& prefix, std::uint64_t seq, const std::string& why);
 
     /// Why `spec` cannot be published; nothing when it can.
     std::optional<std::string> refusal(const PublicationSpec& spec) const;
-    /// Publishes and answers who waits. `refusal(spec)` must be nothing.
+    /// Publishes and answers the pending Interests. `refusal(spec)` must be nothing.
     std::shared_ptr<Publication> publish(const PublicationSpec& spec);
-    /// What `Endpoint::fail` says.
+    /// See `Endpoint::fail`.
     void fail(const FailureSpec& failure);
-    /// Drops what `Endpoint::retire` says.
+    /// See `Endpoint::retire`.
     void retire(const wire::Name& prefix, std::uint64_t seq);
 
     Production produce(wire::NameView name, bool for_network);
     /// The node keeps the Interest until `expires`, to which `produce` has just said kPending.
     void await(wire::NameView name, TimePoint expires, TimePoint now);
 
-    /// Nobody waits for the segment `name` any longer.
+    /// No Interest for the segment `name` is pending any longer.
     void forget(wire::NameView name);
 
     std::uint64_t segments_served() const { return segments_served_; }
     std::uint64_t retained_bytes() const;
-    /// Segments that somebody waits for.
+    /// Segments with pending Interests.
     std::size_t waiting_count() const;
 
   private:

@@ -63,7 +63,7 @@ struct SegmentName {
         return SegmentName{wire::NameView::trusted(tensor), *number, {}};
     }
 
-    /// The same for names that may end with an implicit digest.
+    /// Parses a name that may end with an implicit digest.
     static std::optional<SegmentName> parse_full(wire::NameView name) {
         const wire::Element last = name.last_component();
         if (last.type != wire::kImplicitSha256Digest) return parse(name);

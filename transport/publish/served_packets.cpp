@@ -24,12 +24,12 @@ bool ServedPackets::assign(std::vector<PacketRef> packets) {
 }
 
 PacketRef ServedPackets::find(const wire::InterestView& interest) const {
-    const wire::NameView asked = interest.name();
-    const auto is_head = [&](wire::NameView head) { return head.is_prefix_of(asked); };
+    const wire::NameView requested = interest.name();
+    const auto is_head = [&](wire::NameView head) { return head.is_prefix_of(requested); };
     if (std::ranges::none_of(heads_, is_head)) return {};
     const auto found = std::ranges::find_if(served_, [&](const Served& candidate) {
-        return interest.can_be_prefix() ? asked.is_prefix_of(candidate.name)
-                                        : asked == candidate.name;
+        return interest.can_be_prefix() ? requested.is_prefix_of(candidate.name)
+                                        : requested == candidate.name;
     });
     return found == served_.end() ? PacketRef() : found->packet;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Data packets that were signed elsewhere and are given to whoever asks, such as certificates.
+// Data packets that were signed elsewhere and are served on request, such as certificates.
 
 #include <vector>
 
@@ -9,11 +9,11 @@
 
 namespace innet {
 
-/// A few hundred packets, most of which begin with the same component: an Interest of another one
-/// costs one comparison.
+/// Meant for a few hundred packets, most with the same first component: an Interest with another
+/// one costs one comparison.
 class ServedPackets {
   public:
-    /// In place of those before. False, and nothing changes, when one is no Data packet.
+    /// Replaces the packets. False, without effect, when one is not a Data packet.
     [[nodiscard]] bool assign(std::vector<PacketRef> packets);
 
     /// The packet of that name or, if the Interest says so, the first below it; empty when there

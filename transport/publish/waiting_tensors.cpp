@@ -6,7 +6,7 @@ namespace innet {
 
 namespace {
 
-/// More than one, or expired tensors would stay as fast as others come.
+/// More than one, so that expired tensors are removed faster than new ones are added.
 constexpr int kLookedAtPerAddition = 2;
 
 }  // namespace
@@ -47,8 +47,8 @@ void WaitingTensors::drop_expired(TimePoint now) {
     }
 }
 
-// The old one goes, not the new one: a peer that connects, asks and hangs up again and again leaves
-// entries behind, and must not keep everybody else from being remembered.
+// Evicts the oldest entry instead of rejecting the new one: a peer that repeatedly connects,
+// requests and disconnects must not block the entries of other requesters.
 void WaitingTensors::make_room(const Key& added) {
     if (segments_ < kMaxSegments) return;
     if (turns_.front() == added) turns_.splice(turns_.end(), turns_, turns_.begin());

@@ -15,7 +15,7 @@
 
 namespace innet {
 
-/// Segments of one unpublished tensor that somebody asked for.
+/// Requested segments of one unpublished tensor.
 struct WaitingTensor {
     wire::Name name;
     std::uint64_t seq = 0;
@@ -23,27 +23,27 @@ struct WaitingTensor {
     std::set<std::uint64_t> segments;
 };
 
-/// Indexed by sequence number and name. An addition takes logarithmic time in the number of tensors
-/// and looks at two old ones, of which it drops the expired: entries of Interests that are gone do
-/// not pile up, and no addition looks at all of them.
+/// Indexed by sequence number and name. An addition takes logarithmic time and removes up to
+/// two expired tensors: entries of expired Interests do not accumulate, and no addition scans
+/// all.
 class WaitingTensors {
   public:
-    /// Segments remembered. One more takes the place of another tensor's, whose requesters repeat
-    /// their Interests and find the tensor then. Without another tensor it is not remembered.
+    /// Maximum pending segments. At the limit, a new one replaces those of another tensor, whose
+    /// requesters retransmit; without another tensor, it is not recorded.
     static constexpr std::size_t kMaxSegments = 65536;
 
     void add(wire::NameView tensor, std::uint64_t seq, std::uint64_t segment, TimePoint expires,
              TimePoint now);
 
-    /// Nobody waits for the segment any longer.
+    /// No Interest for the segment is pending any longer.
     void remove(wire::NameView tensor, std::uint64_t seq, std::uint64_t segment);
 
-    /// Hands over and forgets the tensors that satisfy `predicate(tensor)`.
+    /// Removes and returns the tensors that satisfy `predicate(tensor)`.
     template <typename Predicate>
     std::vector<WaitingTensor> take_if(Predicate predicate) {
         return take_between(by_seq_.begin(), by_seq_.end(), predicate);
     }
-    /// The same of those with this sequence number, without a look at the others.
+    /// Restricts `take_if` to one sequence number, in logarithmic time.
     template <typename Predicate>
     std::vector<WaitingTensor> take_if(std::uint64_t seq, Predicate predicate) {
         return take_between(by_seq_.lower_bound({seq, 0}),
@@ -83,7 +83,7 @@ class WaitingTensors {
     void drop(Entries::iterator entry);
 
     Entries by_seq_;
-    std::list<Key> turns_;  ///< the front is looked at next
+    std::list<Key> turns_;  ///< the front is checked next
     std::size_t segments_ = 0;
 };
 

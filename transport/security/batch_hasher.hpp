@@ -1,6 +1,6 @@
 #pragma once
-// SHA-256 of several messages at once: two fill each other's gaps on a core, and whoever has more
-// than one core may use them.
+// SHA-256 of several messages at once: two messages interleave on one core, and an implementation
+// may use further cores.
 
 #include <array>
 #include <span>

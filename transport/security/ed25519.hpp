@@ -1,6 +1,6 @@
 #pragma once
-// Ed25519 (RFC 8032), by libsodium where it was there when this was built, and else by OpenSSL,
-// which takes twice the time.
+// Ed25519 (RFC 8032), by libsodium if found at build time, else by OpenSSL, which takes twice the
+// time.
 
 #include <cstdint>
 #include <memory>

@@ -24,7 +24,7 @@ struct Ed25519PublicKey::Context {
 
 namespace {
 
-/// Chooses what the CPU can; may be called often, and by several threads.
+/// Selects the implementation for the CPU; idempotent and thread-safe.
 void require_sodium() {
     if (sodium_init() < 0) std::abort();  // only a broken system fails here
 }

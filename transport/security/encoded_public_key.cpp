@@ -51,7 +51,7 @@ std::unique_ptr<EncodedPublicKey> EncodedPublicKey::from_der(wire::SignatureType
                                                              wire::ByteView der) {
     const std::uint8_t* at = der.data();
     KeyHandle key(d2i_PUBKEY(nullptr, &at, static_cast<long>(der.size())));
-    ERR_clear_error();  // what is wrong with other people's keys is no error of this process
+    ERR_clear_error();  // a malformed remote key is not an error of this process
     if (!key || at != der.data() + der.size() || !is_taken(type, key.get())) return nullptr;
     auto context = std::make_unique<Context>();
     context->type = type;

@@ -30,7 +30,7 @@ Sha256Digest HmacSha256::tag(wire::ByteView message) {
     Sha256Digest tag;
     std::size_t size = 0;
     EVP_MAC_CTX* context = context_->context.get();
-    // Without a key, init goes back to the state after the key's own block.
+    // Without a key, init restores the state after the key's own block.
     if (EVP_MAC_init(context, nullptr, 0, nullptr) != 1 ||
         EVP_MAC_update(context, message.data(), message.size()) != 1 ||
         EVP_MAC_final(context, tag.data(), &size, tag.size()) != 1) {

@@ -23,7 +23,7 @@ bool equal_in_constant_time(wire::ByteView a, wire::ByteView b) {
     return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-/// Keys of these types sign and verify alike, so whoever can verify can sign.
+/// Symmetric key types: every verifier can also sign.
 bool is_shared(wire::SignatureType type) {
     return type == wire::SignatureType::kHmacSha256 || type == wire::SignatureType::kGmac;
 }
@@ -64,8 +64,8 @@ class Ed25519Verifier final : public Verifier {
     std::unique_ptr<Ed25519PublicKey> key_;
 };
 
-/// Of a key pair, as Ed25519 signs the same bytes in the same way (RFC 8032, section 5.1.6): to
-/// sign again takes half the time of verifying. What others signed otherwise is verified.
+/// Verifies with the private key: Ed25519 is deterministic (RFC 8032, section 5.1.6), and signing
+/// again takes half the time of verifying. A signature that differs is verified normally.
 class Ed25519PairVerifier final : public Verifier {
   public:
     Ed25519PairVerifier(std::unique_ptr<Ed25519PrivateKey> private_key,
@@ -241,9 +241,9 @@ void Keyring::remove_scopes_below(const wire::Name& prefix) {
 void Keyring::accept_digest(bool accept) { state_->accept_digest = accept; }
 void Keyring::accept_unsigned(bool accept) { state_->accept_unsigned = accept; }
 
-// Where several share the key, an object's root signed by it would be anybody's: a member could
-// publish under another's name, and caches on the way would keep that.
-// A digest, or no signature, is nobody's at all.
+// A shared key must not sign an object's root: any member could publish under another's
+// name, and caches on the path would keep it. A digest, or no signature, identifies no
+// producer.
 Verdict Keyring::verify(const wire::DataView& data, TimePoint now) const {
     const wire::SignatureType type = data.signature_type();
     if (is_shared(type) && is_manifest(data.name())) return Verdict::kOutOfScope;

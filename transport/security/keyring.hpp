@@ -1,5 +1,5 @@
 #pragma once
-// Signing and verifying Data. Keys are named; a keyring holds those that this node may use.
+// Signs and verifies Data. A keyring holds the named keys that this node may use.
 
 #include <array>
 #include <cstdint>
@@ -37,8 +37,8 @@ class Signer {
 };
 
 std::unique_ptr<Signer> make_digest_signer();
-/// For packets that a manifest lists: their signature is empty, and keyrings do not take it unless
-/// they are told to.
+/// For packets that a manifest lists: their signature is empty, and a keyring rejects it unless
+/// configured otherwise.
 std::unique_ptr<Signer> make_null_signer();
 /// Null when the secret is empty.
 std::unique_ptr<Signer> make_hmac_signer(wire::Name key_name, wire::ByteView secret);
@@ -50,15 +50,15 @@ std::unique_ptr<Signer> make_ed25519_signer(wire::Name key_name, wire::ByteView 
 std::unique_ptr<Signer> make_gmac_signer(wire::Name key_name, wire::ByteView secret,
                                          std::array<std::uint8_t, 6> salt);
 
-/// What a key vouches for.
+/// The names for which a key is trusted.
 struct KeyRights {
     wire::Name scope;  ///< names below it alone; empty: all names
-    /// Of the names below `scope`, those below any of these alone; nothing: all of them.
+    /// Restricts the names below `scope` to those below any of these; nothing: no restriction.
     std::optional<std::vector<wire::Name>> names{};
     TimePoint expiry = kNever;  ///< from then on for nothing any more
 };
 
-/// What is signed, and who says so: of a Data packet, or of a command.
+/// The signed bytes and the signer of a Data packet or a command.
 struct SignedBytes {
     wire::NameView name;  ///< for the scopes of keys
     wire::SignatureType type = wire::SignatureType::kDigestSha256;
@@ -83,14 +83,14 @@ class Keyring {
     /// type. A key may be kept for several scopes, and keys of different scopes may share a name.
     [[nodiscard]] bool add(wire::SignatureType type, const wire::Name& key_name, wire::ByteView key,
                            KeyRights rights);
-    /// The same for all names below `scope`, for ever.
+    /// Adds a key for all names below `scope`, without an expiry.
     [[nodiscard]] bool add(wire::SignatureType type, const wire::Name& key_name, wire::ByteView key,
                            const wire::Name& scope = wire::Name());
     /// Forgets all keys of that name.
     void remove(const wire::Name& key_name);
     /// Forgets the keys that were kept for `scope`.
     void remove_scope(const wire::Name& scope);
-    /// The same for all scopes below `prefix`, and for itself.
+    /// Removes the keys of `prefix` and of all scopes below it.
     void remove_scopes_below(const wire::Name& prefix);
     /// DigestSha256 proves no origin: accepted only when `accept_digest(true)` was called.
     void accept_digest(bool accept);

@@ -20,8 +20,8 @@ std::optional<std::uint64_t> segment_number(wire::NameView name, wire::NameView 
     return wire::read_nonnegative(last.value);
 }
 
-/// Whether the bytes end as those of a manifest's name do: with the keyword's component, and with a
-/// segment number in 1, 2, 4 or 8 bytes.
+/// Whether the bytes end like a manifest's name: with the keyword component and a segment number of
+/// 1, 2, 4 or 8 bytes.
 bool ends_like_manifest(wire::ByteView name) {
     constexpr std::size_t kHeader = 2;
     constexpr std::size_t kKeyword = kHeader + kManifestKeyword.size();
@@ -257,8 +257,8 @@ std::optional<ManifestBuilder::Levels> ManifestBuilder::build_levels(
     Levels levels{std::vector<PacketRef>(tree.manifests()), {}};
     std::vector<Sha256Digest> manifest_digests(levels.manifests.size());
 
-    // From the last to the root: children come before the manifest that lists them. Children of one
-    // manifest stand together, and so do those of the manifest before it, right in front of them.
+    // From the last to the root: children precede the manifest that lists them. The children of one
+    // manifest are adjacent, and those of the manifest before it directly precede them.
     std::span<const Sha256Digest> segments_left(digests_);
     std::span<const Sha256Digest> manifests_left(manifest_digests);
     for (std::size_t i = levels.manifests.size(); i-- > 0;) {

@@ -25,15 +25,15 @@ inline constexpr std::uint64_t kDefaultManifestFanOut = 256;
 wire::Name manifest_name(const wire::Name& object, std::uint64_t manifest);
 /// True for `<object>/32=manifest`.
 bool is_manifest_prefix(wire::NameView name);
-/// True for `<object>/32=manifest/seg=<manifest>`. Other names are mostly told by their last bytes,
-/// without a walk through their components.
+/// True for `<object>/32=manifest/seg=<manifest>`. Most other names are rejected by their last
+/// bytes, without parsing their components.
 bool is_manifest(wire::NameView name);
-/// The same of manifest 0.
+/// `is_manifest` for manifest 0.
 bool is_root_manifest(wire::NameView name);
 
-/// What a root manifest takes for its own tag.
+/// Bytes of a root manifest's own tag.
 inline constexpr std::size_t kRootTagElementBytes = 2 + kSegmentTagSize;
-/// Whether the root manifest has the right tag: then its name and Content are of who has the key.
+/// Whether the root manifest has the right tag: then a holder of the key made its name and Content.
 bool has_root_tag(const wire::DataView& root, SegmentTagger& tagger);
 
 /// How an object is cut: every segment but the last has `segment_bytes`.
@@ -72,8 +72,8 @@ class ManifestBuilder {
     /// All manifests, by number (the root first). Nothing when there is no segment, the fan-out is
     /// out of range, a manifest exceeds the largest packet, or the signer can sign no more.
     std::optional<std::vector<PacketRef>> build(PacketPool& pool, Signer& root_signer) const;
-    /// The same under a root that was signed earlier and lists `listed`. Nothing when these are not
-    /// the digests of what is below it.
+    /// Builds the manifests below a root that was signed earlier and lists `listed`. Nothing when
+    /// their digests do not match `listed`.
     std::optional<std::vector<PacketRef>> build_below(const PacketRef& root,
                                                       std::span<const Sha256Digest> listed,
                                                       PacketPool& pool) const;
@@ -95,7 +95,7 @@ class ManifestBuilder {
     std::vector<Sha256Digest> digests_;
 };
 
-/// What a manifest says of a segment. kUnknown: the manifest that lists it has not come yet.
+/// A manifest's verdict on a segment. kUnknown: the manifest that lists it is not received yet.
 enum class SegmentVerdict : std::uint8_t { kValid, kInvalid, kUnknown };
 
 /// Checks the segments of one object against its manifests, in any order. Holds 32 bytes a segment,
@@ -109,31 +109,31 @@ class ManifestVerifier {
 
     wire::NameView object() const { return object_.view(); }
     const ManifestTree& tree() const { return tree_; }
-    /// What the root says of the object's size, if it does.
+    /// The object's size according to the root, if present.
     const std::optional<ObjectExtent>& extent() const { return extent_; }
     /// The whole object, if the root has it within it.
     const std::optional<std::vector<std::uint8_t>>& object_bytes() const { return object_bytes_; }
-    /// The segments' tags, if the root has them; else empty.
+    /// The segments' tags, if the root contains them; else empty.
     const std::vector<SegmentTag>& tags() const { return tags_; }
-    /// The digests that manifests [first, first + count) list, one after the other; those manifests
-    /// have come.
+    /// The concatenated digests of manifests [first, first + count), which must be
+    /// received.
     std::vector<Sha256Digest> listed_by(std::uint64_t first, std::uint64_t count) const;
 
-    /// Takes another manifest of the object, after its parent. False, and nothing changed, when its
-    /// parent has not come or does not list just these bytes, or when it is malformed.
+    /// Adds another manifest of the object, after its parent. False, without effect, when its
+    /// parent is not received or does not list these bytes, or when it is malformed.
     [[nodiscard]] bool add_manifest(const wire::DataView& manifest);
     /// The manifest to fetch next so that `segment` can be checked; nothing when it can be already,
     /// or when there is no such segment.
     std::optional<std::uint64_t> missing_manifest(std::uint64_t segment) const;
 
     SegmentVerdict check(std::uint64_t segment, const Sha256Digest& digest) const;
-    /// The same for a packet `<object>/seg=<k>`; any other name is kInvalid.
+    /// Checks a packet `<object>/seg=<k>`; any other name is kInvalid.
     SegmentVerdict check(const wire::DataView& packet);
 
   private:
     ManifestVerifier(wire::Name object, ManifestTree tree);
 
-    /// Digests of manifest `manifest`'s children; null until it has come.
+    /// Digests of manifest `manifest`'s children; null until it is received.
     const std::vector<Sha256Digest>* digests_of(std::uint64_t manifest) const;
     bool store(std::uint64_t manifest, wire::ByteView digests);
     bool store_tags(wire::ByteView tags);

@@ -29,9 +29,9 @@ class ManifestTree {
     std::uint64_t manifests() const { return levels_.back().first + levels_.back().count; }
     /// How many digests manifest `manifest` lists; it is below `manifests()`.
     std::uint64_t children_of(std::uint64_t manifest) const;
-    /// Who lists manifest `manifest`, which is not the root and below `manifests()`.
+    /// The slot that lists manifest `manifest`, which is not the root and below `manifests()`.
     ManifestSlot slot_of_manifest(std::uint64_t manifest) const;
-    /// Who lists segment `segment`, which is below `segments()`.
+    /// The slot that lists segment `segment`, which is below `segments()`.
     ManifestSlot slot_of_segment(std::uint64_t segment) const;
     /// First manifest of the lowest level; that and all after it list segments.
     std::uint64_t first_leaf() const { return levels_.back().first; }

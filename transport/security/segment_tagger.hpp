@@ -1,6 +1,6 @@
 #pragma once
-// Keyed tags of an object's segments and of its root manifest: to who has the key they say what
-// digests and a signature say to everybody, and take a tenth of the time (docs/protocol.md,
+// Keyed tags of an object's segments and of its root manifest: for holders of the key
+// they replace digests and a signature, in a tenth of the time (docs/protocol.md,
 // "Tags").
 
 #include <array>
@@ -39,10 +39,10 @@ class SegmentTagger {
     explicit SegmentTagger(Key key);
 
     SegmentTag tag(const PacketParts& packet);
-    /// Whether that is its tag; takes the same time for each wrong one.
+    /// Whether `tag` is the packet's tag; constant time.
     bool holds(const PacketParts& packet, const SegmentTag& tag);
-    /// What `tag` takes for a root manifest: its name, and all that its Content has before the tag.
-    /// No segment's parts are like these: a packet begins with another type than a name.
+    /// The tagged parts of a root manifest: its name, and its Content before the tag. They never
+    /// equal a segment's parts, because a packet starts with another type than a name.
     static PacketParts of_root(wire::NameView name, wire::ByteView content);
 
   private:

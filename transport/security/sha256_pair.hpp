@@ -13,8 +13,8 @@ namespace innet::security {
 /// Whether this CPU can; without it, `digest_pair` may not be called.
 bool can_digest_pairs();
 
-/// The digests of two messages, each the parts one after the other. Messages of about the same
-/// length gain most: what one has more than the other is hashed alone.
+/// The digests of two messages, each given as consecutive parts. Messages of similar length gain
+/// most: the excess of the longer one is hashed alone.
 std::array<Sha256Digest, 2> digest_pair(std::span<const wire::ByteView> first,
                                         std::span<const wire::ByteView> second);
 

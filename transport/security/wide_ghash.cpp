@@ -83,8 +83,8 @@ INNET_WIDE_INLINE __m128i reduced(const WideProducts& products) {
 /// The rest of the last block counts as zeros.
 INNET_WIDE_INLINE __m128i absorb(__m128i state, const std::uint8_t* bytes, std::size_t size,
                                  const std::uint8_t* powers) {
-    // The state comes last from the batch before: it has a product of its own, so that the others
-    // need not wait for it.
+    // The state depends on the previous batch: it has a product of its own, so that the other
+    // products do not wait for it.
     WideProducts sum{};
     const __m512i of_state = _mm512_zextsi128_si512(state);
     add_products(sum, of_state, _mm512_zextsi128_si512(load_block(powers)));

@@ -13,7 +13,7 @@ namespace innet::security {
 inline constexpr std::size_t kGhashBlockSize = 16;
 using GhashBlock = std::array<std::uint8_t, kGhashBlockSize>;
 
-/// Takes the same time for every key and every message of a length: there are no look-ups.
+/// Constant time for all keys and messages of one length: no table look-ups.
 class WideGhash {
   public:
     /// Whether this CPU can; without it, no other member may be called.

@@ -7,8 +7,8 @@ namespace innet::wire {
 
 namespace {
 
-/// Places of the elements of Data, MetaInfo and SignatureInfo in the order that the specification
-/// fixes; 0 for those it does not know.
+/// Positions of the elements of Data, MetaInfo and SignatureInfo in the order of the specification;
+/// 0 for unknown ones.
 constexpr int data_position_of(std::uint32_t type) {
     switch (type) {
         case kName:

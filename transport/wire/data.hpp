@@ -19,7 +19,7 @@ enum class SignatureType : std::uint64_t {
     kEcdsaP256 = 3,
     kHmacSha256 = 4,
     kEd25519 = 5,
-    kNull = 200,  ///< no signature: something else, such as a manifest, vouches for the packet
+    kNull = 200,  ///< no signature: a manifest lists the packet's digest, for example
     kGmac = 201,
 };
 
@@ -49,7 +49,7 @@ class DataView {
     NameView key_name() const {
         return key_name_;
     }  ///< KeyLocator's name; empty when there is none
-    /// Everything from the Name element up to the SignatureValue: what a signature covers.
+    /// The signed bytes: from the Name element up to the SignatureValue.
     ByteView signed_portion() const { return signed_portion_; }
     ByteView signature_value() const { return signature_value_; }
     /// Number of elements of the whole tensor (all segments), as its publisher counts them.
@@ -58,9 +58,9 @@ class DataView {
     /// text.
     std::optional<std::uint64_t> tensor_error() const { return tensor_error_; }
 
-    /// The packet's implicit digest, if somebody has computed it; else empty.
+    /// The packet's implicit digest, if already computed; else empty.
     ByteView implicit_digest() const { return implicit_digest_; }
-    /// For those behind, who then need not compute it again. `digest` must outlive the view.
+    /// Stores the digest for later readers of this view. `digest` must outlive the view.
     void set_implicit_digest(ByteView digest) { implicit_digest_ = digest; }
 
   private:

@@ -1,13 +1,13 @@
 #pragma once
-// What applications ask of a Data packet and forwarders do not: kept out of DataView, which is made
-// for every packet.
+// Fields of a Data packet that only applications read: kept out of DataView, which is built for
+// every packet.
 
 #include "transport/wire/data.hpp"
 #include "transport/wire/tlv.hpp"
 
 namespace innet::wire {
 
-/// Parts of a Data packet, each empty when it is not there. Views into the packet.
+/// Parts of a Data packet, empty when missing. Views into the packet.
 struct DataDetails {
     ByteView final_component;  ///< FinalBlockId: one component, with its type and length
     ByteView signature_info;   ///< value of SignatureInfo

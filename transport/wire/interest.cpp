@@ -8,7 +8,7 @@ namespace innet::wire {
 
 namespace {
 
-/// Place of an element in the order that the specification fixes; 0 for those it does not know.
+/// Position of an element in the order of the specification; 0 for unknown ones.
 constexpr int position_of(std::uint32_t type) {
     switch (type) {
         case kName:

@@ -15,7 +15,7 @@ namespace innet::wire {
 inline constexpr Duration kDefaultInterestLifetime = std::chrono::seconds(4);
 
 /// A longer InterestLifetime counts as this one: every pending Interest takes memory until its time
-/// is over. Whoever waits longer repeats its Interest.
+/// is over. A requester that waits longer retransmits its Interest.
 inline constexpr Duration kMaxInterestLifetime = std::chrono::seconds(60);
 
 /// A checked view of an Interest; accessors cannot fail.
@@ -38,9 +38,9 @@ class InterestView {
     bool has_parameters() const { return !parameters_portion_.empty(); }
     /// Value of ApplicationParameters; empty, too, when there are none.
     ByteView parameters() const;
-    /// From the ApplicationParameters element to the end of the packet: what the name's
-    /// ParametersSha256Digest covers (security::parameters_digest_holds). `InterestSignature` reads
-    /// the signature in there.
+    /// The bytes that the name's ParametersSha256Digest covers: from the ApplicationParameters
+    /// element to the end of the packet (security::parameters_digest_holds). `InterestSignature`
+    /// reads the signature in them.
     ByteView parameters_portion() const { return parameters_portion_; }
     /// Offset of the HopLimit's value byte in `whole()`, 0 when there is none: a forwarder
     /// decrements a copy in place.
@@ -61,7 +61,7 @@ class InterestView {
     bool must_be_fresh_ = false;
 };
 
-/// What to put into an Interest.
+/// The fields of an Interest to encode.
 struct InterestFields {
     NameView name;
     NameView forwarding_hint;  ///< one delegation; empty for none

@@ -1,6 +1,6 @@
 #pragma once
-// Signatures of Interests (NDN Packet Format v0.3, section 5.4). A forwarder does not look at them;
-// whoever obeys an Interest does.
+// Signatures of Interests (NDN Packet Format v0.3, section 5.4). Forwarders ignore them; a node
+// that executes a command Interest verifies them.
 
 #include <array>
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace innet::wire {
 
-/// InterestSignatureInfo. What the older signed Interests carry in their name, a SignatureInfo, is
-/// read as one, too.
+/// InterestSignatureInfo. Also reads the SignatureInfo in the name of older signed
+/// Interests.
 struct InterestSignatureInfo {
     SignatureType type = SignatureType::kDigestSha256;
     NameView key_name;                      ///< KeyLocator's name; empty when there is none
@@ -26,12 +26,12 @@ struct InterestSignatureInfo {
     static std::optional<InterestSignatureInfo> parse(ByteView value);
 };
 
-/// The signature of an Interest and what it covers. Views into the Interest.
+/// The signature of an Interest and the bytes it covers. Views into the Interest.
 struct InterestSignature {
     InterestSignatureInfo info;
     ByteView value;
-    /// What is signed, one after the other: the name's components before the digest of the
-    /// parameters, and everything from ApplicationParameters up to InterestSignatureValue.
+    /// The signed bytes: the name's components before the digest of the parameters, then
+    /// ApplicationParameters up to InterestSignatureValue.
     std::array<ByteView, 2> signed_parts;
 
     /// Nothing when the Interest is not signed, when its signature is malformed, or when its name

@@ -13,7 +13,7 @@ constexpr bool is_ignorable(std::uint32_t type) {
     return type >= 800 && type <= 959 && (type & 3U) == 0;
 }
 
-/// Reason inside a Nack element; numbers that are not ours to know count as "none given".
+/// Reason inside a Nack element; unknown numbers count as "no reason".
 std::optional<NackReason> read_nack(ByteView value) {
     NackReason reason = NackReason::kNone;
     bool found = false;
@@ -217,7 +217,7 @@ std::size_t encode_lp_header(const LpFields& fields, std::size_t payload_size,
         payload_size == 0 ? 0 : element_size(kLpFragment, payload_size);
     Writer writer(buffer);
     writer.header(kLpPacket, header_fields_size(fields) + fragment_size);
-    // Fields in the order of their types, which some receivers insist on; the Fragment comes last.
+    // Fields in the order of their types, which some receivers insist on; the Fragment is last.
     if (fields.fragment) write_fragment_info(writer, *fields.fragment);
     if (!fields.pit_token.empty()) writer.element(kLpPitToken, fields.pit_token);
     if (fields.nack) write_nack(writer, *fields.nack);

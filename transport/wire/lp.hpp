@@ -1,5 +1,5 @@
 #pragma once
-// Link packets (NDNLPv2): what travels hop by hop beside an Interest or a Data.
+// Link packets (NDNLPv2): hop-by-hop fields of an Interest or a Data.
 
 #include <array>
 #include <cstdint>
@@ -21,8 +21,8 @@ enum class NackReason : std::uint8_t {
     kNoSlot =
         200,  ///< innet: this node has no free reduction slot; evaluate the expression yourself
     kNoRule = 201,     ///< innet: this node has no reduction rule for that interval
-    kForbidden = 202,  ///< innet: the name is of a job that the asker's link has no part in
-    kNoData = 203,     ///< innet: the node that was asked does not have the object
+    kForbidden = 202,  ///< innet: the name is of a job that the requester's link has no part in
+    kNoData = 203,     ///< innet: the queried node does not have the object
 };
 
 struct FragmentInfo {
@@ -33,11 +33,11 @@ struct FragmentInfo {
 
 struct LpFields;
 
-/// A checked view of what came from a link: a bare Interest or Data, or an LpPacket around one.
+/// A checked view of a received packet: a bare Interest or Data, or an LpPacket around one.
 class LpView {
   public:
     static std::optional<LpView> parse(ByteView packet);
-    /// A view of what `encode_lp_header` wrote, while the payload is still elsewhere.
+    /// A view of a header from `encode_lp_header`, without its payload.
     static std::optional<LpView> parse_header(ByteView header);
 
     /// The Interest or Data element (or a piece of one, see `fragment()`); empty for an idle
@@ -46,10 +46,10 @@ class LpView {
     ByteView pit_token() const { return pit_token_; }
     std::uint64_t congestion_mark() const { return congestion_mark_; }
     std::optional<NackReason> nack() const { return nack_; }
-    /// Hold's value: the label of who is waited for, e.g. `3`. `held()` tells if present.
+    /// Hold's value: the label of the late producer, e.g. `3`. `held()`: whether it is present.
     bool held() const { return held_; }
     ByteView hold_missing() const { return hold_missing_; }
-    /// Of a hello: whether its sender hears the receiver.
+    /// Of a hello: whether its sender receives packets of this node.
     std::optional<bool> hello() const { return hello_; }
     std::optional<FragmentInfo> fragment() const { return fragment_; }
     /// All header fields, to be encoded again.

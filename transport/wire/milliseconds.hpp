@@ -1,6 +1,6 @@
 #pragma once
-// Durations on the wire: milliseconds as NonNegativeIntegers, which may exceed what a Duration
-// holds.
+// Durations on the wire: milliseconds as NonNegativeIntegers, which may exceed the range of a
+// Duration.
 
 #include <algorithm>
 #include <chrono>

@@ -49,7 +49,7 @@ struct CheckedName {
     bool has_implicit_digest = false;
 };
 
-/// `NameView::parse` for those who also ask for digests: in one walk.
+/// `NameView::parse` that also finds digest components, in one pass.
 std::optional<CheckedName> check_name(ByteView value);
 
 /// A name that owns its bytes: for configuration and tables, not for per-packet work.

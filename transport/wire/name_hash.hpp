@@ -23,8 +23,8 @@ struct NameHashKey {
 /// the old key: a program calls it first, with random numbers.
 void set_name_hash_key(const NameHashKey& key);
 
-/// The four words of SipHash, for those who cut a message into words themselves. Trivial, so that
-/// arrays of them cost nothing before they are used.
+/// The four words of SipHash, for callers that split a message into words themselves. Trivial, so
+/// that arrays of them cost nothing before they are used.
 struct SipWords {
     static constexpr std::size_t kSize = 8;
 

@@ -1,5 +1,5 @@
 #pragma once
-// Text that comes from the network: what a label may be, and where longer text is cut.
+// Text from the network: valid labels, and truncation of longer text.
 
 #include <string_view>
 
@@ -13,7 +13,7 @@ inline constexpr std::size_t kMaxLabelSize = 32;
 /// Of an error's text for people (TensorError), sent or received; longer ones are cut.
 inline constexpr std::size_t kMaxErrorText = 2048;
 
-/// Whether `label` may say who is late: 1 to kMaxLabelSize printable ASCII characters.
+/// Whether `label` can name a late producer: 1 to kMaxLabelSize printable ASCII characters.
 bool is_label(ByteView label);
 
 /// The longest beginning of `text` of at most `limit` bytes that ends between two characters of

@@ -67,7 +67,7 @@ enum Type : std::uint32_t {
     // innet: "the producer of this Interest's Data is known and has not published yet". A multiple
     // of four inside NDNLPv2's 800..959 range, so a forwarder that does not know it may ignore it.
     kLpHold = 0x0390,
-    // innet, likewise: "I am here", and whether I hear you; on an idle packet.
+    // innet, likewise: keep-alive; its value: whether the peer is received.
     kLpHello = 0x0394,
     // NDN certificates v2, inside SignatureInfo.
     kValidityPeriod = 0xfd,
@@ -168,7 +168,7 @@ class Writer {
     void header(std::uint32_t type, std::size_t length);
     void element(std::uint32_t type, ByteView value);
     void nonnegative_element(std::uint32_t type, std::uint64_t number);
-    /// Leaves `length` bytes to be filled by the caller; empty when there is no room.
+    /// Reserves `length` bytes for the caller to fill; empty when they do not fit.
     std::span<std::uint8_t> reserve(std::size_t length);
 
   private:

@@ -49,10 +49,10 @@ def capture(
         ),
     ] = None,
     packets: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="End after so many packets")
+        int | None, typer.Option(min=1, metavar="N", help="End after N packets")
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(min=0.01, metavar="S", help="End after so long")
+        float | None, typer.Option(min=0.01, metavar="S", help="End after S seconds")
     ] = None,
     size: Annotated[
         str | None,
@@ -61,9 +61,9 @@ def capture(
 ) -> None:
     """Write the packets that cross links of a running network to a pcapng file, until Ctrl-C.
 
-    Each direction of a link is an interface, named h0->s0, and NDN packets stand in UDP datagrams
-    of port 6363: Wireshark shows them. In local mode nodes copy their packets, and anybody may
-    capture his own runs; in netns mode the kernel does, foreign programs' packets too.
+    Each direction of a link is an interface, named h0->s0. NDN packets are in UDP datagrams of port
+    6363, so that Wireshark shows them. In local mode the nodes copy their packets; in netns mode
+    the kernel does, packets of foreign programs included.
     """
     from innet.cluster.emulation.runs import find_run
     from innet.observe.packets.capture import CaptureLimits, CaptureSession, chosen_links
@@ -90,12 +90,12 @@ def capture(
             say(f"capturing {len(ports)} {links} of {record.run_id} into {path}", err=True)
             session.run(limits, _show_progress if sys.stderr.isatty() else lambda _: None)
         except KeyboardInterrupt:
-            session.totals.ended = "you ended it"
+            session.totals.ended = "interrupted"
         totals = session.totals
     say(f"{_described(totals)}: {totals.ended}", err=True)
     if totals.lost:
         say(
-            "some packets were not seen, for want of room: capture fewer links (--at)",
+            "buffers overflowed, so some packets are missing: capture fewer links (--at)",
             err=True,
         )
 

@@ -14,7 +14,7 @@ from innet.cli.text_output import open_console
 
 if TYPE_CHECKING:
     from innet.lab.compare.measurement import Comparison
-    from innet.lab.compare.schedule import Schedule
+    from innet.lab.compare.sweep import Schedule
 
 EXAMPLES = options.examples(
     "innet compare star8 --quick",
@@ -100,7 +100,7 @@ def compare(
 
 
 def _publish(comparison: Comparison, directory: Path, as_json: bool) -> None:
-    from innet.cli.comparison_output import show_comparison
+    from innet.cli.experiments import show_comparison
     from innet.errors import CollectiveError
 
     show_comparison(comparison, directory, as_json)
@@ -115,7 +115,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _schedule(sizes: str, repetitions: int | None, quick: bool) -> Schedule:
-    from innet.lab.compare.schedule import Schedule
+    from innet.lab.compare.sweep import Schedule
 
     turns = repetitions or (_QUICK_REPETITIONS if quick else None)
     return Schedule(sizes_bytes=_sizes_bytes(sizes), repetitions=turns)

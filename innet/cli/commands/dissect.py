@@ -1,4 +1,4 @@
-"""``innet dissect``: what the packets of a capture say."""
+"""``innet dissect``: prints the packets of a capture."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def dissect(
         str | None,
         typer.Option(
             metavar="KIND,…",
-            help="Only such: [cyan]interest[/], [cyan]data[/], [cyan]nack[/], [cyan]hold[/], "
-            "[cyan]hello[/], [cyan]idle[/], [cyan]fragment[/], [cyan]malformed[/]",
+            help="Only these kinds: [cyan]interest[/], [cyan]data[/], [cyan]nack[/], "
+            "[cyan]hold[/], [cyan]hello[/], [cyan]idle[/], [cyan]fragment[/], [cyan]malformed[/]",
             show_default=False,
         ),
     ] = None,
@@ -57,19 +57,19 @@ def dissect(
         ),
     ] = None,
     packets: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Only the first so many")
+        int | None, typer.Option(min=1, metavar="N", help="Only the first N")
     ] = None,
 ) -> None:
     """Print the NDN packets of a capture: one in a line, or as trees (--tree).
 
-    A line has the frame's number, seconds since the first frame, the interface, what the packet is,
-    its size, its name, and what else it says. Files may be of any size.
+    A line has the frame's number, seconds since the first frame, the interface, the packet's kind,
+    size, name and other fields. Files may be of any size.
     """
     from itertools import islice
 
     from innet.observe.packets.choice import PacketChoice
+    from innet.observe.packets.frames import read_packets
     from innet.observe.packets.outline import Outline
-    from innet.observe.packets.reading import read_packets
     from innet.tlv_numbers import NDN_PORT
 
     try:
@@ -89,7 +89,7 @@ def dissect(
 
 
 class _Filtered:
-    """A choice of packets, with what it was applied to."""
+    """Applies a choice of packets, and counts what it shows."""
 
     def __init__(self, choice: PacketChoice) -> None:
         self._choice = choice
@@ -107,7 +107,7 @@ class _Filtered:
         return is_wanted
 
     def why_none(self, ports: Sequence[int]) -> str:
-        """A sentence on why nothing was shown."""
+        """Why no packet was shown."""
         from innet.quantities import counted
 
         if not self._packets:
@@ -116,7 +116,7 @@ class _Filtered:
         names = [*self._first_components]
         begin = ", ".join(names[:_NAMES_LISTED]) + (", …" if len(names) > _NAMES_LISTED else "")
         listed = f"; its names begin with {begin}" if names else ""
-        return f"none of {counted(self._packets, 'packet')} is of this --prefix and --kind{listed}"
+        return f"none of {counted(self._packets, 'packet')} matches --prefix and --kind{listed}"
 
 
 def _print_tree(packet: bytes) -> None:

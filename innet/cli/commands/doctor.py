@@ -1,4 +1,4 @@
-"""``innet doctor``: what is wrong with a running network, and what to do."""
+"""``innet doctor``: finds what is wrong with a running network, and says what to do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXAMPLES = options.examples(
 def doctor(
     run_id: options.RunId = None,
     seconds: Annotated[
-        float, typer.Option(metavar="S", min=0.1, max=600, help="Time between the two looks")
+        float, typer.Option(metavar="S", min=0.1, max=600, help="Time between the two observations")
     ] = 1.0,
     every: Annotated[
         bool, typer.Option("--all", help="Every finding, not only the worst of each cause")
@@ -32,16 +32,16 @@ def doctor(
 ) -> None:
     """Look at a running network twice, and say what is wrong with it and what to do.
 
-    Findings of one cause are one: the worst, and how many are like it ([cyan]--all[/] shows each).
-    Looks for dead, stopped and starved nodes, missing routes, slow, full and lossy links, ranks
-    that others wait for, switches without free slots, refused packets and wrong clocks.
+    Of findings with one cause only the worst is shown, with their number ([cyan]--all[/] shows
+    each). Checks for dead, stopped and starved nodes, missing routes, slow, full and lossy links,
+    late ranks, switches without free slots, refused packets and wrong clocks.
     Exit code: 0 healthy, 1 something was found.
     """
     import json
 
     from innet.cluster.emulation.runs import find_run
     from innet.observe.doctor import examine
-    from innet.observe.doctor.observing import observe
+    from innet.observe.doctor.observation import observe
     from innet.quantities import counted
 
     record = find_run(run_id)
@@ -60,7 +60,7 @@ def doctor(
     if not as_json:
         _print(findings, every)
         if starting := seen.starting():
-            say(f"{counted(len(starting), 'worker')} still starting: not looked at yet")
+            say(f"{counted(len(starting), 'worker')} still starting: not checked yet")
     if findings:
         raise typer.Exit(1)
 

@@ -1,4 +1,4 @@
-"""``innet down``: end runs, and clean up what killed ones have left."""
+"""``innet down``: ends runs, and cleans up after killed ones."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def down(
 ) -> None:
     """End a run and leave nothing of it.
 
-    Without ID it is the only network of [cyan]innet up[/]; a job under way is ended by its ID.
-    What is left of runs that were killed ([cyan]kill -9[/]) goes in any case.
+    Without ID, the only network of [cyan]innet up[/] ends; a job needs its ID. Remains of runs that
+    were killed ([cyan]kill -9[/]) are always removed.
     """
     from innet.cluster.emulation.runs import (
         find_kept_up,
@@ -37,7 +37,7 @@ def down(
         raise typer.BadParameter("give an ID or --all, not both", param_hint="'--all'")
     records = [find_run(run_id)] if run_id is not None else []
     for record in remove_stale_runs():
-        say(f"{record.run_id}: removed what was left of it")
+        say(f"{record.run_id}: removed its remains")
         records = [other for other in records if other.run_id != record.run_id]
     live = list_runs()
     if every:

@@ -1,4 +1,4 @@
-"""``innet fetch``: an object by its name."""
+"""``innet fetch``: fetches an object by its name."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TransferSpeedColumn
 
 from innet.cli import options
+from innet.cli.key_choice import Trust, trust_of
 from innet.cli.text_output import open_console, say
-from innet.cli.trusted_keys import Trust, trust_of
 from innet.quantities import counted
 
 if TYPE_CHECKING:
@@ -33,11 +33,9 @@ def fetch(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write there; to stdout by default"),
     ] = None,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Segments are right below NAME, without a version")
-    ] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="NAME has no version component")] = False,
     patience_s: Annotated[
-        float, typer.Option("--patience", metavar="SECONDS", min=0.1, help="Per packet")
+        float, typer.Option("--patience", metavar="SECONDS", min=0.1, help="Time for each packet")
     ] = 8.0,
     anchor: options.Anchor = None,
     policy: options.TrustPolicy = "store",
@@ -46,8 +44,8 @@ def fetch(
     """Fetch the latest version of an object: of [cyan]innet publish[/], ndnserve (ndnputchunks),
     NDNts, python-ndn.
 
-    A name that ends with a version is fetched as it is. Digests and manifests are checked in any
-    case; who signed, with [cyan]--anchor[/].
+    A name that ends with a version is fetched as it is. Digests and manifests are always verified;
+    signatures only with [cyan]--anchor[/].
     """
     started_s = time.monotonic()
     fetched = asyncio.run(
@@ -66,7 +64,7 @@ def fetch(
     )
     if anchor is None:
         say(
-            "warning: nobody's signature was checked, so anybody on the way may have written this; "
+            "warning: no signature was verified, so any node on the path may have written this; "
             "--anchor NAME|FILE accepts only what a trusted key has signed",
             err=True,
         )

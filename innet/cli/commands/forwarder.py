@@ -1,4 +1,4 @@
-"""``innet forwarder``: one node as an NDN forwarder of this machine."""
+"""``innet forwarder``: runs one node as an NDN forwarder of this machine."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _Tcp = Annotated[
         help="Listen there; may be repeated. 0.0.0.0:6363 lets other machines connect",
     ),
 ]
-_Udp = Annotated[list[str], typer.Option(metavar="ADDRESS:PORT", help="Likewise")]
+_Udp = Annotated[list[str], typer.Option(metavar="ADDRESS:PORT", help="As --tcp")]
 
 
 def forwarder(
     unix: Annotated[
         Path,
-        typer.Option(metavar="PATH", help="Unix socket; the default is where NDN programs look"),
+        typer.Option(metavar="PATH", help="Unix socket; NDN programs expect the default"),
     ] = _DEFAULT_SOCKET,
     tcp: _Tcp = [_LOOPBACK],  # noqa: B006  # typer copies it
     udp: _Udp = [_LOOPBACK],  # noqa: B006
@@ -52,7 +52,7 @@ def forwarder(
         str | None,
         typer.Option(
             metavar="OCTAL",
-            help="Who may connect to the Unix socket, and command; default 600, for root 666",
+            help="Permissions of the Unix socket; default 600, for root 666",
         ),
     ] = None,
     no_unix: Annotated[bool, typer.Option("--no-unix", help="No Unix socket")] = False,
@@ -72,27 +72,30 @@ def forwarder(
         list[Path],
         typer.Option(
             metavar="CERTIFICATE",
-            help="Obey management commands of this key alone; may be repeated",
+            help="Accept management commands of this key only; may be repeated",
         ),
     ] = [],  # noqa: B006
     localhop: Annotated[
         bool,
         typer.Option(
-            "--localhop", help="Let programs one hop away register routes; with --commands-by"
+            "--localhop", help="Let programs one hop away register routes; needs --commands-by"
         ),
     ] = False,
     udp_idle_s: Annotated[
         float,
         typer.Option(
-            "--udp-idle", metavar="SECONDS", min=1, help="Silence that ends a UDP peer's face"
+            "--udp-idle",
+            metavar="SECONDS",
+            min=1,
+            help="Close a UDP peer's face after this silence",
         ),
     ] = 600.0,
 ) -> None:
     """Forward for NDN programs of this machine, in the foreground, until Ctrl-C.
 
-    It takes the place of NFD: programs connect to it as they are, and register and configure it by
-    NFD's management protocol, over the Unix socket. Over TCP and UDP, keys listed by --commands-by
-    alone may do so. Other machines connect where --tcp and --udp say.
+    It replaces NFD: unmodified programs connect to it, and configure it by NFD's management
+    protocol over the Unix socket. Over TCP and UDP, only keys of --commands-by may do so. Other
+    machines can connect where --tcp and --udp allow it.
     """
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -106,10 +109,13 @@ def forwarder(
     listeners += [] if no_tcp else [_uri("tcp", address) for address in tcp]
     listeners += [] if no_udp else [_uri("udp", address) for address in udp]
     if not listeners:
-        raise typer.BadParameter("a forwarder to which nobody can connect", param_hint="'--no-udp'")
+        raise typer.BadParameter(
+            "no program could connect; keep one listener",
+            param_hint="'--no-udp'",
+        )
     if localhop and not commands_by:
         raise typer.BadParameter(
-            "would let anybody on the network change the routes; say whose commands count "
+            "would let every program on the network change routes; name the keys that may "
             "(--commands-by CERTIFICATE)",
             param_hint="'--localhop'",
         )
@@ -129,7 +135,7 @@ def forwarder(
 
 
 def _reach(uri: str) -> str:
-    """What the user should know of who can connect there."""
+    """A note where other machines can connect."""
     from innet.ndn.address import FaceAddress
 
     address = FaceAddress.parse(uri)
@@ -145,19 +151,20 @@ def _permissions(octal: str) -> int:
         mode = -1
     if not 0 <= mode <= _MOST_PERMISSIONS:
         raise typer.BadParameter(
-            f"{octal!r} is no file mode: write 600, 660 or 666", param_hint="'--unix-mode'"
+            f"invalid file mode {octal!r}: expected octal digits, such as 660",
+            param_hint="'--unix-mode'",
         )
     return mode
 
 
 def _strategy(text: str) -> tuple[str, Strategy]:
-    """Of ``/prefix=module:Class``, which may lie in the working directory."""
+    """Load ``/prefix=module:Class``, also from the working directory."""
     from innet.ndn.strategy import load_strategy
 
     prefix, equals, place = text.rpartition("=")
     if not equals or not prefix.startswith("/"):
         raise typer.BadParameter(
-            f"{text!r} is no PREFIX=module:Class, such as /video=mine:InTurn",
+            f"expected PREFIX=module:Class, such as /video=mine:InTurn, found {text!r}",
             param_hint="'--strategy'",
         )
     sys.path.insert(0, "")
@@ -165,7 +172,7 @@ def _strategy(text: str) -> tuple[str, Strategy]:
 
 
 def _unix_uri(path: Path) -> str:
-    """The socket's URI; its directory is made if need be."""
+    """The socket's URI; creates its directory."""
     from innet.errors import EmulationError
 
     absolute = path.absolute()

@@ -1,4 +1,4 @@
-"""``innet keys``: keys and NDN certificates on this machine."""
+"""``innet keys``: manages keys and NDN certificates on this machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from innet.cli import options
-from innet.cli.passphrases import PassphraseFile, passphrase_for
+from innet.cli.key_choice import PassphraseFile, passphrase_for
 from innet.cli.text_output import say, write_text
 
 if TYPE_CHECKING:
@@ -62,17 +62,17 @@ def new(
     ],
     kind: Annotated[Literal["ed25519", "ecdsa"], typer.Option("--type", help="Of key")] = "ed25519",
     key_id: Annotated[
-        str | None, typer.Option("--id", metavar="TEXT", help="Of the key; a random one")
+        str | None, typer.Option("--id", metavar="TEXT", help="Of the key; random by default")
     ] = None,
     days: Annotated[
-        float, typer.Option(min=0, max=_MAX_DAYS, help="Its own certificate counts so long")
+        float, typer.Option(min=0, max=_MAX_DAYS, help="Validity of its self-signed certificate")
     ] = 365,
-    encrypt: Annotated[bool, typer.Option("--encrypt", help="Keep it under a passphrase")] = False,
+    encrypt: Annotated[bool, typer.Option("--encrypt", help="Encrypt with a passphrase")] = False,
     passphrase_file: PassphraseFile = None,
     store: Store = None,
 ) -> None:
-    """Make a key, with a certificate by itself: an anchor, or a request to whoever issues."""
-    from innet.security.trust.ceremonies import make_key
+    """Make a key with a self-signed certificate: an anchor, or a request to an issuer."""
+    from innet.security.trust.key_operations import make_key
     from innet.security.trust.names import uri_of
 
     passphrase = None
@@ -93,7 +93,7 @@ def new(
 
 @app.command("list", epilog=options.examples("innet keys list", "innet keys list --json"))
 def list_keys(store: Store = None, as_json: options.AsJson = False) -> None:
-    """List the keys of the store, their certificates and what is revoked."""
+    """List the keys of the store, their certificates and revocations."""
     import json
 
     from innet.security.trust.names import uri_of
@@ -138,38 +138,39 @@ def issue(
         typer.Argument(metavar="[NAME]", help="A key of the store to certify", show_default=False),
     ] = None,
     issuer: Annotated[
-        str, typer.Option(metavar="NAME", help="Who certifies it: a key of the store")
+        str, typer.Option(metavar="NAME", help="The issuer's key, in the store")
     ] = "",
     request: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A certificate of the key by itself, made elsewhere"),
+        typer.Option(metavar="FILE", help="A self-signed certificate of a key that is elsewhere"),
     ] = None,
     days: Annotated[
-        float, typer.Option(min=0, max=_MAX_DAYS, help="The certificate counts so long")
+        float, typer.Option(min=0, max=_MAX_DAYS, help="Validity of the certificate")
     ] = 30,
     issuer_id: Annotated[
-        str, typer.Option("--issuer-id", metavar="TEXT", help="Who issued, in its name")
+        str,
+        typer.Option("--issuer-id", metavar="TEXT", help="Issuer component of its name"),
     ] = "NA",
     output: File = None,
     passphrase_file: PassphraseFile = None,
     store: Store = None,
 ) -> None:
-    """Certify somebody's key with one of the store's; prints the certificate."""
-    from innet.security.trust import ceremonies
+    """Certify a key with a key of the store; prints the certificate."""
+    from innet.security.trust import key_operations
     from innet.security.trust.names import uri_of
 
     if not issuer:
-        raise typer.BadParameter("say who certifies: a key of the store", param_hint="'--issuer'")
+        raise typer.BadParameter("name the issuer's key, in the store", param_hint="'--issuer'")
     if (name is None) == (request is None):
         raise typer.BadParameter("give a key's NAME, or --request FILE", param_hint="'NAME'")
     opened = _store(store)
     wanted = (
         opened.find_certificate(name or "")
         if request is None
-        else ceremonies.load_certificate(request)
+        else key_operations.load_certificate(request)
     )
     key = opened.find(issuer)
-    certificate = ceremonies.issue(
+    certificate = key_operations.issue(
         opened,
         wanted,
         key,
@@ -193,25 +194,25 @@ def revoke(
     name: KeyName,
     by: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The issuer's key; by default the key revokes itself"),
+        typer.Option(metavar="NAME", help="The issuer's key; by default the certificate's own"),
     ] = None,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="For people")] = "not said",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Free text")] = "not said",
     output: File = None,
     passphrase_file: PassphraseFile = None,
     store: Store = None,
 ) -> None:
-    """Revoke a certificate; prints the record, which is to be published under its name."""
-    from innet.security.trust import ceremonies
+    """Revoke a certificate; prints the record, to be published under its name."""
+    from innet.security.trust import key_operations
     from innet.security.trust.names import uri_of
 
     opened = _store(store)
     certificate = opened.find_certificate(name)
     key = opened.find(by or uri_of(certificate.key))
     passphrase = _own_passphrase(key, passphrase_file)
-    record = ceremonies.revoke(opened, certificate, key, _now(), reason, passphrase)
+    record = key_operations.revoke(opened, certificate, key, _now(), reason, passphrase)
     say(f"revoked {uri_of(certificate.name)}", err=True)
     say(f"publish it as {uri_of(record.data.name)}", err=True)
-    write_text(ceremonies.record_text(record), output)
+    write_text(key_operations.record_text(record), output)
 
 
 @app.command(
@@ -226,15 +227,15 @@ def export(
     private: Annotated[
         bool,
         typer.Option(
-            "--private", help="With the private key, encrypted: a SafeBag, as ndnsec exports"
+            "--private", help="Include the private key, encrypted: a SafeBag, as ndnsec exports"
         ),
     ] = False,
     output: File = None,
     passphrase_file: PassphraseFile = None,
     store: Store = None,
 ) -> None:
-    """Print a certificate in base64, as ndnsec and python-ndn read it."""
-    from innet.security.trust import ceremonies
+    """Print a certificate in base64, for ndnsec and python-ndn."""
+    from innet.security.trust import key_operations
     from innet.security.trust.names import uri_of
 
     opened = _store(store)
@@ -245,7 +246,9 @@ def export(
     key = opened.find(uri_of(certificate.key))
     own = _own_passphrase(key, passphrase_file)
     passphrase = own or passphrase_for("the exported file", passphrase_file, is_new=True)
-    write_text(ceremonies.export_private(opened, certificate, passphrase, own).to_text(), output)
+    write_text(
+        key_operations.export_private(opened, certificate, passphrase, own).to_text(), output
+    )
 
 
 @app.command(
@@ -264,23 +267,23 @@ def import_file(
         ),
     ],
     encrypt: Annotated[
-        bool, typer.Option("--encrypt", help="Keep the key under the SafeBag's passphrase")
+        bool, typer.Option("--encrypt", help="Keep the key encrypted with the SafeBag's passphrase")
     ] = False,
     passphrase_file: PassphraseFile = None,
     store: Store = None,
 ) -> None:
-    """Take a certificate, a SafeBag of ndnsec's or of ours, or a revocation into the store."""
-    from innet.security.trust import ceremonies
+    """Import a certificate, a SafeBag (of ndnsec or innet) or a revocation into the store."""
+    from innet.security.trust import key_operations
     from innet.security.trust.names import uri_of
     from innet.security.trust.revocation import Revocation
     from innet.security.trust.safe_bag import SafeBag
 
-    text = ceremonies.read_file(file)
+    text = key_operations.read_file(file)
     passphrase = None
-    if ceremonies.is_safe_bag(text):
+    if key_operations.is_safe_bag(text):
         passphrase = passphrase_for(f"the key in {file}", passphrase_file)
     own = passphrase if encrypt else None
-    found = ceremonies.import_text(_store(store), text, passphrase, own)
+    found = key_operations.import_text(_store(store), text, passphrase, own)
     if isinstance(found, SafeBag):
         say(f"key          {uri_of(found.certificate.key)}")
         say(f"certificate  {uri_of(found.certificate.name)}")
@@ -297,7 +300,7 @@ def _store(directory: Path | None) -> KeyStore:
 
 
 def _own_passphrase(key: StoredKey, file: Path | None) -> str | None:
-    """Under which the store has a key; ``None`` when it is not encrypted."""
+    """The passphrase of a stored key; ``None`` when it is not encrypted."""
     from innet.security.trust.names import uri_of
 
     return passphrase_for(uri_of(key.name), file) if key.is_encrypted else None

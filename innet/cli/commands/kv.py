@@ -8,9 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from innet.cli import options
-from innet.cli.emulated_replay import replay_and_show
+from innet.cli.experiments import parsed_sizes_bytes, replay_and_show, simulate_and_show
 from innet.cli.network_choice import chosen_settings, chosen_topology, with_timed_links
-from innet.cli.simulated_comparison import parsed_sizes_bytes, simulate_and_show
 
 app = typer.Typer(
     name="kv",
@@ -97,8 +96,8 @@ def replay(
     Says where their blocks were found, what that cost on the links, and how long the first token
     took. A workload file ([cyan]innet sim[/]) has more to choose.
     """
-    from innet.lab.simulation.experiment.sweep import make_tasks
-    from innet.lab.simulation.workload import load_workload
+    from innet.lab.experiment.sweep import RunOptions, make_tasks
+    from innet.lab.workload import load_workload
 
     loaded = chosen_topology(
         topology, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=None
@@ -114,7 +113,7 @@ def replay(
         algorithms=_variants(design, policy),
         sizes_bytes=parsed_sizes_bytes(cache, "--cache", block_bytes=chosen.block_bytes),
         seeds=[seed],
-        settings=chosen_settings(settings),
+        options=RunOptions(chosen_settings(settings)),
     )
     if mode == "sim":
         directory = output or _RESULTS / f"{chosen.name}-{loaded.name}"

@@ -1,4 +1,4 @@
-"""``innet metrics``: a running network's figures, for Prometheus."""
+"""``innet metrics``: serves a running network's metrics to Prometheus."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def metrics(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Answer requests for this name, too, beside 127.0.0.1 and localhost; repeatable",
+            help="Also answer requests with this Host, beside 127.0.0.1 and localhost; repeatable",
             show_default=False,
         ),
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Print the metrics and end")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the metrics once")] = False,
 ) -> None:
     """Serve the metrics of all nodes of a running network to Prometheus, until it ends.
 
-    Nodes are asked at each scrape, on their control sockets; nothing of it needs a broker.
+    Each scrape reads the nodes over their control sockets; no broker is needed.
     """
     from innet.cluster.emulation.runs import find_run
-    from innet.cluster.launch.run_status import read_run_status
     from innet.cluster.metrics import MetricsEndpoint
     from innet.cluster.metrics.endpoint import exposition
+    from innet.cluster.run_status import read_run_status
     from innet.errors import EmulationError
 
     record = find_run(run_id)
@@ -55,5 +55,5 @@ def metrics(
             while not find_run(run_id).is_stale:
                 time.sleep(_POLL_S)
         except EmulationError:
-            pass  # its entry is gone
+            pass  # the run has ended, and its record is gone
     say(f"{run_id} has ended", err=True)

@@ -1,4 +1,4 @@
-"""``innet peek``: one packet by its name."""
+"""``innet peek``: fetches one packet by its name."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ EXAMPLES = options.examples(
 def peek(
     name: options.NdnName,
     prefix: Annotated[
-        bool, typer.Option("--prefix", "-P", help="Longer names are an answer, too")
+        bool, typer.Option("--prefix", "-P", help="Accept Data with longer names (CanBePrefix)")
     ] = False,
     fresh: Annotated[
-        bool, typer.Option("--fresh", "-f", help="Caches answer only with what is still fresh")
+        bool, typer.Option("--fresh", "-f", help="Accept only fresh Data from caches (MustBeFresh)")
     ] = False,
     lifetime_s: Annotated[
-        float, typer.Option("--lifetime", "-l", metavar="SECONDS", min=0.001, help="To wait")
+        float,
+        typer.Option("--lifetime", "-l", metavar="SECONDS", min=0.001, help="To wait"),
     ] = 4.0,
     packet: Annotated[
         bool, typer.Option("--packet", help="Write the whole Data packet, not its content")
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Say on stderr what the packet is")
+        bool, typer.Option("--verbose", "-v", help="Describe the packet on stderr")
     ] = False,
     forwarder: options.Forwarder = None,
 ) -> None:
-    """Ask for one Data packet and write its content, as ndnpeek -p does.
+    """Fetch one Data packet and write its content, as ndnpeek -p does.
 
-    One Interest is sent, and not repeated. Who signed the answer is not checked, only that its
-    digest, if it has one, is right.
+    Sends one Interest, without retransmission. The signature is not verified; a digest is.
     """
     data = asyncio.run(_peek(name, prefix, fresh, lifetime_s, forwarder))
     if verbose:

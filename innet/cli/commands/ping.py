@@ -1,4 +1,4 @@
-"""``innet ping``: round trips to a prefix."""
+"""``innet ping``: measures round trips to a prefix."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from innet.cli import options
-from innet.cli.identities import stored_identity
-from innet.cli.passphrases import PassphraseFile
+from innet.cli.key_choice import PassphraseFile, stored_identity
 from innet.cli.text_output import say
 
 if TYPE_CHECKING:
@@ -29,25 +28,25 @@ def ping(
     prefix: options.NdnPrefix,
     count: Annotated[
         int | None,
-        typer.Option("--count", "-c", min=1, help="How often; until interrupted by default"),
+        typer.Option("--count", "-c", min=1, help="Number of pings; until interrupted by default"),
     ] = None,
     interval_s: Annotated[
-        float, typer.Option("--interval", "-i", metavar="SECONDS", min=0, help="Between two")
+        float,
+        typer.Option("--interval", "-i", metavar="SECONDS", min=0, help="Between two pings"),
     ] = 1.0,
     timeout_s: Annotated[
-        float, typer.Option("--timeout", "-o", metavar="SECONDS", min=0.001, help="To wait")
+        float,
+        typer.Option("--timeout", "-o", metavar="SECONDS", min=0.001, help="For an answer"),
     ] = 4.0,
-    serve: Annotated[
-        bool, typer.Option("--serve", help="Answer the pings of others instead")
-    ] = False,
+    serve: Annotated[bool, typer.Option("--serve", help="Answer pings instead")] = False,
     key: options.SigningKey = None,
     passphrase_file: PassphraseFile = None,
     forwarder: options.Forwarder = None,
 ) -> None:
     """Measure round trips to a prefix, or answer them; interoperable with ndnping.
 
-    It ends with 1 when a ping was not answered. With [cyan]--serve[/], [cyan]--key[/] signs the
-    answers, and what the forwarder is asked for.
+    Exit code 1: a ping was not answered. With [cyan]--serve[/], [cyan]--key[/] signs the answers
+    and the commands to the forwarder.
     """
     if serve:
         signer, certificates = stored_identity(key, passphrase_file)
@@ -105,7 +104,7 @@ def _summarize(prefix: str, sent: int, rtts_s: list[float]) -> None:
     if not sent:
         return
     lost = 100 * (sent - len(rtts_s)) / sent
-    say(f"--- {prefix}: {sent} asked, {len(rtts_s)} answered, {lost:.0f} % lost")
+    say(f"--- {prefix}: {sent} sent, {len(rtts_s)} answered, {lost:.0f} % lost")
     if rtts_s:
         mean_s = sum(rtts_s) / len(rtts_s)
         say(

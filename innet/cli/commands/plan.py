@@ -1,4 +1,4 @@
-"""``innet plan``: who adds what, and what the links allow."""
+"""``innet plan``: shows which node adds what, and the bound in time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``innet publish``: a file under a name."""
+"""``innet publish``: publishes a file under a name."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from innet.cli import options
-from innet.cli.identities import stored_identity
-from innet.cli.passphrases import PassphraseFile
+from innet.cli.key_choice import PassphraseFile, stored_identity
 from innet.cli.text_output import say
 
 if TYPE_CHECKING:
@@ -32,14 +31,14 @@ def publish(
         int | None, typer.Option(min=0, help="Microseconds since 1970 by default")
     ] = None,
     segment_bytes: Annotated[
-        int, typer.Option(min=1, max=8700, help="Content of a packet", metavar="BYTES")
+        int, typer.Option(min=1, max=8700, help="Content bytes of a packet", metavar="BYTES")
     ] = 8000,
     manifest: Annotated[
         bool, typer.Option("--manifest", help="Sign once for all segments, in a manifest")
     ] = False,
     freshness_s: Annotated[
         float,
-        typer.Option("--freshness", metavar="SECONDS", min=0, help="Caches call a segment fresh"),
+        typer.Option("--freshness", metavar="SECONDS", min=0, help="Freshness period of segments"),
     ] = 10.0,
     key: options.SigningKey = None,
     passphrase_file: PassphraseFile = None,
@@ -48,8 +47,8 @@ def publish(
     """Publish a file in segments under a versioned name, until interrupted.
 
     [cyan]innet fetch[/] finds it, and so do ndnget (ndncatchunks), NDNts and python-ndn. Without
-    [cyan]--key[/], packets carry a SHA-256 digest, which shows damage and not who published. The
-    key signs what the forwarder is asked for, too.
+    [cyan]--key[/], packets have a SHA-256 digest, which detects damage but does not authenticate.
+    The key also signs commands to the forwarder.
     """
     from innet.ndn.objects import publish
 

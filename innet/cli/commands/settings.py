@@ -1,16 +1,18 @@
-"""``innet settings``: what can be set, and what it is set to."""
+"""``innet settings``: lists the settings and their values."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from innet.cli import options
+from innet.cli.network_choice import BROKER_SETTING, BROKER_VARIABLE, chosen_settings
 from innet.cli.text_output import open_console, say
 
 if TYPE_CHECKING:
-    from innet.cli.settings_list import ListedSetting
     from innet.settings import Settings
 
 EXAMPLES = options.examples(
@@ -26,7 +28,7 @@ def settings(
         str,
         typer.Argument(
             metavar="[PREFIX]",
-            help="Only settings whose names begin so: [cyan]collectives[/], [cyan]transport.max[/]",
+            help="Only settings with this prefix: [cyan]collectives[/], [cyan]transport.max[/]",
             show_default=False,
         ),
     ] = "",
@@ -37,20 +39,19 @@ def settings(
     assignments: options.SetSettings = [],  # noqa: B006  # typer copies it
     as_json: options.AsJson = False,
 ) -> None:
-    """List every setting: what it takes, its default, its value, and where that came from.
+    """List every setting: its type, default, value, and the source of the value.
 
     Values come from the defaults, the environment (INNET_BROKER) and [cyan]--set[/]; those of a
     run ([cyan]--on[/]) from its settings file.
     """
-    from innet.cli.settings_list import list_settings
-
     if on is not None and assignments:
-        raise typer.BadParameter("a run keeps its settings; leave out --on", param_hint="'--set'")
+        raise typer.BadParameter(
+            "the settings of a run cannot change; leave out --on", param_hint="'--set'"
+        )
     chosen, origins = _of_the_command(assignments) if on is None else _of_the_run(on)
-    listed = list_settings(chosen, prefix, origins)
+    listed = _list_settings(chosen, prefix, origins)
     if as_json:
         import json
-        from dataclasses import asdict
 
         say(json.dumps([asdict(setting) for setting in listed], indent=2, ensure_ascii=False))
     else:
@@ -58,11 +59,8 @@ def settings(
 
 
 def _of_the_command(assignments: list[str]) -> tuple[Settings, dict[str, str]]:
-    """As ``innet run`` and ``innet up`` read them."""
+    """The settings as ``innet run`` and ``innet up`` read them."""
     import os
-
-    from innet.cli.broker_choice import BROKER_SETTING, BROKER_VARIABLE
-    from innet.cli.network_choice import chosen_settings
 
     origins = {}
     if os.environ.get(BROKER_VARIABLE):
@@ -72,16 +70,15 @@ def _of_the_command(assignments: list[str]) -> tuple[Settings, dict[str, str]]:
 
 
 def _of_the_run(run_id: str) -> tuple[Settings, dict[str, str]]:
-    from innet.cli.settings_list import changed_settings
     from innet.cluster.emulation.runs import find_run
     from innet.settings import SETTINGS_NAME, Settings
 
     path = find_run(run_id).run_dir / SETTINGS_NAME
     loaded = Settings.load(path)
-    return loaded, dict.fromkeys(changed_settings(loaded), f"file ({path})")
+    return loaded, dict.fromkeys(_changed_settings(loaded), f"file ({path})")
 
 
-def _print(listed: list[ListedSetting]) -> None:
+def _print(listed: list[_ListedSetting]) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
@@ -91,3 +88,128 @@ def _print(listed: list[ListedSetting]) -> None:
         console.print(Text.assemble((setting.name, "bold"), " = ", (setting.value, "cyan"), source))
         about = f"{setting.takes}; default {setting.default}: {setting.description}"
         console.print(Padding(Text(about), (0, 0, 0, 4), expand=False))
+
+
+@dataclass(frozen=True)
+class _ListedSetting:
+    """One setting, for people.
+
+    Attributes:
+        name: such as ``transport.max_window``.
+        takes: its type and limits, in words.
+        default: as ``--set`` takes it.
+        value: likewise; a broker's without its password.
+        origin: where the value came from.
+        description: what it is for.
+    """
+
+    name: str
+    takes: str
+    default: str
+    value: str
+    origin: str
+    description: str
+
+
+def _list_settings(
+    settings: Settings, prefix: str = "", origins: Mapping[str, str] | None = None
+) -> list[_ListedSetting]:
+    """The settings whose names begin with ``prefix``, in the order of the schema.
+
+    Args:
+        settings: with the values.
+        origins: where values came from, by name; ``default`` for those that are not named.
+
+    Raises:
+        SettingsError: no name begins so.
+    """
+    from innet.assignments import unknown_setting
+    from innet.settings import Settings, SettingsError
+    from innet.suggestions import did_you_mean
+
+    schema = Settings.model_json_schema()
+    values, defaults = settings.model_dump(), Settings().model_dump()
+    listed = []
+    for section, reference in schema["properties"].items():
+        fields = schema["$defs"][reference["$ref"].rpartition("/")[2]]["properties"]
+        for field, described in fields.items():
+            name = f"{section}.{field}"
+            if name.startswith(prefix):
+                origin = (origins or {}).get(name, "default")
+                listed.append(
+                    _ListedSetting(
+                        name=name,
+                        takes=_takes(field, described),
+                        default=_shown(name, defaults[section][field]),
+                        value=_shown(name, values[section][field]),
+                        origin=origin,
+                        description=described.get("description", ""),
+                    )
+                )
+    if not listed:
+        if "." not in prefix and (hint := did_you_mean(prefix, values)):
+            raise SettingsError(f"no setting begins with {prefix!r}{hint}")
+        raise SettingsError(unknown_setting(prefix, values))
+    return listed
+
+
+def _changed_settings(settings: Settings) -> list[str]:
+    """The names of those that differ from their defaults."""
+    from innet.settings import Settings
+
+    values, defaults = settings.model_dump(), Settings().model_dump()
+    return [
+        f"{section}.{field}"
+        for section, fields in values.items()
+        for field, value in fields.items()
+        if value != defaults[section][field]
+    ]
+
+
+def _takes(field: str, described: Mapping[str, Any]) -> str:
+    """A JSON schema in words, such as ``time in seconds above 0``."""
+    if "anyOf" in described:
+        return ", or ".join(_takes(field, choice) for choice in described["anyOf"])
+    if "enum" in described:
+        return ", ".join(described["enum"])
+    kinds = {
+        "array": "list, separated by commas",
+        "boolean": "true or false",
+        "integer": "whole number",
+        "null": "none",
+        "number": "number",
+        "string": "text",
+    }
+    kind = kinds[described["type"]]
+    is_number = described["type"] in ("integer", "number")
+    if is_number and field.endswith("_bytes"):
+        kind = "size"
+    elif is_number and field.endswith("_s"):
+        kind = "time in seconds"
+    return kind + _limits(described)
+
+
+def _limits(described: Mapping[str, Any]) -> str:
+    if "minimum" in described and "maximum" in described:
+        return f" from {described['minimum']:g} to {described['maximum']:g}"
+    words = {"exclusiveMinimum": "above", "minimum": "from", "maximum": "up to"}
+    return "".join(f" {word} {described[key]:g}" for key, word in words.items() if key in described)
+
+
+def _shown(name: str, value: Any) -> str:
+    from innet.quantities import format_size
+    from innet.telemetry.broker_url import BrokerUrl
+
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "(none)"
+    if name.endswith("_bytes"):
+        return format_size(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    if name == BROKER_SETTING and (broker := BrokerUrl.of_setting(value)) is not None:
+        return str(broker)  # without its password
+    return str(value)

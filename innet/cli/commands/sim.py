@@ -1,4 +1,4 @@
-"""``innet sim``: workloads on simulated networks."""
+"""``innet sim``: runs workloads on simulated networks."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from innet.cli import options
+from innet.cli.experiments import parsed_sizes_bytes, simulate_and_show
 from innet.cli.network_choice import chosen_settings, chosen_topology, with_timed_links
-from innet.cli.simulated_comparison import parsed_sizes_bytes, simulate_and_show
 
 EXAMPLES = options.examples(
     "innet sim star8 allreduce:16MiB --rate 1gbit",
@@ -62,9 +62,7 @@ def sim(
     ] = 1,
     like: Annotated[
         Literal["local", "netns"],
-        typer.Option(
-            help="Whose links are modelled: the emulator's own, or the kernel's token buckets"
-        ),
+        typer.Option(help="Links to model: the emulator's, or the kernel's token buckets"),
     ] = "local",
     repetitions: Annotated[
         int | None,
@@ -74,16 +72,16 @@ def sim(
     payloads: Annotated[
         Literal["auto", "real", "virtual"],
         typer.Option(
-            help="[cyan]virtual[/]: lengths only, arrays in memory are thin; [cyan]auto[/]: where "
-            "real ones would take much memory"
+            help="[cyan]virtual[/]: lengths without contents; [cyan]auto[/]: virtual where real "
+            "ones would need much memory"
         ),
     ] = "auto",
     capture: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE|DIR",
-            help="Write the packets down: one run's to a [cyan].pcapng[/] file, or a file for each "
-            "run in a directory",
+            help="Capture packets: of one run into a [cyan].pcapng[/] file, or of each run into a "
+            "file of a directory",
             rich_help_panel=_CAPTURE_PANEL,
         ),
     ] = None,
@@ -91,7 +89,7 @@ def sim(
         str | None,
         typer.Option(
             metavar="NODE|LINK,…",
-            help="Only those of these nodes and links: [cyan]s0[/], [cyan]h0--s0[/]",
+            help="Only at these nodes and links: [cyan]s0[/], [cyan]h0--s0[/]",
             rich_help_panel=_CAPTURE_PANEL,
         ),
     ] = None,
@@ -107,11 +105,11 @@ def sim(
 ) -> None:
     """Simulate a workload on a network of any size, in virtual time.
 
-    The nodes, plans and collectives are those of a real run; the same seed gives the same result
-    everywhere. Ctrl-C ends with what was measured so far.
+    Nodes, plans and collectives are those of a real run; the same seed gives the same result on
+    every machine. Ctrl-C keeps what was measured so far.
     """
-    from innet.lab.simulation.experiment.sweep import make_tasks
-    from innet.lab.simulation.workload import load_workload
+    from innet.lab.experiment.sweep import RunOptions, make_tasks, with_packet_traces
+    from innet.lab.workload import load_workload
 
     loaded = chosen_topology(
         topology, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=slots
@@ -122,22 +120,20 @@ def sim(
     if repetitions is not None:
         chosen = chosen.with_repetitions(repetitions)
     if capture_at is not None and capture is None:
-        raise typer.BadParameter(
-            "say where the packets shall go: --capture FILE|DIR", param_hint="'--capture-at'"
-        )
+        raise typer.BadParameter("needs --capture FILE|DIR", param_hint="'--capture-at'")
     parsed_settings = chosen_settings(settings)
+    sizes_bytes = parsed_sizes_bytes(sizes, "--sizes", block_bytes=chosen.block_bytes)
     tasks = make_tasks(
         loaded,
         chosen,
         algorithms=_algorithms(algorithm or (_DESIGNS if chosen.is_replay else _ALGORITHMS)),
-        sizes_bytes=parsed_sizes_bytes(sizes, "--sizes", block_bytes=chosen.block_bytes),
+        sizes_bytes=sizes_bytes,
         seeds=range(seed, seed + seeds),
-        settings=parsed_settings,
-        like=like,
-        payloads=payloads,
-        capture=capture,
-        capture_at=[] if capture_at is None else capture_at.split(","),
+        options=RunOptions(parsed_settings, like, payloads),
     )
+    if capture is not None:
+        at = [] if capture_at is None else capture_at.split(",")
+        tasks = with_packet_traces(tasks, capture, at=at, sizes_bytes=sizes_bytes)
     simulate_and_show(
         tasks,
         chosen.name,

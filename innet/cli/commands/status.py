@@ -1,8 +1,7 @@
-"""``innet status``: the runs there are, and what one of them does."""
+"""``innet status``: lists the runs, or shows the state of one."""
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +13,7 @@ from innet.cli.text_output import open_console, say
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from innet.cluster.launch.run_status import RunStatus
+    from innet.cluster.run_status import RunStatus
 
 EXAMPLES = options.examples(
     "innet status",
@@ -25,7 +24,7 @@ EXAMPLES = options.examples(
 
 _REFRESH_S = 1.0
 _WIDTH_OF_FILES = 200
-"""Names in files and pipes are whole."""
+"""Wide enough for whole names in files and pipes."""
 
 
 def status(
@@ -48,9 +47,7 @@ def status(
 
     from innet.cli.scrolled_screen import ScrolledScreen
 
-    console = open_console(highlight=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = _WIDTH_OF_FILES
+    console = open_console(highlight=False, file_width=_WIDTH_OF_FILES)
     if not watch:
         console.print(_view(run_id, node))
         return
@@ -88,7 +85,7 @@ def _json(run_id: str | None, node: str | None) -> str:
 
 def _read(run_id: str | None) -> RunStatus:
     from innet.cluster.emulation.runs import find_run
-    from innet.cluster.launch.run_status import read_run_status
+    from innet.cluster.run_status import read_run_status
 
     return read_run_status(find_run(run_id))
 

@@ -1,4 +1,4 @@
-"""``innet tell``: a signed command to one node of a run."""
+"""``innet tell``: sends a signed command to one node of a run."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ RunId = Annotated[
     str,
     typer.Argument(metavar="ID", help="The run", autocompletion=options.run_ids),
 ]
-Node = Annotated[str, typer.Argument(metavar="NODE", help="The node that shall obey")]
+Node = Annotated[str, typer.Argument(metavar="NODE", help="The node")]
 
 
 @app.callback()
 def tell(ctx: typer.Context, run_id: RunId, node: Node) -> None:
-    """Tell a node what to do, over the run's MQTT broker.
+    """Send a command to a node, over the run's MQTT broker.
 
-    Commands are signed with the run's operator key: only the user who launched a run gives them.
+    Commands are signed with the run's operator key: only the user who launched the run has it.
     """
     ctx.obj = (run_id, node)
 
@@ -49,10 +49,10 @@ def set_interval(
         float, typer.Argument(metavar="SECONDS", min=0.1, max=3600, help="Between two counters")
     ],
 ) -> None:
-    """Publish counters that often from now on."""
+    """Change the interval between two publications of counters."""
     from innet.telemetry.commands import SetInterval
 
-    _print(_give(ctx, SetInterval(interval_s=interval_s)))
+    _print(_send(ctx, SetInterval(interval_s=interval_s)))
 
 
 @app.command("drop-cache")
@@ -60,20 +60,20 @@ def drop_cache(ctx: typer.Context) -> None:
     """Empty the node's content store."""
     from innet.telemetry.commands import DropCache
 
-    _print(_give(ctx, DropCache()))
+    _print(_send(ctx, DropCache()))
 
 
 @app.command("dump-state")
 def dump_state(ctx: typer.Context) -> None:
-    """Print all that the node says of itself, as JSON."""
+    """Print the node's whole state as JSON."""
     from innet.telemetry.commands import DumpState
 
-    say(json.dumps(_give(ctx, DumpState()).result, indent=2))
+    say(json.dumps(_send(ctx, DumpState()).result, indent=2))
 
 
-def _give(ctx: typer.Context, command: Any) -> CommandReply:
+def _send(ctx: typer.Context, command: Any) -> CommandReply:
     from innet.cluster.emulation.runs import find_run
-    from innet.cluster.launch.commanding import give_command
+    from innet.cluster.run_broker import give_command
     from innet.errors import TelemetryError
 
     run_id, node = ctx.obj

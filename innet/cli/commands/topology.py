@@ -1,4 +1,4 @@
-"""``innet topology``: look at topologies, check and convert files."""
+"""``innet topology``: shows, checks and converts topologies."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SCHEMA_EXAMPLES = options.examples(
 
 @app.command("list", epilog=options.examples("innet topology list"))
 def list_topologies() -> None:
-    """List the shipped topologies and the forms that generate one."""
+    """List the shipped topologies and the generators."""
     from rich.table import Table
 
     from innet.topology import load_topology, shipped_topologies
@@ -60,10 +60,10 @@ def list_topologies() -> None:
 
 
 class _ShowCommand(TyperCommand):
-    """``--picture`` may stand without a file."""
+    """Allows ``--picture`` without a file."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Give it an empty path where another option or nothing follows."""
+        """Insert an empty path where another option or nothing follows."""
         given = [*args]
         for place, argument in enumerate(args):
             following = args[place + 1 : place + 2]
@@ -79,7 +79,7 @@ def show(
         str | None,
         typer.Option(
             metavar="[FILE]",
-            help="Draw it into FILE: .svg, .png or .pdf; TOPOLOGY.svg when no FILE is named",
+            help="Draw it into FILE (.svg, .png or .pdf); by default TOPOLOGY.svg",
         ),
     ] = None,
 ) -> None:
@@ -89,26 +89,22 @@ def show(
     from innet.topology.show import describe, draw
 
     loaded = load_topology(topology)
+    path = None if picture is None else Path(picture or f"{loaded.name}.svg")
+    if path is not None:
+        draw(loaded, path)  # first: what it refuses ends the command before anything is printed
     console = open_console()
     console.print(describe(loaded))
-    if picture is not None:
-        path = Path(picture or f"{loaded.name}.svg")
-        draw(loaded, path)
+    if path is not None:
         console.print(f"picture: {path}", soft_wrap=True)
 
 
 @app.command(epilog=VALIDATE_EXAMPLES)
-def validate(
-    file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False, help="The file")],
-) -> None:
-    """Check a topology file: exit code 0, or the file, the line and what was expected there."""
-    from innet.errors import TopologyError
+def validate(topology: options.Topology) -> None:
+    """Check a topology: exit code 0, or the file, the line and what was expected there."""
     from innet.topology import load_topology
     from innet.topology.summary import counts
 
-    if not file.exists():
-        raise TopologyError("no such file", path=file)
-    say(f"{file}: {counts(load_topology(file))}")
+    say(f"{topology}: {counts(load_topology(topology))}")
 
 
 @app.command(epilog=EXPORT_EXAMPLES)

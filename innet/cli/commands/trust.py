@@ -1,4 +1,4 @@
-"""``innet trust``: what trust policies say."""
+"""``innet trust``: checks and explains trust policies."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _POLICY_HELP = "A file in the LightVerSec language, or [cyan]job[/], [cyan]pool[
 def check(
     policy: Annotated[str, typer.Argument(metavar="FILE", help=_POLICY_HELP, show_default=False)],
 ) -> None:
-    """Compile a policy, and say what its anchors are; errors come with line and column."""
+    """Compile a policy and print its anchors; errors have line and column."""
     from innet.security.trust.policy import Policy
 
     loaded = Policy.load(policy)
     say(f"{policy}: {counted(len(loaded.rules()), 'rule')}: {', '.join(loaded.rules())}")
     say(f"anchors: {', '.join(sorted(loaded.roots)) or 'none'}")
     if not loaded.roots:
-        say("warning: no rule names a key that may sign, so nobody may sign anything", err=True)
+        say("warning: no rule names a key that may sign, so every packet is refused", err=True)
 
 
 @app.command(
@@ -74,9 +74,9 @@ def explain(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say which rule allows or refuses that a key signs a name.
+    """Print which rule allows or refuses a key to sign a name.
 
-    Ends with 0 when it may, and with 3 when it may not.
+    Exit code: 0 allowed, 3 refused.
     """
     from innet.security.trust.policy import Policy
 
@@ -103,13 +103,15 @@ def explain(
 def anchor(
     job: Annotated[
         str | None,
-        typer.Argument(metavar="[JOB]", help="The job; the only one", show_default=False),
+        typer.Argument(
+            metavar="[JOB]", help="The job; by default the only one", show_default=False
+        ),
     ] = None,
     run: Annotated[
         str | None,
         typer.Option(
             metavar="ID",
-            help="Its run; the only one",
+            help="Its run; by default the only one",
             autocompletion=options.run_ids,
             show_default=False,
         ),
@@ -120,17 +122,17 @@ def anchor(
             "-o",
             "--output",
             metavar="FILE",
-            help="For the certificate; printed by default",
+            help="Write the certificate there; printed by default",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Give the certificate of a running job's anchor, which those of its nodes lead up to.
+    """Print the anchor of a running job: the certificate that verifies those of its nodes.
 
-    It is what NDN programs, [cyan]innet.security.trust.Validator[/] and [cyan]--anchor[/] take.
+    NDN programs, [cyan]innet.security.trust.Validator[/] and [cyan]--anchor[/] take it.
     """
     from innet.cluster.emulation.runs import find_run
-    from innet.cluster.launch.run_trust import job_anchor
+    from innet.cluster.run_status import job_anchor
 
     write_text(job_anchor(find_run(run), job).to_text(), output)
 
@@ -139,26 +141,28 @@ def _facts_of_run(run: str | None) -> Facts:
     if run is None:
         return {}
     from innet.cluster.emulation.runs import find_run
-    from innet.cluster.launch.run_trust import group_facts
+    from innet.cluster.run_status import group_facts
 
     return group_facts(find_run(run))
 
 
 def _facts(plans: list[str]) -> Facts:
     from innet.plans import Plan
-    from innet.security.trust.ceremonies import read_file
     from innet.security.trust.facts import GroupFacts
+    from innet.security.trust.key_operations import read_file
 
     facts = {}
     for given in plans:
         prefix, equals, file = given.partition("=")
         if not equals or not prefix.startswith("/"):
-            raise typer.BadParameter(f"{given!r} is not /job/group=FILE", param_hint="'--plan'")
+            raise typer.BadParameter(
+                f"expected /job/group=FILE, found {given!r}", param_hint="'--plan'"
+            )
         try:
             document = json.loads(read_file(Path(file)))
         except ValueError as error:
             raise typer.BadParameter(
-                f"{file} is no JSON: {error}", param_hint="'--plan'"
+                f"{file} is not JSON: {error}", param_hint="'--plan'"
             ) from error
         made = document.get("plan", document) if isinstance(document, dict) else {}
         facts[prefix] = GroupFacts.of_plan(Plan.from_dict(made))

@@ -1,4 +1,4 @@
-"""``innet watch``: a live view of a run, from its telemetry."""
+"""``innet watch``: shows a run live, from its telemetry."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from innet.cli.text_output import open_console
 
 if TYPE_CHECKING:
     from innet.cli.watch_view import Viewer
-    from innet.cluster.launch.run_broker import RunBroker
+    from innet.cluster.run_broker import RunBroker
     from innet.telemetry.feed import RunFeed
 
 EXAMPLES = options.examples(
@@ -29,34 +29,32 @@ def watch(
         str | None,
         typer.Option(
             metavar="URL",
-            help="The MQTT broker of a run that is not of this machine; with a password: "
+            help="The MQTT broker of a run on another machine; with a password: "
             "[cyan]file:PATH[/] of a file with its URL",
             show_default=False,
         ),
     ] = None,
     events: Annotated[
         bool,
-        typer.Option("--events", help="Print events, line by line; so it is without a terminal"),
+        typer.Option("--events", help="Print events line by line, as without a terminal"),
     ] = False,
 ) -> None:
-    """Watch a run live: its nodes, rates, queues and slots, and what happens to it.
+    """Watch a run live: its nodes, rates, queues, slots and events.
 
-    It reads what the nodes publish over MQTT, and so also works from another machine.
+    It reads what the nodes publish over MQTT, so it works from another machine, too.
     """
 
-    from innet.cli.broker_choice import typed_broker
+    from innet.cli.network_choice import typed_broker
     from innet.cli.watch_view import EventLines, LiveScreen
     from innet.cluster.emulation.runs import find_run
-    from innet.cluster.launch.run_broker import RunBroker, broker_of
+    from innet.cluster.run_broker import RunBroker, broker_of
     from innet.telemetry.broker_url import BrokerUrl
     from innet.telemetry.feed import RunFeed
 
     console = open_console(highlight=False)
     if broker is not None:
         if run_id is None:
-            raise typer.BadParameter(
-                "say which run: innet watch ID --broker URL", param_hint="'ID'"
-            )
+            raise typer.BadParameter("name the run: innet watch ID --broker URL", param_hint="'ID'")
         source = RunBroker(BrokerUrl.parse(typed_broker(broker)))
     else:
         record = find_run(run_id)
@@ -72,7 +70,7 @@ def watch(
 async def _watch(
     broker: RunBroker, run_id: str, feed: RunFeed, viewer: Viewer, *, is_local: bool
 ) -> None:
-    from innet.cluster.launch.viewing import follow
+    from innet.cluster.run_broker import follow
 
     def on_lost(why: str) -> bool:
         viewer.tell(f"the broker does not answer: {why}")

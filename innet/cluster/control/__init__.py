@@ -1,7 +1,7 @@
-"""The controller of a run, which tells nodes and workers what to do.
+"""The controller of a run: which jobs, groups and pools there are, and what nodes do for them.
 
-``controller`` answers for the run. It keeps the ``groups`` and the ``pools`` of blocks, has
-``group_plans`` made and rules installed (``placements``). ``attendance`` watches the workers'
-processes, ``silent_workers`` those that do not answer. Messages and sockets are in
-:mod:`innet.node.control`, a node's side in :mod:`innet.node.agent`.
+``controller`` is a state machine without input and output; its parts are ``jobs``, ``groups``,
+``pools``, ``placements``, ``announcements`` and ``liveness``, its vocabulary is in ``actions``.
+``driver`` runs it on an event loop, in the process of ``__main__``; ``remote`` is the launcher's
+view of it. Start with :mod:`innet.cluster.control.controller`.
 """

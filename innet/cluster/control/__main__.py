@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import logging
 import os
 import signal
 import sys
-import threading
 from pathlib import Path
+from typing import Any, Self
 
 import psutil
 from pydantic import BaseModel, ConfigDict
 
 from innet.cluster.control.controller import Controller
-from innet.cluster.control.controller_telemetry import ControllerSource, ControllerTelemetry
-from innet.cluster.emulation.open_files import take_all_descriptors
+from innet.cluster.control.driver import ControllerDriver
+from innet.cluster.control.jobs import LaunchRecord
+from innet.cluster.emulation.syscalls import take_all_descriptors
 from innet.errors import InnetError
-from innet.node.control.client import ControlClient
-from innet.node.control.resumption import LaunchRecord
 from innet.security.core_dumps import keep_keys_out_of_core_dumps
-from innet.settings import Settings
+from innet.settings import Settings, TelemetrySettings
+from innet.telemetry.broker_url import NONE, BrokerUrl
 from innet.telemetry.logs import LogContext, configure_logs
-from innet.telemetry.topics import CONTROLLER
+from innet.telemetry.messages import ControllerStatus, State
+from innet.telemetry.service_source import ServiceSource
+from innet.telemetry.topics import CONTROLLER, controller_topics
 from innet.topology import parse_yaml
+
+_log = logging.getLogger(__name__)
 
 
 class ControllerConfig(BaseModel):
@@ -30,7 +37,7 @@ class ControllerConfig(BaseModel):
     Attributes:
         run_id: the run's.
         topology: as YAML.
-        socket: what it answers on.
+        socket: of the controller.
         node_sockets: the control socket of each node.
         settings: the file with the settings of the run.
         record: what an earlier process of it was told.
@@ -46,44 +53,113 @@ class ControllerConfig(BaseModel):
     record: LaunchRecord
 
 
+class ControllerSource(ServiceSource):
+    """What the controller of a run publishes."""
+
+    def __init__(self, run: str, generation: int) -> None:
+        """``generation`` counts how often the controller was started again."""
+        super().__init__(run, CONTROLLER, controller_topics(run))
+        self._generation = generation
+
+    def status(self, state: State) -> bytes:
+        """The payload of its status."""
+        return ControllerStatus(
+            run=self.run,
+            state=state,
+            pid=os.getpid(),
+            since_s=self.since_s,
+            generation=self._generation,
+        ).payload()
+
+
+class ControllerTelemetry:
+    """The controller's telemetry, as a context manager; nothing at all without a broker."""
+
+    def __init__(
+        self, source: ControllerSource, run_dir: Path, settings: TelemetrySettings
+    ) -> None:
+        """
+        Args:
+            source: what is published.
+            run_dir: where the way to the broker is.
+            settings: of the run, with the broker that the launcher has opened.
+        """
+        self._publisher = None
+        if settings.broker == NONE:
+            return
+        from innet.telemetry.broker_socket import BROKER_SOCKET_NAME
+        from innet.telemetry.publisher import Publisher
+
+        url = BrokerUrl.of_setting(settings.broker)
+        self._publisher = Publisher(source, run_dir / BROKER_SOCKET_NAME, url)
+
+    def __enter__(self) -> Self:
+        """Begin to publish, in the background."""
+        if self._publisher is not None:
+            self._publisher.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Say that the controller ends in order."""
+        if self._publisher is not None:
+            self._publisher.stop()
+
+
 def main(arguments: list[str]) -> int:
-    """Answer until told to stop by a signal; 0 when it ended as asked."""
+    """Serve until a signal asks for the end; 0 when it ended as asked."""
     if len(arguments) != 1:
         print(
             "usage: python -m innet.cluster.control CONFIG (started by `innet up`)", file=sys.stderr
         )
         return 2
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    take_all_descriptors()
     launcher = os.getppid()
-    config_path = Path(arguments[0])
+    take_all_descriptors()
     try:
-        config = ControllerConfig.model_validate_json(config_path.read_bytes())
+        config = ControllerConfig.model_validate_json(Path(arguments[0]).read_bytes())
         settings = Settings.load(config.settings)
         keep_keys_out_of_core_dumps(settings.security)
         configure_logs(settings.log, LogContext(node=CONTROLLER, run=config.run_id))
-
-        def connect(node: str) -> ControlClient:
-            return ControlClient(config.node_sockets[node], who=node)
-
-        controller = Controller(
-            parse_yaml(config.topology),
-            config.socket,
-            connect,
-            lambda pid: psutil.Process(pid).ppid() == launcher,
-            recovery=settings.recovery,
-            record=config.record,
-            announces=settings.ndn.announce,
-        )
+        return asyncio.run(_serve(config, settings, launcher))
     except (InnetError, OSError, ValueError) as error:
         print(f"innet controller: {error}", file=sys.stderr)
         return 1
+
+
+async def _serve(config: ControllerConfig, settings: Settings, launcher: int) -> int:
+    loop = asyncio.get_running_loop()
+    stop: asyncio.Future[int] = loop.create_future()
+
+    def end(status: int) -> None:
+        if not stop.done():
+            stop.set_result(status)
+
+    def on_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        _log.error("%s", context["message"], exc_info=error)
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            end(1)  # another process has descriptors again
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end, 0)
+    loop.set_exception_handler(on_error)
+
+    def is_supervised(pid: int) -> bool:
+        try:
+            return psutil.Process(pid).ppid() == launcher
+        except psutil.Error:
+            return False
+
+    controller = Controller(
+        parse_yaml(config.topology),
+        recovery=settings.recovery,
+        record=config.record,
+        announces=settings.ndn.announce,
+    )
     source = ControllerSource(config.run_id, config.record.generation)
-    with controller, ControllerTelemetry(source, config.socket.parent, settings.telemetry):
-        stop.wait()
-    return 0
+    driver = ControllerDriver(controller, config.socket, config.node_sockets, is_supervised)
+    async with driver:
+        with ControllerTelemetry(source, config.socket.parent, settings.telemetry):
+            return await stop
 
 
 if __name__ == "__main__":

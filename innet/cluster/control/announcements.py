@@ -1,29 +1,27 @@
-"""Which nodes serve which prefixes of NDN programs, and where every node is told to look for them.
+"""Which nodes serve which prefixes of NDN programs, and where every node looks for them.
 
-A node says what its programs serve (:mod:`.announcer`), all of it each time. From that and from the
-paths that are left follow the next hops of every node: one towards each node that serves a prefix,
-at the distance to it, so that the nearest is asked first. A node is told what has changed since it
-last took what it was told, or everything when that is not known.
+A node announces all prefixes that its programs serve, each time (:mod:`innet.node.announcer`).
+Every node gets a next hop towards each node that serves a prefix, at the distance to it, so that
+it asks the nearest first. A node is sent what has changed since it last took an update, or
+everything when that is not known.
 """
 
 from __future__ import annotations
 
-import threading
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import Future
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from innet.node.control.messenger import Message, Messenger
-from innet.node.control.protocol import Registrations
-from innet.node.control.survivors import Survivors
+from innet.cluster.control.actions import Message, Outbox, Outcome, first_error
+from innet.cluster.control.live_topology import LiveTopology
+from innet.node.messages import Registrations
 
 _PAUSE_S = 0.02
-"""Between two rounds of telling nodes: what comes meanwhile is told together."""
+"""Between two rounds of updates: changes in between are sent together."""
 _SERIALS_PER_GENERATION = 1 << 40
 _RETRY_S = 1.0
-"""After which a node that did not answer is told again."""
+"""After which a node that did not answer is sent its update again."""
 
 _OF_THE_NETWORK = {
     "": "it is what all names begin with",
@@ -40,111 +38,107 @@ NextHops = tuple[tuple[int, int], ...]
 
 @dataclass(slots=True)
 class _Node:
-    """What a node is known to look for where; ``None``: it has to be told everything."""
+    """The routes that a node has; ``None``: not known, so that it is sent everything."""
 
-    told: dict[str, NextHops] | None = field(default_factory=dict)
-    is_being_told: bool = False
+    routes: dict[str, NextHops] | None = field(default_factory=dict)
+    is_being_updated: bool = False
     has_more: bool = False
-    """There is more to tell when it has answered."""
+    """There is another update once it has answered."""
 
 
 class Announcements:
-    """Tells all nodes of a network where prefixes are served.
-
-    Thread-safe. Nodes are told in the background, by a thread of its own and the messenger's.
+    """Keeps the routes of all nodes towards announced prefixes up to date.
 
     Example, of what the controller does for a program on ``h0``::
 
-        announcements.begin("h0")       # its process runs, and knows nothing
+        announcements.begin("h0")       # its process runs, and has no routes
         announcements.announce("h0", Registrations(version=1, prefixes=("/sum", "/j1/x")))
-        # {'/j1/x': "..."}: the job has these names for itself; all others learn of /sum
+        # {'/j1/x': "..."}: a job's own names are not announced; all nodes get a route for /sum
         announcements.end("h0")         # nothing is served there any more
     """
 
     def __init__(
         self,
-        survivors: Survivors,
-        messenger: Messenger,
+        live: LiveTopology,
+        outbox: Outbox,
         switches: Iterable[str],
         generation: int = 0,
     ) -> None:
         """
         Args:
-            survivors: the network.
-            messenger: tells nodes.
-            switches: run, and know nothing yet.
-            generation: how often whoever told nodes before has been replaced.
+            live: the network.
+            outbox: takes the updates.
+            switches: run, and have no routes yet.
+            generation: how often the controller was started again.
         """
         self._serials = count(generation * _SERIALS_PER_GENERATION + 1)
-        self._messenger = messenger
-        self._changed = threading.Condition()
-        self._survivors = survivors
+        self._outbox = outbox
+        self._live = live
         self._jobs: frozenset[str] = frozenset()
         self._served: dict[str, Registrations] = {}
         self._nodes = {switch: _Node() for switch in switches}
         self._dirty: set[str] = set()
-        self._unheard: set[str] = set()
-        self._closed = False
-        self._thread = threading.Thread(target=self._run, name="announcements", daemon=True)
-        self._thread.start()
+        self._unanswered: set[str] = set()
+        self._last_round_s = float("-inf")
+
+    @property
+    def next_round_s(self) -> float | None:
+        """When :meth:`on_timer` has updates to send; ``None``: there are none."""
+        if self._dirty:
+            return self._last_round_s + _PAUSE_S
+        return self._last_round_s + _RETRY_S if self._unanswered else None
 
     def begin(self, node: str) -> None:
-        """A new process of ``node`` runs, and knows nothing."""
-        with self._changed:
-            self._forget(node)
-            self._nodes[node] = _Node()
-            self._mark([node])
+        """A new process of ``node`` runs, and has no routes."""
+        self._forget(node)
+        self._nodes[node] = _Node()
+        self._dirty.add(node)
 
     def end(self, node: str) -> None:
         """The process of ``node`` is gone, or nobody is to ask it any more."""
-        with self._changed:
-            self._forget(node)
-            self._nodes.pop(node, None)
+        self._forget(node)
+        self._nodes.pop(node, None)
 
     def announce(self, node: str, served: Registrations) -> dict[str, str]:
         """``node`` serves this from now on, and nothing else; what of it stays there, and why."""
-        with self._changed:
-            known = self._served.get(node)
-            if node in self._nodes and (known is None or known.version <= served.version):
-                self._served[node] = served
-                if known is None or known.prefixes != served.prefixes:
-                    self._mark(self._nodes)
-            return {prefix: why for prefix in served.prefixes if (why := self._why_apart(prefix))}
+        known = self._served.get(node)
+        if node in self._nodes and (known is None or known.version <= served.version):
+            self._served[node] = served
+            if known is None or known.prefixes != served.prefixes:
+                self._dirty.update(self._nodes)
+        return {prefix: why for prefix in served.prefixes if (why := self._why_apart(prefix))}
 
     def restore(self, served: Mapping[str, Registrations]) -> None:
-        """Know again what these nodes serve; nobody knows what any of them was told."""
-        with self._changed:
-            self._served = dict(served)
-            self._nodes = {node: _Node(told=None) for node in {*self._nodes, *served}}
-            self._mark(self._nodes)
+        """These nodes serve this; which routes any node has is not known."""
+        self._served = dict(served)
+        self._nodes = {node: _Node(routes=None) for node in {*self._nodes, *served}}
+        self._dirty.update(self._nodes)
 
-    def adapt(self, survivors: Survivors) -> None:
+    def adapt(self, live: LiveTopology) -> None:
         """The network has changed."""
-        with self._changed:
-            self._survivors = survivors
-            self._mark(self._nodes)
+        self._live = live
+        self._dirty.update(self._nodes)
 
     def keep_apart(self, jobs: Iterable[str]) -> None:
         """These are the prefixes of the jobs that run: what is below them is theirs alone."""
-        with self._changed:
-            self._jobs = frozenset(_first_component(prefix) for prefix in jobs)
-            if self._served:
-                self._mark(self._nodes)
+        self._jobs = frozenset(_first_component(prefix) for prefix in jobs)
+        if self._served:
+            self._dirty.update(self._nodes)
 
-    def close(self) -> None:
-        """Tell nobody any more."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        self._thread.join()
+    def on_timer(self, now_s: float) -> None:
+        """Send the updates that are due."""
+        if self.next_round_s is None or self.next_round_s > now_s:
+            return
+        self._last_round_s = now_s
+        nodes, self._dirty = self._dirty | self._unanswered, set()
+        self._unanswered.clear()
+        servers = self._servers()
+        for name in sorted(nodes):
+            self._update(name, servers)
 
     def _forget(self, node: str) -> None:
         if self._served.pop(node, None) is not None:
-            self._mark(self._nodes)
-
-    def _mark(self, nodes: Iterable[str]) -> None:
-        self._dirty.update(nodes)
-        self._changed.notify_all()
+            self._dirty.update(self._nodes)
 
     def _why_apart(self, prefix: str) -> str | None:
         first = _first_component(prefix)
@@ -152,45 +146,42 @@ class Announcements:
             return "these names are a job's own, which it has links for"
         return _OF_THE_NETWORK.get(first)
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._closed or self._dirty or self._unheard)
-                if not self._dirty:
-                    self._changed.wait_for(lambda: self._closed or self._dirty, _RETRY_S)
-                if self._closed:
-                    return
-                nodes, self._dirty = self._dirty | self._unheard, set()
-                self._unheard.clear()
-                self._tell(nodes)
-                self._changed.wait_for(lambda: self._closed, _PAUSE_S)
+    def _update(self, name: str, servers: Mapping[str, frozenset[str]]) -> None:
+        node = self._nodes.get(name)
+        if node is None or name in self._live.lost:
+            return
+        if node.is_being_updated:
+            node.has_more = True
+            return
+        wanted = self._next_hops(name, servers)
+        changes = _changes(node.routes, wanted)
+        if not changes and node.routes is not None:
+            return
+        node.is_being_updated = True
+        update: Message = (
+            "set_network_routes",
+            {
+                "served": changes,
+                "anew": node.routes is None,
+                "serial": next(self._serials),
+            },
+        )
 
-    def _tell(self, nodes: Collection[str]) -> None:
-        servers = self._servers()
-        for name in nodes:
-            node = self._nodes.get(name)
-            if node is None or name in self._survivors.lost:
-                continue
-            if node.is_being_told:
-                node.has_more = True
-                continue
-            wanted = self._next_hops(name, servers)
-            changes = _changes(node.told, wanted)
-            if changes or node.told is None:
-                node.is_being_told = True
-                message: Message = (
-                    "set_network_routes",
-                    {
-                        "served": changes,
-                        "anew": node.told is None,
-                        "serial": next(self._serials),
-                    },
-                )
-                sent = self._messenger.post(name, [message])
-                sent.add_done_callback(self._when_told(name, node, wanted))
+        def on_sent(outcomes: Sequence[Outcome]) -> None:
+            node.is_being_updated = False
+            node.routes = wanted if first_error(outcomes) is None else None
+            if self._nodes.get(name) is not node:
+                return
+            if node.routes is None:
+                self._unanswered.add(name)
+            if node.has_more:
+                node.has_more = False
+                self._dirty.add(name)
+
+        self._outbox.send(name, [update], on_sent=on_sent)
 
     def _servers(self) -> dict[str, frozenset[str]]:
-        """The nodes that serve each prefix, for those that everybody may know of."""
+        """The nodes that serve each prefix, as far as they may be announced."""
         servers: defaultdict[str, set[str]] = defaultdict(set)
         for node, served in self._served.items():
             for prefix in served.prefixes:
@@ -202,36 +193,18 @@ class Announcements:
         }
 
     def _next_hops(self, node: str, servers: Mapping[str, frozenset[str]]) -> dict[str, NextHops]:
-        """Where ``node`` is to look for what is served elsewhere, by prefix."""
+        """The next hops of ``node`` by prefix, for what is served elsewhere."""
         towards = {nodes: self._hops_towards(node, nodes) for nodes in set(servers.values())}
         return {prefix: towards[nodes] for prefix, nodes in servers.items() if towards[nodes]}
 
     def _hops_towards(self, node: str, servers: Collection[str]) -> NextHops:
-        faces = self._survivors.next_hops[node]
+        faces = self._live.next_hops[node]
         costs: dict[int, int] = {}
         for server in servers:
             if server in faces:
-                cost = self._survivors.distance(node, server)
+                cost = self._live.distance(node, server)
                 costs[faces[server]] = min(cost, costs.get(faces[server], cost))
         return tuple(sorted(costs.items()))
-
-    def _when_told(
-        self, name: str, node: _Node, wanted: dict[str, NextHops]
-    ) -> Callable[[Future[bool]], None]:
-        def note(heard: Future[bool]) -> None:
-            with self._changed:
-                node.is_being_told = False
-                node.told = wanted if heard.result() else None
-                if self._nodes.get(name) is not node:
-                    return
-                if node.told is None:
-                    self._unheard.add(name)
-                if node.has_more:
-                    node.has_more = False
-                    self._dirty.add(name)
-                self._changed.notify_all()
-
-        return note
 
 
 def _first_component(prefix: str) -> str:
@@ -239,10 +212,10 @@ def _first_component(prefix: str) -> str:
 
 
 def _changes(
-    told: Mapping[str, NextHops] | None, wanted: Mapping[str, NextHops]
+    routes: Mapping[str, NextHops] | None, wanted: Mapping[str, NextHops]
 ) -> list[tuple[list[str], NextHops]]:
-    """Prefixes with the next hops that they have from now on, if there are any."""
-    before = told or {}
+    """Prefixes whose next hops change, with the new ones; none where a prefix is no more."""
+    before = routes or {}
     changed = {prefix: hops for prefix, hops in wanted.items() if before.get(prefix) != hops}
     changed.update((prefix, ()) for prefix in before if prefix not in wanted)
     prefixes: defaultdict[NextHops, list[str]] = defaultdict(list)

@@ -1,29 +1,25 @@
-"""Who gets the keys of which group: its members, and the switches, each sealed to its process."""
+"""The keys of each group, for its members and the switches, each sealed to its process."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from innet.node.control.messenger import Message, Messenger
+from innet.cluster.control.actions import Deliver, Message, Operation
+from innet.cluster.control.group_plans import Group
 from innet.security.group_keys import GroupKeySource, epoch_name
 
 if TYPE_CHECKING:
-    from innet.cluster.control.groups import Group
     from innet.security.credential_packets import KeyAuthority
     from innet.security.trust.policy import Policy
 
 
 class GroupKeys:
-    """Makes the credentials of groups, for the processes whose sealing keys it knows.
+    """Makes the credentials of groups, for the processes whose sealing keys it knows."""
 
-    Not for several threads at once: the controller holds its lock around every call.
-    """
-
-    def __init__(self, authority: KeyAuthority | None, messenger: Messenger) -> None:
+    def __init__(self, authority: KeyAuthority | None) -> None:
         """Without an ``authority``, groups have no keys of their own."""
         self._authority = authority
-        self._messenger = messenger
         self._sources: dict[str, GroupKeySource] = {}
         self._policies: dict[str, Policy] = {}
         self._public: dict[str, str] = {}
@@ -44,10 +40,10 @@ class GroupKeys:
         self._sources.pop(job, None)
         self._policies.pop(job, None)
 
-    def meet_switches(self, switches: Iterable[str], *, anew: bool = False) -> None:
-        """Learn what is sealed to switches, as far as it is not known.
+    def learn_switches(self, switches: Iterable[str], *, anew: bool = False) -> Operation[None]:
+        """Ask switches for their sealing keys, as far as these are not known.
 
-        One that does not answer gets no keys until it is met again.
+        A switch that does not answer gets no keys until it is asked again.
 
         Args:
             switches: those that answer, as far as is known.
@@ -58,9 +54,12 @@ class GroupKeys:
         asked = [switch for switch in switches if anew or switch not in self._public]
         for switch in asked:
             self._public.pop(switch, None)
-        self._public.update(self._messenger.ask_each(asked, "sealing_key"))
+        outcomes = yield Deliver({switch: [("sealing_key", {})] for switch in asked})
+        for switch, (outcome,) in outcomes.items():
+            if outcome.result is not None:
+                self._public[switch] = outcome.result
 
-    def meet(self, node: str, public: str | None) -> None:
+    def learn(self, node: str, public: str | None) -> None:
         """Another process stands for a host, with this sealing key."""
         self._public.pop(node, None)
         if public is not None:
@@ -79,7 +78,7 @@ class GroupKeys:
         return group.sealed[node]
 
     def renew(self, group: Group) -> Mapping[str, str]:
-        """The group's sums have moved: by member that has come, the packet that it needs now.
+        """The group's sums have moved: by joined member, the packet that it needs now.
 
         Empty where a placement gives nobody a right.
         """
@@ -90,7 +89,7 @@ class GroupKeys:
         return {node: packet for node in members if (packet := self.for_member(group, node))}
 
     def for_switch(self, group: Group, switch: str) -> Sequence[Message]:
-        """What a switch is told, each time anew; nothing when it has not said what to seal to."""
+        """A switch's credentials, each time anew; nothing when its sealing key is not known."""
         packet = self._packet(group, group.ranks, switch)
         return () if packet is None else (("install_group_keys", {"packet": packet}),)
 

@@ -1,4 +1,4 @@
-"""The plans of a group: made from the algorithm's name, under name prefixes of their own."""
+"""Groups of ranks, their plans and their names."""
 
 from __future__ import annotations
 
@@ -6,17 +6,79 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from innet.errors import ControlError
 from innet.plans import Plan, PlanChooser, make_plan, rank_order
 from innet.topology import Topology
 
+if TYPE_CHECKING:
+    from innet.security.trust.rights import GroupRights
+
 _PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,15}")
 """Names of groups that go into name components as they are; they leave room for the rest."""
-
-
 _GROUPS_PER_GENERATION = 1 << 24
+
+GroupKey = tuple[str, int]
+"""A group's name and number."""
+
+
+@dataclass
+class Group:
+    """A group of ranks and its plans, one per algorithm it may use.
+
+    Attributes:
+        name: as users know it.
+        job: whose it is.
+        algorithm: as asked for; ``auto`` has several plans.
+        ranks: node of each rank.
+        plans: by name prefix, such as ``/j1/g0.inc``, as made for the whole network.
+        placed: the same plans where their sums are made now.
+        number: tells the group from others of that name, in its job and in others.
+        joined: the ranks that have joined.
+        complete: those of them that know that all ranks have joined.
+        ready: those of them that answer for their names.
+        left: those that need nothing more.
+        founder: the group whose survivors these are, by name and number; itself for any other.
+        lost: the ranks whose process has ended.
+        sealed: the packet with its credentials for each member that has joined, hexadecimal.
+        rights: what each node's key may sign, where a policy says so.
+    """
+
+    name: str
+    job: str
+    algorithm: str
+    ranks: tuple[str, ...]
+    plans: dict[str, Plan]
+    placed: dict[str, Plan]
+    number: int
+    joined: set[int] = field(default_factory=set)
+    complete: set[int] = field(default_factory=set)
+    ready: set[int] = field(default_factory=set)
+    left: set[int] = field(default_factory=set)
+    founder: GroupKey | None = None
+    lost: set[int] = field(default_factory=set)
+    sealed: dict[str, str] = field(default_factory=dict)
+    rights: GroupRights | None = None
+
+    @property
+    def key(self) -> GroupKey:
+        """What tells the group from all others of the job."""
+        return self.name, self.number
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether all ranks have been ready: since then its operations say what ends it."""
+        return len(self.ready) == len(self.ranks)
+
+    def survivors(self) -> tuple[str, ...]:
+        """The nodes of the ranks that are not lost."""
+        return tuple(self.ranks[rank] for rank in self.ranks_but(self.lost))
+
+    def ranks_but(self, others: set[int]) -> list[int]:
+        """All ranks except these."""
+        return sorted(set(range(len(self.ranks))) - others)
 
 
 class GroupPlans:
@@ -27,7 +89,7 @@ class GroupPlans:
     """
 
     def __init__(self, topology: Topology, generation: int = 0) -> None:
-        """``generation``: how often whoever made plans before has been replaced."""
+        """``generation``: how often the controller was started again."""
         self._topology = topology
         self._generation = generation
         self._made: Counter[tuple[str, str]] = Counter()

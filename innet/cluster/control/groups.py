@@ -2,97 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from innet.cluster.control.actions import Operation, Outbox
 from innet.cluster.control.group_keys import GroupKeys
-from innet.cluster.control.group_plans import GroupPlans
+from innet.cluster.control.group_plans import Group, GroupKey, GroupPlans
+from innet.cluster.control.jobs import Job, JobRegistry, LaunchRecord
 from innet.cluster.control.placements import Placements
-from innet.errors import ControlError
-from innet.node.control.jobs import Job, JobRegistry
-from innet.node.control.messenger import Messenger
-from innet.node.control.protocol import Failure
-from innet.node.control.resumption import LaunchRecord
-from innet.node.control.worker_reports import GroupReport, WorkerReport
+from innet.errors import ControlError, RankFailed
+from innet.node.messages import Failure, GroupReport, WorkerReport
 from innet.plans import Plan
-
-if TYPE_CHECKING:
-    from innet.security.trust.rights import GroupRights
-
-GroupKey = tuple[str, int]
-"""A group's name and number."""
-
-
-@dataclass
-class Group:
-    """A group of ranks and its plans, one per algorithm it may use.
-
-    Attributes:
-        name: as users know it.
-        job: whose it is.
-        algorithm: as asked for; ``auto`` has several plans.
-        ranks: node of each rank.
-        plans: plan by name prefix of its rules, such as ``/j1/g0.inc``, for the whole network.
-        placed: the same plans where their sums are made now.
-        number: tells the group from others of that name, in its job and in others.
-        joined: the ranks that have come.
-        ready: those of them that answer for their names.
-        left: those that need nothing more.
-        founder: the group whose survivors these are, by name and number; itself for any other.
-        lost: the ranks whose process has ended.
-        sealed: the packet with its credentials for each member that has come, hexadecimal.
-        rights: what each node's key may sign, where a policy says so.
-    """
-
-    name: str
-    job: str
-    algorithm: str
-    ranks: tuple[str, ...]
-    plans: dict[str, Plan]
-    placed: dict[str, Plan]
-    number: int
-    joined: set[int] = field(default_factory=set)
-    ready: set[int] = field(default_factory=set)
-    left: set[int] = field(default_factory=set)
-    founder: GroupKey | None = None
-    lost: set[int] = field(default_factory=set)
-    sealed: dict[str, str] = field(default_factory=dict)
-    rights: GroupRights | None = None
-
-    @property
-    def key(self) -> GroupKey:
-        """What tells the group from all others of the job."""
-        return self.name, self.number
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether all ranks have been ready: since then its operations tell of what ends it."""
-        return len(self.ready) == len(self.ranks)
-
-    def survivors(self) -> tuple[str, ...]:
-        """The nodes of the ranks that are not lost."""
-        return tuple(self.ranks[rank] for rank in self.ranks_but(self.lost))
-
-    def ranks_but(self, others: set[int]) -> list[int]:
-        """All ranks except these."""
-        return sorted(set(range(len(self.ranks))) - others)
 
 
 @dataclass(frozen=True)
 class FailedGroup:
-    """A group that has failed, and what its members were told."""
+    """A group that has failed, and what its members are told of it."""
 
     group: Group
     said: dict[str, Any]
 
 
 class GroupRegistry:
-    """The groups of all jobs, and which of their nodes have failed or ended.
-
-    Not for several threads at once: the controller holds its lock around every call.
-    """
+    """The groups of all jobs, and which of their nodes have failed or ended."""
 
     def __init__(
         self,
@@ -100,81 +34,127 @@ class GroupRegistry:
         plans: GroupPlans,
         placements: Placements,
         keys: GroupKeys,
-        messenger: Messenger,
+        outbox: Outbox,
     ) -> None:
         self._jobs = jobs
         self._plans = plans
         self._placements = placements
         self._keys = keys
-        self._messenger = messenger
+        self._outbox = outbox
         self._groups: list[Group] = []
         self._failed: dict[str, str] = {}
         self._failed_groups: dict[GroupKey, FailedGroup] = {}
         self._successors: dict[GroupKey, Group] = {}
         self._gone: dict[str, str] = {}
         self._disagreements: dict[tuple[str, str], str] = {}
-        """By a group's name and a node that has not heard of it yet."""
+        """By a group's name and a node that has not been told yet."""
+        self._failed_joins: dict[tuple[str, str], Failure] = {}
+        """Likewise, of groups that failed while the node waited for others to join."""
 
-    def join(self, group: str, algorithm: str, ranks: tuple[str, ...], node: str) -> Group:
-        """The process on ``node`` is there; the first to come has the plan made and installed.
+    def join(
+        self, group: str, algorithm: str, ranks: Sequence[str], node: str
+    ) -> Operation[dict[str, Any]]:
+        """The process on ``node`` joins a group; for the first rank, its plans are installed.
 
-        When ranks disagree about the group, each of them hears so once, also those that come later.
+        The result has the ranks that are ``missing``: a rank asks again until none is, registers
+        its names, and says so by :meth:`ready`. ``plans`` are as they are placed now, ``made`` as
+        they were made for the whole network, where that differs. ``number`` tells the group from
+        others of its name. ``keys`` are the group's credentials, sealed to the process. When ranks
+        disagree about the group, each of them is told once, also those that join later.
 
         Raises:
             PlanError: the algorithm is unknown or does not fit.
+            RankFailed: a rank failed while ``node`` waited for others to join, and nobody will
+                take its place.
             ControlError: ranks disagree about the group, a switch does not answer, or a node that
                 the group needs is gone.
         """
+        known = yield from self.admit(group, algorithm, tuple(ranks), node)
+        return self._described(known, node)
+
+    def admit(
+        self, group: str, algorithm: str, ranks: tuple[str, ...], node: str
+    ) -> Operation[Group]:
+        """As :meth:`join`, with the group itself as the result, for a driver in this process."""
         if (why := self._disagreements.pop((group, node), None)) is not None:
             raise ControlError(why)
         known = self._group_of(group, node)
         if known is None:
             job = self._jobs.of(node)
             _require_hosts_of(job, group, ranks)
-            self._require_alive(group, ranks, frozenset())
+            self._require_alive(group, ranks, frozenset(), node)
             self._require_paths(group, ranks)
-            known = self._create(job, group, algorithm, ranks)
+            known = yield from self._create(job, group, algorithm, ranks)
         elif (known.algorithm, known.ranks) != (algorithm, ranks):
             why = _disagreement(known, algorithm, ranks, node)
             self._disagree(known, {*known.ranks, *ranks} - {node}, why)
             raise ControlError(why)
-        self._require_alive(group, ranks, known.joined)
-        known.joined.add(known.ranks.index(node))
+        self._require_alive(group, ranks, known.joined, node)
+        self._add_member(known, node)
         return known
+
+    def _described(self, group: Group, node: str) -> dict[str, Any]:
+        return {
+            "keys": self._keys.for_member(group, node),
+            "number": group.number,
+            "missing": group.ranks_but(group.joined),
+            "plans": _documents(group.placed),
+            "made": _documents(group.plans) if group.placed != group.plans else None,
+        }
+
+    def _add_member(self, group: Group, node: str) -> None:
+        rank = group.ranks.index(node)
+        group.joined.add(rank)
+        if len(group.joined) == len(group.ranks):
+            group.complete.add(rank)
+            self._failed_joins.pop((group.name, node), None)
 
     def _disagree(self, group: Group, to_tell: Collection[str], why: str) -> None:
         if not group.has_begun:
             self._remove(group)
             self._disagreements |= {(group.name, other): why for other in to_tell}
 
-    def ready(self, group: str, number: int, node: str) -> list[int]:
-        """``node`` answers for all its names of the group; the ranks that do not yet.
+    def ready(self, group: str, number: int, node: str) -> dict[str, Any]:
+        """``node`` serves all its names of the group; others that do not are ``missing``.
+
+        A rank asks again until none is: an Interest that reached a host before its names are
+        registered would be refused there. ``failure`` is why the group failed before all its ranks
+        were ready, if it did. A rank that asks after a later failure gets no missing ranks: its
+        next operation in the group says what ended it, as for the ranks that asked a moment before.
 
         Raises:
             ControlError: a node that is missing is gone or has left, or all have left the group.
         """
-        known = self._numbered(group, number) or self._failed_group(group, number)
+        failed = self._failed_groups.get((group, number))
+        if failed is not None and not failed.group.has_begun:
+            return {"missing": [], "failure": failed.said}
+        known = self._numbered(group, number) or (failed.group if failed else None)
         if known is None:
             raise ControlError(f"group {group!r} is over; join another one")
         known.ready.add(known.ranks.index(node))
-        self._require_alive(group, known.ranks, known.ready)
+        self._require_alive(group, known.ranks, known.ready, node)
         if early := known.left - known.ready:
             rank = min(early)
             raise ControlError(
                 f"rank {rank} ({known.ranks[rank]}) left group {group!r} before all its ranks "
                 "were ready; what did it end with?"
             )
-        return known.ranks_but(known.ready)
+        return {"missing": known.ranks_but(known.ready), "failure": None}
 
-    def shrink(self, group: str, number: int, node: str, heard: Failure | None = None) -> Group:
-        """``node`` goes on in a group of those who survived the failure of ``group``.
+    def shrink(
+        self, group: str, number: int, node: str, heard: Failure | None = None
+    ) -> Operation[dict[str, Any]]:
+        """``node`` goes on with those who survived the failure of a group; as :meth:`join`.
 
-        All survivors come to the same group. Should another of them fail before it has come about,
-        the next one is made of those who are left: they ask until nobody is missing.
+        The result also has the new group's ``name`` and ``ranks``. All survivors join the same
+        group. When another of them fails before all have joined, the next group is made of the
+        rest: they ask until nobody is missing.
 
         Args:
-            heard: what ended an operation of ``node``, and the rank that says so, which has left
-                but may not have come to say it here.
+            group, number: of the failed group.
+            node: a survivor's.
+            heard: what ended an operation of ``node``, and the rank that said so to it: that rank
+                has left, but may not have told the controller yet.
 
         Raises:
             PlanError: the group's algorithm does not fit the survivors.
@@ -184,34 +164,30 @@ class GroupRegistry:
         founder = failed.group.founder or failed.group.key
         current = self._successors.get(founder)
         if current is None or current.lost or current not in self._groups:
-            current = self._succeed(founder, current or failed.group)
+            current = yield from self._succeed(founder, current or failed.group)
         if node not in current.ranks:
             raise ControlError(
                 f"{node} is not among the survivors of group {group!r} "
                 f"({', '.join(current.ranks)}): it counts as failed, or has left"
             )
-        current.joined.add(current.ranks.index(node))
-        return current
+        self._add_member(current, node)
+        described = self._described(current, node)
+        return {**described, "name": current.name, "ranks": list(current.ranks)}
 
-    def leave(self, group: str, number: int, node: str) -> list[int]:
-        """``node`` needs nothing more of the group; the ranks that still do.
+    def leave(self, group: str, number: int, node: str) -> dict[str, Any]:
+        """``node`` needs nothing more of the group; those that still do are ``missing``.
 
-        When none does, the group is over, and all its members hear so. Ranks whose node is gone
-        are not waited for.
+        When none is, the group is over, and all its members are told. Ranks whose node is gone are
+        not waited for.
         """
         known = self._numbered(group, number)
         if known is None:
-            return []
+            return {"missing": []}
         known.left.add(known.ranks.index(node))
-        return self._close_if_left(known)
-
-    def failure_to_begin(self, group: str, number: int) -> dict[str, Any] | None:
-        """As :meth:`failure_of`, if it failed before all its ranks were ready."""
-        failed = self._failed_group(group, number)
-        return None if failed is None or failed.has_begun else self.failure_of(group, number)
+        return {"missing": self._close_if_left(known)}
 
     def failure_of(self, group: str, number: int) -> dict[str, Any] | None:
-        """What the members of a group that has failed were told; ``None`` if it has not."""
+        """Why a group has failed, and its failed rank; ``None`` if it has not failed."""
         failed = self._failed_groups.get((group, number))
         return None if failed is None else failed.said
 
@@ -220,10 +196,10 @@ class GroupRegistry:
         self._end_groups_of(node, "was started anew")
         self._failed.pop(node, None)
         self._gone.pop(node, None)
-        self._forget_disagreements({node})
+        self._forget_joins({node})
 
     def fail(self, node: str, why: str) -> None:
-        """The process on ``node`` has failed: its groups end, and their members hear ``why``.
+        """The process on ``node`` has failed: its groups end, and their members are told ``why``.
 
         Groups that it had not joined yet wait for another process on that node.
         """
@@ -232,7 +208,7 @@ class GroupRegistry:
             self._end_groups_of(node, why)
 
     def blame(self, group: str, number: int, node: str, why: str, rank: int | None) -> None:
-        """A group has failed of its ``rank``, as ``node``, a member, has heard from another."""
+        """A group has failed because of ``rank``, as another rank told ``node``, a member."""
         known = self._numbered(group, number)
         if known is not None and node in known.ranks:  # another job's groups are not for it to end
             known.lost |= known.left
@@ -250,17 +226,18 @@ class GroupRegistry:
         for group in [group for group in self._groups if node in group.ranks]:
             self._close_if_left(group)
 
-    def adapt(self) -> None:
-        """The network has changed: make the groups' sums on what is left of it.
+    def adapt(self) -> Operation[None]:
+        """The network has changed: make the groups' sums on its live part.
 
-        Groups whose ranks are cut off from each other for good end, and their members hear why.
+        Groups whose ranks are separated for good end, and their members are told why.
         """
+        live = self._placements.live
         for group in list(self._groups):
-            if why := self._placements.survivors.separation(group.ranks):
+            if why := live.separation(group.ranks):
                 self._fail_group(group, frozenset(), why, None)
         moved = [group for group in self._groups if self._place(group)]
-        self._keys.meet_switches(self._placements.survivors.switches, anew=True)
-        self._placements.adapt_switches(
+        yield from self._keys.learn_switches(live.switches, anew=True)
+        yield from self._placements.update_switches(
             {prefix: plan for group in self._groups for prefix, plan in group.placed.items()},
             lambda switch: [m for g in self._groups for m in self._keys.for_switch(g, switch)],
         )
@@ -268,18 +245,18 @@ class GroupRegistry:
             self._tell_placement(group)
 
     def restore(self, reports: Sequence[WorkerReport], record: LaunchRecord) -> None:
-        """Know again who failed or is gone, and the groups that workers say they are in."""
+        """Take over who failed or is gone, and the groups that workers report."""
         self._failed = dict(record.failed)
         self._gone = dict(record.gone)
         for report in reports:
-            self._failed.pop(report.node, None)  # another process has come for it
+            self._failed.pop(report.node, None)  # another process has taken its place
             self._gone.pop(report.node, None)
             if report.failed is not None:
                 self._failed[report.node] = report.failed
         for report in reports:
             for group in report.groups:
                 self._restore_place(report.node, group)
-        for node, why in self._failed.items():  # its members may not have heard of it
+        for node, why in self._failed.items():  # members may not know
             self._end_groups_of(node, why)
 
     def _restore_place(self, node: str, report: GroupReport) -> None:
@@ -291,19 +268,20 @@ class GroupRegistry:
         known.left |= {rank} if report.left else set()
         if report.failure is not None and failed is None:
             why, culprit = report.failure
-            self._fail_group(known, frozenset(), why, culprit)  # others may not have heard of it
+            self._fail_group(known, frozenset(), why, culprit)  # the others may not know
 
     def _restored(self, node: str, report: GroupReport) -> Group:
         job = self._jobs.of(node).name
         plans = {prefix: Plan.from_dict(plan) for prefix, plan in report.plans.items()}
         group = Group(report.name, job, report.algorithm, report.ranks, plans, {}, report.number)
-        group.joined.update(range(len(group.ranks)))  # or no member would be one
+        group.joined.update(range(len(group.ranks)))
+        group.complete.update(group.joined)
         self._groups.append(group)
         return group
 
-    def failures(self) -> list[str]:
-        """The nodes that failed in this job, the first to fail at the beginning."""
-        return list(self._failed)
+    def failures(self) -> dict[str, str]:
+        """By node that failed in this job, why; the first to fail at the beginning."""
+        return dict(self._failed)
 
     def ended(self) -> list[str]:
         """The nodes whose process has ended as it should, and has no successor."""
@@ -321,11 +299,12 @@ class GroupRegistry:
         for host in job.hosts:
             self._failed.pop(host, None)
             self._gone.pop(host, None)
-        self._forget_disagreements(job.hosts)
+        self._forget_joins(job.hosts)
 
-    def _forget_disagreements(self, nodes: Collection[str]) -> None:
-        for key in [key for key in self._disagreements if key[1] in nodes]:
-            del self._disagreements[key]
+    def _forget_joins(self, nodes: Collection[str]) -> None:
+        for untold in (self._disagreements, self._failed_joins):
+            for key in [key for key in untold if key[1] in nodes]:
+                del untold[key]
 
     def describe(self) -> list[dict[str, Any]]:
         """The groups there are, for status displays."""
@@ -341,7 +320,7 @@ class GroupRegistry:
         ]
 
     def describe_plans(self) -> list[dict[str, Any]]:
-        """The plans of the groups; see ``Controller.plans``."""
+        """By group, its ranks and plans: as made, and as placed now."""
         return [
             {
                 "ranks": list(group.ranks),
@@ -386,14 +365,14 @@ class GroupRegistry:
         self._fail_group(group, (), why, rank)
         return self._failed_groups[group.key]
 
-    def _succeed(self, founder: GroupKey, latest: Group) -> Group:
+    def _succeed(self, founder: GroupKey, latest: Group) -> Operation[Group]:
         """Make the next group of those who are left of ``latest``."""
         if latest in self._groups:
             rank = min(latest.lost)
             why = f"rank {rank} ({latest.ranks[rank]}) ended before the group had come about"
             self._fail_group(latest, (), why, rank)
         job = self._jobs.of(latest.ranks[0])
-        successor = self._create(job, founder[0], latest.algorithm, latest.survivors())
+        successor = yield from self._create(job, founder[0], latest.algorithm, latest.survivors())
         self._require_placed_on_living(successor, [latest.ranks[rank] for rank in latest.lost])
         successor.founder = founder
         self._successors[founder] = successor
@@ -410,9 +389,9 @@ class GroupRegistry:
                 )
 
     def _lose_rank(self, node: str) -> None:
-        """``node`` is none of the survivors of what its process was in, whoever comes in its place.
+        """``node`` does not survive in the groups of its process, also if another process comes.
 
-        A group that still forms waits for another process, unless its ranks are survivors.
+        A group that still forms waits for that process, unless its ranks are survivors.
         """
         for group in (*self._groups, *(failed.group for failed in self._failed_groups.values())):
             rank = group.ranks.index(node) if node in group.ranks else None
@@ -427,6 +406,8 @@ class GroupRegistry:
 
     def _fail_group(self, group: Group, but: Collection[str], why: str, rank: int | None) -> None:
         said = {"why": why, "rank": rank}
+        for waiting in group.joined - group.complete - {rank}:
+            self._failed_joins[group.name, group.ranks[waiting]] = why, rank
         self._remove(group)
         self._failed_groups[group.key] = FailedGroup(group, said)
         self._tell_members(group, but, "fail_group", **said)
@@ -440,21 +421,23 @@ class GroupRegistry:
             self._tell_members(group, set(self._gone), "end_group")
         return using
 
-    def _create(self, job: Job, name: str, algorithm: str, ranks: tuple[str, ...]) -> Group:
+    def _create(
+        self, job: Job, name: str, algorithm: str, ranks: tuple[str, ...]
+    ) -> Operation[Group]:
         number, plans = self._plans.make(job.prefix, name, algorithm, ranks)
         placed = self._placements.place(plans)
         group = Group(name, job.name, algorithm, ranks, plans, placed, number)
         self._groups.append(group)
-        self._keys.meet_switches(self._placements.survivors.switches)
+        yield from self._keys.learn_switches(self._placements.live.switches)
         try:
-            self._placements.install(placed, partial(self._keys.for_switch, group))
+            yield from self._placements.install(placed, partial(self._keys.for_switch, group))
         except ControlError:
             self._remove(group)
             raise
         return group
 
     def _place(self, group: Group) -> bool:
-        """Place the group's sums on what is left of the network; whether they moved."""
+        """Place the group's sums on the live network; whether they moved."""
         before, group.placed = group.placed, self._placements.place(group.plans)
         return group.placed != before
 
@@ -463,24 +446,28 @@ class GroupRegistry:
         self._placements.remove(group.plans)
 
     def _require_paths(self, group: str, ranks: Sequence[str]) -> None:
-        if why := self._placements.survivors.separation(ranks):
+        if why := self._placements.live.separation(ranks):
             raise ControlError(
                 f"group {group!r} cannot be made: {why}. Launch the network again, or allow more "
                 "restarts of switches (recovery.switch_restarts)."
             )
 
-    def _require_alive(self, group: str, ranks: Sequence[str], joined: Set[int]) -> None:
+    def _require_alive(
+        self, group: str, ranks: Sequence[str], joined: Set[int], asking: str
+    ) -> None:
         for rank, node in enumerate(ranks):
             if rank in joined or node not in self._gone:
                 continue
+            if (failure := self._failed_joins.pop((group, asking), None)) is not None:
+                raise RankFailed(failure[0], rank=failure[1])
             why = self._gone[node] or f"ended without joining group {group!r}"
             raise ControlError(f"rank {rank} ({node}) {why}")
 
     def _tell_placement(self, group: Group) -> None:
-        plans = {prefix: plan.to_dict() for prefix, plan in group.placed.items()}
+        plans = _documents(group.placed)
         keys = self._keys.renew(group)
         for member in (group.ranks[rank] for rank in sorted(group.joined)):
-            self._messenger.tell(
+            self._outbox.tell(
                 [member],
                 "place_group",
                 group=group.name,
@@ -493,7 +480,7 @@ class GroupRegistry:
         self, group: Group, but: Collection[str], method: str, **parameters: Any
     ) -> None:
         members = [group.ranks[r] for r in sorted(group.joined) if group.ranks[r] not in but]
-        self._messenger.tell(members, method, group=group.name, number=group.number, **parameters)
+        self._outbox.tell(members, method, group=group.name, number=group.number, **parameters)
 
 
 def _disagreement(group: Group, algorithm: str, ranks: Sequence[str], node: str) -> str:
@@ -520,3 +507,7 @@ def _require_hosts_of(job: Job, group: str, ranks: Sequence[str]) -> None:
             f"group {group!r} is to have {', '.join(strangers)}, which job {job.name} has not; its "
             f"hosts are {', '.join(job.hosts)}"
         )
+
+
+def _documents(plans: Mapping[str, Plan]) -> dict[str, dict[str, Any]]:
+    return {prefix: plan.to_dict() for prefix, plan in plans.items()}

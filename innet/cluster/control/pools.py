@@ -1,7 +1,7 @@
 """The pools of blocks that workers have opened, and which of them are members.
 
-A pool is its tenant's: it stands on the switches from the first member's coming to the last one's
-going, as a job of its own. So caches on the way keep nothing of a pool that nobody is in.
+A pool belongs to a tenant. The switches serve it, as a job of its own, from its first member's
+arrival to its last member's departure: their caches keep nothing of a pool without members.
 """
 
 from __future__ import annotations
@@ -10,11 +10,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from innet.cluster.control.actions import Operation
 from innet.cluster.control.placements import Placements
 from innet.errors import ControlError
-from innet.node.control.jobs import MAX_WEIGHT
-from innet.node.control.protocol import PoolMessage, tenant_prefix
-from innet.node.control.worker_reports import PoolReport, WorkerReport
+from innet.node.messages import (
+    MAX_WEIGHT,
+    PoolMessage,
+    PoolReport,
+    WorkerReport,
+    tenant_prefix,
+)
 from innet.security.key import Key
 
 
@@ -22,7 +27,7 @@ from innet.security.key import Key
 class _Pool:
     key: Key
     members: dict[str, PoolReport] = field(default_factory=dict)
-    """What each node has said of its part."""
+    """By node, its part in the pool."""
 
     @property
     def weight(self) -> int:
@@ -31,12 +36,13 @@ class _Pool:
 
 
 class PoolRegistry:
-    """The pools of all tenants. Not for several threads at once: the controller holds its lock.
+    """The pools of all tenants.
 
     Example, of what the controller does for two workers::
 
-        registry.open("h0", PoolReport(tenant="a1b2", key=key, capacity_bytes=1 << 30, weight=1))
-        registry.open("h1", PoolReport(tenant="a1b2", key=key, capacity_bytes=0, weight=1))
+        offer = PoolReport(tenant="a1b2", key=key, capacity_bytes=1 << 30, weight=1)
+        yield from registry.open("h0", offer)
+        yield from registry.open("h1", offer.model_copy(update={"capacity_bytes": 0}))
         registry.members("a1b2")        # {"h0": 1 << 30}: h1 uses the pool, and offers nothing
     """
 
@@ -45,7 +51,7 @@ class PoolRegistry:
         self._placements = placements
         self._pools: dict[str, _Pool] = {}
 
-    def open(self, node: str, part: PoolReport) -> None:
+    def open(self, node: str, part: PoolReport) -> Operation[None]:
         """``node`` joins a pool, or changes its part in it; all switches serve it then.
 
         Raises:
@@ -63,36 +69,36 @@ class PoolRegistry:
         pool.members[node] = part
         self._pools[part.tenant] = pool
         try:
-            self._placements.open_pools(self._messages())
+            yield from self._placements.open_pools(self._messages())
         except ControlError:
             if before is None:
-                self.leave(node, part.tenant)
+                yield from self.leave(node, part.tenant)
             else:
                 pool.members[node] = before
-                self._placements.close_pools(self._messages())
+                yield from self._placements.close_pools(self._messages())
             raise
 
-    def leave(self, node: str, tenant: str) -> None:
-        """``node`` is a member no longer; a pool without members is no more on the switches."""
+    def leave(self, node: str, tenant: str) -> Operation[None]:
+        """``node`` is no longer a member; switches no longer serve a pool without members."""
         if self._forget(node, tenant):
-            self._placements.close_pools(self._messages())
+            yield from self._placements.close_pools(self._messages())
 
-    def leave_all(self, node: str) -> None:
+    def leave_all(self, node: str) -> Operation[None]:
         """The process on ``node`` is gone, and with it what it offered."""
         left = [tenant for tenant in list(self._pools) if self._forget(node, tenant)]
         if left:
-            self._placements.close_pools(self._messages())
+            yield from self._placements.close_pools(self._messages())
 
     def members(self, tenant: str) -> dict[str, int]:
-        """The nodes that offer memory to the tenant's pool, and bytes of each; none of no pool."""
+        """The nodes that offer memory to the tenant's pool, and bytes of each."""
         pool = self._pools.get(tenant)
         parts = {} if pool is None else pool.members
         return {node: part.capacity_bytes for node, part in parts.items() if part.capacity_bytes}
 
     def restore(self, reports: Iterable[WorkerReport]) -> None:
-        """Know again what workers say that they are in; whoever adapts the switches tells them.
+        """Take over the pools that workers report; the switches are brought up to date later.
 
-        Of members with different keys, those count that have the first one's.
+        Members with another key than the first one's do not count.
         """
         for report in reports:
             for part in report.pools:

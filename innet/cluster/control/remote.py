@@ -1,4 +1,4 @@
-"""The controller as its launcher sees it: a process that may be away for a moment."""
+"""The controller as its launcher sees it: a process that may be restarting."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from innet.cluster.control.jobs import Job, KnownJob, LaunchRecord
+from innet.cluster.control.live_topology import Loss
 from innet.errors import NoAnswer
-from innet.node.control.controller_socket import ControllerClient
-from innet.node.control.jobs import Job
-from innet.node.control.resumption import KnownJob, LaunchRecord
-from innet.node.control.survivors import Loss
+from innet.node.controller_client import ControllerClient
 from innet.security.group_keys import GroupKeySource
 from innet.security.keys import JobTrust
 from innet.telemetry.events import report
@@ -26,10 +25,11 @@ _job_adapter: TypeAdapter[Job] = TypeAdapter(Job)
 
 
 class RemoteController:
-    """Has the methods of :class:`~innet.cluster.control.controller.Controller` of another process.
+    """Sends the launcher's requests to the controller's process, and records what they told it.
 
-    It keeps a record of that: a process that takes the place of a dead one gets it at its start.
-    Every method blocks until there is an answer, from that or the next process.
+    A process that replaces a dead one gets the record at its start. Every method is a request of
+    :attr:`innet.cluster.control.controller.Controller.methods`, and blocks until there is a reply,
+    from this process or its successor.
     """
 
     def __init__(self, socket: Path, authority: str | None = None) -> None:
@@ -45,15 +45,15 @@ class RemoteController:
         return self._record.generation
 
     def next_generation(self) -> None:
-        """The process is gone, and another one takes its place: whoever asks asks that."""
+        """Another process takes the place of a dead one, and gets all requests from now on."""
         self._record.generation += 1
 
     def give_up(self) -> None:
-        """No controller answers any more: whoever waits for an answer gets an error at once."""
+        """No controller answers any more: requests fail at once."""
         self._given_up = True
 
     def record(self) -> LaunchRecord:
-        """A copy of what was told so far, as far as it holds still."""
+        """A copy of what the controller was told and still holds."""
         with self._lock:
             return self._record.model_copy(deep=True)
 
@@ -98,9 +98,9 @@ class RemoteController:
             self._record.gone[node] = ""
         self._ask("end_node", node=node)
 
-    def failures(self) -> list[str]:
+    def failures(self) -> dict[str, str]:
         """As the controller's method."""
-        failures: list[str] = self._ask("failures")
+        failures: dict[str, str] = self._ask("failures")
         return failures
 
     def lose_switch(self, switch: str, why: str, *, returns: bool) -> None:
@@ -124,7 +124,7 @@ class RemoteController:
         self._ask("watch_nodes")
 
     def ping(self) -> None:
-        """Until the controller answers."""
+        """Wait until the controller answers."""
         self._ask("ping")
 
     def _ask(self, method: str, **params: Any) -> Any:
@@ -133,7 +133,7 @@ class RemoteController:
             generation = self._record.generation
             try:
                 with ControllerClient(self._socket) as client:
-                    return client.ask(
+                    return client.request(
                         method,
                         timeout_s=_ANSWER_TIMEOUT_S,
                         give_up=partial(self._was_replaced, generation),

@@ -6,13 +6,43 @@ The launcher plans it (``kernel_layout``) and sends it to the process that build
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from pydantic import BaseModel, ConfigDict
 
-from innet.cluster.emulation.link_counters import DirectedLink, LinkCounters
 from innet.cluster.emulation.shaping import TokenBucket
 
 FDS_PER_MESSAGE = 200
 """Namespace descriptors sent in one message; the kernel takes at most 253."""
+
+
+class DirectedLink(NamedTuple):
+    """One direction of a link."""
+
+    node: str
+    port: str
+    peer: str
+    peer_port: str
+
+    def __str__(self) -> str:
+        return f"{self.node}:{self.port}->{self.peer}:{self.peer_port}"
+
+
+class LinkCounters(BaseModel):
+    """Counters of one direction of a link since the launch.
+
+    Bytes are those of Ethernet frames: a UDP payload and 42 bytes of headers.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    bytes: int
+    """Bytes that left the queue onto the link."""
+    packets: int
+    drops: int
+    """Packets that found the queue full."""
+    backlog_bytes: int
+    """Bytes in the queue at this moment; always 0 on a link without a rate."""
 
 
 class _Spec(BaseModel):
@@ -64,24 +94,3 @@ class KernelNetwork(_Spec):
 
     namespaces: tuple[NamespaceSpec, ...]
     veths: tuple[VethSpec, ...]
-
-
-class BuildReply(_Spec):
-    """The answer of ``namespace_holder``: the network is built, or why it is not."""
-
-    error: str | None = None
-    user_namespace: bool = False
-    """Whether the network lives in a user namespace, made because the launcher is not root."""
-
-
-class CountersRequest(_Spec):
-    """Asks for the counters of the links' directions that begin at the given nodes."""
-
-    nodes: tuple[str, ...]
-
-
-class CountersReply(_Spec):
-    """The counters that were asked for, at about one moment."""
-
-    error: str | None = None
-    links: tuple[tuple[DirectedLink, LinkCounters], ...] = ()

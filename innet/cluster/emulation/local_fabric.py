@@ -16,19 +16,22 @@ import secrets
 import socket
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
+from typing import Final
 
-from innet.cluster.emulation.link_counters import DirectedLink, LinkCounters
-from innet.cluster.emulation.open_files import take_all_descriptors
+from innet.cluster.emulation.kernel_network import DirectedLink, LinkCounters
 from innet.cluster.emulation.processes import Namespace
+from innet.cluster.emulation.syscalls import take_all_descriptors
 from innet.errors import EmulationError
-from innet.node.link_memory import create_link_memory
+from innet.node.link_descriptors import create_link_memory
 from innet.node.node_config import (
     IP_UDP_HEADER_BYTES,
     FaceConfig,
     LinkShape,
+    Mode,
     SharedMemoryChannel,
     SocketChannel,
 )
+from innet.settings import Settings, TransportSettings
 from innet.topology import Link, Topology
 
 
@@ -149,3 +152,27 @@ def _next_step(error: OSError) -> str:
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return "Raise the limit on open files (ulimit -n), or launch a smaller topology."
     return "Free some memory, or launch a smaller topology."
+
+
+# Nothing queues on such links: packets that find no room wait at their sender. An answer is late
+# only when a process waits for a processor, and a smaller window would make it wait more often.
+# Packets in flight should fit into a ring and into the caches.
+_OF_MEMORY: Final = {"initial_window": 16, "max_window": 64, "target_queue_delay_s": 1.0}
+
+
+def has_only_memory(topology: Topology, mode: Mode, settings: Settings) -> bool:
+    """Whether all links of a run are unshaped shared memory."""
+    in_memory = mode == "local" and settings.transport.shared_memory
+    return in_memory and not any(link.is_shaped for link in topology.links)
+
+
+def with_windows_of_memory(settings: Settings) -> Settings:
+    """A copy with windows that suit links in memory, except those that differ from the defaults."""
+    defaults = TransportSettings()
+    chosen = {
+        name: value
+        for name, value in _OF_MEMORY.items()
+        if getattr(settings.transport, name) == getattr(defaults, name)
+    }
+    transport = settings.transport.model_copy(update=chosen)
+    return settings.model_copy(update={"transport": transport})

@@ -9,17 +9,17 @@ import socket
 import sys
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
-from typing import Self, TypeVar
+from typing import Any, Self
+
+from pydantic import TypeAdapter
 
 from innet.cluster.emulation.kernel_layout import host_addresses, lay_out
 from innet.cluster.emulation.kernel_network import (
     FDS_PER_MESSAGE,
-    BuildReply,
-    CountersReply,
-    CountersRequest,
+    DirectedLink,
     KernelNetwork,
+    LinkCounters,
 )
-from innet.cluster.emulation.link_counters import DirectedLink, LinkCounters
 from innet.cluster.emulation.processes import (
     Namespace,
     ProcessGroup,
@@ -33,6 +33,7 @@ from innet.node.node_config import (
     LinkShape,
     UdpChannel,
 )
+from innet.node.requests import Reply, Request
 from innet.node.routing import NextHops
 from innet.topology import Topology
 
@@ -46,7 +47,9 @@ _COUNTERS_TIMEOUT_S = 10.0
 # A line of counters is about 200 bytes for each directed link.
 _MAX_REPLY_BYTES = 64 << 20
 
-_Reply = TypeVar("_Reply", BuildReply, CountersReply)
+_counters: TypeAdapter[list[tuple[DirectedLink, LinkCounters]]] = TypeAdapter(
+    list[tuple[DirectedLink, LinkCounters]]
+)
 
 
 class NamespaceFabric:
@@ -131,10 +134,10 @@ class NamespaceFabric:
         Raises:
             EmulationError: the process that holds the network is gone.
         """
-        request = CountersRequest(nodes=tuple(nodes)).model_dump_json().encode()
+        request = Request(method="counters", params={"nodes": tuple(nodes)})
         async with self._request_lock:
-            reply = await self._ask(request, CountersReply, _COUNTERS_TIMEOUT_S)
-        return dict(reply.links)
+            found = await self._result(request, _COUNTERS_TIMEOUT_S)
+        return dict(_counters.validate_python(found))
 
     async def close(self) -> None:
         """End the holder and drop the namespaces: the kernel takes the network away."""
@@ -163,17 +166,17 @@ class NamespaceFabric:
                 )
             )
             their_control.close()
-            request = self._spec.model_dump_json().encode()
-            reply = await self._ask(request, BuildReply, _BUILD_TIMEOUT_S)
-            self._receive_namespaces(descriptors, reply.user_namespace)
+            request = Request(method="build", params=self._spec.model_dump())
+            has_user_namespace = await self._result(request, _BUILD_TIMEOUT_S)
+            self._receive_namespaces(descriptors, has_user_namespace)
 
-    async def _ask(self, request: bytes, reply_type: type[_Reply], timeout_s: float) -> _Reply:
+    async def _result(self, request: Request, timeout_s: float) -> Any:
         assert self._reader is not None
         assert self._writer is not None
         assert self._holder is not None
         try:
             async with asyncio.timeout(timeout_s):
-                self._writer.write(request + b"\n")
+                self._writer.write(request.model_dump_json().encode() + b"\n")
                 await self._writer.drain()
                 line = await self._reader.readline()
         except (ConnectionError, TimeoutError) as error:
@@ -181,10 +184,10 @@ class NamespaceFabric:
         if not line:
             await self._holder.wait()
             raise self._holder_failed()
-        reply = reply_type.model_validate_json(line)
-        if reply.error is not None:
+        reply = Reply.model_validate_json(line)
+        if not reply.ok:
             raise EmulationError(f"topology {self._topology.name}: {reply.error}")
-        return reply
+        return reply.result
 
     def _holder_failed(self) -> EmulationError:
         assert self._holder is not None

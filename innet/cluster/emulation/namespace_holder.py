@@ -6,11 +6,10 @@ launcher. Then the kernel takes namespaces, veth pairs and queues away by itself
 ``kill -9``. Without root, this process first enters a user namespace of its own, in which it may
 build networks; the launcher needs no rights and stays where it is.
 
-Protocol, on the inherited Unix sockets named by the two arguments (control, descriptors): the
-launcher writes a line with a :class:`KernelNetwork`; this process sends the descriptors of its
-namespaces in the same order, then that of the user namespace, if it made one, and answers with a
-:class:`BuildReply`. Each further line is a :class:`CountersRequest`, answered with a
-:class:`CountersReply`. End of file on the control socket ends the process.
+It serves requests (:mod:`innet.node.requests`) on the inherited Unix socket that its first argument
+names: ``build``, with a :class:`KernelNetwork`, and then ``counters``. Before it replies to
+``build``, it sends the descriptors of its namespaces over the second argument's socket, in the same
+order, then that of the user namespace, if it made one. End of file ends the process.
 """
 
 from __future__ import annotations
@@ -19,30 +18,34 @@ import errno
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from innet.cluster.emulation.kernel_network import (
     FDS_PER_MESSAGE,
-    BuildReply,
-    CountersReply,
-    CountersRequest,
+    DirectedLink,
     InterfaceSpec,
     KernelNetwork,
+    LinkCounters,
     NamespaceSpec,
     VethSpec,
 )
-from innet.cluster.emulation.link_counters import DirectedLink, LinkCounters
-from innet.cluster.emulation.open_files import take_all_descriptors
 from innet.cluster.emulation.shaping import TokenBucket
-from innet.cluster.emulation.syscalls import CLONE_NEWNET, CLONE_NEWUSER, unshare
+from innet.cluster.emulation.syscalls import (
+    CLONE_NEWNET,
+    CLONE_NEWUSER,
+    take_all_descriptors,
+    unshare,
+)
+from innet.errors import EmulationError
+from innet.node.requests import Handler, reply_to
 
+_WHO = "the namespace holder"
 _LOOPBACK_INDEX = 1
 _NUD_PERMANENT = 0x80
 
@@ -134,11 +137,9 @@ class _Network:
         fds = [node.fd for node in self._nodes.values()]
         return fds if self.user_namespace_fd is None else [*fds, self.user_namespace_fd]
 
-    def counters(self, request: CountersRequest) -> CountersReply:
-        """Read the counters that were asked for."""
-        return CountersReply(
-            links=tuple(pair for node in request.nodes for pair in self._nodes[node].counters())
-        )
+    def counters(self, nodes: Sequence[str]) -> list[tuple[DirectedLink, LinkCounters]]:
+        """The counters of the links' directions that begin at ``nodes``, at about one moment."""
+        return [pair for node in nodes for pair in self._nodes[node].counters()]
 
     def _connect(self, veth: VethSpec) -> None:
         a, b = self._nodes[veth.a.node], self._nodes[veth.b.node]
@@ -241,31 +242,50 @@ def _explain(error: OSError | NetlinkError) -> str:
     return f"{cause}. Use mode local, or see dmesg for the kernel's own words."
 
 
-def _answer(control: socket.socket, reply: BaseModel) -> None:
-    control.sendall(reply.model_dump_json().encode() + b"\n")
+class _Holder:
+    """What the launcher may request."""
+
+    def __init__(self, descriptors: socket.socket) -> None:
+        self._descriptors = descriptors
+        self._network: _Network | None = None
+
+    def build(self, **spec: Any) -> bool:
+        """Build the network and send its descriptors; whether there is a user namespace.
+
+        Raises:
+            EmulationError: the kernel refuses; the message says what would help.
+        """
+        try:
+            self._network = _Network(KernelNetwork.model_validate(spec))
+        except (OSError, NetlinkError) as error:
+            raise EmulationError(_explain(error)) from error
+        fds = self._network.fds
+        for start in range(0, len(fds), FDS_PER_MESSAGE):
+            some = fds[start : start + FDS_PER_MESSAGE]
+            socket.send_fds(self._descriptors, [b"\0"], some)
+        self._descriptors.close()
+        return self._network.user_namespace_fd is not None
+
+    def counters(self, nodes: Sequence[str]) -> list[tuple[DirectedLink, LinkCounters]]:
+        """What the kernel has counted on the links' directions that begin at ``nodes``.
+
+        Raises:
+            EmulationError: it does not say, or there is no network yet.
+        """
+        if self._network is None:
+            raise EmulationError("there is no network yet")
+        try:
+            return self._network.counters(nodes)
+        except (OSError, NetlinkError) as error:
+            raise EmulationError(f"the kernel did not give the counters: {error}") from error
 
 
 def _serve(control: socket.socket, descriptors: socket.socket) -> None:
-    requests = control.makefile("rb")
-    line = requests.readline()
-    if not line:
-        return
-    try:
-        network = _Network(KernelNetwork.model_validate_json(line))
-    except (OSError, NetlinkError) as error:
-        _answer(control, BuildReply(error=_explain(error)))
-        return
-    fds = network.fds
-    for start in range(0, len(fds), FDS_PER_MESSAGE):
-        socket.send_fds(descriptors, [b"\0"], fds[start : start + FDS_PER_MESSAGE])
-    descriptors.close()
-    _answer(control, BuildReply(user_namespace=network.user_namespace_fd is not None))
-    for line in requests:
-        try:
-            reply = network.counters(CountersRequest.model_validate_json(line))
-        except (OSError, NetlinkError) as error:
-            reply = CountersReply(error=f"the kernel did not give the counters: {error}")
-        _answer(control, reply)
+    holder = _Holder(descriptors)
+    handlers: dict[str, Handler] = {"build": holder.build, "counters": holder.counters}
+    for line in control.makefile("rb"):
+        reply = reply_to(line, handlers, _WHO)
+        control.sendall(reply.encoded(_WHO) + b"\n")
 
 
 def main() -> None:

@@ -8,13 +8,13 @@ import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Self, get_args
+from typing import Protocol, Self, get_args
 
-from innet.cluster.emulation.fabric import Fabric
-from innet.cluster.emulation.link_counters import DirectedLink, LinkCounters
+from innet.cluster.emulation.kernel_network import DirectedLink, LinkCounters
 from innet.cluster.emulation.local_fabric import LocalFabric
 from innet.cluster.emulation.namespace_fabric import NamespaceFabric
 from innet.cluster.emulation.processes import (
+    Namespace,
     ProcessGroup,
     ProcessSpec,
     SupervisedProcess,
@@ -36,6 +36,7 @@ from innet.node.link_descriptors import LINKS_SOCKET_NAME, LinkDescriptorServer
 from innet.node.node_config import (
     NODE_CONFIG_VARIABLE,
     NODE_VARIABLE,
+    FaceConfig,
     Mode,
     NodeConfig,
     RouteConfig,
@@ -43,7 +44,7 @@ from innet.node.node_config import (
 from innet.node.routing import NextHops, next_hops
 from innet.telemetry.logs.output import ConsoleOutput, OutputSink
 from innet.topology import Topology, dump_yaml
-from innet.topology.credit import receive_credit_bytes
+from innet.topology.credit import receive_credit_bytes, receive_rate_bps
 from innet.topology.summary import impairments
 
 HOST_CACHE_POLICY = "s3fifo"
@@ -140,7 +141,7 @@ class Network:
         return self._processes
 
     def on_hurry(self, callback: Callable[[], object]) -> None:
-        """Call ``callback`` when a second signal asks for an end at once: wait for nothing."""
+        """Call ``callback`` when a second signal asks to end at once, without waiting."""
         self._hurry_callbacks.append(callback)
 
     def _hurry(self) -> None:
@@ -216,13 +217,13 @@ class Network:
         )
 
     def keep_up(self) -> None:
-        """Say that the run stays until it is taken down: what a bare ``innet down`` ends."""
+        """Mark the run as one that stays until ``innet down`` takes it down."""
         record = self._entered_record()
         record.kept_up = True
         self._save(record)
 
     def record_broker(self, url: str, port_url: str | None = None) -> None:
-        """Say in the run's record to which MQTT broker its telemetry goes.
+        """Record the MQTT broker that the run's telemetry goes to.
 
         Args:
             url: the broker, without a password.
@@ -234,7 +235,7 @@ class Network:
         self._save(record)
 
     def record_metrics(self, url: str) -> None:
-        """Say in the run's record where its metrics are served."""
+        """Record where the run's metrics are served."""
         record = self._entered_record()
         record.metrics = url
         self._save(record)
@@ -297,7 +298,7 @@ class Network:
         return LocalFabric(self._topology, shared_memory=self._shared_memory)
 
     async def _remove(self) -> None:
-        """Take everything down; a cancellation meanwhile is put off until it is done."""
+        """Take everything down; a cancellation takes effect afterwards."""
         taking_down = asyncio.ensure_future(self._take_down())
         cancelled = False
         while not taking_down.done():
@@ -336,6 +337,7 @@ class Network:
             slots=node.slots if node.kind == "switch" else 0,
             cache_bytes=node.cache_bytes,
             receive_credit_bytes=receive_credit_bytes(self._topology, name),
+            receive_rate_bps=receive_rate_bps(self._topology, name),
             cache_policy=node.cache_policy if node.kind == "switch" else HOST_CACHE_POLICY,
             control_socket=self.socket_path(control_socket_name(name)),
             ndn_socket=self.socket_path(ndn_socket_name(name)),
@@ -361,7 +363,7 @@ class Network:
 
     def _register(self, process: SupervisedProcess) -> None:
         record = self._entered_record()
-        # A label is taken again when its process has ended: by the next job, or a restart.
+        # The next job or a restart uses the label again.
         record.processes = (
             *(known for known in record.processes if known.label != process.label),
             RecordedProcess(label=process.label, node=process.spec.node, identity=process.identity),
@@ -369,7 +371,7 @@ class Network:
         self._save(record)
 
     def _save(self, record: RunRecord) -> None:
-        """Write the record down, if it can be: the run needs it only when the launcher is gone."""
+        """Save the record, if possible: only others need it, once the launcher is gone."""
         try:
             record.save()
         except OSError as error:
@@ -399,3 +401,39 @@ def _require_links_of_kernel(topology: Topology) -> None:
                 f"link {link} has {', '.join(impairments(link))}, which the links of netns mode "
                 "cannot do. Launch the topology in local mode, or simulate it with `innet sim`."
             )
+
+
+class Fabric(Protocol):
+    """The links of one run, from their creation to :meth:`close`."""
+
+    def faces(self, node: str) -> tuple[FaceConfig, ...]:
+        """The node's ends of its links, in the order of the topology."""
+        ...
+
+    def ip_address(self, node: str) -> str | None:
+        """The address at which foreign programs reach the node, if they can."""
+        ...
+
+    def pass_fds(self, node: str) -> tuple[int, ...]:
+        """Descriptors that a process of the node must inherit."""
+        ...
+
+    def namespace(self, node: str) -> Namespace | None:
+        """The namespaces that a process of the node must enter."""
+        ...
+
+    def namespace_paths(self) -> dict[str, str]:
+        """For each node with a network namespace of its own, a path that ``nsenter`` takes."""
+        ...
+
+    async def counters(self, nodes: Collection[str]) -> dict[DirectedLink, LinkCounters]:
+        """What the kernel has counted on the links' directions that begin at ``nodes``.
+
+        Raises:
+            EmulationError: this mode's links are not the kernel's, or the kernel did not answer.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Remove all links."""
+        ...

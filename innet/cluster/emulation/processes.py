@@ -1,4 +1,4 @@
-"""Supervised child processes of a run: started in their namespace, watched, ended for certain.
+"""Supervised child processes of a run: started in their namespace, watched, always ended.
 
 A child gets a session of its own (the terminal's Ctrl-C reaches the launcher alone, which then
 ends the children in order) and dies with the launcher, however that dies (``PR_SET_PDEATHSIG``).
@@ -31,7 +31,7 @@ DEFAULT_GRACE_S = 5.0
 
 _TAIL_LINES = 20
 _READ_BYTES = 65536
-# What is still read from a pipe once its process is gone: an escaped grandchild may keep writing.
+# Read from a pipe after its process has ended: an escaped grandchild may keep writing.
 _DRAIN_BYTES = 1 << 20
 
 
@@ -210,7 +210,7 @@ class ProcessGroup:
 
     @property
     def terminating(self) -> bool:
-        """Whether the end of all processes has begun: exits are then no news."""
+        """Whether all processes are being ended, so that exits are expected."""
         return self._terminating
 
     @property
@@ -245,7 +245,7 @@ class ProcessGroup:
         return process
 
     def begin_termination(self) -> None:
-        """All processes are about to be ended: none is started again from now on."""
+        """All processes are about to be ended: restart none from now on."""
         self._terminating = True
 
     async def terminate(self, grace_s: float = DEFAULT_GRACE_S) -> None:
@@ -304,7 +304,7 @@ class ProcessGroup:
         def ended() -> None:
             loop.remove_reader(pidfd)
             os.close(pidfd)
-            # Before the pid is reaped, and so surely still its own: what it left in its group.
+            # Before the pid is reaped, while it cannot belong to another process.
             process.send_signal(signal.SIGKILL)
             returncode = popen.wait()
             reader.finish()
@@ -326,7 +326,7 @@ def _emitter(process: SupervisedProcess, output: OutputSink) -> Callable[[str], 
         try:
             sink(process.label, line)
         except Exception as error:
-            # Whoever reads may be gone; the processes go on without.
+            # The reader may be gone; the processes go on.
             sink = None
             asyncio.get_running_loop().call_exception_handler(
                 {"message": "output can no longer be shown", "exception": error}

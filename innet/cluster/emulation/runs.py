@@ -32,7 +32,7 @@ _RUN_ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
 _POLL_S = 0.02
 _KILL_TIMEOUT_S = 5.0
 _LAUNCHER_GRACE_S = 20.0
-"""More than a launcher takes to end its processes, the stubborn ones too."""
+"""More than a launcher needs to end its processes, also those that ignore SIGTERM."""
 _STRAY_GRACE_S = 1.0
 
 
@@ -47,7 +47,7 @@ class RecordedProcess(BaseModel):
 
 
 def control_socket_name(node: str) -> str:
-    """What ``node`` answers on, in the directory of its run."""
+    """The control socket of ``node``, in the directory of its run."""
     return f"{node}.ctl"
 
 
@@ -77,7 +77,7 @@ class RunRecord(BaseModel):
     metrics: str | None = None
     """URL where the launcher serves metrics for Prometheus; ``None``: it does not."""
     kept_up: bool = False
-    """Whether the run is there to be used until somebody takes it down, and not one job's own."""
+    """Whether the run stays until it is taken down, and does not belong to one job."""
     processes: tuple[RecordedProcess, ...] = ()
     namespaces: dict[str, str] = {}
     """For each node with a network namespace, a path for ``nsenter --net=``, while it lives."""
@@ -88,7 +88,7 @@ class RunRecord(BaseModel):
         return self.run_dir / _TOPOLOGY_NAME
 
     def control_socket(self, node: str) -> Path:
-        """What ``node`` answers on; nothing is there while it does not run."""
+        """The control socket of ``node``, which exists while it runs."""
         return self.run_dir / control_socket_name(node)
 
     @property
@@ -140,7 +140,7 @@ def runs_directory(*, make: bool = False) -> Path:
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     uid = os.geteuid()
     usable = os.path.isdir(runtime) and os.stat(runtime).st_uid == uid
-    # Whoever owns a directory of that name is checked below.
+    # The owner of a directory of that name is checked below.
     path = Path(runtime) / "innet" if usable else Path(f"/tmp/innet-{uid}")  # noqa: S108
     if not make and not os.path.lexists(path):
         return path
@@ -255,7 +255,7 @@ def find_run(run_id: str | None = None) -> RunRecord:
 
 
 def find_kept_up() -> RunRecord:
-    """The only live run that was started to be kept up: what a bare ``innet down`` means.
+    """The only live run that is kept up, which ``innet down`` without an id takes down.
 
     Raises:
         EmulationError: there is none, or several could be meant.
@@ -274,7 +274,7 @@ def find_kept_up() -> RunRecord:
 
 
 def remove_run(record: RunRecord) -> None:
-    """End a run and leave nothing of it: its launcher, its processes, its directory.
+    """End a run with its launcher and processes, and remove its directory.
 
     The launcher is asked first and cleans up by itself. Whatever is then alive gets SIGTERM and a
     second later SIGKILL: the recorded processes, and all others that carry the run's id in their
@@ -312,7 +312,7 @@ def _make_unfinished_directory(launcher: ProcessIdentity) -> Path:
     name = f"{_UNFINISHED_PREFIX}{launcher.pid}-{launcher.start_ticks}-{secrets.token_hex(3)}"
     while True:
         path = runs_directory(make=True) / name
-        # The end of the last run takes the registry away, perhaps at this very moment.
+        # The end of the last run removes the registry, perhaps at this moment.
         with contextlib.suppress(FileNotFoundError):
             path.mkdir(mode=0o700)
             return path
@@ -336,7 +336,7 @@ def _load(path: Path) -> RunRecord:
 
 
 def _processes_of(record: RunRecord) -> list[ProcessIdentity]:
-    """The live processes of a run, those too that it started behind the launcher's back."""
+    """The live processes of a run, also those that the launcher did not start."""
     found = {process.identity for process in record.processes}
     for directory in Path("/proc").glob("[0-9]*"):
         # Gone meanwhile, or somebody else's.

@@ -1,9 +1,10 @@
-"""The three Linux calls that Python 3.11's ``os`` lacks, and nothing else."""
+"""Linux calls that Python 3.11's ``os`` lacks, and the limit on descriptors."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 
 CLONE_NEWUSER = 0x10000000
@@ -49,3 +50,9 @@ def set_parent_death_signal(signum: signal.Signals) -> None:
         OSError: the kernel refused.
     """
     _check(_prctl(_PR_SET_PDEATHSIG, int(signum), 0, 0, 0), "prctl(PR_SET_PDEATHSIG)")
+
+
+def take_all_descriptors() -> None:
+    """Raise this process's limit of open files to what the system allows it."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -17,7 +17,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class TerminationSignals:
-    """Cancels a task on the first signal, and hurries its clean-up on the next.
+    """Cancels a task on the first signal, and shortens its clean-up on the next.
 
     Python's own SIGTERM ends a program where it stands, and a second Ctrl-C breaks into the
     clean-up that the first began; with handlers in the event loop neither leaves anything behind.
@@ -76,7 +76,7 @@ class TerminationSignals:
     @classmethod
     def _catch(cls) -> None:
         for signum in _SIGNALS:
-            # One that is ignored stays so: that is what nohup and the shell's & have asked for.
+            # An ignored signal stays ignored, as nohup and the shell's & ask for.
             if signal.getsignal(signum) != signal.SIG_IGN:
                 asyncio.get_running_loop().add_signal_handler(signum, cls._deliver, signum)
                 cls._caught.append(signum)

@@ -1,25 +1,27 @@
-"""Jobs on a running network: each with hosts, keys and files of its own, gone when it ends."""
+"""Jobs on a running network: admission, keys, and the environment of their workers."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from innet.cluster.control.jobs import Job
 from innet.cluster.control.remote import RemoteController
 from innet.cluster.emulation.runs import writing_into
 from innet.errors import EmulationError
-from innet.node.control.jobs import Job
-from innet.node.control.protocol import job_of
+from innet.node.messages import job_of
 from innet.security import KeyDealer
 from innet.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a job asks for.
+    """The hosts, the name and the weight that a job asks for.
 
     Attributes:
         hosts: the node of each rank.
@@ -33,7 +35,7 @@ class Place:
 
 
 class JobAdmission:
-    """Lets jobs onto a network whose switches run."""
+    """Admits jobs to a network whose switches run."""
 
     def __init__(
         self,
@@ -45,8 +47,8 @@ class JobAdmission:
     ) -> None:
         """Args:
         topology: the network.
-        controller: told of jobs.
-        dealer: of their keys.
+        controller: admits and closes them.
+        dealer: makes their keys.
         keys_path: where the worker of a host looks for its keys.
         certificates_path: where the workers of a job look for its certificates.
         """
@@ -65,14 +67,23 @@ class JobAdmission:
             ControlError: a host has a job already, or a switch does not answer.
         """
         self._require_hosts(place.hosts)
-        job = await asyncio.to_thread(
-            self._controller.admit_job, place.name, place.hosts, place.weight
-        )
+        opening = asyncio.ensure_future(asyncio.to_thread(self._admit, place))
         try:
-            await asyncio.to_thread(self._open, job)
-            yield job
+            yield await asyncio.shield(opening)
         finally:
-            await asyncio.to_thread(self._close, job)
+            # A cancelled caller does not stop the thread: what it admits is to be closed, too.
+            await asyncio.wait([opening])
+            if opening.exception() is None:
+                await asyncio.to_thread(self._close, opening.result())
+
+    def _admit(self, place: Place) -> Job:
+        job = self._controller.admit_job(place.name, place.hosts, place.weight)
+        try:
+            self._open(job)
+        except BaseException:
+            self._close(job)
+            raise
+        return job
 
     def _open(self, job: Job) -> None:
         keys = self._dealer.deal(job_of(job.prefix), job.hosts)
@@ -91,9 +102,131 @@ class JobAdmission:
         self._controller.close_job(job)
 
     def _require_hosts(self, ranks: Sequence[str]) -> None:
-        unknown = [node for node in ranks if node not in self._topology.hosts]
-        if unknown or len(set(ranks)) != len(ranks) or not ranks:
-            raise EmulationError(
-                f"ranks must be placed on different hosts of {self._topology.name}; "
-                f"got {', '.join(ranks) or 'none'}; it has {', '.join(self._topology.hosts)}"
-            )
+        hosts = f"hosts of {self._topology.name}: {', '.join(self._topology.hosts)}"
+        for rank, node in enumerate(ranks):
+            if node not in self._topology.hosts:
+                raise EmulationError(f"rank {rank} cannot run on {node!r}; {hosts}")
+            if node in ranks[:rank]:
+                raise EmulationError(
+                    f"ranks {ranks.index(node)} and {rank} are both placed on {node}; a host runs "
+                    f"one rank of a job; {hosts}"
+                )
+        if not ranks:
+            raise EmulationError(f"a job needs at least one host; {hosts}")
+
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""How many threads OpenMP, MKL and OpenBLAS start; the latter two follow the first."""
+
+RESTART_COUNT_VARIABLE = "TORCHELASTIC_RESTART_COUNT"
+"""How often the worker was started before this time, as ``torchrun`` says it."""
+
+
+@dataclass(frozen=True)
+class Rendezvous:
+    """Where the ranks of a job meet.
+
+    Attributes:
+        world_size: number of ranks.
+        master_address: where rank 0 opens PyTorch's store.
+        master_port: of the store.
+        file: through which the agents of ``torchrun`` meet; of this job alone.
+        run_id: distinguishes this rendezvous from others at the same address.
+        max_restarts: of a worker.
+    """
+
+    world_size: int
+    master_address: str
+    master_port: int
+    file: Path
+    run_id: str
+    max_restarts: int = 0
+
+
+def rank_variables(meeting: Rendezvous, rank: int, address: str) -> dict[str, str]:
+    """Everything that ``torchrun`` sets for its workers, for one worker per host.
+
+    Libraries read different ones: PyTorch RANK and WORLD_SIZE, Lightning NODE_RANK or GROUP_RANK,
+    others TORCHELASTIC_RUN_ID. See `torchrun's list
+    <https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables>`_.
+
+    Args:
+        meeting: of the job.
+        rank: of the worker, and so of its host.
+        address: where the other hosts reach this one.
+    """
+    size = str(meeting.world_size)
+    of_workers = {
+        "RANK": str(rank),
+        "WORLD_SIZE": size,
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "NODE_RANK": str(rank),
+        "GROUP_RANK": str(rank),
+        "GROUP_WORLD_SIZE": size,
+        "ROLE_NAME": "default",
+        "ROLE_RANK": str(rank),
+        "ROLE_WORLD_SIZE": size,
+        "MASTER_ADDR": meeting.master_address,
+        "MASTER_PORT": str(meeting.master_port),
+        "TORCHELASTIC_RUN_ID": meeting.run_id,
+        "TORCHELASTIC_MAX_RESTARTS": str(meeting.max_restarts),
+        # Rank 0 opens the store itself: there is no agent that did.
+        "TORCHELASTIC_USE_AGENT_STORE": "False",
+    }
+    return {**of_workers, **_torchrun_options(meeting, address)}
+
+
+def _torchrun_options(meeting: Rendezvous, address: str) -> dict[str, str]:
+    """Options of ``torchrun`` itself, which reads each from a variable with the prefix ``PET_``.
+
+    Its agents meet through a file of the run: a store that one of them held would end with that
+    agent, and the others would print traces; and whoever reached its port could run code in them.
+    """
+    return {
+        "PET_NNODES": str(meeting.world_size),
+        "PET_NPROC_PER_NODE": "1",
+        "PET_MASTER_ADDR": meeting.master_address,
+        "PET_MASTER_PORT": str(meeting.master_port),
+        "PET_LOCAL_ADDR": address,
+        "PET_RDZV_BACKEND": "c10d",
+        "PET_RDZV_ENDPOINT": str(meeting.file),
+        "PET_RDZV_ID": meeting.run_id,
+        "PET_RDZV_CONF": "store_type=file",
+    }
+
+
+def thread_share(ranks: int) -> int:
+    """The processors that each of ``ranks`` workers on this machine may use, at least 1."""
+    return max(1, len(os.sched_getaffinity(0)) // ranks)
+
+
+def thread_variables(
+    environment: Mapping[str, str], ranks: int, threads: int | None = None
+) -> dict[str, str]:
+    """The number of threads that each of ``ranks`` workers on this machine computes with.
+
+    More threads than processors make small operations wait for each other: 8 ranks on 2 processors
+    train several times slower with a thread per processor each than with one each.
+
+    Args:
+        environment: of the workers. What it sets stays.
+        ranks: workers that share this machine.
+        threads: of each worker; by default its share of the processors, at least 1.
+
+    Returns:
+        What to add to the environment; nothing where it sets ``OMP_NUM_THREADS``.
+    """
+    if threads is None:
+        if "OMP_NUM_THREADS" in environment:
+            return {}
+        threads = thread_share(ranks)
+        return {name: str(threads) for name in THREAD_VARIABLES if name not in environment}
+    return dict.fromkeys(THREAD_VARIABLES, str(threads))
+
+
+def search_path(environment: Mapping[str, str]) -> str:
+    """PATH with the folder of this interpreter first: ``python`` is the one that has innet."""
+    own = str(Path(sys.executable).parent)
+    others: Sequence[str] = environment.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join([own, *(folder for folder in others if folder != own)])

@@ -1,4 +1,4 @@
-"""The launcher's part: the run's broker, and what only the launcher knows."""
+"""The launcher's telemetry: the run's broker, and what only the launcher can publish."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import SupervisedProcess
 from innet.settings import TelemetrySettings
 from innet.telemetry import events
+from innet.telemetry.broker_socket import BROKER_SOCKET_NAME, client_through
 from innet.telemetry.broker_thread import BrokerThread
 from innet.telemetry.broker_url import NONE, BrokerUrl
-from innet.telemetry.door import DOOR_NAME, client_through
 from innet.telemetry.messages import LauncherStatus, State
 from innet.telemetry.mqtt_broker import BrokerLimits
 from innet.telemetry.publisher import Publisher
@@ -86,14 +86,14 @@ class LauncherTelemetry:
         if self._broker is None:
             return self
         network = self._network
-        door = network.socket_path(DOOR_NAME)
-        url = await asyncio.to_thread(self._broker.start, door)
+        broker_socket = network.socket_path(BROKER_SOCKET_NAME)
+        url = await asyncio.to_thread(self._broker.start, broker_socket)
         if self._url is not None:
             network.record_broker(str(self._url))
         else:
-            network.record_broker(f"unix://{door}", None if url is None else str(url))
+            network.record_broker(f"unix://{broker_socket}", None if url is None else str(url))
         source = LauncherSource(network)
-        self._publisher = Publisher(source, door, self._url, on_disconnected=self._tell)
+        self._publisher = Publisher(source, broker_socket, self._url, on_disconnected=self._tell)
         self._publisher.start()
         network.processes.on_exit(self._on_exit)
         return self
@@ -111,7 +111,7 @@ class LauncherTelemetry:
             events.report("process_ended", process.describe(), node=process.spec.node or "")
 
     def _tell(self, error: Exception) -> None:
-        """Once: who logs in wrongly would else wonder where the telemetry is."""
+        """Warn once of a wrong login, so that missing telemetry has an explanation."""
         if isinstance(error, MqttConnectError) and not self._warned:
             self._warned = True
             _log.warning(
@@ -122,13 +122,15 @@ class LauncherTelemetry:
             )
 
     async def _forget(self, url: BrokerUrl) -> None:
-        """Take back what a broker keeps of the run: its id will not come again."""
+        """Remove the run's retained messages from the broker: its id is not used again."""
         run_id = self._network.run_id
         sources = [launcher_topics(run_id), controller_topics(run_id)]
         sources += [node_topics(run_id, node) for node in self._network.topology.nodes]
         try:
             async with asyncio.timeout(_FORGET_TIMEOUT_S):
-                async with client_through(self._network.run_dir / DOOR_NAME, url) as client:
+                async with client_through(
+                    self._network.run_dir / BROKER_SOCKET_NAME, url
+                ) as client:
                     for source in sources:
                         for topic in source.retained:
                             await client.publish(topic, b"", 1, retain=True)

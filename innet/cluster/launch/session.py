@@ -8,41 +8,50 @@ import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from pydantic import BaseModel
+
+from innet.cluster.control.jobs import Job
 from innet.cluster.control.remote import RemoteController
+from innet.cluster.emulation.local_fabric import has_only_memory, with_windows_of_memory
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import SupervisedProcess
 from innet.cluster.emulation.runs import find_run, writing_into
 from innet.cluster.emulation.segmentation import block_segment_bytes, segment_bytes
-from innet.cluster.launch.controller_process import ControllerProcess
-from innet.cluster.launch.jobs import JobAdmission, Place
-from innet.cluster.launch.launcher_telemetry import LauncherTelemetry
-from innet.cluster.launch.memory_links import has_only_memory, with_windows_of_memory
-from innet.cluster.launch.messages import SESSION_SOCKET_NAME, Counters, JobRequest
-from innet.cluster.launch.run_status import read_run_status
-from innet.cluster.launch.server import SessionServer
-from innet.cluster.launch.supervision import RestartPolicy, Supervisor
-from innet.cluster.launch.switches import SwitchProcesses
-from innet.cluster.launch.worker_environment import (
+from innet.cluster.launch.infrastructure import ControllerProcess, SwitchProcesses
+from innet.cluster.launch.jobs import (
     RESTART_COUNT_VARIABLE,
+    JobAdmission,
+    Place,
     Rendezvous,
     rank_variables,
     search_path,
     thread_variables,
 )
-from innet.errors import EmulationError
+from innet.cluster.launch.launcher_telemetry import LauncherTelemetry
+from innet.cluster.launch.supervision import RestartPolicy, Supervisor
+from innet.cluster.requests import ClientConnection, RequestServer
+from innet.cluster.run_status import read_run_status
+from innet.cluster.session_client import (
+    SESSION_SOCKET_NAME,
+    Counters,
+    JobEnd,
+    JobRequest,
+    OutputLine,
+)
+from innet.errors import ControlError, EmulationError, InnetError, JobFailed
 from innet.ndn.address import INNET_VARIABLE, NDN_VARIABLE
 from innet.node.command_keys import load_command_certificate
-from innet.node.control.client import ControlClient
-from innet.node.control.controller_socket import CONTROLLER_SOCKET_NAME
-from innet.node.control.jobs import Job
-from innet.node.control.protocol import job_of
+from innet.node.controller_client import CONTROLLER_SOCKET_NAME
+from innet.node.messages import job_of
 from innet.node.node_config import Mode
+from innet.node.requests import ControlClient, Request
 from innet.plans import rank_order
 from innet.private_files import write_private
 from innet.security import KeyDealer
@@ -64,11 +73,46 @@ from innet.worker.job_file import (
 )
 
 NETNS_MASTER_PORT = 29500
+_MAX_UNREAD_BYTES = 16 << 20
+"""Output that a client may leave unread; more is dropped, and the client is told."""
 _NOTHING_VERIFIED = (
     "WARNING: security.signature=none: no segment and no sum is signed, and nothing of them is "
     "verified. Whoever reaches a link can change every result. For measurements alone; leave the "
     "setting out for anything else."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """How a job's workers are run.
+
+    Attributes:
+        env: added to the launcher's environment.
+        algorithm: for programs that do not choose one.
+        hosts: the node of each rank; all hosts by default.
+        directory: working directory of the workers, the launcher's by default.
+        output: takes the lines that the workers print, the session's own sink by default.
+        trace: the file for a timeline of the job (``innet.telemetry.trace``), also of one that
+            fails.
+        restarts: what becomes of the job when a worker dies; by default it ends.
+        job_name: for displays, and part of its names; ``j<number>`` by default.
+        weight: the job's part of the switches beside other jobs' weights.
+        threads: that each rank computes with (OpenMP, MKL, OpenBLAS); by default its share of the
+            processors, unless ``env`` or the launcher's environment sets OMP_NUM_THREADS.
+        stdin: descriptor that rank 0 reads as its standard input; the others' is empty.
+    """
+
+    env: Mapping[str, str] | None = None
+    algorithm: str = "auto"
+    hosts: Sequence[str] | None = None
+    directory: Path | None = None
+    output: OutputSink | None = None
+    trace: Path | None = None
+    restarts: RestartPolicy | None = None
+    job_name: str | None = None
+    weight: int = 1
+    threads: int | None = None
+    stdin: int | None = None
 
 
 class Session:
@@ -137,8 +181,10 @@ class Session:
             )
             await asyncio.to_thread(self._controller.watch_nodes)
             await stack.enter_async_context(
-                SessionServer(
-                    self.network.run_dir / SESSION_SOCKET_NAME, self._run_job, self._read_counters
+                RequestServer(
+                    self.network.run_dir / SESSION_SOCKET_NAME,
+                    self._respond,
+                    who=f"the session of {self.network.run_id}",
                 )
             )
             if self.settings.telemetry.metrics_port is not None:
@@ -179,46 +225,21 @@ class Session:
         return {n: a for n, a in zip(nodes, answers, strict=True) if isinstance(a, dict)}
 
     async def run_workers(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        algorithm: str = "auto",
-        hosts: Sequence[str] | None = None,
-        directory: Path | None = None,
-        output: OutputSink | None = None,
-        trace: Path | None = None,
-        restarts: RestartPolicy | None = None,
-        job_name: str | None = None,
-        weight: int = 1,
-        threads: int | None = None,
-        stdin: int | None = None,
+        self, argv: Sequence[str], options: WorkerOptions | None = None, **changes: Any
     ) -> tuple[str, ...]:
         """Run ``argv`` once per host, as the ranks of one job, and wait until all have ended.
 
         Other jobs may run at the same time, on other hosts; the switches serve all of them.
 
-        Each gets what ``torchrun`` sets for its workers and takes for its options (one process per
-        host, c10d rendezvous), and its share of the processors (see
-        ``worker_environment``). When one fails, the others are told, and ended if
-        they do not end by themselves, unless ``restarts`` says otherwise. No worker outlives the
-        call, however it ends.
+        Each worker gets what ``torchrun`` sets for its workers and takes for its options (one
+        process per host, c10d rendezvous), and its share of the processors. When one fails, the
+        others are told, and ended if they do not end by themselves, unless the restart policy says
+        otherwise. No worker outlives the call, however it ends.
 
         Args:
             argv: program and arguments.
-            env: added to the launcher's environment.
-            algorithm: for programs that do not choose one.
-            hosts: the node of each rank; all hosts by default.
-            directory: working directory of the workers, the launcher's by default.
-            output: takes the lines that the workers print, the session's own sink by default.
-            trace: the file for a timeline of the job (``innet.telemetry.trace``), also of one that
-                fails.
-            restarts: what becomes of the job when a worker dies; by default it ends.
-            job_name: for displays, and part of its names; ``j<number>`` by default.
-            weight: the job's part of the switches beside other jobs' weights.
-            threads: that each rank computes with (OpenMP, MKL, OpenBLAS); by default its share of
-                the processors, unless ``env`` or the launcher's environment sets OMP_NUM_THREADS.
-            stdin: descriptor that rank 0 reads as its standard input; the others' is empty.
+            options: of the job.
+            changes: single fields of :class:`WorkerOptions`, such as ``algorithm="ring"``.
 
         Returns:
             How those workers ended that an elastic job went on without.
@@ -228,21 +249,25 @@ class Session:
             EmulationError: the job cannot be started, or the timeline cannot be written.
             ControlError: a host has a job already, or the name or the weight cannot be used.
         """
-        ranks = tuple(hosts) if hosts is not None else rank_order(self.topology)
+        chosen = replace(options or WorkerOptions(), **changes)
+        ranks = rank_order(self.topology) if chosen.hosts is None else tuple(chosen.hosts)
         async with AsyncExitStack() as stack:
-            place = Place(ranks, job_name, weight)
+            place = Place(ranks, chosen.job_name, chosen.weight)
             job = await stack.enter_async_context(self._entered_admission().admit(place))
-            stack.enter_context(self._heard_by(job, output))
-            added = dict(env or {})
-            if trace is not None:
-                tracing = await stack.enter_async_context(self._trace(job, trace))
+            stack.enter_context(self._heard_by(job, chosen.output))
+            added = dict(chosen.env or {})
+            if chosen.trace is not None:
+                tracing = await stack.enter_async_context(self._trace(job, chosen.trace))
                 added.update(tracing.environment)
-            policy = restarts or RestartPolicy()
+            policy = chosen.restarts or RestartPolicy()
             job_path = self._write_job(job, policy.on_worker_death)
-            shared = thread_variables({**os.environ, **added}, len(ranks), threads)
+            shared = thread_variables({**os.environ, **added}, len(ranks), chosen.threads)
             environments = dict(
                 self._worker_environments(
-                    job.hosts, job_path, {**added, **shared, ALGORITHM_VARIABLE: algorithm}, policy
+                    job.hosts,
+                    job_path,
+                    {**added, **shared, ALGORITHM_VARIABLE: chosen.algorithm},
+                    policy,
                 )
             )
 
@@ -252,22 +277,22 @@ class Session:
                     node,
                     argv,
                     {**environments[node], **counts},
-                    directory=directory,
-                    output=output,
-                    stdin=stdin if node == ranks[0] else None,
+                    directory=chosen.directory,
+                    output=chosen.output,
+                    stdin=chosen.stdin if node == ranks[0] else None,
                 )
 
-            tell = partial(output or self._output, LAUNCHER_LABEL)
+            tell = partial(chosen.output or self._output, LAUNCHER_LABEL)
             return await Supervisor(self._entered_controller(), start, policy, tell).run(ranks)
 
     def _say(self, text: str) -> None:
-        """Tell whoever watches the network, and whoever watches the jobs on it."""
+        """Write a line to the outputs of the network and of all jobs on it."""
         for output in {self._output, *self._job_outputs.values()}:
             output(LAUNCHER_LABEL, text)
 
     @contextmanager
     def _heard_by(self, job: Job, output: OutputSink | None) -> Iterator[None]:
-        """Whoever watches the job hears what happens to the network meanwhile."""
+        """Write lines about the network to the job's output, too, until the block ends."""
         self._job_outputs[job.name] = output or self._output
         try:
             yield
@@ -281,20 +306,36 @@ class Session:
             lambda: self._status_of(self.topology.switches),
         )
 
-    async def _run_job(self, request: JobRequest, output: OutputSink) -> tuple[str, ...]:
-        return await self.run_workers(
-            request.argv,
-            env=request.environment,
-            algorithm=request.algorithm,
-            hosts=request.hosts,
-            directory=Path(request.directory),
-            output=output,
-            threads=request.threads,
-            trace=None if request.trace is None else Path(request.trace),
-            restarts=RestartPolicy.of(request),
-            job_name=request.job_name,
-            weight=request.weight,
-        )
+    async def _respond(self, request: Request, client: ClientConnection) -> BaseModel:
+        """Serve another terminal: run a job, until it hangs up, or read the kernel's counters."""
+        if request.method == "run_job":
+            return await self._run_job(JobRequest.model_validate(request.params), client)
+        if request.method == "counters":
+            return await self._read_counters()
+        raise ControlError(f"unknown method {request.method!r}; known: counters, run_job")
+
+    async def _run_job(self, request: JobRequest, client: ClientConnection) -> JobEnd:
+        try:
+            lost = await self.run_workers(
+                request.argv,
+                WorkerOptions(
+                    env=request.environment,
+                    algorithm=request.algorithm,
+                    hosts=request.hosts,
+                    directory=Path(request.directory),
+                    output=_JobOutput(client),
+                    threads=request.threads,
+                    trace=None if request.trace is None else Path(request.trace),
+                    restarts=RestartPolicy.of(request),
+                    job_name=request.job_name,
+                    weight=request.weight,
+                ),
+            )
+        except JobFailed as error:
+            return JobEnd(exit_code=error.exit_code, error=str(error))
+        except InnetError as error:
+            return JobEnd(exit_code=1, error=str(error))
+        return JobEnd(exit_code=0, lost=lost)
 
     @property
     def _links_are_memory(self) -> bool:
@@ -341,7 +382,7 @@ class Session:
         ]
 
     def _ndn_environment(self, node: str) -> dict[str, str]:
-        """Where NDN programs of this and of every other house find the forwarder of their host."""
+        """Where NDN programs, innet's and foreign ones, find the forwarder of their host."""
         if not self.settings.ndn.unix:
             return {}
         uri = f"unix://{self.network.config(node).ndn_socket}"
@@ -352,11 +393,11 @@ class Session:
 
     def _node_status(self, node: str) -> dict[str, Any]:
         with self.connect(node) as client:
-            status: dict[str, Any] = client.ask("status", timeout_s=5.0)
+            status: dict[str, Any] = client.request("status", timeout_s=5.0)
             return status
 
     def _write_files(self, authority: PublicKey) -> KeyDealer:
-        """The settings, the operator's and the switches' keys; who deals those of jobs."""
+        """Write settings, the operator's key and the switches'; returns the dealer of job keys."""
         settings = self.settings
         if has_only_memory(self.topology, self.network.mode, settings):
             settings = with_windows_of_memory(settings)
@@ -437,10 +478,10 @@ class Session:
 
 
 def _policy_text(security: SecuritySettings) -> str | None:
-    """The policy of a run's jobs, once it is known to be one.
+    """The policy of a run's jobs, checked.
 
     Raises:
-        PolicyError: it is none; with line and column.
+        PolicyError: it cannot be read; with line and column.
     """
     if security.signature != "ed25519":
         return None
@@ -449,3 +490,21 @@ def _policy_text(security: SecuritySettings) -> str | None:
     text, path = read_policy(security.policy)
     compile_policy(text, path)
     return text
+
+
+class _JobOutput:
+    """Sends the lines of a job to a client, as long as it reads them."""
+
+    def __init__(self, client: ClientConnection) -> None:
+        self._client = client
+        self._dropped = 0
+
+    def __call__(self, label: str, text: str) -> None:
+        if self._client.unread_bytes > _MAX_UNREAD_BYTES:
+            self._dropped += 1
+            return
+        if self._dropped:
+            note = f"{self._dropped} lines were dropped: nobody read them"
+            self._dropped = 0
+            self._client.send(OutputLine(label="innet", text=note))
+        self._client.send(OutputLine(label=label, text=text))

@@ -1,4 +1,4 @@
-"""The workers of one job: started, started anew when they die, ended together."""
+"""The workers of one job: started, restarted when they die, ended together."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from innet.cluster.control.remote import RemoteController
 from innet.cluster.emulation.processes import DEFAULT_GRACE_S, SupervisedProcess
-from innet.cluster.launch.messages import JobRequest
-from innet.cluster.launch.restart_pause import pause_before_restart_s
+from innet.cluster.session_client import JobRequest
 from innet.errors import JobFailed
 from innet.worker.job_file import OnDeath
 
@@ -21,7 +20,7 @@ _INTERRUPT_GRACE_S = 2.0
 """Somebody waits at the terminal."""
 _RESTARTS_WAITED_FOR = 3
 _RESTARTS_OF_SERVERS = 1_000_000
-"""As good as without limit: what counts is how many in a row failed at once."""
+"""Practically no limit: the number of failures in a row counts."""
 _FAILED_STARTS = 5
 """A server that died so often in a row soon after its start is not started again."""
 _STEADY_S = 600.0
@@ -29,9 +28,9 @@ _STEADY_S = 600.0
 _FIRST_PAUSE_S = 0.1
 
 StartWorker = Callable[[str, int], SupervisedProcess]
-"""Starts the worker of a node, given how often it was started anew."""
+"""Starts the worker of a node, given how often it was restarted."""
 Tell = Callable[[str], None]
-"""Tells the user what became of a server."""
+"""Prints a line to the user about a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +38,14 @@ class RestartPolicy:
     """What becomes of a job when one of its workers dies.
 
     Attributes:
-        max_restarts: how often each worker is started anew; by default 3 times when others wait for
-            it, and else not.
-        elastic: the job goes on without a worker that is not started anew, and ends well when any
+        max_restarts: how often each worker is restarted; by default 3 times when others wait for
+            it, and otherwise never.
+        elastic: the job goes on without a worker that is not restarted, and succeeds when any
             worker does.
         on_worker_death: what the workers themselves do; those that shrink need an elastic job.
-        serve: the workers are servers that do not need each other: each that dies is started anew,
-            after a pause that grows, unless it dies again and again soon after its start. The
-            others go on.
+        serve: the workers are servers that do not need each other: each that dies is restarted,
+            after a pause that grows, unless it dies repeatedly soon after its start. The others go
+            on.
     """
 
     max_restarts: int | None = None
@@ -61,7 +60,7 @@ class RestartPolicy:
 
     @property
     def restarts(self) -> int:
-        """How often each worker is started anew."""
+        """How often each worker is restarted."""
         if self.max_restarts is not None:
             return self.max_restarts
         if self.serve:
@@ -70,7 +69,7 @@ class RestartPolicy:
 
     @property
     def goes_on_without(self) -> bool:
-        """Whether the job goes on without a worker that is not started anew."""
+        """Whether the job goes on without a worker that is not restarted."""
         return self.elastic or self.serve or self.on_worker_death == "shrink"
 
 
@@ -121,7 +120,7 @@ class Supervisor:
             await self._end()
 
     async def _follow(self) -> None:
-        """Wait until each node's last worker has ended, or the time to end by themselves is up."""
+        """Wait until each node's last worker has ended, or a failed job's grace period is over."""
         keeping = {asyncio.ensure_future(self._keep(node)) for node in self._workers}
         try:
             while keeping:
@@ -143,7 +142,7 @@ class Supervisor:
             await asyncio.gather(*keeping, return_exceptions=True)
 
     async def _keep(self, node: str) -> None:
-        """Follow a node's worker, and those that take its place, until the last one ends."""
+        """Follow a node's worker and its successors until the last one ends."""
         while True:
             worker = self._workers[node]
             began_s = time.monotonic()
@@ -163,7 +162,7 @@ class Supervisor:
             self._workers[node] = self._start(node, self._restarts[node])
 
     def _may_restart(self, node: str, lived_s: float) -> bool:
-        """Whether the policy allows another worker; counts the death of one that is a server."""
+        """Whether the policy allows a restart; counts the deaths of servers."""
         if self._deadline_s is not None or self._restarts[node] >= self._policy.restarts:
             return False
         if self._policy.serve:
@@ -171,7 +170,7 @@ class Supervisor:
         return self._failed_starts[node] <= _FAILED_STARTS
 
     async def _lose(self, worker: SupervisedProcess) -> None:
-        """Go on without a worker that died for good, or begin to end the job."""
+        """Go on without a worker that is not restarted, or begin to end the job."""
         self._failed.append(worker)
         if not self._policy.goes_on_without:
             self._deadline_s = self._deadline_s or time.monotonic() + _FAILURE_GRACE_S
@@ -186,11 +185,24 @@ class Supervisor:
     async def _report(self) -> JobFailed:
         # The one that failed first may be the last to end: others end when they hear of it. One
         # that a signal ended is a cause in any case: nobody dies of another's error that way.
-        failures = await asyncio.to_thread(self._controller.failures)
-        self._failed.sort(key=lambda w: (not _was_killed(w), failures.index(w.label)))
+        causes = await asyncio.to_thread(self._controller.failures)
+        order = list(causes)
+        self._failed.sort(key=lambda w: (not _was_killed(w), order.index(w.label)))
+        first = self._failed[0]
+        rank = list(self._workers).index(first.label)
         return JobFailed(
-            _failure_report(self._failed, len(self._workers)), _exit_code(self._failed[0])
+            f"{first.failure_report()}\n{self._cause_line(rank, first, causes[first.label])}",
+            _exit_code(first),
         )
+
+    def _cause_line(self, rank: int, first: SupervisedProcess, why: str) -> str:
+        """The last line of a job that failed: which rank on which host, and why."""
+        cause, _, _ = why.partition("\n")
+        if _was_killed(first) and cause != first.describe_end():
+            cause += f", so it {first.describe_end()}"
+        if others := len(self._failed) - 1:
+            cause += f"; {others} more of {len(self._workers)} workers ended with an error after it"
+        return f"rank {rank} ({first.label}) {cause}"
 
     async def _end(self, grace_s: float = DEFAULT_GRACE_S) -> None:
         """End the workers that still run: SIGTERM, and SIGKILL after the grace."""
@@ -204,13 +216,6 @@ class Supervisor:
                 waits = list(waiting)
 
 
-def _failure_report(failed: Sequence[SupervisedProcess], size: int) -> str:
-    first = failed[0]
-    others = len(failed) - 1
-    ending = f"\n{others} more of {size} workers ended with an error after it" if others else ""
-    return f"{first.failure_report()}{ending}"
-
-
 def _was_killed(process: SupervisedProcess) -> bool:
     return (process.returncode or 0) < 0
 
@@ -218,3 +223,17 @@ def _was_killed(process: SupervisedProcess) -> bool:
 def _exit_code(process: SupervisedProcess) -> int:
     returncode = process.returncode or 0
     return returncode if returncode >= 0 else 128 - returncode
+
+
+_LONGEST_PAUSE_S = 5.0
+_MOST_DOUBLINGS = 16
+
+
+def pause_before_restart_s(first_s: float, number: int) -> float:
+    """The pause before restart ``number``, from 1: it doubles each time, up to 5 s.
+
+    >>> [pause_before_restart_s(0.2, number) for number in (1, 2, 3, 20)]
+    [0.2, 0.4, 0.8, 5.0]
+    """
+    doubled_s = first_s * 2.0 ** min(number - 1, _MOST_DOUBLINGS)
+    return max(first_s, min(doubled_s, _LONGEST_PAUSE_S))

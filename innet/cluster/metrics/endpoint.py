@@ -18,8 +18,8 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 from prometheus_client import CollectorRegistry, generate_latest, make_wsgi_app
 from prometheus_client.exposition import ThreadingWSGIServer
 
-from innet.cluster.launch.run_status import RunStatus
 from innet.cluster.metrics.collector import RunCollector
+from innet.cluster.run_status import RunStatus
 from innet.errors import TelemetryError
 
 _ADDRESS = "127.0.0.1"

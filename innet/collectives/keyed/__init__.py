@@ -1,10 +1,10 @@
-"""Reductions by key: ``calls`` is what users see, ``reduction`` the steps that it takes.
+"""Reductions over key-value pairs, and of sparse and block-sparse tensors.
 
-``pairs`` are key-value pairs of a rank, ``layout`` how the wire has them, ``partition`` cuts the
-space of keys into segments, ``exchange`` sends the pairs and fetches their union, and ``mixing`` is
-what makes any keys fill that space evenly. ``sparse`` and ``blocks`` are sums of vectors on top.
+Start with ``reduction``, the steps of a call. ``pairs`` are the key-value pairs of a rank and their
+layout in segments, ``partition`` cuts the space of keys into segments, ``blocks`` adds block-sparse
+tensors.
 """
 
-from innet.collectives.keyed.calls import KeyedCalls
+from innet.collectives.keyed.reduction import KeyedReductions
 
-__all__ = ["KeyedCalls"]
+__all__ = ["KeyedReductions"]

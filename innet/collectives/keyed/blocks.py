@@ -1,8 +1,8 @@
-"""Sums of block-sparse tensors: only blocks that are not zero travel, and are united.
+"""Sums of block-sparse tensors: ranks send only blocks that are not zero, and fetch the union.
 
-First the ranks unite which blocks are not zero, a bit for each, which tells the union exactly: each
-rank cuts it into the same full segments. Then each publishes its blocks and fetches their union,
-as a reduction by key does.
+First the ranks unite which blocks are not zero, a bit for each. So each rank knows the union
+exactly and cuts it into the same full segments. Then each publishes its blocks and fetches their
+union, as a reduction by key does.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from innet.collectives.allreduce import allreduce
 from innet.collectives.arrays import Array, Output, as_input, require_array
 from innet.collectives.group import Variants
-from innet.collectives.keyed.exchange import exchange_pairs
-from innet.collectives.keyed.layout import SPARSE_BLOCKS
+from innet.collectives.keyed.pairs import SPARSE_BLOCKS, PairExchange
 from innet.collectives.keyed.partition import KeyPartition
-from innet.collectives.staged import Steps
+from innet.collectives.reductions import allreduce
+from innet.collectives.runner import Steps
 from innet.errors import CollectiveError
 
 MOST_STEPS = 2
@@ -106,17 +105,16 @@ def allreduce_blocks(
         variants, mine_present, "bor", mine_present, what=f"{what}, uniting block numbers"
     )
     union = np.flatnonzero(np.unpackbits(present))
-    indices, blocks = yield exchange_pairs(
-        variants,
-        segment_bytes,
-        SPARSE_BLOCKS,
-        (mine.indices, mine.blocks),
-        "sum",
-        cut_union(union, segment_bytes),
-        mine.size,
-        True,
-        what,
+    exchange = PairExchange(
+        what=what,
+        layout=SPARSE_BLOCKS,
+        keys=mine.indices,
+        values=mine.blocks,
+        op="sum",
+        partition=cut_union(union, segment_bytes),
+        elements=mine.size,
     )
+    indices, blocks = yield exchange.operation(variants, segment_bytes)
     if not np.array_equal(indices, union):
         raise CollectiveError("a sum has other blocks than the ranks announced; run it again")
     SparseBlocks(mine.size, indices, blocks).write(output.memory)

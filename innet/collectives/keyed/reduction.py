@@ -1,87 +1,169 @@
-"""Reduction by key: the union of everybody's keys, and the values of equal keys reduced.
+"""Reductions by key: the union of everybody's keys, and the values of equal keys reduced.
 
-First the ranks agree on how many pairs all of them have in each range of mixed keys, by a small
-sum; from that each of them cuts the key space into the same segments, none of which can overflow a
-packet. Then each publishes its pairs and fetches their union, as an allreduce does.
+First the ranks add up how many pairs each range of mixed keys has; from that each of them cuts the
+key space into the same segments, none of which can overflow a packet. Then each publishes its pairs
+and fetches their union, as an allreduce does.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
-from innet.collectives.allreduce import allreduce
-from innet.collectives.arrays import Array
+import numpy as np
+
+from innet.collectives.arrays import Array, output_like
 from innet.collectives.group import Variants
-from innet.collectives.keyed.exchange import KeysAndValues, exchange_pairs
-from innet.collectives.keyed.pairs import Pairs
+from innet.collectives.keyed import blocks
+from innet.collectives.keyed.pairs import SPARSE_BLOCKS, KeysAndValues, PairExchange, Pairs
 from innet.collectives.keyed.partition import (
     COARSE_BUCKETS_LOG2,
     buckets_needed_log2,
     count_keys,
     cut,
 )
-from innet.collectives.operation import Operation, rooted
-from innet.collectives.staged import Steps
+from innet.collectives.operation import Operation, describe, rooted
+from innet.collectives.reductions import allreduce
+from innet.collectives.runner import OperationRunner, Steps
+from innet.collectives.work import Work
+from innet.errors import CollectiveError
 
-MOST_STEPS = 3
+_MOST_STEPS = 3
 """Operations of one reduction: counts, finer counts where there are many, pairs."""
 
 
-def reduce_by_key(
-    variants: Variants,
-    segment_bytes: int,
-    pairs: Pairs,
-    op: str,
-    wanted_here: bool,
-    what: str,
-    elements: int | None = None,
-    root: int | None = None,
-) -> Steps[KeysAndValues | None]:
-    """The steps of one rank.
+class KeyedReductions:
+    """The reductions by key of one communicator; the calls are documented there."""
 
-    Args:
-        variants: plans of the group.
-        segment_bytes: content of a full segment.
+    def __init__(self, runner: OperationRunner) -> None:
+        self._runner = runner
+        self._variants = runner.variants
+        self._segment_bytes = runner.segment_bytes
+
+    def reduce_by_key(
+        self, keys: Array, values: Array, op: str, root: int | None
+    ) -> Work[KeysAndValues | None]:
+        """Start a reduction of key-value pairs."""
+        with self._runner.calls.call("reduce_by_key", _MOST_STEPS):
+            pairs = Pairs.combined(np.asarray(keys), np.asarray(values), op)
+            if root is not None:
+                self._runner.require_rank(root)
+            to_root = "" if root is None else f", root={root}"
+            call = _KeyedCall(
+                what=f"reduce_by_key({op}.{pairs.type.layout.name}{to_root})",
+                pairs=pairs,
+                op=op,
+                wanted_here=root is None or root == self._runner.rank,
+                root=root,
+            )
+            steps = _reduce_by_key(self._variants, self._segment_bytes, call)
+            return self._runner.start_steps(steps, _MOST_STEPS, call.what)
+
+    def allreduce_sparse(self, indices: Array, values: Array, size: int) -> Work[Array]:
+        """Start a sum of sparse vectors: a reduction whose keys are indices into the vector."""
+        with self._runner.calls.call("allreduce_sparse", _MOST_STEPS):
+            indices, values = np.asarray(indices), np.asarray(values)
+            pairs = Pairs.combined(_as_keys(indices, size), values, "sum")
+            call = _KeyedCall(
+                what=f"allreduce_sparse({pairs.type.layout.name}, {size} elements)",
+                pairs=pairs,
+                elements=size,
+            )
+            summed = _reduce_by_key(self._variants, self._segment_bytes, call)
+            steps = _as_vector(summed, size, values.dtype)
+            return self._runner.start_steps(steps, _MOST_STEPS, call.what)
+
+    def allreduce_blocks(self, array: Array, out: Array | None) -> Work[Array]:
+        """Start a sum of a block-sparse tensor."""
+        with self._runner.calls.call("allreduce_blocks", blocks.MOST_STEPS):
+            blocks.require_room(self._segment_bytes)
+            mine = blocks.SparseBlocks.of(array)
+            output = output_like(out, array.shape, array.dtype)
+            what = describe("allreduce_blocks", f"sum.{SPARSE_BLOCKS.name}", array)
+            steps = blocks.allreduce_blocks(self._variants, self._segment_bytes, mine, output, what)
+            return self._runner.start_steps(steps, blocks.MOST_STEPS, what)
+
+
+@dataclass(frozen=True)
+class _KeyedCall:
+    """A reduction by key.
+
+    Attributes:
+        what: the call, for people.
         pairs: of this rank.
         op: ``sum``, ``min``, ``max`` or ``prod``.
         wanted_here: this rank gets the result; otherwise it only contributes.
-        what: for people.
         elements: what all ranks must give alike, such as the size of a vector that the keys are
             places in; ``None``: nothing.
         root: the rank that gets the result, alike on all ranks; ``None``: all do.
     """
+
+    what: str
+    pairs: Pairs
+    op: str = "sum"
+    wanted_here: bool = True
+    elements: int | None = None
+    root: int | None = None
+
+
+def _reduce_by_key(
+    variants: Variants, segment_bytes: int, call: _KeyedCall
+) -> Steps[KeysAndValues | None]:
+    """The steps of one rank; ``segment_bytes`` is the content of a full segment."""
+    pairs = call.pairs
     layout = pairs.type.layout
     capacity = layout.capacity(segment_bytes)
     buckets_log2 = COARSE_BUCKETS_LOG2
-    counts = yield _count(variants, pairs, buckets_log2, what, elements, root)
+    counts = yield _count(variants, call, buckets_log2)
     needed_log2 = buckets_needed_log2(counts, capacity)
     if needed_log2 > buckets_log2:
-        counts = yield _count(variants, pairs, needed_log2, what, elements, root)
+        counts = yield _count(variants, call, needed_log2)
     partition = cut(counts, capacity, pairs.type.mixer.bits)
-    union: KeysAndValues | None = yield exchange_pairs(
-        variants,
-        segment_bytes,
-        layout,
-        (pairs.mixed, pairs.values),
-        op,
-        partition,
-        partition.pairs,
-        wanted_here,
-        what,
+    exchange = PairExchange(
+        what=call.what,
+        layout=layout,
+        keys=pairs.mixed,
+        values=pairs.values,
+        op=call.op,
+        partition=partition,
+        elements=partition.pairs,
+        wanted_here=call.wanted_here,
     )
+    union: KeysAndValues | None = yield exchange.operation(variants, segment_bytes)
     return None if union is None else Pairs(pairs.type, *union).unmixed()
 
 
-def _count(
-    variants: Variants,
-    pairs: Pairs,
-    buckets_log2: int,
-    what: str,
-    elements: int | None,
-    root: int | None,
-) -> Operation[Array]:
-    counts = count_keys(pairs.mixed, buckets_log2)
-    counting = allreduce(variants, counts, "sum", counts, what=f"{what}, counting keys")
-    if root is not None:  # all ranks wait for the counts, and so all hear of another root
-        counting = replace(counting, kind=rooted(counting.kind, root))
-    return counting if elements is None else replace(counting, elements=elements)
+def _count(variants: Variants, call: _KeyedCall, buckets_log2: int) -> Operation[Array]:
+    counts = count_keys(call.pairs.mixed, buckets_log2)
+    counting = allreduce(variants, counts, "sum", counts, what=f"{call.what}, counting keys")
+    if call.root is not None:  # all ranks wait for the counts, so all learn of another root
+        counting = replace(counting, kind=rooted(counting.kind, call.root))
+    return counting if call.elements is None else replace(counting, elements=call.elements)
+
+
+def _as_keys(indices: Array, size: int) -> Array:
+    """Indices into a vector of ``size`` elements as keys, of the smallest type that holds them.
+
+    Raises:
+        CollectiveError: some are no places in the vector.
+    """
+    if indices.size == 0:
+        indices = indices.astype(np.int64)
+    if indices.dtype.kind not in "iu":
+        raise CollectiveError(f"indices of {indices.dtype} are no whole numbers")
+    if indices.size and (indices.min() < 0 or indices.max() >= size):
+        raise CollectiveError(
+            f"indices from {indices.min()} to {indices.max()} are not all within the "
+            f"{size} elements of the vector"
+        )
+    return indices.astype(np.uint32 if size <= 1 << 32 else np.uint64)
+
+
+def _as_vector(steps: Steps[KeysAndValues | None], size: int, dtype: np.dtype[Any]) -> Steps[Array]:
+    """The steps of a sum by key, whose result is laid out as a vector of ``size`` elements."""
+    summed = yield from steps
+    vector = np.zeros(size, dtype)
+    if summed is not None:
+        indices, values = summed
+        vector[indices] = values
+    return vector

@@ -1,8 +1,8 @@
-"""Numbers as residues: what masks hide must be uniform in a ring, and floating point is none.
+"""Numbers as residues: masked values must be uniform in a ring, which floating point is not.
 
 Residues are modulo a power of two that leaves room for the sum of all ranks in an unsigned integer
-of the wire. So sums stay within their type on every node, as all integer sums must, and who has the
-sum of all ranks reduces it once.
+of the wire. So sums stay within their type on every node, as all integer sums must, and each rank
+reduces the sum of all ranks once.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class FixedPoint:
             )
         if not 0 < limit < np.inf:
             raise CollectiveError(f"limit={limit} bounds nothing; give the largest magnitude")
-        if given.kind == "f":  # who clips to the limit may have it rounded up by the type
+        if given.kind == "f":  # a value clipped to the limit may be rounded up by the type
             limit = float(np.asarray(limit, given))
         small = given.kind == "f" and given.itemsize <= 4
         wire = np.dtype(np.uint32) if small else np.dtype(np.uint64)
@@ -92,7 +92,7 @@ class FixedPoint:
         return self.dtype if self.dtype.kind == "f" else np.dtype(np.int64)
 
     def check(self, values: Values) -> None:
-        """See to it that ``values`` have residues.
+        """Check that ``values`` have residues.
 
         Raises:
             CollectiveError: a value is larger than the limit, or no number.
@@ -107,7 +107,7 @@ class FixedPoint:
             )
 
     def encode(self, values: Values) -> Residues:
-        """The residues of ``values``, in an array of their own.
+        """The residues of ``values``, in a new array.
 
         Raises:
             CollectiveError: a value is larger than the limit, or no number.
@@ -122,7 +122,7 @@ class FixedPoint:
         return self.reduced(modulo_2_64 if self.wire == np.uint64 else modulo_2_64.astype("u4"))
 
     def reduced(self, residues: Residues) -> Residues:
-        """The same modulo ``2**ring_bits``."""
+        """The residues modulo ``2**ring_bits``."""
         modulus_mask = self.wire.type((1 << self.ring_bits) - 1)
         return np.bitwise_and(residues, modulus_mask)
 

@@ -1,4 +1,4 @@
-"""One rank's part in one round of masked aggregation; it does no input or output.
+"""One rank's part in one round of masked aggregation (sans-IO).
 
 The protocol of Bonawitz et al. (CCS 2017, figure 4), with its consistency check for active
 adversaries:
@@ -8,15 +8,15 @@ adversaries:
    encrypted for its receiver;
 3. every rank adds to its residues the mask of its seed, and one mask per other rank, which the
    other rank subtracts; the masked residues are summed;
-4. every rank that is left signs the set of ranks in the sum, once in a round;
+4. every surviving rank signs the set of ranks in the sum, once in a round;
 5. with valid signatures of at least the threshold over the set that it signed itself, a rank
-   reveals to each rank that is left, encrypted: its own seed; and for each rank that is gone, its
-   share of that rank's seed if the rank is in the sum, or of its masking key if it is not.
+   reveals to each surviving rank, encrypted: its own seed; and for each dead rank, its share of
+   that rank's seed if the rank is in the sum, or of its masking key if it is not.
 
-For no rank does anybody reveal both: with both, a late message of a rank that seemed to have
-dropped out could be unmasked. There are no shares of a rank's secrets that the rank itself could
-reveal. In the paper all ranks reveal shares of all seeds; here a rank that is left gives its own
-seed in their place, under the same condition, so no secret has to be restored unless a rank died.
+A rank reveals only one of the two for each dead rank: with both, a late message of a rank that
+seemed to have dropped out could be unmasked. No rank holds shares of its own secrets. In the paper
+all ranks reveal shares of all seeds; here a surviving rank gives its own seed in their place, under
+the same condition, so no secret has to be restored unless a rank died.
 """
 
 from __future__ import annotations
@@ -31,8 +31,16 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256, Hash
 
 from innet.collectives.masked.fixed_point import FixedPoint, Residues
-from innet.collectives.masked.mask_stream import SEED_BYTES, add_mask, agreement, derived_key
-from innet.collectives.masked.shamir import SHARE_BYTES, Randomness, combine, split
+from innet.collectives.masked.primitives import (
+    SEED_BYTES,
+    SHARE_BYTES,
+    Randomness,
+    add_mask,
+    agreement,
+    combine,
+    derived_key,
+    split,
+)
 from innet.errors import CollectiveError, SecurityError
 
 _KEY_BYTES = 32
@@ -110,7 +118,7 @@ class MaskedRound:
         self._left: tuple[int, ...] = ()
 
     def advertise(self) -> bytes:
-        """What all ranks need of this one: 128 bytes, to be sent under this rank's signature."""
+        """The keys and the commitment that all ranks need: 128 bytes, to be sent signed."""
         public = (
             self._sealing_key.public_key(),
             self._mask_key.public_key(),
@@ -163,7 +171,7 @@ class MaskedRound:
             self._shares[owner] = shares
 
     def mask(self, residues: Residues, point: FixedPoint) -> Residues:
-        """The residues with all masks of this rank: uniform for everyone without the seeds.
+        """The residues with all masks of this rank: uniform without the seeds.
 
         Args:
             residues: of this rank's values.

@@ -1,4 +1,4 @@
-"""Sums over a communicator of which no switch and no rank sees one rank's part."""
+"""Sums over a communicator in which no switch and no rank sees one rank's part."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class MaskedSum(JointlyClosed):
 
     Every rank calls :meth:`allreduce` in the same order, as with a collective. When a rank dies,
     the others shrink the communicator and end the round without it, or with its part if that is in
-    the sum already; go on with :attr:`communicator` then. Ranks need each other until all have the
-    sum, so :meth:`close` comes before the communicator's, or a ``with`` around both.
+    the sum already; continue with :attr:`communicator` then. Ranks need each other until all have
+    the sum, so call :meth:`close` before the communicator's, or a ``with`` around both.
 
     Any number of objects of this class may be in use on one communicator, with different limits for
     instance. All ranks make them in the same order.
@@ -47,7 +47,7 @@ class MaskedSum(JointlyClosed):
             finer.
         threshold: a sum is unmasked only when at least so many ranks are left and have signed who
             is in it. More than two thirds of the ranks by default; it must be more than half.
-            docs/trust.md says how many colluding ranks each threshold withstands.
+            docs/masked-sums.md says how many colluding ranks each threshold withstands.
 
     Raises:
         CollectiveError: the threshold is not more than half of the ranks, or more than all.
@@ -73,7 +73,7 @@ class MaskedSum(JointlyClosed):
 
     @property
     def communicator(self) -> Communicator:
-        """Of the ranks that are left."""
+        """The communicator of the surviving ranks."""
         return self._sequence.communicator
 
     def allreduce(self, array: npt.ArrayLike) -> MaskedTotal:

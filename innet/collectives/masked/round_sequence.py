@@ -1,9 +1,9 @@
 """The masked rounds of a communicator, in one sequence, and how they survive the death of ranks.
 
 All masked sums of a communicator, and of those that it shrinks to, are rounds of one sequence with
-one numbering. So any number of them live side by side, and after a death the ranks that are left
-compare how far each one is, whichever sum it is in. What a round consists of is in
-:mod:`.masked_round`; here it goes over the network.
+one numbering. So any number of sums live side by side, and after a death the survivors compare
+their progress, whichever sum each is in. :mod:`.masked_round` states what a round consists of; this
+module exchanges it over the network.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _OBJECT_NAME = "masked-sum"
 _ATTRIBUTE = "innet.collectives.masked"
 _EXCHANGES = 6
-"""Collectives of a round at most: the last one has ended everywhere; all ranks have published their
+"""Most collectives of a round: the last one has ended everywhere; all ranks have published their
 keys; shares; sum; signatures; revelations. Every round, and every recovery, uses as many sequence
 numbers, so that ranks are in step wherever one of them fails."""
 _REASON_BYTES = 192
@@ -51,7 +51,7 @@ _CAUSE_BYTES = 512
 """Of the text that a round ended with, as ranks tell it after a death."""
 
 _HEARD = (PeerError, MismatchError, ReductionOverflow)
-"""How a collective ends that has failed on another rank."""
+"""Errors of a collective that failed on another rank."""
 
 T = TypeVar("T")
 Bytes = npt.NDArray[np.uint8]
@@ -76,7 +76,7 @@ _ERRORS: dict[End, type[InnetError]] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a round has come to, the same on all ranks.
+    """The outcome of a round, the same on all ranks.
 
     Attributes:
         end: how it has ended.
@@ -94,7 +94,7 @@ class Outcome:
         """This outcome.
 
         Raises:
-                PeerError, MismatchError, SecurityError: the round has ended without a sum.
+            PeerError, MismatchError, SecurityError: the round has ended without a sum.
         """
         if self.end in _ERRORS:
             raise _ERRORS[self.end](self.cause)
@@ -120,7 +120,7 @@ class SumRequest:
 
 @dataclass(frozen=True)
 class Close:
-    """Not a sum: all ranks wait for each other, so that all have their last one."""
+    """No sum: all ranks wait for each other, so that all have their last sum."""
 
 
 Request = SumRequest | Close
@@ -136,7 +136,7 @@ class _Attempt:
         part: this rank's secrets.
         point: how values are residues.
         masked: this rank's residues with its masks.
-        objection: why this rank will not sign, if it will not.
+        objection: why this rank refuses to sign, if it does.
         total: the sum of the masked residues, once it is known here.
         included: the nodes whose masked residues are in it.
     """
@@ -155,7 +155,7 @@ class RoundSequence:
 
     def __init__(self, comm: Communicator) -> None:
         self.communicator: Communicator = comm
-        """Of the ranks that are left."""
+        """Of the surviving ranks."""
         self._everybody = comm.nodes
         self._sums = 0
         self._ended = 0
@@ -170,12 +170,12 @@ class RoundSequence:
 
     @classmethod
     def of(cls, comm: Communicator) -> RoundSequence:
-        """The one of this communicator."""
+        """The sequence of this communicator."""
         sequence: RoundSequence = comm.attributes.setdefault(_ATTRIBUTE, cls(comm))
         return sequence
 
     def next_sum(self) -> int:
-        """The number of another masked sum: the same on all ranks, which make them in one order."""
+        """The number of a new masked sum: the same on all ranks, which make them in one order."""
         self._sums += 1
         return self._sums - 1
 
@@ -223,7 +223,7 @@ class RoundSequence:
     # A round that fails.
 
     def _fail(self, error: BaseException) -> None:
-        """End this round, as all ranks do; and all that would follow unless it is safe to go on."""
+        """End this round, as all ranks do, and all later rounds unless it is safe to go on."""
         cause = str(error) or type(error).__name__
         end = End.MISMATCHED if isinstance(error, MismatchError) else End.REFUSED
         end = End.LOST if self._is_lost(error) else end
@@ -234,11 +234,11 @@ class RoundSequence:
     def _is_lost(self, error: BaseException) -> bool:
         """Whether some rank may have signed who is in this sum when it hears of ``error``.
 
-        The sum may be known to somebody then. Who adds the same update to another one shows, by the
-        difference, what a rank has added that is in one of them alone.
+        Some rank may know the sum then. If the other ranks add the same values to another sum, the
+        difference of the two shows the part of a rank that is in only one of them.
 
         A failure of this rank reaches the others in their next exchange. So the ranks agree: this
-        one is past the masked sum when the others are past their signatures.
+        rank is past the masked sum when the others are past their signatures.
         """
         if self._lost or self._recovering or isinstance(error, SecurityError | DeadlineExceeded):
             return True
@@ -268,7 +268,7 @@ class RoundSequence:
                     "group"
                 )
             if self._unconfirmed:
-                # Who failed did not wait for the others: no rank gets further ahead than this.
+                # A rank that failed did not wait for the others: none gets further ahead than this.
                 self.communicator.barrier()
                 self._unconfirmed = False
             wanted = request()
@@ -294,7 +294,7 @@ class RoundSequence:
         own = part.advertise() + request.description.encode()
         advertised = self._exchange_advertised(own)
         _require_equal_descriptions(advertised)
-        keys = [told[:ADVERTISED_BYTES] for told in advertised]
+        keys = [message[:ADVERTISED_BYTES] for message in advertised]
         dealt = part.deal(keys)
         received = comm.alltoall(np.stack([_bytes(message) for message in dealt]))
         point = self._point(request)
@@ -303,15 +303,15 @@ class RoundSequence:
         try:
             part.receive([message.tobytes() for message in received])
         except SecurityError as error:
-            attempt.objection = str(error)  # the others hear it where they sign
+            attempt.objection = str(error)  # the others learn it where they sign
         self._attempt = attempt
         return self._add_up(attempt, request)
 
     def _exchange_advertised(self, own: bytes) -> list[bytes]:
         """What each rank has published for this round, in the order of ranks.
 
-        It is published, so that the node's own key signs it: no switch can put its keys in a rank's
-        place. That all have done so is known by a collective, which a failure ends at once.
+        The node's own key signs what is published: no switch can replace a rank's keys. A
+        collective confirms that all ranks have published; a failure ends it at once.
         """
         comm, name = self.communicator, f"{_OBJECT_NAME}/{self._ended}"
         comm.publish(name, own)
@@ -335,7 +335,7 @@ class RoundSequence:
         return self._unmask(attempt, request)
 
     def _unmask(self, attempt: _Attempt, request: SumRequest) -> Outcome:
-        """Agree on the ranks in the sum, then reveal what unmasks it."""
+        """Agree on the ranks in the sum, then reveal the secrets that unmask it."""
         comm = self.communicator
         if attempt.total is None:
             raise CollectiveError("a round without a sum has nothing to unmask")
@@ -351,7 +351,7 @@ class RoundSequence:
             _require_no_objection(comm.nodes, records)
             revealed = attempt.part.reveal(signatures)
         except SecurityError as error:
-            # The others do not wait for this rank: what they get cannot be opened.
+            # The others do not wait for this rank: they get messages that cannot be opened.
             refused, revealed = error, {}
         messages = [_bytes(revealed.get(number, bytes(length))) for number in numbers]
         received = comm.alltoall(np.stack(messages))
@@ -381,7 +381,7 @@ class RoundSequence:
             self._lost = self._lost or outcome.cause
         self._ended += 1
         self._attempt = None
-        # The caller may change what it gets, and others may still have to hear what it was.
+        # The caller may change its array, and other ranks may still have to learn the sum.
         kept = None if outcome.total is None else outcome.total.copy()
         self._before_last, self._last = self._last, replace(outcome, total=kept)
         return outcome
@@ -389,13 +389,13 @@ class RoundSequence:
     # After the death of a rank.
 
     def _go_on(self, request: Prepare) -> Outcome:
-        """Bring the round to an end with the ranks that are left, which may be at different points.
+        """End the round with the survivors, which may be at different points of it.
 
-        A rank that has ended it tells the outcome to all. Who failed in the round after that, for
-        which it did not wait, fails in it once more: some have not heard of it. A rank that knows
-        the masked sum tells that: some rank may have signed who is in it. If there is none, and all
-        have masked, the masked sum is made of those that are left. Before all have masked, nobody
-        can have signed, and the round begins anew.
+        A rank that has ended the round broadcasts the outcome. A rank that failed in the round
+        after that, for which it did not wait, fails in it once more: some do not know it. A rank
+        that knows the masked sum broadcasts the sum: some rank may have signed who is in it. If
+        there is none, and all have masked, the survivors make the masked sum. Before all have
+        masked, no rank can have signed, and the round begins again.
         """
         self._recovering = True
         with self.communicator.collective("recovery of a masked sum", numbers=_EXCHANGES):
@@ -422,7 +422,7 @@ class RoundSequence:
         """The outcome of this rank's round; ``None`` if the round is yet to begin."""
         if ended.min() < ended.max():
             first = int(ended.min())
-            outcome = self._told_outcome(int(ended.argmax()), first, request)
+            outcome = self._receive_outcome(int(ended.argmax()), first, request)
             if self._ended > first:
                 return None
             if self._attempt is not None and outcome.end in (End.REFUSED, End.MISMATCHED):
@@ -437,30 +437,30 @@ class RoundSequence:
         wanted = request()
         assert isinstance(wanted, SumRequest)
         if stages.max() == 2:
-            self._learn_masked_sum(attempt, int(stages.argmax()))
+            self._receive_masked_sum(attempt, int(stages.argmax()))
             return self._unmask(attempt, wanted)
         return self._add_up(attempt, wanted) if stages.min() == 1 else None
 
     def _progress(self) -> npt.NDArray[np.int64]:
-        """Of each rank: rounds that it has ended; and in the next, 1 if masked, 2 if summed."""
+        """For each rank: rounds that it has ended; stage of the next, 1 if masked, 2 if summed."""
         stage = 0 if self._attempt is None else 1 if self._attempt.total is None else 2
         return self.communicator.allgather(np.array([self._ended, stage], np.int64))
 
-    def _learn_masked_sum(self, attempt: _Attempt, teller: int) -> None:
+    def _receive_masked_sum(self, attempt: _Attempt, source: int) -> None:
         total = np.empty_like(attempt.masked) if attempt.total is None else attempt.total
         flags = self._flags(attempt.included)
-        self.communicator.broadcast(flags, root=teller)
-        self.communicator.broadcast(total, root=teller)
+        self.communicator.broadcast(flags, root=source)
+        self.communicator.broadcast(total, root=source)
         attempt.total, attempt.included = total, self._nodes_of(flags)  # whole, or as it was
 
-    def _told_outcome(self, teller: int, number: int, request: Prepare) -> Outcome:
-        """What rank ``teller`` knows a round to have come to: its last one, or the one before."""
+    def _receive_outcome(self, source: int, number: int, request: Prepare) -> Outcome:
+        """The outcome of a round that rank ``source`` has ended, its last one or the one before."""
         is_ahead = self._ended > number
         known = self._last if self._ended <= number + 1 else self._before_last
         flags = self._flags(known.contributors)
         cause = known.cause.encode()[:_CAUSE_BYTES].ljust(_CAUSE_BYTES, b"\0")
         header = np.concatenate([_bytes(bytes([known.end])), flags, _bytes(cause)])
-        self.communicator.broadcast(header, root=teller)
+        self.communicator.broadcast(header, root=source)
         end, flags = End(int(header[0])), header[1 : 1 + flags.size]
         if end is not End.SUMMED:
             text = header[1 + flags.size :].tobytes().rstrip(b"\0")
@@ -471,9 +471,9 @@ class RoundSequence:
             point = self._point(wanted)
             total = np.empty(wanted.values.shape, point.sum_dtype)
         else:
-            raise SecurityError(f"rank {teller} tells of a masked sum that this rank did not begin")
+            raise SecurityError(f"rank {source} tells of a masked sum that this rank did not begin")
         content = total.reshape(-1)  # a view: the arrays here are whole
-        self.communicator.broadcast(content, root=teller)
+        self.communicator.broadcast(content, root=source)
         return Outcome(end, total=total, contributors=self._nodes_of(flags))
 
     def _point(self, request: SumRequest) -> FixedPoint:
@@ -487,7 +487,7 @@ class RoundSequence:
 
 
 def _require_equal_descriptions(advertised: Sequence[bytes]) -> None:
-    texts = [told[ADVERTISED_BYTES:].decode(errors="replace") for told in advertised]
+    texts = [message[ADVERTISED_BYTES:].decode(errors="replace") for message in advertised]
     if len(set(texts)) > 1:
         listed = "; ".join(f"rank {rank}: {text}" for rank, text in enumerate(texts))
         raise MismatchError(f"ranks called different masked sums: {listed}")

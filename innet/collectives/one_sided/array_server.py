@@ -12,8 +12,9 @@ from pydantic import ValidationError
 
 from innet._native import _core
 from innet.collectives.arrays import Array, byte_view
-from innet.collectives.one_sided.records import (
-    RECORD_BYTES,
+from innet.collectives.one_sided.registered_array import RegisteredArray
+from innet.collectives.one_sided.requests import (
+    REPLIES_KEPT,
     GetRequest,
     Located,
     PutRequest,
@@ -26,22 +27,20 @@ from innet.collectives.one_sided.records import (
     encode,
     refusal,
 )
-from innet.collectives.one_sided.registered_array import RegisteredArray
-from innet.collectives.one_sided.requests import REPLIES_KEPT
-from innet.collectives.one_sided.transfers import Transfers
+from innet.collectives.transfers import PeerFetch, Transfers
 from innet.errors import CollectiveError, MismatchError, ReductionOverflow
 from innet.worker.background import Alarm, Background
 
 REPLY_GRACE_S = 0.5
-"""How much longer an asker waits than its owner tries: so that it hears why it was in vain."""
+"""How much longer a requester waits than the owner tries, so that it receives the reason."""
 _ASK_AGAIN_S = 0.1
-"""After which a rank is asked again that could not be reached."""
+"""Pause before asking a rank again that could not be reached."""
 _LISTEN_TIMEOUT_S = 3600.0
 
 
 @dataclass(frozen=True)
 class _Waiting:
-    """A request whose array, or whose version, is not there yet."""
+    """A request for an array or a version that does not exist yet."""
 
     client: int
     number: int
@@ -74,8 +73,8 @@ class ArrayServer:
         self._arrays: dict[str, RegisteredArray] = {}
         self._waiting: list[_Waiting] = []
         self._listening: dict[int, int] = {}
-        self._unheard: list[tuple[int, int]] = []
-        """Ranks that could not be asked for the request of that number; to be asked again."""
+        self._unreachable: list[tuple[int, int]] = []
+        """Ranks and request numbers to ask for again, because the rank could not be reached."""
         self._serves = False
 
     def add(self, array: RegisteredArray) -> None:
@@ -97,7 +96,7 @@ class ArrayServer:
         self.look_again()
 
     def look_again(self) -> None:
-        """Something happened that requests may wait for."""
+        """Serve the requests that wait for what has just happened."""
         self._background.post(self._serve_waiting)
 
     def close(self) -> None:
@@ -123,18 +122,11 @@ class ArrayServer:
             elif status not in (_core.STATUS_ABORTED, _core.STATUS_CANCELLED):  # not over yet
                 self._background.post(lambda: self._ask_again(client, number))
 
-        self._listening[client] = self._transfers.fetch(
-            client,
-            f"/request/{self._rank}",
-            number,
-            record,
-            size_bytes=RECORD_BYTES,
-            timeout_s=_LISTEN_TIMEOUT_S,
-            ended=ended,
-        )
+        fetch = PeerFetch(client, f"/request/{self._rank}", number, record, _LISTEN_TIMEOUT_S)
+        self._listening[client] = self._transfers.fetch(fetch, ended)
 
     def _ask_again(self, client: int, number: int) -> None:
-        self._unheard.append((client, number))
+        self._unreachable.append((client, number))
         self._alarm.set(self._now_s() + _ASK_AGAIN_S)
 
     def _skip(self, client: int, number: int, detail: str) -> None:
@@ -157,8 +149,8 @@ class ArrayServer:
             self._alarm.set(waiting.until_s)
 
     def _serve_waiting(self) -> None:
-        unheard, self._unheard = self._unheard, []
-        for client, number in unheard:
+        unreachable, self._unreachable = self._unreachable, []
+        for client, number in unreachable:
             self._listen(client, number)
         now_s = self._now_s()
         for waiting in list(self._waiting):
@@ -175,7 +167,7 @@ class ArrayServer:
         self._alarm.set(min((waiting.until_s for waiting in self._waiting), default=math.inf))
 
     def _serve(self, waiting: _Waiting) -> bool:
-        """Whether all is there that the request needs; then it is under way."""
+        """Serve a request if all that it needs is there; whether it was."""
         with self._lock:
             array = self._arrays.get(waiting.request.name)
         if array is None:
@@ -214,15 +206,14 @@ class ArrayServer:
                 lambda: self._write(waiting, request, array, incoming, status, detail)
             )
 
-        self._transfers.fetch(
+        fetch = PeerFetch(
             waiting.client,
             f"/put/{self._rank}",
             waiting.number,
             byte_view(incoming),
-            size_bytes=incoming.nbytes,
             timeout_s=max(0.0, waiting.until_s - self._now_s()),
-            ended=ended,
         )
+        self._transfers.fetch(fetch, ended)
 
     def _write(
         self,
@@ -245,7 +236,7 @@ class ArrayServer:
         self._reply(waiting.client, waiting.number, reply)
 
     def _refusal_of_put(self, request: PutRequest, error: Exception) -> Refused:
-        """What the requester is told of a put that ended here with ``error``."""
+        """The reply to a put that ended here with ``error``."""
         if isinstance(error, MismatchError):
             return refusal("mismatch", str(error))
         if isinstance(error, ReductionOverflow):

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from innet.collectives.arrays import Array, byte_view
-from innet.collectives.one_sided.records import Combine, Rows
-from innet.collectives.one_sided.transfers import Transfers
+from innet.collectives.one_sided.requests import Combine, Rows
+from innet.collectives.transfers import Transfers
 from innet.errors import MismatchError, ReductionOverflow
 
 Reader = tuple[int, int]
@@ -24,7 +24,7 @@ class _PublishedVersion:
     version: int
     slot: int
     leases: dict[Reader, float] = field(default_factory=dict)
-    """Until when each reader may need it, in seconds of the monotonic clock."""
+    """When the lease of each reader expires, in seconds of the monotonic clock."""
 
 
 class RegisteredArray:
@@ -68,25 +68,25 @@ class RegisteredArray:
 
     @contextmanager
     def reading(self) -> Iterator[Array]:
-        """The array, which nobody writes in the meantime."""
+        """The array, protected from writes inside the block."""
         with self._lock:
             yield self._memory
 
     @contextmanager
     def writing(self) -> Iterator[Array]:
-        """The array, to be changed; nobody sees it before the block ends, as a new version."""
+        """The array, to be changed; other ranks see a new version once the block ends."""
         with self._lock:
             try:
                 yield self._memory
-            finally:  # what an error left half done is a version of its own, too
+            finally:  # a write that an error interrupted is a version of its own, too
                 self._version += 1
         self._on_written()
 
     def require_fit(self, dtype: str, shape: tuple[int, ...], rows: Rows | None) -> None:
-        """What has this type and shape can be put into the array, or into those of its rows.
+        """Check that data of this type and shape fits the array, or these rows of it.
 
         Raises:
-            MismatchError: it cannot.
+            MismatchError: it does not fit.
         """
         has_such_rows = rows is None or self._memory.ndim > 0
         target = self._part(rows) if has_such_rows else None
@@ -98,7 +98,7 @@ class RegisteredArray:
             )
 
     def write(self, incoming: Array, rows: Rows | None, combine: Combine) -> int:
-        """Write what fits the array or some of its rows; the version that this makes.
+        """Write data that fits the array or these rows; the version that this makes.
 
         Raises:
             ReductionOverflow: an integer sum leaves its type. The array is as it was.
@@ -131,14 +131,14 @@ class RegisteredArray:
             return newest.version, newest.slot
 
     def release(self, reader: Reader) -> None:
-        """``reader`` needs its snapshot no longer."""
+        """``reader`` does not need its snapshot any more."""
         with self._lock:
             for published in self._published:
                 published.leases.pop(reader, None)
             self._retire_unused()
 
     def expire(self, now_s: float) -> float:
-        """Drop the snapshots whose readers had time enough; when the next one is due."""
+        """Drop the snapshots whose leases have expired; when the next lease expires."""
         with self._lock:
             for published in self._published:
                 gone = [reader for reader, until_s in published.leases.items() if until_s <= now_s]
@@ -163,7 +163,7 @@ class RegisteredArray:
         return published
 
     def _retire_unused(self) -> None:
-        """The newest stays for those who ask next; the others go when nobody reads them."""
+        """Retire all versions without readers but the newest, which the next get may need."""
         for published in self._published[:-1]:
             if not published.leases:
                 self._transfers.retire(self._kind(published.slot), published.version)

@@ -1,21 +1,154 @@
-"""How an asker numbers what it asks of one owner, and how long it keeps what it said."""
+"""Requests to the owner of an array, and the replies: JSON in records of one size.
+
+The size is fixed because the node that fetches a tensor has to know its length. A requester numbers
+its requests to each owner.
+"""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from typing import Annotated, Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, TypeAdapter, field_validator
 
 from innet.errors import CollectiveError
+from innet.plans.element_types import dtype_called
 
+RECORD_BYTES = 768
 REQUESTS_IN_FLIGHT = 64
 """Requests from one rank to one owner that may be open, or unread, at once."""
 REPLIES_KEPT = 2 * REQUESTS_IN_FLIGHT
-"""Among so many numbers are all open requests: each may be followed by its release."""
+"""All open requests are among so many numbers: each may be followed by its release."""
+
+Combine = Literal["replace", "sum"]
+"""How a put changes the elements: it replaces them, or adds to them."""
+Rows = tuple[int, int]
+"""First row and end, along the first axis."""
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class GetRequest(_Record):
+    """A request for the place of a snapshot, which the owner keeps for ``timeout_s``."""
+
+    kind: Literal["get"] = "get"
+    name: str
+    timeout_s: float
+    at_least: int
+    behind: int
+
+
+class PutRequest(_Record):
+    """A request to fetch the requester's data and write it into the array."""
+
+    kind: Literal["put"] = "put"
+    name: str
+    timeout_s: float
+    dtype: str
+    shape: tuple[int, ...]
+    rows: Rows | None
+    combine: Combine
+
+
+class Release(_Record):
+    """The requester does not need the snapshot of request ``of`` any more; no reply."""
+
+    kind: Literal["release"] = "release"
+    name: str
+    of: int
+
+
+Request = GetRequest | PutRequest | Release
+
+
+class Located(_Record):
+    """Reply to a get: the snapshot's version, place, type and shape."""
+
+    kind: Literal["located"] = "located"
+    version: int
+    slot: int
+    dtype: str
+    shape: tuple[NonNegativeInt, ...]
+
+    @field_validator("dtype")
+    @classmethod
+    def _of_plain_elements(cls, value: str) -> str:
+        """Refuse types of Python objects: another rank's bytes must never become addresses."""
+        try:
+            dtype = dtype_called(value)
+        except TypeError as error:
+            raise ValueError(f"{value!r} is no type of NumPy's") from error
+        if dtype.hasobject:
+            raise ValueError(f"{value!r} is a type of Python objects")
+        return value
+
+
+class Written(_Record):
+    """Reply to a put: the version that it made."""
+
+    kind: Literal["written"] = "written"
+    version: int
+
+
+class Refused(_Record):
+    """Reply to a request that was not carried out; the array is unchanged."""
+
+    kind: Literal["refused"] = "refused"
+    why: Literal["late", "mismatch", "overflow", "failed"]
+    text: str
+
+
+Reply = Located | Written | Refused
+
+_requests: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="kind")])
+_replies: TypeAdapter[Reply] = TypeAdapter(Annotated[Reply, Field(discriminator="kind")])
+
+R = TypeVar("R", bound=BaseModel)
+
+
+def empty_record() -> npt.NDArray[np.uint8]:
+    """Memory for a record."""
+    return np.zeros(RECORD_BYTES, np.uint8)
+
+
+def encode(record: BaseModel) -> npt.NDArray[np.uint8]:
+    """The record's bytes.
+
+    Raises:
+        CollectiveError: a name or shape in it is too long.
+    """
+    text = record.model_dump_json().encode()
+    if len(text) > RECORD_BYTES:
+        raise CollectiveError(
+            f"the request has {len(text)} bytes, {RECORD_BYTES} is the limit: give the array a "
+            "shorter name"
+        )
+    return np.frombuffer(text.ljust(RECORD_BYTES), np.uint8)
+
+
+def refusal(why: Literal["late", "mismatch", "overflow", "failed"], text: str) -> Refused:
+    """A refusal whose text fits."""
+    return Refused(why=why, text=text[: RECORD_BYTES // 3])
+
+
+def decode_request(record: npt.NDArray[np.uint8]) -> Request:
+    """The request in a record; pydantic's ``ValidationError`` when there is none."""
+    return _requests.validate_json(record.tobytes())
+
+
+def decode_reply(record: npt.NDArray[np.uint8]) -> Reply:
+    """The reply in a record; pydantic's ``ValidationError`` when there is none."""
+    return _replies.validate_json(record.tobytes())
 
 
 @dataclass(frozen=True)
 class Useless:
-    """Up to which numbers requests, and what was to be put with them, are of no more use."""
+    """The last numbers of requests, and of data of puts, that are not needed any more."""
 
     requests: int
     puts: int
@@ -24,7 +157,7 @@ class Useless:
 class RequestNumbers:
     """Numbers the requests to one owner. Thread-safe.
 
-    The owner reads them in order, so a reply to one says that all before it were read.
+    The owner reads them in order, so a reply to one confirms that it has read all before.
     """
 
     def __init__(self, owner: int) -> None:
@@ -52,13 +185,13 @@ class RequestNumbers:
         return self._take(self._puts)
 
     def take_release(self) -> int:
-        """The number of what has no reply; there is one for each get at most."""
+        """The number of a release, which has no reply; there is at most one for each get."""
         with self._lock:
             self._next += 1
             return self._next - 1
 
     def close(self, number: int, *, answered: bool) -> Useless:
-        """No reply to ``number`` is awaited any more."""
+        """Close request ``number``, to which no reply is awaited any more."""
         with self._lock:
             self._gets.discard(number)
             self._puts.discard(number)

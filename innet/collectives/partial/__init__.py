@@ -1,14 +1,10 @@
-"""Sums that do not wait for the last rank: k of n by a deadline (docs/faults.md, Stragglers).
+"""Sums that do not wait for the last rank: k of n by a deadline (docs/stragglers.md).
 
-``policy`` says when a round closes, ``round_table`` decides who is in it (sans-IO), ``coordinator``
-does so on rank 0's host over the network, ``rounds`` is what every rank has of it, ``allreduce_of``
-the sum over those who are in, ``calls`` the methods of a communicator.
+Start with ``allreduce_of``. ``rounds`` decides who is in a round (sans-IO), ``coordinator`` does so
+on rank 0's host over the network.
 """
 
-from innet.collectives.partial.allreduce_of import PartialSum
-from innet.collectives.partial.calls import PartialCalls
-from innet.collectives.partial.coordinator import Coordinator
-from innet.collectives.partial.policy import KOfN
-from innet.collectives.partial.rounds import Rounds
+from innet.collectives.partial.allreduce_of import PartialReductions, PartialSum
+from innet.collectives.partial.rounds import KOfN
 
-__all__ = ["Coordinator", "KOfN", "PartialCalls", "PartialSum", "Rounds"]
+__all__ = ["KOfN", "PartialReductions", "PartialSum"]

@@ -1,18 +1,20 @@
-"""The reduction over those who are in a round."""
+"""Sums over the ranks that are ready in time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from innet.collectives.arrays import Array, Output, as_input
-from innet.collectives.group import Variants
-from innet.collectives.operation import Operation, Wanted
-from innet.collectives.partial.records import Decision, Outcome, set_digits
-from innet.collectives.partial.rounds import Rounds
-from innet.collectives.staged import Steps
+from innet.collectives.arrays import Array, Output, as_input, output_like, reduction_type
+from innet.collectives.operation import Operation, Wanted, describe
+from innet.collectives.partial.coordinator import Rounds
+from innet.collectives.partial.rounds import Decision, KOfN, Outcome, set_digits
+from innet.collectives.runner import OperationRunner, Steps
+from innet.collectives.transfers import Transfers
+from innet.collectives.work import Work
 from innet.errors import CollectiveError, DeadlineExceeded, MismatchError
 from innet.plans.reference import reduce_operands
 
@@ -39,7 +41,7 @@ class PartialSum:
         return mean
 
 
-class Contribution:
+class _Contribution:
     """What one rank gives to a round, with what earlier rounds left out.
 
     Args:
@@ -94,79 +96,96 @@ def _sum(first: Array, second: Array) -> Array:
     return reduce_operands([np.ascontiguousarray(first), np.ascontiguousarray(second)], "sum")
 
 
-def allreduce_of(
-    variants: Variants,
-    nodes: Sequence[str],
-    rank: int,
-    rounds: Rounds,
-    number: int,
-    contribution: Contribution,
-    kind: str,
-    output: Output,
-    what: str,
-) -> Steps[PartialSum]:
-    """The steps of one rank: hear who is in, then publish what is mine, if I am, and fetch.
+class PartialReductions:
+    """The reductions of one communicator that do not wait for the last rank."""
 
-    Args:
-        variants: plans of the group.
-        nodes: of each rank.
-        rank: of this process.
-        rounds: of this rank.
-        number: of the round that it is ready for.
-        contribution: of this rank.
-        kind: such as ``sum.f32``.
-        output: where the reduction goes.
-        what: for people.
-    """
-    decision = yield rounds.decision(number, what)
-    _require_closed(decision, number, nodes, what)
-    included = rank in decision.ranks
-    everybody = len(decision.ranks) == len(nodes)
-    array = contribution.array
-    variant = variants.for_size(array.nbytes)
-    positions = [variant.plan.ranks.index(nodes[member]) for member in decision.ranks]
-    mine = contribution.take() if included else None
-    summing: Operation[Array] = Operation(
-        what=what,
-        variant=variant,
-        kind=kind if everybody else f"{kind}.of-{set_digits(positions)}",
-        elements=array.size,
-        block_bytes=array.nbytes,
-        publishes=mine,
-        wants=(Wanted(variant.roots, output.memory),),
-        finish=output.finish,
-        in_place=mine is not None and np.may_share_memory(mine, output.memory),
-        synchronising=everybody,
-    )
-    try:
-        total = yield summing
-    except BaseException:
-        contribution.give_back()
-        raise
-    if not included:
-        contribution.keep()
-    return PartialSum(total, decision.ranks, included)
+    def __init__(self, runner: OperationRunner, transfers: Transfers) -> None:
+        self._runner = runner
+        self._rounds = Rounds(runner, transfers)
+
+    def allreduce_of(
+        self, array: Array, policy: KOfN, op: str, *, out: Array | None, late: Array | None
+    ) -> Work[PartialSum]:
+        """Start a reduction over the ranks that are ready in time."""
+        runner = self._runner
+        with runner.calls.call("allreduce_of", MOST_STEPS, False, self.failing_rounds(1)):
+            kind = f"{op}.{reduction_type(array, op)}"
+            if late is not None and op != "sum":
+                raise CollectiveError(
+                    f"late= is added to what follows, which fits op='sum', not {op!r}"
+                )
+            if policy.k > runner.size:
+                raise CollectiveError(
+                    f"{policy} needs more than the {runner.size} ranks of the group"
+                )
+            contribution = _Contribution(array, late)
+            output = output_like(out, array.shape, array.dtype)
+            what = describe("allreduce_of", kind, array, k=policy.k)
+            number = self._rounds.begin(policy, runner.timeout_s, what)
+            steps = self._steps(number, contribution, kind, output, what)
+            return runner.start_steps(steps, MOST_STEPS, what)
+
+    def failing_rounds(self, count: int) -> Callable[[], None]:
+        """Fails the next ``count`` rounds, unless they have begun."""
+        return partial(self._rounds.fail_until, self._rounds.next + count)
+
+    def close(self) -> None:
+        """Stop deciding rounds."""
+        self._rounds.close()
+
+    def _steps(
+        self, number: int, contribution: _Contribution, kind: str, output: Output, what: str
+    ) -> Steps[PartialSum]:
+        """Fetch who is in round ``number``; then publish, if this rank is, and fetch the sum."""
+        nodes = self._runner.nodes
+        decision = yield self._rounds.decision(number, what)
+        _require_closed(decision, number, nodes, what)
+        included = self._runner.rank in decision.ranks
+        everybody = len(decision.ranks) == len(nodes)
+        array = contribution.array
+        variant = self._runner.variants.for_size(array.nbytes)
+        positions = [variant.plan.ranks.index(nodes[member]) for member in decision.ranks]
+        mine = contribution.take() if included else None
+        summing: Operation[Array] = Operation(
+            what=what,
+            variant=variant,
+            kind=kind if everybody else f"{kind}.of-{set_digits(positions)}",
+            elements=array.size,
+            block_bytes=array.nbytes,
+            publishes=mine,
+            wants=(Wanted(variant.roots, output.memory),),
+            finish=output.finish,
+            in_place=mine is not None and np.may_share_memory(mine, output.memory),
+            synchronising=everybody,
+        )
+        try:
+            total = yield summing
+        except BaseException:
+            contribution.give_back()
+            raise
+        if not included:
+            contribution.keep()
+        return PartialSum(total, decision.ranks, included)
 
 
 def _require_closed(decision: Decision, number: int, nodes: Sequence[str], what: str) -> None:
+    """Raise the error of a round without a sum; it is named by its number among the rounds."""
+    in_round = f"{what} in round {number}"
     if decision.outcome is Outcome.DISAGREEMENT:
+        ranks = _listed(decision.ranks, nodes)
         raise MismatchError(
-            f"ranks {_listed(decision.ranks)} came to round {number} with different policies; "
-            "give the same k and deadline_s on every rank",
+            f"{in_round}: {ranks} called it with different policies; give the same k and "
+            "deadline_s on every rank",
             operation=what,
-            seq=number,
         )
     if decision.outcome is Outcome.IN_VAIN:
-        missing = [
-            f"rank {rank} ({node})" for rank, node in enumerate(nodes) if rank not in decision.ranks
-        ]
+        missing = [rank for rank in range(len(nodes)) if rank not in decision.ranks]
         raise DeadlineExceeded(
-            f"{len(decision.ranks)} ranks came in time, and the policy needs more; missing: "
-            f"{', '.join(missing)}",
+            f"{in_round}: {len(decision.ranks)} of {len(nodes)} ranks called it in time, which are "
+            f"fewer than k; missing: {_listed(missing, nodes)}",
             operation=what,
-            seq=number,
         )
 
 
-def _listed(ranks: Sequence[int]) -> str:
-    return ", ".join(map(str, ranks))
+def _listed(ranks: Sequence[int], nodes: Sequence[str]) -> str:
+    return ", ".join(f"rank {rank} ({nodes[rank]})" for rank in ranks)

@@ -1,31 +1,47 @@
-"""Decides a group's rounds over the network, in the background of rank 0's process."""
+"""The rounds of a group over the network: each rank announces itself, rank 0's host decides."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 
 from innet._native import _core
-from innet.collectives.one_sided import Transfers
-from innet.collectives.partial.records import READY_BYTES, Bytes, Terms
-from innet.collectives.partial.round_table import Decided, RoundTable
+from innet.collectives.operation import Operation, Wanted
+from innet.collectives.partial.rounds import (
+    READY_BYTES,
+    Bytes,
+    Decided,
+    Decision,
+    KOfN,
+    RoundTable,
+    Terms,
+    decision_bytes,
+)
+from innet.collectives.runner import OperationRunner
+from innet.collectives.transfers import PeerFetch, Transfers
+from innet.errors import CollectiveError
 from innet.worker.background import Alarm, Background
 
 READY_KIND = "/ready"
 SET_KIND = "/set"
 ROUNDS_KEPT = 256
-"""More than a rank can be behind: see ``collectives.operations_in_flight``, of which 64 is most."""
+"""More than a rank can be behind: ``collectives.operations_in_flight`` is at most 64."""
 _LISTEN_TIMEOUT_S = 3600.0
 _ASK_AGAIN_S = 0.1
-"""After which a rank is asked again that could not be reached."""
+"""Pause before asking a rank again that could not be reached."""
+_NO_PATIENCE_S = 0.0
+
+COORDINATOR = 0
+"""The rank whose host decides. When its process dies, the group ends: no other may ever decide."""
 
 
 class Coordinator:
-    """Hears who is ready, decides, and publishes who is in.
+    """Decides who is in each round and publishes it, in the background of rank 0's program.
 
-    An Interest for the ``ready`` of each rank waits at that rank. The program of rank 0 takes no
-    part: it may be the one that is late.
+    An Interest for the ``ready`` record of each rank waits at that rank. The program of rank 0
+    takes no part: it may be the one that is late.
     """
 
     def __init__(
@@ -44,8 +60,8 @@ class Coordinator:
         self._alarm = Alarm(background, self._on_time)
         self._listening: dict[int, tuple[int, int]] = {}
         """By rank: the round whose ``ready`` is asked for, and the operation that asks."""
-        self._unheard: set[int] = set()
-        """Ranks that could not be reached, and of which nothing is asked now."""
+        self._unreachable: set[int] = set()
+        """Ranks that could not be reached, and are not being asked now."""
         background.post(self._listen_to_all)
 
     def close(self) -> None:
@@ -60,35 +76,28 @@ class Coordinator:
 
     def _on_time(self) -> None:
         self._publish(self._table.decide(self._now_s()))
-        for rank in sorted(self._unheard):
+        for rank in sorted(self._unreachable):
             self._listen(rank, self._listening[rank][0])
 
     def _listen(self, rank: int, number: int) -> None:
-        self._unheard.discard(rank)
+        self._unreachable.discard(rank)
         record = np.empty(READY_BYTES, np.uint8)
 
         def ended(status: int, _detail: str) -> None:
             if status not in (_core.STATUS_ABORTED, _core.STATUS_CANCELLED):
-                self._background.post(lambda: self._hear(rank, number, status, record))
+                self._background.post(lambda: self._on_ready(rank, number, status, record))
 
-        operation = self._transfers.fetch(
-            rank,
-            READY_KIND,
-            number,
-            record,
-            size_bytes=READY_BYTES,
-            timeout_s=_LISTEN_TIMEOUT_S,
-            ended=ended,
-        )
+        fetch = PeerFetch(rank, READY_KIND, number, record, _LISTEN_TIMEOUT_S)
+        operation = self._transfers.fetch(fetch, ended)
         self._listening[rank] = number, operation
 
-    def _hear(self, rank: int, number: int, status: int, record: Bytes) -> None:
+    def _on_ready(self, rank: int, number: int, status: int, record: Bytes) -> None:
         if self._listening[rank][0] != number:
             return  # it was decided before
         if status == _core.STATUS_DEADLINE_EXCEEDED:
             self._listen(rank, number)
         elif status != _core.STATUS_DONE:
-            self._unheard.add(rank)
+            self._unreachable.add(rank)
             self._alarm.set(self._now_s() + _ASK_AGAIN_S)
         else:
             decided = self._table.ready(rank, number, Terms.decode(record), self._now_s())
@@ -107,3 +116,74 @@ class Coordinator:
                 self._transfers.cancel(operation)
                 self._listen(rank, self._table.next_for(number))
         self._alarm.set(self._table.next_deadline_s())
+
+
+class Rounds:
+    """Numbers the rounds that this rank calls, and announces that it is ready for them."""
+
+    def __init__(self, runner: OperationRunner, transfers: Transfers) -> None:
+        self._runner = runner
+        self._transfers = transfers
+        self._next = 0
+        self._coordinator: Coordinator | None = None
+        first = runner.variants.first
+        self._coordinator_targets = _core.Targets(
+            [(f"{first.prefix}/rounds/{COORDINATOR}", f"/n/{first.nodes[COORDINATOR]}", False)]
+        )
+
+    @property
+    def next(self) -> int:
+        """The number of the next round."""
+        return self._next
+
+    def begin(self, policy: KOfN, timeout_s: float, what: str) -> int:
+        """Announce that this rank is ready for the next round; the number of that round."""
+        number = self._next
+        self._announce(number, Terms(policy, timeout_s), what)
+        self._next = number + 1
+        return number
+
+    def fail_until(self, end: int) -> None:
+        """Close the rounds before ``end``, whose calls failed here before they began.
+
+        A round that was begun closes by its policy. The sums have this rank's failures in place of
+        its contributions.
+        """
+        for number in range(self._next, end):
+            self._next = number + 1
+            with suppress(CollectiveError):  # an interrupt came while it was begun
+                what = f"round {number}, which failed"
+                self._announce(number, Terms(None, _NO_PATIENCE_S), what)
+
+    def _announce(self, number: int, terms: Terms, what: str) -> None:
+        if self._runner.rank == COORDINATOR and self._coordinator is None:
+            services = self._runner.services
+            self._coordinator = Coordinator(
+                self._transfers,
+                self._runner.size,
+                services.background("innet-rounds"),
+                services.now_s,
+            )
+        self._transfers.publish(READY_KIND, number, terms.encode(), what)
+        if number >= ROUNDS_KEPT:
+            self._transfers.retire(READY_KIND, number - ROUNDS_KEPT)
+
+    def decision(self, number: int, what: str) -> Operation[Decision]:
+        """Fetch who is in round ``number``."""
+        content = np.empty(decision_bytes(self._runner.size), np.uint8)
+        return Operation(
+            what=what,
+            variant=self._runner.variants.first,
+            kind=SET_KIND.strip("/"),
+            number=number,
+            elements=content.size,
+            block_bytes=content.size,
+            wants=(Wanted(self._coordinator_targets, content),),
+            finish=lambda: Decision.decode(content, self._runner.size),
+            synchronising=False,
+        )
+
+    def close(self) -> None:
+        """Stop deciding, where this rank's host does."""
+        if self._coordinator is not None:
+            self._coordinator.close()

@@ -1,104 +1,223 @@
-"""What a rank has of its group's rounds."""
+"""Rounds of a group: when each closes, and who is in it. No clock and no network (sans-IO).
+
+The records that ranks and their coordinator exchange about a round are in docs/protocol.md.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import enum
+import math
+import struct
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
-from innet._native import _core
-from innet.collectives.group import Variants
-from innet.collectives.one_sided import Transfers
-from innet.collectives.operation import Operation, Wanted
-from innet.collectives.partial.coordinator import (
-    READY_KIND,
-    ROUNDS_KEPT,
-    SET_KIND,
-    Coordinator,
-)
-from innet.collectives.partial.policy import KOfN
-from innet.collectives.partial.records import Decision, Terms, decision_bytes
 from innet.errors import CollectiveError
 
-_NO_PATIENCE_S = 0.0
+Bytes = npt.NDArray[np.uint8]
 
-COORDINATOR = 0
-"""The rank whose host decides. When its process dies, the group ends: no other must ever decide."""
+_READY = struct.Struct("<Idd")
+READY_BYTES = _READY.size
 
 
-class Rounds:
-    """Numbers the rounds that this rank calls, and says that it is ready for them."""
+@dataclass(frozen=True, slots=True)
+class KOfN:
+    """Wait for ``k`` ranks, and for the others until ``deadline_s`` after the first was ready.
 
-    def __init__(
-        self,
-        transfers: Transfers,
-        variants: Variants,
-        size: int,
-        rank: int,
-        decide: Callable[[], Coordinator],
-    ) -> None:
-        """``decide`` makes the coordinator, on the rank that has it."""
-        self._transfers = transfers
-        self._decide = decide
-        self._variants = variants
+    With ``deadline_s=0`` the first ``k`` are enough: the others are backup workers (Chen et al.
+    2016, "Revisiting distributed synchronous SGD").
+
+    Raises:
+        CollectiveError: ``k`` is below 1, or the deadline below 0.
+    """
+
+    k: int
+    deadline_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.k < 1 or not self.deadline_s >= 0:
+            raise CollectiveError(
+                f"{self} is no policy: k must be at least 1, and deadline_s not below 0"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a rank announces when it is ready for a round.
+
+    Attributes:
+        policy: when the round closes; the same on every rank. ``None``: the rank's call has failed,
+            and so the round closes at once, with an error for all ranks.
+        timeout_s: timeout of the rank's call.
+    """
+
+    policy: KOfN | None
+    timeout_s: float
+
+    def encode(self) -> Bytes:
+        """The content of ``ready``."""
+        k, deadline_s = (0, 0.0) if self.policy is None else (self.policy.k, self.policy.deadline_s)
+        return np.frombuffer(_READY.pack(k, deadline_s, self.timeout_s), np.uint8)
+
+    @classmethod
+    def decode(cls, content: Bytes) -> Terms:
+        """Read what :meth:`encode` made.
+
+        Raises:
+            CollectiveError: there is no such policy.
+        """
+        k, deadline_s, timeout_s = _READY.unpack(content.tobytes())
+        return cls(None if k == 0 else KOfN(k, deadline_s), timeout_s)
+
+
+class Outcome(enum.IntEnum):
+    """How a round was decided."""
+
+    CLOSED = 0
+    IN_VAIN = 1
+    DISAGREEMENT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Who was ready for a round when it was decided; it never changes.
+
+    Attributes:
+        ranks: those who were ready, ascending.
+    """
+
+    outcome: Outcome
+    ranks: tuple[int, ...]
+
+    def encode(self, size: int) -> Bytes:
+        """The content of ``set`` in a group of ``size`` ranks."""
+        bits = np.zeros(size, np.bool_)
+        bits[list(self.ranks)] = True
+        mask = np.packbits(bits, bitorder="little")
+        return np.concatenate([np.array([self.outcome], np.uint8), mask])
+
+    @classmethod
+    def decode(cls, content: Bytes, size: int) -> Decision:
+        """Read what :meth:`encode` made.
+
+        Raises:
+            ValueError: there is no such outcome.
+        """
+        bits = np.unpackbits(content[1:], count=size, bitorder="little")
+        return cls(Outcome(int(content[0])), tuple(np.flatnonzero(bits).tolist()))
+
+
+def decision_bytes(size: int) -> int:
+    """Bytes of ``set`` in a group of ``size`` ranks."""
+    return 1 + -(-size // 8)
+
+
+def set_digits(positions: Collection[int]) -> str:
+    """A set of positions as a component of names.
+
+    >>> set_digits([0, 1, 3])
+    'b'
+    """
+    return f"{sum(1 << position for position in positions):x}"
+
+
+Decided = tuple[int, Decision]
+"""A round's number, and what was decided."""
+
+
+@dataclass
+class _OpenRound:
+    """A round for which at least one rank is ready."""
+
+    policy: KOfN | None
+    closes_s: float
+    gives_up_s: float
+    ready: set[int] = field(default_factory=set)
+    disagree: bool = False
+
+    @classmethod
+    def on(cls, terms: Terms, now_s: float) -> _OpenRound:
+        """A round for which the first rank has just become ready."""
+        deadline_s = 0.0 if terms.policy is None else terms.policy.deadline_s
+        return cls(terms.policy, now_s + deadline_s, now_s + _patience_s(terms))
+
+    def add(self, rank: int, terms: Terms) -> None:
+        """``rank`` is ready, or has failed."""
+        self.ready.add(rank)
+        if terms.policy is None:
+            self.policy = None
+        elif self.policy is not None:
+            self.disagree |= self.policy != terms.policy
+
+    def outcome(self, size: int, now_s: float) -> Outcome | None:
+        if self.policy is None:
+            return Outcome.CLOSED  # the sum over those in it has the failure for everybody
+        if self.disagree:
+            return Outcome.DISAGREEMENT
+        enough = len(self.ready) >= self.policy.k
+        if len(self.ready) == size or (enough and now_s >= self.closes_s):
+            return Outcome.CLOSED
+        return Outcome.IN_VAIN if now_s >= self.gives_up_s else None
+
+    def due_s(self) -> float:
+        enough = self.policy is None or len(self.ready) >= self.policy.k
+        return min(self.closes_s, self.gives_up_s) if enough else self.gives_up_s
+
+
+class RoundTable:
+    """The rounds of a group, each decided once.
+
+    A rank reports round by round; it is not asked about rounds that were decided without it.
+    """
+
+    def __init__(self, size: int) -> None:
         self._size = size
-        self._rank = rank
-        self._next = 0
-        self._coordinator: Coordinator | None = None
-        first = variants.first
-        self._decider = _core.Targets(
-            [(f"{first.prefix}/rounds/{COORDINATOR}", f"/n/{first.nodes[COORDINATOR]}", False)]
-        )
+        self._open: dict[int, _OpenRound] = {}
+        self._decided: set[int] = set()
+        self._all_decided_below = 0
 
-    @property
-    def next(self) -> int:
-        """The number of the next round."""
-        return self._next
+    def ready(self, rank: int, number: int, terms: Terms, now_s: float) -> list[Decided]:
+        """``rank`` is ready for round ``number``; what this decides."""
+        if self.is_decided(number):
+            return []
+        known = self._open.get(number)
+        if known is None:
+            known = self._open[number] = _OpenRound.on(terms, now_s)
+        known.add(rank, terms)
+        return self.decide(now_s)
 
-    def begin(self, policy: KOfN, timeout_s: float, what: str) -> int:
-        """The number of the round that this rank is ready for, which others now hear."""
-        number = self._next
-        self._say_ready(number, Terms(policy, timeout_s), what)
-        self._next = number + 1
+    def decide(self, now_s: float) -> list[Decided]:
+        """Decide the rounds that are due."""
+        return list(self._decide(now_s))
+
+    def next_deadline_s(self) -> float:
+        """When :meth:`decide` is due; infinite when it is not."""
+        return min((known.due_s() for known in self._open.values()), default=math.inf)
+
+    def is_decided(self, number: int) -> bool:
+        """Whether round ``number`` is decided."""
+        return number < self._all_decided_below or number in self._decided
+
+    def next_for(self, number: int) -> int:
+        """The first round from ``number`` on that is not decided."""
+        while self.is_decided(number):
+            number += 1
         return number
 
-    def fail_until(self, end: int) -> None:
-        """The calls that were to begin the rounds before ``end`` failed: they close at once.
+    def _decide(self, now_s: float) -> Iterator[Decided]:
+        for number, known in sorted(self._open.items()):
+            outcome = known.outcome(self._size, now_s)
+            if outcome is not None:
+                del self._open[number]
+                self._decided.add(number)
+                yield number, Decision(outcome, tuple(sorted(known.ready)))
+        while self._all_decided_below in self._decided:
+            self._decided.remove(self._all_decided_below)
+            self._all_decided_below += 1
 
-        A round that was begun closes by its policy. The sums have this rank's failures in place of
-        its contributions.
-        """
-        for number in range(self._next, end):
-            self._next = number + 1
-            with suppress(CollectiveError):  # an interrupt came while it was begun
-                what = f"round {number}, which failed"
-                self._say_ready(number, Terms(None, _NO_PATIENCE_S), what)
 
-    def _say_ready(self, number: int, terms: Terms, what: str) -> None:
-        if self._rank == COORDINATOR and self._coordinator is None:
-            self._coordinator = self._decide()
-        self._transfers.publish(READY_KIND, number, terms.encode(), what)
-        if number >= ROUNDS_KEPT:
-            self._transfers.retire(READY_KIND, number - ROUNDS_KEPT)
-
-    def decision(self, number: int, what: str) -> Operation[Decision]:
-        """Fetch who is in round ``number``."""
-        content = np.empty(decision_bytes(self._size), np.uint8)
-        return Operation(
-            what=what,
-            variant=self._variants.first,
-            kind=SET_KIND.strip("/"),
-            number=number,
-            elements=content.size,
-            block_bytes=content.size,
-            wants=(Wanted(self._decider, content),),
-            finish=lambda: Decision.decode(content, self._size),
-            synchronising=False,
-        )
-
-    def close(self) -> None:
-        """Decide no more, if this rank's host does."""
-        if self._coordinator is not None:
-            self._coordinator.close()
-        self._transfers.close()
+def _patience_s(terms: Terms) -> float:
+    """A little less than the rank's own timeout, so that its error can name who was missing."""
+    return terms.timeout_s - min(0.5, terms.timeout_s / 4)

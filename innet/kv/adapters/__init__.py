@@ -1,15 +1,12 @@
 """Adapters: engines that keep their blocks in a pool of innet.
 
-Nothing of innet imports them, and nothing here is needed without an engine: each is loaded by the
-engine itself, by the name of its module.
+They may import ``innet.kv``; nothing of innet imports them. Each engine loads its adapter by the
+name of its module, so nothing here is needed without an engine:
 
 * ``lmcache``: LMCache's L2 adapter plugin and its remote connector plugin;
-* ``vllm``: a KV connector of vLLM's; ``sglang``: a storage of SGLang's HiCache;
-* ``options``: what their configurations may say; ``pool_of_process``: the pool they share;
-  ``lookups``: how another process of the engine looks blocks up in it;
-* ``weight_files``: identity of a model's local files;
-* ``identity``: digests of what makes an engine's block another one; ``tensors``: their bytes.
+* ``vllm``: a KV connector of vLLM's; ``sglang``: a storage of SGLang's HiCache.
 
-To an engine, whatever does not come or does not verify is a miss or a load error, never other
-bytes.
+Read ``engine_pool`` first: the pool that the parts of an engine share, and the options in the
+engine's configuration. To an engine, a block that does not arrive or does not verify is a miss or a
+load error, never other bytes.
 """

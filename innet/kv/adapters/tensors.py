@@ -1,4 +1,4 @@
-"""Tensors' bytes, as a pool takes and gives them."""
+"""Tensors to and from the bytes of blocks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from innet.kv.pool.network import Contents
 def bytes_of(tensor: torch.Tensor) -> Contents:
     """A tensor's elements in C order, in one dimension.
 
-    They are shared with the tensor where it is in host memory and contiguous, and copied where not.
+    They share the memory of a contiguous tensor in host memory, and are copied otherwise.
     """
     flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8).cpu()
     contents: Contents = flat.numpy()
@@ -19,9 +19,9 @@ def bytes_of(tensor: torch.Tensor) -> Contents:
 
 
 def tensor_of(contents: Contents, like: torch.Tensor) -> torch.Tensor | None:
-    """A tensor of ``like``'s type and shape; ``None`` if the bytes are not as many as its own.
+    """A tensor of ``like``'s type and shape; ``None`` if the number of bytes differs.
 
-    It shares memory with ``contents`` if these may be written, and has a copy if not.
+    It shares memory with writable ``contents``, and has a copy otherwise.
     """
     if contents.nbytes != like.numel() * like.element_size():
         return None

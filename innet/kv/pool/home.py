@@ -1,116 +1,313 @@
-"""What a member does for others."""
+"""What a member does for others: it keeps blocks, serves them and answers requests."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from innet.errors import KVError
 from innet.kv.names import BlockKey
-from innet.kv.pool.answers import DONE, Answer
-from innet.kv.pool.holdings import Holdings
-from innet.kv.pool.intake import Intake, lack_after
-from innet.kv.pool.kept_blocks import PART_FOR_FETCHING, KeptBlocks
-from innet.kv.pool.members import Members
-from innet.kv.pool.network import Asked, BlockNetwork, KeptBlock, Outcome, TriedRequest
-from innet.kv.pool.notes import Notes
-from innet.kv.pool.offered_store import OfferedStore
+from innet.kv.pool.network import (
+    BlockNetwork,
+    KeepOptions,
+    KeptBlock,
+    NetworkEvent,
+    Outcome,
+    TriedRequest,
+)
+from innet.kv.pool.peers import Members
+from innet.kv.pool.requests import DONE, Answer, Drop, Keep, Note, Pin, Request, Unpin, is_request
 from innet.kv.pool.settings import PoolSettings
 from innet.kv.pool.statistics import PoolStatistics
-from innet.kv.pool.tiers.tiered import Tier
-from innet.kv.pool.verified_store import VerifiedStore
-from innet.kv.requests import Drop, Keep, Note, Pin, Request, Unpin, is_request
+from innet.kv.pool.store import DeferredBlock, LocalStore, ServedStore
+from innet.kv.pool.tiered_store import Tier, TieredStore
+from innet.kv.pool.waiting import SingleFlight, gather
 
 Result = TypeVar("Result")
 
-_FAILED = "failed"
-_MOST_REQUESTS = 4096
-"""Requests that are dealt with at once. More are left to end at their askers' deadlines."""
-_MOST_ANSWERS = 4096
-"""Answers that can be asked for again. Of more, the earliest are withdrawn before their time."""
+PART_FOR_FETCHING: Final = 0.9
+"""Of a put's timeout: the rest is for the answer. One late block of a request must not make the
+answer for the others late."""
+
+_PART_UNREPORTED: Final = 1 / 16
+_MOST_UNREPORTED_BYTES: Final = 64 << 20
+"""The network may keep this part of the offered memory, or at most so many bytes, beyond what it
+has reported: in addition to the blocks in that memory."""
+_MOST_REQUESTS: Final = 4096
+"""Requests in progress. More are not answered: they time out at their requesters."""
+_MOST_ANSWERS: Final = 4096
+"""Answers that can be requested again. Of more, the earliest are withdrawn before their time."""
+_FAILED: Final = "failed"
 
 _log = logging.getLogger(__name__)
 
 
+class LeaseTable:
+    """Who has pinned which blocks of a store, and until when: each lease ends on its own.
+
+    A block is pinned as long as any lease of it lasts. The tiers limit how much can be pinned.
+    """
+
+    def __init__(self, tiers: TieredStore, longest_s: float) -> None:
+        """
+        Args:
+            tiers: the store.
+            longest_s: longer leases are cut to this.
+        """
+        self._tiers = tiers
+        self._longest_s = longest_s
+        self._leases: dict[str, dict[str, asyncio.TimerHandle]] = {}
+
+    def pin(self, name: str, holder: str, lease_s: float) -> bool:
+        """Begin or renew a holder's lease; false: there is no room for it, or no such block."""
+        if not self._tiers.pin(name):
+            return False
+        holders = self._leases.setdefault(name, {})
+        if holder in holders:
+            holders[holder].cancel()
+        loop = asyncio.get_running_loop()
+        end_s = min(lease_s, self._longest_s)
+        holders[holder] = loop.call_later(end_s, self.unpin, name, holder)
+        return True
+
+    def unpin(self, name: str, holder: str) -> None:
+        """End a lease, if there is one."""
+        holders = self._leases.get(name, {})
+        timer = holders.pop(holder, None)
+        if timer is None:
+            return
+        timer.cancel()
+        if not holders:
+            del self._leases[name]
+            self._tiers.unpin(name)
+
+    def drop(self, name: str, holder: str) -> bool:
+        """End this holder's lease, and drop the block unless another holder has one; whether it is
+        gone."""
+        self.unpin(name, holder)
+        if name in self._leases:
+            return False
+        self._tiers.remove(name)
+        return True
+
+    def close(self) -> None:
+        """End all leases."""
+        for name, holders in list(self._leases.items()):
+            for holder in list(holders):
+                self.unpin(name, holder)
+
+
+class KeptBlocks:
+    """Enters the blocks that the network keeps on its own into the home's store, and grants room.
+
+    The network keeps no block that the home would have refused: it has room for no more bytes than
+    can be inserted without one of them being evicted.
+    """
+
+    def __init__(self, network: BlockNetwork, store: ServedStore, settings: PoolSettings) -> None:
+        """
+        Args:
+            network: of this node.
+            store: for blocks that others may request.
+            settings: of the pool.
+        """
+        self._network = network
+        self._store = store
+        self._settings = settings
+        self._granted_bytes = 0
+        self._blocks = 0
+        self._bytes = 0
+
+    def start(self) -> None:
+        """Let the network keep blocks from now on, if this home offers memory."""
+        if self._store.tiers.memory.capacity_bytes == 0:
+            return
+        self._granted_bytes = self._room_bytes()
+        self._network.start_keeping(
+            KeepOptions(
+                DONE.encoded().tobytes(),
+                self._settings.window,
+                PART_FOR_FETCHING * self._settings.put_timeout_s,
+                self._settings.answer_s,
+                self._granted_bytes,
+            )
+        )
+
+    def adopt(self, kept: KeptBlock, depth: int) -> bool | None:
+        """Enter a block; false: there is no room for it, and ``None``: another block of its name is
+        served."""
+        self._blocks += 1
+        self._bytes += kept.block.contents.nbytes
+        return self._store.adopt(kept.name, kept.block, depth) if kept.is_served else None
+
+    def report(self) -> None:
+        """Acknowledge to the network what was entered, and grant room for more."""
+        room_bytes = self._room_bytes()
+        if not self._blocks and room_bytes == self._granted_bytes:
+            return
+        self._network.report_kept(self._blocks, self._bytes, room_bytes)
+        self._granted_bytes = room_bytes
+        self._blocks = self._bytes = 0
+
+    def _room_bytes(self) -> int:
+        memory = self._store.tiers.memory
+        most_bytes = min(int(_PART_UNREPORTED * memory.capacity_bytes), _MOST_UNREPORTED_BYTES)
+        return min(most_bytes, memory.room_for_new_bytes)
+
+
 class Home:
-    """Answers what this node is asked: requests are done, and blocks that are not in memory come
-    there, from disk or from where it is noted that they are."""
+    """This node as home of blocks: executes requests, and brings requested blocks to memory, from
+    disk or from the producer that still holds them."""
 
     def __init__(
         self,
         network: BlockNetwork,
-        store: OfferedStore,
-        local: VerifiedStore | None,
-        holdings: Holdings,
-        intake: Intake,
-        notes: Notes,
         members: Members,
         settings: PoolSettings,
         counts: PoolStatistics,
+        store: ServedStore,
+        local: LocalStore,
     ) -> None:
         """
         Args:
             network: of this node.
-            store: for blocks that others may ask for.
-            local: what this node keeps for itself, if that is served as well; it may be ``store``.
-            holdings: what this node has.
-            intake: brings blocks into the store.
-            notes: of blocks that are elsewhere.
             members: of the pool.
             settings: of the pool.
-            counts: where to count what is done.
+            counts: of what is done.
+            store: for blocks that others may request.
+            local: for this node itself; it may be ``store``.
         """
-        self._holdings = holdings
         self._network = network
-        self._store = store
-        self._stores = tuple(s for s in dict.fromkeys((store, local)) if s is not None)
-        self._is_shared = local is store
-        self._intake = intake
-        self._notes = notes
         self._members = members
         self._settings = settings
         self._counts = counts
-        self._kept = KeptBlocks(network, store, members, settings, counts)
-        self._window = asyncio.Semaphore(settings.window)
+        self._store = store
+        self._is_shared = local is store
+        self._leases = [
+            LeaseTable(tiers, settings.longest_lease_s)
+            for tiers in dict.fromkeys((store.tiers, local.tiers))
+        ]
+        self._kept = KeptBlocks(network, store, settings)
+        # Its requesters wait longer, so that they do not take this home for dead when its
+        # producer is.
+        self._bring_timeout_s = settings.timeout_s / 2
+        self._fetches: SingleFlight[str, str | None] = SingleFlight()
+        self._fetch_window = asyncio.Semaphore(settings.window)
+        self._disk_window = asyncio.Semaphore(settings.window)
         self._requests: set[str] = set()
-        self._answers: dict[str, asyncio.TimerHandle] = {}  # in the order in which they were given
+        self._answers: dict[str, asyncio.TimerHandle] = {}  # in the order of publication
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_serving = False
 
     async def serve(self) -> None:
-        """Answer until cancelled, or until the network is closed."""
+        """Serve other nodes until cancelled, or until the network is closed."""
         try:
             self._kept.start()
             self._is_serving = True
             while True:
-                self._hear(await self._network.asked())
+                self._handle(await self._network.next_events())
         except KVError:
             return  # the network is closed
         finally:
-            self._close()
+            self._stop()
 
-    def hear(self) -> None:
-        """Take note of what this node was asked for until now: so all of it is counted, and what
-        the network has kept by itself is here.
+    def close(self) -> None:
+        """End all leases."""
+        for leases in self._leases:
+            leases.close()
 
-        Before and after :meth:`serve`, all of that is for others of this node to hear.
+    def drain_requests(self) -> None:
+        """Handle pending requests now, and register the blocks that the network kept on its own.
+
+        Without effect while :meth:`serve` does not run: the events are for others of this node.
         """
         if self._is_serving:
-            self._hear(self._network.asked_by_now())
+            self._handle(self._network.take_events())
 
-    def _hear(self, asked: Sequence[Asked]) -> None:
-        for one in asked:
-            if isinstance(one, KeptBlock):
-                self._kept.add(one)
-            elif isinstance(one, TriedRequest):
-                self._on_request(one.name, one.outcomes)
-            elif is_request(one):
-                self._on_request(one, ())
+    def drain_kept(self) -> None:
+        """:meth:`drain_requests` where the network can have kept something."""
+        if self._store.tiers.memory.capacity_bytes:
+            self.drain_requests()
+
+    async def bring(self, name: str) -> bool:
+        """Fetch a deferred block from its producer; whether it is here now, if only for a while."""
+        if self._store.lingering(name) is not None:
+            return True
+        note = self._store.index.get(name)
+        is_here = self._store.tiers.tier(name) is not None
+        if note is None:
+            return is_here
+        loop, index = asyncio.get_running_loop(), self._store.index
+        began_s = loop.time()
+        if not is_here and not index.may_ask(note.source, began_s):
+            self._store.refuse(name)
+            return False
+        refusal = await self._fetch(name, note.depth, note.source, self._bring_timeout_s)
+        if refusal is None or self._store.lingering(name) is not None:
+            index.on_delivered(note.source, loop.time())
+            self._store.tiers.use(name)  # it was fetched because of a request
+            return True
+        if loop.time() < began_s + self._bring_timeout_s:
+            self._store.forget(name)
+            return False
+        outdated = index.on_late(note.source, began_s)
+        for each in outdated:
+            self._store.forget(each)
+        if not outdated:
+            self._store.refuse(name)
+        return False
+
+    async def pin(self, name: str, lease_s: float) -> bool:
+        """Protect a block from eviction, in one of this node's stores; whether it is here."""
+        return await self._pin(name, self._network.node, lease_s, self._leases)
+
+    def unpin(self, name: str, holder: str) -> None:
+        """End a holder's leases of a block."""
+        for leases in self._leases:
+            leases.unpin(name, holder)
+
+    def drop(self, name: str, holder: str) -> bool:
+        """End a holder's leases, and drop the block unless another holder has one; whether it is
+        gone."""
+        self._store.forget(name)
+        gone = [leases.drop(name, holder) for leases in self._leases]
+        return all(gone)
+
+    async def _pin(
+        self, name: str, holder: str, lease_s: float, tables: Sequence[LeaseTable]
+    ) -> bool:
+        await self.bring(name)
+        return any(leases.pin(name, holder, lease_s) for leases in tables)
+
+    def _handle(self, events: Sequence[NetworkEvent]) -> None:
+        for event in events:
+            if isinstance(event, KeptBlock):
+                self._on_kept(event)
+            elif isinstance(event, TriedRequest):
+                self._on_request(event.name, event.outcomes)
+            elif is_request(event):
+                self._on_request(event, ())
             else:
-                self._on_block(one)
-        self._kept.settle()
+                self._on_block_requested(event)
+        self._kept.report()
+
+    def _on_kept(self, kept: KeptBlock) -> None:
+        depth = self._members.own_depth(kept.depth)
+        has_room = self._kept.adopt(kept, depth)
+        if has_room is None:
+            self._begin(self._keep_beside(kept, depth))
+        elif has_room:
+            self._counts.kept.update(kept.requesters)
+
+    async def _keep_beside(self, kept: KeptBlock, depth: int) -> None:
+        """Something else was published under the name of a kept block meanwhile."""
+        try:
+            if await self._store.keep(kept.name, kept.block, depth):
+                self._counts.kept.update(kept.requesters)
+        except KVError as error:
+            _log.info("%s is not kept: %s", kept.name, error)
 
     def _on_request(self, name: str, outcomes: Sequence[Outcome | None]) -> None:
         is_new = name not in self._requests and name not in self._answers
@@ -118,22 +315,19 @@ class Home:
             self._requests.add(name)
             self._begin(self._answer(name, outcomes))
 
-    def _on_block(self, name: str) -> None:
-        tiers = {store: store.tiers.tier(name) for store in self._stores}
-        # What this node keeps for itself goes to a home, which has it then: that is no use of it.
-        if not self._is_shared or self._is_home_of(name):
-            self._counts.served += tiers[self._store] is not None
-            self._store.tiers.use(name)
+    def _on_block_requested(self, name: str) -> None:
+        tiers = self._store.tiers
+        tier = tiers.tier(name)
+        if self._is_shared and not self._is_home_of(name):
+            # A home fetches this node's copy, and has it afterwards: that is no use of it.
+            tiers.memory.demote(name)
         else:
-            self._store.tiers.memory.demote(name)
-        if Tier.MEMORY in tiers.values():
-            return
-        for store, tier in tiers.items():
-            if tier is Tier.DISK:
-                self._begin(self._load(store, name))
-                return
-        if name in self._notes:
-            self._begin(self._bring(name))
+            self._counts.served += tier is not None
+            tiers.use(name)
+        if tier is Tier.DISK:
+            self._begin(self._load(name))
+        elif tier is None and name in self._store.index:
+            self._begin(self._bring_for_others(name))
 
     def _is_home_of(self, name: str) -> bool:
         try:
@@ -142,37 +336,23 @@ class Home:
             return False
         return self._network.node in self._members.homes(block_hash)
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    async def _load(self, name: str) -> None:
+        async with self._disk_window:
+            await self._store.load(name)
 
-    def _close(self) -> None:
-        self._is_serving = False
-        self._kept.close()
-        for task in self._tasks:
-            task.cancel()
-        for name, timer in self._answers.items():
-            timer.cancel()
-            self._network.withdraw(name)
-
-    async def _load(self, store: VerifiedStore, name: str) -> None:
-        async with self._window:
-            await store.load(name)
-
-    async def _bring(self, name: str) -> None:
-        brought = await self._notes.bring(name)
+    async def _bring_for_others(self, name: str) -> None:
+        brought = await self.bring(name)
         self._counts.brought += brought
         self._counts.served += brought
 
     async def _answer(self, name: str, outcomes: Sequence[Outcome | None]) -> None:
         answer = await self._answer_to(name, outcomes)
         if not answer.done:
-            self._counts.refused.update(answer.lacks())
+            self._counts.refused.update(answer.refusals())
         try:
             await self._network.publish(name, answer.encoded())
         except KVError as error:  # the network is closed, or the node stops
-            _log.info("there is no answer to %s: %s", name, error)
+            _log.info("no answer to %s: %s", name, error)
             return
         finally:
             self._requests.discard(name)
@@ -190,63 +370,96 @@ class Home:
             request = Request.parse(name)
         except KVError:
             return Answer(False, "no such request")
-        return await self._tried(name, self._done(request, outcomes), Answer(False, _FAILED))
+        return await self._tried(name, self._execute(request, outcomes), Answer(False, _FAILED))
+
+    async def _execute(self, request: Request, outcomes: Sequence[Outcome | None]) -> Answer:
+        name, action, requester = request.action.block.name, request.action, request.requester
+        match action:
+            case Keep():
+                return Answer.of_blocks(await self._keep_all(action, requester, outcomes))
+            case Note(_, depth, source):
+                self._store.defer(name, DeferredBlock(self._members.own_depth(depth), source))
+                return DONE
+            case Pin(_, lease_ms):
+                # Not this node's own copy: others cannot request that.
+                pinned = await self._pin(name, requester, lease_ms / 1000, self._leases[:1])
+                return DONE if pinned else Answer(False, "no such block, or too much is pinned")
+            case Unpin():
+                self.unpin(name, requester)
+                return DONE
+            case Drop():
+                gone = self.drop(name, requester)
+                return DONE if gone else Answer(False, "another has pinned it")
 
     async def _keep_all(
-        self, keep: Keep, asker: str, outcomes: Sequence[Outcome | None]
+        self, keep: Keep, requester: str, outcomes: Sequence[Outcome | None]
     ) -> list[str | None]:
-        """For each block ``None``, or why it is not here; what ends in an error harms no other.
+        """For each block ``None``, or why it is not kept; an error with one affects no other.
 
-        Those whose outcome is known were tried by the network.
+        The network has fetched, or tried to, the blocks whose outcomes are known.
         """
         known = outcomes or [None] * len(keep.all_blocks)
-        keeping = [
-            self._lack_of(block.name, depth, keep.source, asker, outcome)
-            for (block, depth), outcome in zip(keep.all_blocks, known, strict=True)
-        ]
-        # A single one needs no task of its own.
-        return [await keeping[0]] if len(keeping) == 1 else await asyncio.gather(*keeping)
+        return await gather(
+            [
+                self._keep(block.name, depth, keep.source, requester, outcome)
+                for (block, depth), outcome in zip(keep.all_blocks, known, strict=True)
+            ]
+        )
 
-    async def _lack_of(
-        self, name: str, depth: int, source: str, asker: str, outcome: Outcome | None
+    async def _keep(
+        self, name: str, depth: int, source: str, requester: str, outcome: Outcome | None
     ) -> str | None:
-        if outcome is None:
-            return await self._tried(name, self._keep(name, depth, source, asker), _FAILED)
-        return None if outcome is Outcome.HERE else lack_after(outcome)
-
-    async def _keep(self, name: str, depth: int, source: str, asker: str) -> str | None:
-        """Have a block for ``asker``; ``None``, or why it is not here."""
-        own_depth = self._members.own_depth(depth)
+        if outcome is not None:
+            return _refusal_after(outcome)
         timeout_s = PART_FOR_FETCHING * self._settings.put_timeout_s
-        lack = await self._intake.keep(name, own_depth, source, timeout_s)
-        if lack is None:  # askers may be invented: each that is counted has a block here
-            self._counts.kept[asker] += 1
-        return lack
+        fetch = self._fetch(name, self._members.own_depth(depth), source, timeout_s)
+        refusal = await self._tried(name, fetch, _FAILED)
+        if refusal is None:  # a requester may be invented: each that is counted has a block here
+            self._counts.kept[requester] += 1
+        return refusal
+
+    async def _fetch(self, name: str, depth: int, source: str, timeout_s: float) -> str | None:
+        """Keep a block, from ``source`` if it is not here; ``None``, or why it is not kept."""
+        if self._store.tiers.tier(name) is not None:
+            self._store.tiers.use(name)
+            return None
+        if not self._store.tiers.capacity_bytes:
+            return "no memory is offered"
+
+        async def fetch() -> str | None:
+            async with self._fetch_window:
+                outcome, block = await self._network.fetch(name, source, timeout_s)
+            if block is None:
+                return _refusal_after(outcome)
+            return None if await self._store.keep(name, block, depth) else "no room"
+
+        return await self._fetches.run(name, fetch)
 
     async def _tried(self, what: str, work: Awaitable[Result], failed: Result) -> Result:
-        """The result of ``work``, or ``failed`` where it ends in an error."""
+        """The result of ``work``, or ``failed`` if it raises."""
         try:
             return await work
         except KVError as error:
-            _log.info("%s was not done: %s", what, error)
-        except Exception:  # who asked would wait for its deadline, and take this node for dead
-            _log.exception("%s was not done", what)
+            _log.info("%s failed: %s", what, error)
+        except Exception:  # the requester would time out, and take this node for dead
+            _log.exception("%s failed", what)
         return failed
 
-    async def _done(self, request: Request, outcomes: Sequence[Outcome | None]) -> Answer:
-        name, action = request.action.block.name, request.action
-        match action:
-            case Keep():
-                return Answer.of_blocks(await self._keep_all(action, request.asker, outcomes))
-            case Note(_, depth, source):
-                self._notes.add(name, self._members.own_depth(depth), source)
-                return DONE
-            case Pin(_, lease_ms):
-                pinned = await self._holdings.pin_for_other(name, request.asker, lease_ms / 1000)
-                return DONE if pinned else Answer(False, "no such block, or too much is pinned")
-            case Unpin():
-                self._holdings.unpin(name, request.asker)
-                return DONE
-            case Drop():
-                gone = self._holdings.drop(name, request.asker)
-                return DONE if gone else Answer(False, "another has pinned it")
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _stop(self) -> None:
+        self._is_serving = False
+        self._network.stop_keeping()
+        for task in self._tasks:
+            task.cancel()
+        for name, timer in self._answers.items():
+            timer.cancel()
+            self._network.withdraw(name)
+
+
+def _refusal_after(outcome: Outcome) -> str | None:
+    """Why a block is not kept whose fetch ended so; ``None``: it is."""
+    return None if outcome is Outcome.HERE else f"the block is {outcome.value}"

@@ -1,4 +1,4 @@
-"""What a pool of blocks needs of the network: blocks that are published, and fetched by name."""
+"""What a pool of blocks needs of the network: publish blocks, fetch them by name, hear requests."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 Contents = npt.NDArray[np.uint8]
-"""Of a block: its bytes, in one dimension."""
+"""The bytes of a block, in one dimension."""
 
 
 class Outcome(Enum):
-    """What asking a node for a block came to."""
+    """How a request to a node for a block ended."""
 
     HERE = "here"
-    """The block came, and its signature is its tenant's."""
+    """The block arrived, and its tenant signed it."""
     ABSENT = "absent"
-    """The node answered, and does not have it."""
+    """The node answered that it does not have the block."""
     LATE = "late"
-    """Nothing, or not all of it, came in time."""
+    """Nothing, or only a part, arrived in time."""
     UNTRUSTED = "untrusted"
-    """What came is not what the tenant signed under that name."""
+    """The tenant did not sign these bytes under that name."""
     UNREACHABLE = "unreachable"
-    """No path leads to the node, or the network refuses to carry the question."""
+    """No path leads to the node, or the network refuses to carry the request."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,15 +43,15 @@ class Sealed:
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
-    """How a network does by itself what others ask its node to keep.
+class KeepOptions:
+    """How a network keeps blocks on its own when other nodes ask its node to.
 
     Attributes:
-        answer: to a request that was done.
-        window: of blocks that are fetched at once.
-        fetch_s: until a block has to be here, once its turn has come.
-        answer_s: how long an answer can be asked for again.
-        room_bytes: of blocks that nobody has heard of yet.
+        answer: to a request whose blocks are all kept.
+        window: blocks that are fetched at once.
+        fetch_s: until a block has to arrive, from the start of its fetch.
+        answer_s: how long an answer can be requested again.
+        room_bytes: of blocks that it may keep before it reports them.
     """
 
     answer: bytes
@@ -63,52 +63,52 @@ class Keeping:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptBlock:
-    """A block that the network has fetched by itself, because others asked this node to keep it.
+    """A block that the network fetched and keeps on its own, at another node's request.
 
     Attributes:
         name: of the block.
-        block: it.
-        depth: its place in its prompt, as the request says.
-        askers: the nodes that asked for it.
-        is_served: whether the network serves it; or something was published under its name since.
+        block: its contents and manifest.
+        depth: its position in its prompt, from the request.
+        requesters: the nodes that asked for it.
+        is_served: the network serves it; false if something else was published under its name.
     """
 
     name: str
     block: Sealed
     depth: int
-    askers: Sequence[str]
+    requesters: Sequence[str]
     is_served: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TriedRequest:
-    """A request to keep blocks that the network could not do by itself.
+    """A request to keep blocks that the network could not complete on its own.
 
     Attributes:
         name: of the request.
-        outcomes: for each of its blocks; ``None``: it was not tried to the end. Those that are here
-            were told of.
+        outcomes: of each block's fetch; ``None``: it was not tried to the end. Blocks that arrived
+            were reported as :class:`KeptBlock` before.
     """
 
     name: str
     outcomes: Sequence[Outcome | None]
 
 
-Asked = str | KeptBlock | TriedRequest
-"""What a node was asked for: an object or a request, by its name; or what came of it already."""
+NetworkEvent = str | KeptBlock | TriedRequest
+"""What other nodes requested: the name of an object or of a request, or what already came of it."""
 
 
 class BlockNetwork(Protocol):
-    """The blocks and requests of one tenant, as one node of its pool sends and gets them.
+    """The blocks and requests of one tenant, as one node of its pool sends and receives them.
 
-    For one event loop: methods are called in it, and block it never. What is published is offered
-    before anything that is sent after the call.
+    Methods are called in one event loop and never block it. A published block is offered before
+    anything that is sent after the call.
 
     Attributes:
-        node: this one.
+        node: this node.
         tenant: the component that stands for the tenant in names.
-        most_kept_at_once: blocks that one request may ask to keep, as its name and the answer's
-            have to fit into a packet.
+        most_kept_at_once: blocks that one request may ask to keep: its name and its answer have to
+            fit into a packet.
     """
 
     node: str
@@ -116,101 +116,100 @@ class BlockNetwork(Protocol):
     most_kept_at_once: int
 
     def members(self) -> Mapping[str, int]:
-        """The nodes that offer memory to the pool, as known now, and bytes of each.
+        """The nodes that offer memory to the pool, as known now, and how many bytes each.
 
-        Refreshed in the background, and soon after a fetch found a node unreachable or late. What
-        was returned stays as it is: when they change, it is another mapping.
+        Refreshed in the background, and soon after a fetch found a node unreachable or late. A
+        returned mapping never changes: after a change there is a new one.
         """
 
     def nonce(self) -> str:
         """A hexadecimal number for a request, which no process of this node has used before."""
 
     def publish(self, name: str, contents: Contents) -> Awaitable[Sealed]:
-        """Sign a block, and give it to whoever asks this node; the block as it was signed.
+        """Sign a block and serve it; the result is the block as signed.
 
-        The contents must not change before the block is withdrawn.
-
-        What nobody waits for begins with what is sent next, and ends without waking anybody up.
+        The contents must not change before the block is withdrawn. A result that nobody awaits
+        starts with the next packet that is sent and ends without a wake-up.
 
         Raises:
             KVError: this node has published that name already, or the network is closed.
         """
 
     def publish_sealed(self, name: str, block: Sealed) -> Awaitable[Sealed | None]:
-        """Give a block that another node signed to whoever asks this node.
+        """Serve a block that another node signed.
 
         The contents must not change before the block is withdrawn.
 
         Returns:
-            The block; ``None``, with nothing published, where the bytes are not those that were
-            signed under that name.
+            The block; ``None``, with nothing published, if these bytes were not signed under that
+            name.
 
         Raises:
             KVError: as of :meth:`publish`.
         """
 
     def expect(self, name: str) -> None:
-        """Let those who ask this node for the object wait: it will be published, or withdrawn."""
+        """Let requesters of the object wait: it will be published or withdrawn."""
 
     def withdraw(self, name: str) -> None:
-        """Give the object to nobody any more; who waits for it is told that it is absent."""
+        """Stop serving the object; waiting requesters are told that it is absent."""
 
     def end_serving(self, name: str) -> None:
-        """Give an object that is published to nobody any more; it was not waited for."""
+        """Stop serving a published object that nobody waits for."""
 
     async def fetch(
         self, name: str, source: str, timeout_s: float, into: Contents | None = None
     ) -> tuple[Outcome, Sealed | None]:
-        """Fetch an object from the node ``source``, or from a cache on the way.
+        """Fetch an object from the node ``source``, or from a cache on the path.
 
         Args:
-            name: of a block, or of a request.
+            name: of a block or of a request.
             source: a node.
-            timeout_s: until then.
-            into: memory for the contents, of just their size; by default it is allocated.
+            timeout_s: until the fetch ends.
+            into: memory for the contents, of exactly their size; allocated by default.
 
         Returns:
-            The block with ``Outcome.HERE``, and ``None`` with all others; one of another size than
-            ``into`` is ``UNTRUSTED``.
+            The block with ``Outcome.HERE``, and ``None`` with all others; a block of another size
+            than ``into`` is ``UNTRUSTED``.
         """
 
     async def probe(self, name: str, source: str, timeout_s: float) -> Outcome:
-        """Whether ``source``, or a cache on the way, has an object: fetch its root manifest."""
+        """Whether ``source``, or a cache on the path, has an object: fetch its root manifest."""
 
-    def keep_by_itself(self, keeping: Keeping) -> None:
-        """Do without a further word, as far as possible, what others ask this node to keep.
+    def start_keeping(self, options: KeepOptions) -> None:
+        """Keep, as far as possible, what other nodes ask this node to keep.
 
-        What came of it is among what :meth:`asked` tells. A block that is kept so is served; until
-        it is adopted, publishing something under its name takes its place, and withdrawing it has
-        no effect. A network may leave all requests to its node.
+        :meth:`next_events` reports each block. The network serves it; until it is adopted,
+        publishing something under its name replaces it, and withdrawing it has no effect. A network
+        may leave all requests to its node.
         """
 
     def adopt(self, name: str) -> None:
-        """Take over a block that was kept so, and is served, as if it had been published here."""
+        """Take over a kept block that is served, as if this node had published it."""
 
-    def hear_of_kept(self, blocks: int, size_bytes: int, room_bytes: int) -> None:
-        """Say how many of the blocks that were kept so this node has heard of.
+    def report_kept(self, blocks: int, size_bytes: int, room_bytes: int) -> None:
+        """Acknowledge kept blocks, and grant room for others.
 
         Args:
-            blocks: since the last call, adopted or not.
+            blocks: that :meth:`next_events` reported since the last call, adopted or not.
             size_bytes: of them.
-            room_bytes: for others, from now on, with those that will still be heard of.
+            room_bytes: for blocks that are not acknowledged yet, from now on.
         """
 
-    def keep_nothing_by_itself(self) -> None:
-        """Leave all requests to this node, and drop what is not adopted."""
+    def stop_keeping(self) -> None:
+        """Leave all requests to this node, and drop kept blocks that are not adopted."""
 
-    async def asked(self) -> list[Asked]:
-        """Wait for objects and requests that this node was asked for, in that order.
+    async def next_events(self) -> list[NetworkEvent]:
+        """Wait for requests of other nodes, in their order.
 
-        These are requests, objects that are expected, and objects that were given.
+        These are requests to this node, expected objects, and objects that were served.
 
         Raises:
             KVError: the network is closed.
         """
 
-    def asked_by_now(self) -> list[Asked]:
-        """What :meth:`asked` would tell of if it were waited for long enough, and now will not.
+    def take_events(self) -> list[NetworkEvent]:
+        """The events that :meth:`next_events` would return later, now.
 
-        Nothing when the network is closed.
+        Empty when the network is closed.
         """

@@ -1,4 +1,4 @@
-"""Everything about a pool that can be chosen."""
+"""Settings of a pool, and checks of what its callers pass."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from innet.errors import KVError
+from innet.kv.pool.network import Contents
+from innet.kv.pool.requests import MAX_NUMBER
 
 
 @dataclass(frozen=True)
@@ -14,19 +18,19 @@ class PoolSettings:
     """How a pool behaves at one node. All nodes of a pool should have the same ``replicas``.
 
     Attributes:
-        replicas: homes that are to keep a block.
-        window: blocks that this node has on their way at once, those it loads and puts and, beside
-            them, as many that its node fetches as their home, and as many that the pool has to.
-        timeout_s: of a ``get`` or ``exists`` that names none, from its call to its end.
+        replicas: homes that keep a block.
+        window: blocks in flight at this node: its own loads and puts. As many more are fetched by
+            the node as their home, and as many by the pool.
+        timeout_s: default of a ``get`` or ``exists``, from its call to its end.
         put_timeout_s: of a ``put``, ``pin``, ``unpin`` or ``evict`` at a home.
-        leave_out_s: how long a home that could not be reached is taken for absent.
-        answer_s: how long the answer to a request can be asked for again.
-        longest_lease_s: a lease that asks for more ends after this.
-        puts: when a block goes to its homes: ``at-once``, as it is put; or ``when-asked``: they are
-            told that this node has it, and get it from here when somebody asks. Until then it is
-            lost if this node drops it or dies.
-        keeps_fetched: whether this node keeps what it gets from others. Where caches on the way
-            have it, that memory is better used for what is nowhere else.
+        leave_out_s: how long an unreachable home counts as absent.
+        answer_s: how long the answer to a request can be requested again.
+        longest_lease_s: longer leases are cut to this.
+        puts: when a block moves to its homes: ``at-once``, when it is put; or ``when-asked``: the
+            homes learn that this node has it, and fetch it when somebody requests it. Until then it
+            is lost if this node drops it or dies.
+        keeps_fetched: whether this node keeps blocks that it fetched. Where caches on the path have
+            them, the memory is better used for blocks that are nowhere else.
 
     Raises:
         KVError: a value is out of its range.
@@ -49,3 +53,52 @@ class PoolSettings:
         for what in ("timeout_s", "put_timeout_s", "leave_out_s", "answer_s", "longest_lease_s"):
             if not 0 < getattr(self, what) < math.inf:
                 raise KVError(f"{what} of a pool is above 0 and finite, not {getattr(self, what)}")
+
+
+def checked_contents(contents: Contents) -> Contents:
+    """The bytes of a block, contiguous.
+
+    Raises:
+        KVError: they are not bytes in one dimension.
+    """
+    if contents.dtype != np.uint8 or contents.ndim != 1 or not contents.size:
+        raise KVError(
+            f"a block is an array of bytes in one dimension, not {contents.dtype} of shape "
+            f"{contents.shape}; use array.reshape(-1).view(numpy.uint8)"
+        )
+    return np.ascontiguousarray(contents)
+
+
+def checked_depth(depth: int) -> int:
+    """A block's position in its prompt.
+
+    Raises:
+        KVError: it does not fit into a request.
+    """
+    if not 0 <= depth <= MAX_NUMBER:
+        raise KVError(f"the depth of a block is from 0 to {MAX_NUMBER}, not {depth}")
+    return depth
+
+
+def checked_timeout(timeout_s: float | None, default_s: float) -> float:
+    """A timeout, or the default.
+
+    Raises:
+        KVError: it is negative or infinite.
+    """
+    if timeout_s is None:
+        return default_s
+    if not 0 <= timeout_s < math.inf:
+        raise KVError(f"a timeout is a number of seconds from 0 on, not {timeout_s}")
+    return timeout_s
+
+
+def checked_lease(lease_s: float) -> float:
+    """The length of a lease.
+
+    Raises:
+        KVError: it is not above 0, or infinite.
+    """
+    if not 0 < lease_s < math.inf:
+        raise KVError(f"a lease has a length in seconds above 0, not {lease_s}")
+    return lease_s

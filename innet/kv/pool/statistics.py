@@ -1,14 +1,19 @@
-"""What a pool has done at one node, by place and by cause."""
+"""What a pool has done at one node: by place, by cause, and as metrics report it."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any, Final
 
 from innet.kv.pool.network import Outcome
+from innet.printable import printable
 from innet.telemetry.durations import Durations
+
+_MOST_TENANT_CHARACTERS: Final = 64
 
 
 class Place(Enum):
@@ -20,13 +25,13 @@ class Place(Enum):
     """This node is a home of the block."""
     HOME_DISK = "own home's disk"
     PRODUCER = "producer"
-    """This node is a home of the block, and had to get it from where it was put."""
+    """This node is a home of the block, and fetched it from its producer."""
     NETWORK = "network"
-    """A home, or a cache on the way to it."""
+    """A home, or a cache on the path to it."""
 
 
 class Cause(Enum):
-    """Why a block was not found, or not kept. The first that was met counts."""
+    """Why a block was not found, or not kept. The first cause counts."""
 
     NO_HOME = "no home"
     ABSENT = "absent"
@@ -36,7 +41,7 @@ class Cause(Enum):
     AFTER_GAP = "after a gap"
     """A block before it in its prompt was not found, so nobody looked for this one."""
     REFUSED = "refused"
-    """A home had no room for it, or could not get it."""
+    """A home had no room for it, or could not fetch it."""
 
 
 OUTCOME_CAUSES: Mapping[Outcome, Cause] = {
@@ -52,12 +57,12 @@ class TierStatistics:
     """One tier of a store.
 
     Attributes:
-        blocks: that it has.
+        blocks: in the tier.
         used_bytes: of its capacity.
-        capacity_bytes: that it may have.
-        pinned_bytes: that it may not drop.
-        evicted: blocks that it dropped for others.
-        damaged: blocks that were not what they had been when it was asked for them.
+        capacity_bytes: its limit.
+        pinned_bytes: that it may not evict.
+        evicted: blocks that made room for others.
+        damaged: blocks that were read back with other bytes than were written.
         failed: blocks that it could not write or read.
     """
 
@@ -75,24 +80,24 @@ class PoolStatistics:
     """What a pool has done at one node since it was opened.
 
     Attributes:
-        hits: blocks got, by where they were.
-        misses: blocks asked for and not there, by gets and by lookups.
+        hits: blocks that a get returned, by place.
+        misses: blocks that a get or a lookup did not find, by cause.
         looked_up: blocks that ``exists`` and ``count_prefix`` were asked for.
-        found: of these, the blocks that were there; of a prompt's, those before the first gap.
-        hit_bytes: of the blocks got.
-        shared: gets that another get's fetch has served.
+        found: of these, the blocks that exist; of a prompt's, those before the first gap.
+        hit_bytes: of the blocks that gets returned.
+        shared: gets that waited for another get's fetch.
         puts: blocks put.
         put_bytes: of them.
-        copies: how many homes have kept them, all together.
-        lost_copies: homes that did not keep one.
-        kept: blocks that this node keeps as a home at others' request, by asker.
-        brought: blocks that this node got as a home when somebody asked for them first.
-        refused: requests of others that were not done, by what the answer says.
-        served: times that blocks of this node were asked for by others.
+        copies: homes that kept them, in total.
+        lost_copies: homes that did not keep one, by cause.
+        kept: blocks that this node keeps as a home, by requester.
+        brought: blocks that this node fetched as a home at their first request.
+        refused: requests of others that were not done, by the answer's cause.
+        served: times that others requested blocks of this node.
         tiers: by ``local memory``, ``local disk``, ``home memory``, ``home disk``, or ``shared
             memory`` and ``shared disk`` where one store is both.
-        load_times: of gets that had a block.
-        store_times: of puts, until each home has the block or does not keep it.
+        load_times: of gets that returned a block.
+        store_times: of puts, until each home has the block or has refused it.
     """
 
     hits: Counter[Place] = field(default_factory=Counter)
@@ -115,12 +120,55 @@ class PoolStatistics:
 
     @property
     def hit_rate(self) -> float:
-        """Blocks that were there of those asked for; 0 before the first.
+        """Found blocks over requested blocks; 0 before the first.
 
-        Where blocks are looked up, it is the part of these that was found: who looks up first gets
-        only what is there. Without lookups, it is the part of the gets that had a block.
+        With lookups, it is the part of these that was found: a caller that looks up first gets only
+        existing blocks. Without lookups, it is the part of the gets that returned a block.
         """
         if self.looked_up:
             return self.found / self.looked_up
         asked = self.hits.total() + self.misses.total()
         return self.hits.total() / asked if asked else 0.0
+
+    def count_lookup(self, found: int, gap: Cause | None, looked_up: int) -> None:
+        """Count a lookup of blocks in order: the first ``found`` exist, the next does not."""
+        self.looked_up += looked_up
+        self.found += found
+        if gap is not None:
+            self.misses[gap] += 1
+            if after := looked_up - found - 1:
+                self.misses[Cause.AFTER_GAP] += after
+
+    def counters(self, tenant: str, engine: str) -> dict[str, Any]:
+        """The document of a pool, as :class:`innet.telemetry.messages.PoolCounters` has it.
+
+        It has all places and causes from the start, so that the number of series does not grow
+        while the pool is used.
+
+        Args:
+            tenant: its name for people; cut to 64 characters.
+            engine: that uses the pool.
+        """
+        return {
+            "tenant": printable(tenant)[:_MOST_TENANT_CHARACTERS],
+            "engine": engine,
+            "hits": {place.name.lower(): self.hits[place] for place in Place},
+            "misses": {cause.name.lower(): self.misses[cause] for cause in Cause},
+            "looked_up": self.looked_up,
+            "found": self.found,
+            "loaded_bytes": self.hit_bytes,
+            "stored": self.puts,
+            "stored_bytes": self.put_bytes,
+            "lost_copies": {cause.name.lower(): self.lost_copies[cause] for cause in Cause},
+            "served": self.served,
+            "load_times": _durations(self.load_times),
+            "store_times": _durations(self.store_times),
+            "tiers": {
+                name.replace(" ", "_"): dataclasses.asdict(tier)
+                for name, tier in self.tiers.items()
+            },
+        }
+
+
+def _durations(durations: Durations) -> dict[str, Any]:
+    return {"counts": durations.counts, "sum_s": durations.sum_s}

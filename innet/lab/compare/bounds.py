@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from innet.cluster.emulation.segmentation import segment_bytes
-from innet.lab.compare.measurement import OVERLOADED_BOUNDS
+from innet.lab.compare.measurement import NEAR_BOUND
 from innet.lab.compare.methods import BASELINES, OWN, Method
 from innet.node.routing import link_ends, next_hops
 from innet.plans import bound_s, make_plan
@@ -47,15 +47,14 @@ def method_bound_s(method: Method, topology: Topology, size_bytes: int) -> float
 def method_completion_bound_s(
     method: Method, topology: Topology, size_bytes: int, took_s: float
 ) -> float | None:
-    """The bound with latency of a method of innet that took several times its bound.
+    """The bound with latency of a method of innet that took longer than its bytes explain.
 
-    ``None`` of other methods, and of faster ones: only a warning depends on it, and computing it
-    takes seconds on networks of hundreds of hosts.
+    ``None`` of other methods, and of faster ones: see :data:`NEAR_BOUND`.
     """
     if method.contender != OWN:
         return None
     plan = make_plan(method.call, topology)
-    if took_s < OVERLOADED_BOUNDS * bound_s(plan, topology, size_bytes):
+    if took_s < NEAR_BOUND * bound_s(plan, topology, size_bytes):
         return None
     return completion_bound_s(plan, topology, size_bytes, segment_bytes(topology)) or None
 

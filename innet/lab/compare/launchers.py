@@ -6,7 +6,6 @@ import asyncio
 import importlib.util
 import os
 import shutil
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,16 +14,15 @@ from typing import TYPE_CHECKING, Protocol
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import SupervisedProcess
 from innet.errors import EmulationError
-from innet.lab.compare.contenders.addresses import ADDRESS_VARIABLE
+from innet.lab.compare.contenders.contender import ADDRESS_VARIABLE
 from innet.lab.compare.methods import GLOO, OPENMPI, OWN, Method
 from innet.lab.compare.openmpi_launch import mpirun_arguments, write_launch_agent
+from innet.lab.harness import EXIT_S, SessionRanks, kill
 
 if TYPE_CHECKING:
     from innet.cluster.launch.session import Session
 
 _GLOO_PORT = 29600  # not the port that innet's own jobs tell their workers
-EXIT_S = 10.0
-"""How long workers may take to end by themselves."""
 
 
 class Launcher(Protocol):
@@ -41,12 +39,12 @@ class Launcher(Protocol):
     async def failure(self) -> str | None:
         """Why workers ended with an error, ``None`` when none of them did.
 
-        Waits for their end; their crew must have been dismissed.
+        Waits for their end; their team must have been dismissed.
         """
         ...
 
     async def end(self, grace_s: float = EXIT_S) -> None:
-        """Kill the workers that do not end within ``grace_s``; a dismissed crew ends by itself."""
+        """Kill the workers that do not end within ``grace_s``; a dismissed team ends by itself."""
         ...
 
 
@@ -72,7 +70,7 @@ def make_launcher(
     if contender == OWN:
         if session is None:
             raise EmulationError("innet's own methods need a session, not a bare network")
-        return OwnLauncher(session, command)
+        return SessionRanks(session, command)
     if network.mode != "netns":
         raise EmulationError(
             f"{contender} runs over the kernel's links only. Compare in netns mode, or without it."
@@ -95,39 +93,6 @@ def missing_requirement(contender: str) -> str | None:
     return None
 
 
-class OwnLauncher:
-    """innet's workers, one job of the session."""
-
-    def __init__(self, session: Session, command: Sequence[str]) -> None:
-        self._session = session
-        self._command = command
-        self._job: asyncio.Task[tuple[str, ...]] | None = None
-
-    async def start(self) -> None:
-        """Start the job."""
-        self._job = asyncio.create_task(self._session.run_workers(self._command))
-
-    async def failure(self) -> str | None:
-        """The job's own report, once it has ended."""
-        assert self._job is not None
-        await asyncio.wait([self._job], timeout=EXIT_S)
-        if self._job.done() and not self._job.cancelled() and self._job.exception() is not None:
-            return str(self._job.exception())
-        return None
-
-    async def end(self, grace_s: float = EXIT_S) -> None:
-        """Wait for the job; kill the workers of one that does not end."""
-        if self._job is None:
-            return
-        await asyncio.wait([self._job], timeout=grace_s)
-        for process in self._session.network.processes.processes:
-            if process.spec.argv == tuple(self._command):
-                await _kill(process)
-        await asyncio.wait([self._job])
-        if not self._job.cancelled():
-            self._job.exception()  # seen: whoever wanted it has asked for failure()
-
-
 class ProcessLauncher:
     """A contender whose workers are processes of the network and nothing more."""
 
@@ -148,7 +113,7 @@ class ProcessLauncher:
         """Wait for the processes, kill those that stay."""
         await self._wait(grace_s)
         for process in self._processes:
-            await _kill(process)
+            await kill(process)
 
     async def _wait(self, timeout_s: float) -> None:
         waits = [asyncio.ensure_future(process.wait()) for process in self._processes]
@@ -190,7 +155,7 @@ class OpenMpiLauncher(ProcessLauncher):
         self._spawn(hosts[0], [*mpirun_arguments(hosts, agent), *self._command])
 
     async def _name_interface(self, host: str) -> None:
-        module = [sys.executable, "-m", "innet.lab.compare.named_interface"]
+        module = [sys.executable, "-m", "innet.lab.compare.openmpi_launch"]
         label = f"{host}-interface"
         process = self._network.spawn(host, [*module, _address(self._network, host)], label=label)
         if await process.wait() != 0:
@@ -202,8 +167,3 @@ def _address(network: Network, host: str) -> str:
     if address is None:
         raise EmulationError(f"host {host} has no IP address. Compare in netns mode.")
     return address
-
-
-async def _kill(process: SupervisedProcess) -> None:
-    process.send_signal(signal.SIGKILL)
-    await process.wait()

@@ -1,22 +1,84 @@
-"""The result of a comparison, and its JSON form."""
+"""The result of a comparison and the machine it was measured on, and their JSON form."""
 
 from __future__ import annotations
 
+import os
+import platform
 import statistics
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
+import numpy as np
+import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_field
 
+from innet import __version__
 from innet.errors import InnetError
-from innet.lab.compare.machine import Machine
 from innet.node.node_config import Mode
+
+_BUSY_LOAD_PER_CORE = 0.5
+
+
+class Machine(BaseModel):
+    """What a reader must know to judge or repeat a measurement."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    date: str = Field(description="UTC, ISO 8601")
+    processor: str
+    cores: int = Field(description="that this process may use")
+    memory_bytes: int
+    kernel: str
+    python: str
+    numpy: str
+    innet: str
+    load: float = Field(description="processes that wanted to run, mean of the minute before")
+
+    @classmethod
+    def here(cls) -> Self:
+        """This machine, now."""
+        return cls(
+            date=datetime.now(UTC).isoformat(timespec="seconds"),
+            processor=_processor(),
+            cores=len(os.sched_getaffinity(0)),
+            memory_bytes=psutil.virtual_memory().total,
+            kernel=f"{platform.system()} {platform.release()}",
+            python=platform.python_version(),
+            numpy=np.__version__,
+            innet=__version__,
+            load=round(os.getloadavg()[0], 2),
+        )
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether other work took the processors just before, so that times can be too long."""
+        return self.load > _BUSY_LOAD_PER_CORE * self.cores
+
+    def __str__(self) -> str:
+        return (
+            f"{self.cores} cores of {self.processor}, {self.memory_bytes / 2**30:.0f} GiB, "
+            f"{self.kernel}, Python {self.python}"
+        )
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "model name":
+            return value.strip()
+    return platform.machine()
+
 
 # Read back, computed fields are computed anew: "ignore" lets a saved file carry them.
 _MODEL = ConfigDict(extra="ignore", frozen=True)
 
 OVERLOADED_BOUNDS = 3
 """Times its bound from which a figure at the largest size says nothing of its algorithm."""
+
+NEAR_BOUND = 1.25
+"""Times the bytes' bound up to which the one with latency is not computed: that takes seconds on
+networks of hundreds of hosts, and would explain little."""
 
 
 class LinkTraffic(BaseModel):
@@ -135,7 +197,7 @@ class Measurement(BaseModel):
     bound_s: float | None = Field(description="None where no link has a rate")
     completion_bound_s: float | None = Field(
         default=None,
-        description="bound with latency; only of allreduces of innet that took 3 bounds or more",
+        description="bound with latency; only of allreduces of innet that took 1.25 bounds or more",
     )
     links: list[LinkTraffic]
     deepest_queue: QueueSeries | None = Field(description="None where nothing ever waited")
@@ -189,15 +251,20 @@ class Measurement(BaseModel):
         """Algorithm bandwidth: size by median time."""
         return self.size_bytes / self.median_s
 
+    @property
+    def least_s(self) -> float | None:
+        """The bound with latency where it is known, else that of the bytes alone."""
+        return self.bound_s if self.completion_bound_s is None else self.completion_bound_s
+
     @computed_field  # type: ignore[prop-decorator]
     @property
     def ratio_to_bound(self) -> float | None:
-        """Median by bound; the closer to 1 the better.
+        """Median by :attr:`least_s`; the closer to 1 the better.
 
         ``None`` without a bound, and for operations in a row: each begins while the end of the one
         before is still on the way, so that the bound of one says nothing about it.
         """
-        return None if self.bound_s is None or self.in_a_row else self.median_s / self.bound_s
+        return None if self.least_s is None or self.in_a_row else self.median_s / self.least_s
 
     @computed_field  # type: ignore[prop-decorator]
     @property

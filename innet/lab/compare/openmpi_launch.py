@@ -1,21 +1,24 @@
-"""How Open MPI is started across network namespaces: ``mpirun`` with a launch agent of ours.
+"""How ``mpirun`` reaches the hosts of an emulated network.
 
-``mpirun`` starts a daemon on every other host by a program that it takes for ``ssh``. Ours enters
-the host's network namespace, and a UTS namespace with the host's name, for Open MPI tells hosts
-apart by their names. The daemons die with ``mpirun``, and that with the launcher. The mpirun(1)
-parameters are those of Open MPI 4.
+``python -m innet.lab.compare.openmpi_launch ADDRESS`` runs in each host's network namespace before.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from pyroute2 import IPRoute
+
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.runs import find_run
-from innet.lab.compare.named_interface import INTERFACE
+
+INTERFACE = "stable0"
+_OTHER_END = "stable1"
+
 
 _AGENT = """#!/bin/sh
 # Called by mpirun as: agent HOST COMMAND...
@@ -63,3 +66,24 @@ def mpirun_arguments(hosts: Sequence[str], agent: Path) -> list[str]:
     permission = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     placement = ["--leave-session-attached", "--bind-to", "none", "--host", ",".join(hosts)]
     return ["mpirun", *permission, *placement, *options]
+
+
+def main() -> None:
+    """Give this network namespace an interface with the address of the command line alone.
+
+    Open MPI takes only the first address of each interface, and a host's stable address is the
+    second one of its loopback interface. One end of a veth pair gets it.
+    """
+    (address,) = sys.argv[1:]
+    with IPRoute() as netlink:
+        if netlink.link_lookup(ifname=INTERFACE):
+            return  # made when Open MPI was started here before
+        netlink.link("add", kind="veth", ifname=INTERFACE, peer={"ifname": _OTHER_END})
+        for name in (INTERFACE, _OTHER_END):
+            netlink.link("set", index=netlink.link_lookup(ifname=name)[0], state="up")
+        (index,) = netlink.link_lookup(ifname=INTERFACE)
+        netlink.addr("add", index=index, address=address, prefixlen=32)
+
+
+if __name__ == "__main__":
+    main()

@@ -70,8 +70,8 @@ def plot_one_size(comparison: Comparison) -> str:
                 row.samples_s, [place] * len(row.samples_s), ls="", marker="o", markersize=3,
                 color=_INK, alpha=0.5,
             )  # fmt: skip
-            if row.bound_s is not None:
-                axes.vlines(row.bound_s, place - 0.42, place + 0.42, color=LOST, linewidth=2)
+            if row.least_s is not None:
+                axes.vlines(row.least_s, place - 0.42, place + 0.42, color=LOST, linewidth=2)
         axes.set_yticks(range(len(rows)), [_title_of(row) for row in rows])
         axes.invert_yaxis()
         axes.set_xlim(left=0)
@@ -102,7 +102,7 @@ def plot_times(comparison: Comparison) -> str:
                 sizes, [m.p10_s for m in rows], [m.p90_s for m in rows],
                 color=method_colour(number), alpha=0.1, linewidth=0,
             )  # fmt: skip
-            bounds = [(m.size_bytes, m.bound_s) for m in rows if m.bound_s is not None]
+            bounds = [(m.size_bytes, m.least_s) for m in rows if m.least_s is not None]
             if bounds:
                 axes.plot(
                     *zip(*bounds, strict=True),
@@ -303,3 +303,64 @@ def svg_of(figure: Figure) -> str:
     for placeholder, name in ((_INK, "ink"), (_GRID, "grid"), (LOST, "lost")):
         text = text.replace(placeholder, f"var(--{name})")
     return re.sub(r"#0a0b(\d\d)", lambda found: f"var(--series-{int(found[1])})", text)
+
+
+_PLACES: Final = ("local", "switches", "homes", "computed")
+
+
+def plot_blocks(comparison: Comparison) -> str:
+    """For each memory and design a bar: the shares of blocks by the place where they were found."""
+    rows = _rows(comparison)
+    with new_figure(WIDTH_IN, 0.9 + 0.36 * len(rows)) as figure:
+        axes = figure.subplots()
+        left = [0.0] * len(rows)
+        for number, place in enumerate(_PLACES):
+            shares = [_share(row, place) for row in rows]
+            shown = LOST if place == "computed" else method_colour(number)
+            axes.barh(range(len(rows)), shares, left=left, height=0.66, color=shown, label=place)
+            left = [begin + share for begin, share in zip(left, shares, strict=True)]
+        axes.set_yticks(range(len(rows)), [_label(comparison, row) for row in rows])
+        axes.invert_yaxis()
+        axes.set_xlim(0, 1)
+        axes.grid(axis="y", visible=False)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
+        figure.legend(loc="outside right upper")
+        return svg_of(figure)
+
+
+def plot_busiest_links(comparison: Comparison) -> str | None:
+    """Bytes of a request on the link that carries most; ``None`` where nothing was carried."""
+    rows = [row for row in _rows(comparison) if row.busiest_link is not None]
+    if not rows:
+        return None
+    with new_figure(WIDTH_IN, 0.9 + 0.36 * len(rows)) as figure:
+        axes = figure.subplots()
+        most_bytes = 0.0
+        for place, row in enumerate(rows):
+            assert row.busiest_link is not None
+            shown = method_colour(comparison.methods.index(row.method))
+            carried_bytes = row.busiest_link.bytes_per_operation
+            axes.barh(place, carried_bytes, height=0.66, color=shown)
+            most_bytes = max(most_bytes, carried_bytes)
+        axes.set_xticks(byte_ticks(round(most_bytes)))
+        axes.set_yticks(range(len(rows)), [_label(comparison, row) for row in rows])
+        axes.invert_yaxis()
+        axes.set_xlim(left=0)
+        axes.grid(axis="y", visible=False)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_bytes(value)))
+        return svg_of(figure)
+
+
+def _rows(comparison: Comparison) -> list[Measurement]:
+    return sorted(comparison.measurements, key=lambda row: row.size_bytes)
+
+
+def _label(comparison: Comparison, row: Measurement) -> str:
+    several = len(comparison.sizes_bytes) > 1
+    return f"{format_bytes(row.size_bytes)}, {row.method}" if several else row.title
+
+
+def _share(row: Measurement, place: str) -> float:
+    assert row.blocks is not None
+    count: int = getattr(row.blocks, place)
+    return count / max(row.blocks.asked, 1)

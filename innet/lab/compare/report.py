@@ -11,6 +11,8 @@ from string import Template
 from innet.lab.compare.measurement import Comparison, SimulatedRun
 from innet.lab.compare.plots import (
     plot_bandwidths,
+    plot_blocks,
+    plot_busiest_links,
     plot_links,
     plot_one_size,
     plot_queues,
@@ -18,10 +20,8 @@ from innet.lab.compare.plots import (
     plot_timeline,
     plot_times,
 )
-from innet.lab.compare.plots_of_replays import plot_blocks, plot_busiest_links
 from innet.lab.compare.quantities import format_bytes, format_seconds
-from innet.lab.compare.summary import summary_sentences
-from innet.lab.compare.table import columns_of, table_cells
+from innet.lab.compare.summary import columns_of, summary_sentences, table_cells
 
 _MOST_EVENTS = 100
 

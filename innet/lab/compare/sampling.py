@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
 
 from innet.cluster.emulation.network import Network
 from innet.lab.compare.measurement import LinkTraffic, QueueSeries
@@ -19,7 +23,12 @@ DirectedLink = tuple[str, str]
 """From node, to node."""
 
 QUEUE_PERIOD_S = 0.02
-"""How often the queues are looked at during an observed turn."""
+"""How often the queues are read during an observed turn."""
+
+_MOST_READINGS = 1024
+_LEAST_READINGS = 128
+_MOST_VALUES = 1 << 20
+"""Of all readings together: of a large network there are fewer."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +38,9 @@ class LinkReading:
     sent_bytes: int
     drops: int
     depth_bytes: int
+
+
+_NOTHING = LinkReading(0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -85,6 +97,13 @@ class PortProbe:
     async def nodes(self) -> NodeReading:
         """The nodes' own counters."""
         return read_nodes(await self._session.status())
+
+
+def make_probe(network: Network, session: Session | None) -> Probe:
+    """The probe for a network, on which a session runs or foreign programs alone."""
+    if session is not None and network.mode == "local":
+        return PortProbe(session)
+    return KernelProbe(network, session)
 
 
 def read_ports(status: dict[str, dict[str, Any]]) -> dict[DirectedLink, LinkReading]:
@@ -149,25 +168,64 @@ class TrafficTotal:
         ]
 
 
+class QueueSource(Protocol):
+    """The queues of a network, and its clock."""
+
+    @property
+    def now_s(self) -> float:
+        """The time of a reading."""
+        ...
+
+    @property
+    def directions(self) -> Sequence[DirectedLink]:
+        """Whose queues they are."""
+        ...
+
+    async def read_queues(self) -> Sequence[tuple[int, int]]:
+        """Bytes that wait and packets dropped so far, of each direction."""
+        ...
+
+
+class ProbedQueues:
+    """The queues that a probe reads, by the monotonic clock."""
+
+    def __init__(self, probe: Probe) -> None:
+        self.directions: Sequence[DirectedLink] = ()
+        self._probe = probe
+
+    @property
+    def now_s(self) -> float:
+        """The monotonic clock."""
+        return time.monotonic()
+
+    async def read_queues(self) -> Sequence[tuple[int, int]]:
+        """The queues; a direction whose node does not answer any more has none."""
+        links = await self._probe.links()
+        self.directions = self.directions or tuple(sorted(links))
+        readings = (links.get(direction, _NOTHING) for direction in self.directions)
+        return [(reading.depth_bytes, reading.drops) for reading in readings]
+
+
 class QueueWatch:
-    """Looks at all queues again and again while its context lasts.
+    """Reads all queues at equal, ever longer intervals while its context lasts.
+
+    Whatever the duration, some hundred readings are left.
 
     Example::
 
-        async with QueueWatch(probe) as watch:
-            turn = await crew.take_turn(prepare, deadline_s=60)
-        series = watch.deepest(turn.started_s)
+        async with QueueWatch(ProbedQueues(probe)) as watch:
+            turn = await team.take_turn(task, AllreduceResult, deadline_s=60)
+        series = watch.deepest(turn.started_s, ended_s)
     """
 
-    def __init__(self, probe: Probe, period_s: float = QUEUE_PERIOD_S) -> None:
-        self._probe = probe
+    def __init__(self, source: QueueSource, period_s: float = QUEUE_PERIOD_S) -> None:
+        self._source = source
         self._period_s = period_s
-        self._readings: list[tuple[float, dict[DirectedLink, LinkReading]]] = []
+        self._readings: list[tuple[float, npt.NDArray[np.uint64]]] = []
         self._ended = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        await self._read()
         self._task = asyncio.create_task(self._watch())
         return self
 
@@ -176,37 +234,41 @@ class QueueWatch:
         self._ended.set()
         await self._task
 
-    def deepest(self, started_s: float, ended_s: float) -> QueueSeries | None:
-        """The queue that was deepest between two moments of the monotonic clock.
+    def deepest(
+        self, started_s: float, ended_s: float, margin_s: float = 0.0
+    ) -> QueueSeries | None:
+        """The queue that was deepest between two moments; ``None``: no packet was seen to wait.
 
-        ``None`` when no packet was ever seen to wait.
+        The series includes readings up to ``margin_s`` before and after.
         """
-        if not self._readings:
+        first_s, last_s = started_s - margin_s, ended_s + margin_s
+        within = [(at_s, read) for at_s, read in self._readings if first_s <= at_s <= last_s]
+        if not within:
             return None
-        peaks: dict[DirectedLink, int] = {}
-        for _, links in self._readings:
-            for link, reading in links.items():
-                peaks[link] = max(peaks.get(link, 0), reading.depth_bytes)
-        deepest = max(sorted(peaks), key=lambda link: peaks[link], default=None)
-        if deepest is None or peaks[deepest] == 0:
+        queues = np.stack([read for _, read in within])  # by time, direction; depth and drops
+        link = int(queues[:, :, 0].max(axis=0).argmax())
+        if not queues[:, link, 0].any():
             return None
-        series = [(at_s, links[deepest]) for at_s, links in self._readings if deepest in links]
-        drops_before = series[0][1].drops
-        within = [(at_s, reading) for at_s, reading in series if at_s <= ended_s + self._period_s]
+        source, destination = self._source.directions[link]
         return QueueSeries(
-            source=deepest[0],
-            destination=deepest[1],
+            source=source,
+            destination=destination,
             time_s=[at_s - started_s for at_s, _ in within],
-            depth_bytes=[reading.depth_bytes for _, reading in within],
-            drops=[reading.drops - drops_before for _, reading in within],
+            depth_bytes=[int(depth) for depth in queues[:, link, 0]],
+            drops=[int(drops - queues[0, link, 1]) for drops in queues[:, link, 1]],
         )
 
     async def _watch(self) -> None:
-        while not self._ended.is_set():
+        is_last = False
+        while True:
+            at_s = self._source.now_s
+            self._readings.append((at_s, np.array(await self._source.read_queues(), np.uint64)))
+            if is_last:
+                return
+            values = _MOST_VALUES // max(1, len(self._source.directions))
+            if len(self._readings) >= max(_LEAST_READINGS, min(_MOST_READINGS, values)):
+                self._readings = self._readings[::2]
+                self._period_s *= 2
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), self._period_s)
-            await self._read()
-
-    async def _read(self) -> None:
-        at_s = time.monotonic()
-        self._readings.append((at_s, await self._probe.links()))
+            is_last = self._ended.is_set()

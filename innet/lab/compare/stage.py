@@ -1,4 +1,4 @@
-"""The network of a comparison, and the crews on it."""
+"""The network of a comparison, and the teams on it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from innet.cluster.emulation.network import Network
 from innet.errors import EmulationError
-from innet.lab.compare.crew import Crew, Roster
-from innet.lab.compare.launchers import EXIT_S, Launcher, make_launcher
+from innet.lab.compare.launchers import Launcher, make_launcher
 from innet.lab.compare.methods import OWN, Method, by_contender
-from innet.lab.compare.sampling import KernelProbe, PortProbe, Probe
+from innet.lab.compare.sampling import make_probe
+from innet.lab.harness import EXIT_S, Conductor, Team
 from innet.node.node_config import Mode
 from innet.settings import Settings
 from innet.telemetry.logs.output import OutputSink
@@ -24,43 +24,43 @@ _ASSEMBLY_S = 90.0
 
 
 class Stage:
-    """A running network on which crews are started when they are needed; see :func:`open_stage`."""
+    """A running network on which teams are started when they are needed; see :func:`open_stage`."""
 
     def __init__(
-        self, network: Network, session: Session | None, roster: Roster, methods: Sequence[Method]
+        self,
+        network: Network,
+        session: Session | None,
+        conductor: Conductor,
+        methods: Sequence[Method],
     ) -> None:
-        self.probe: Probe = (
-            PortProbe(session)
-            if session is not None and network.mode == "local"
-            else KernelProbe(network, session)
-        )
+        self.probe = make_probe(network, session)
         self.versions: dict[str, str] = {}
-        """What each contender says it is, once its crew has been there."""
+        """What each contender says it is, once its team has been there."""
         self._network = network
         self._session = session
-        self._roster = roster
+        self._conductor = conductor
         self._methods = by_contender(methods)
-        self._crews: dict[str, tuple[Launcher, Crew]] = {}
+        self._teams: dict[str, tuple[Launcher, Team]] = {}
 
-    async def crew(self, contender: str) -> Crew:
-        """The contender's crew, started if it is not there.
+    async def team(self, contender: str) -> Team:
+        """The contender's team, started if it is not there.
 
         Raises:
             EmulationError: it cannot be started.
         """
-        if contender not in self._crews:
+        if contender not in self._teams:
             methods = self._methods[contender]
             launcher = make_launcher(
-                contender, methods, self._roster.path, self._network, self._session
+                contender, methods, self._conductor.path, self._network, self._session
             )
             await launcher.start()
-            self._crews[contender] = (launcher, await self._assemble(contender, launcher))
-        crew = self._crews[contender][1]
-        self.versions[contender] = crew.version
-        return crew
+            self._teams[contender] = (launcher, await self._assemble(contender, launcher))
+        team = self._teams[contender][1]
+        self.versions[contender] = team.version
+        return team
 
     async def drop(self, method: Method, error: EmulationError) -> str:
-        """Do without a method that failed; other methods of its contender get a new crew.
+        """Do without a method that failed; other methods of its contender get a new team.
 
         Returns:
             Why it failed: the error, and what its workers said last where one of them ended.
@@ -69,25 +69,25 @@ class Stage:
             other for other in self._methods[method.contender] if other != method
         ]
         report = None
-        entry = self._crews.pop(method.contender, None)
+        entry = self._teams.pop(method.contender, None)
         if entry is not None:
-            launcher, crew = entry
-            crew.dismiss()  # first: workers that are well then end, too
+            launcher, team = entry
+            team.dismiss()  # first: workers that are well then end, too
             report = await launcher.failure()
             await launcher.end()
         return str(error) if report is None else f"{error}: {report}"
 
     async def end(self, grace_s: float = EXIT_S) -> None:
-        """Dismiss all crews."""
-        while self._crews:
-            _contender, (launcher, crew) = self._crews.popitem()
-            crew.dismiss()
+        """Dismiss all teams."""
+        while self._teams:
+            _contender, (launcher, team) = self._teams.popitem()
+            team.dismiss()
             await launcher.end(grace_s)
 
-    async def _assemble(self, contender: str, launcher: Launcher) -> Crew:
+    async def _assemble(self, contender: str, launcher: Launcher) -> Team:
         ranks = len(self._network.topology.hosts)
         try:
-            return await self._roster.assemble(contender, ranks, _ASSEMBLY_S)
+            return await self._conductor.assemble(contender, ranks, _ASSEMBLY_S)
         except EmulationError as error:
             report = await launcher.failure()
             await launcher.end()
@@ -121,8 +121,8 @@ async def open_stage(
             network = session.network
         else:
             network = await stack.enter_async_context(Network(topology, mode, output=output))
-        roster = await stack.enter_async_context(Roster(network.run_dir / "turns.sock"))
-        stage = Stage(network, session, roster, methods)
+        conductor = await stack.enter_async_context(Conductor(network.run_dir / "turns.sock"))
+        stage = Stage(network, session, conductor, methods)
         try:
             yield stage
         except BaseException:

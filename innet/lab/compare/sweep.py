@@ -1,4 +1,4 @@
-"""A whole comparison: methods taking turns at each size, on one network."""
+"""A whole comparison: sizes, warm-up, watched and timed turns, and what becomes of failures."""
 
 from __future__ import annotations
 
@@ -8,23 +8,73 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from innet.errors import EmulationError
+from innet.errors import CollectiveError, EmulationError
 from innet.lab.compare.bounds import method_bound_s, method_completion_bound_s
-from innet.lab.compare.crew import Turn
 from innet.lab.compare.launchers import missing_requirement
-from innet.lab.compare.machine import Machine
-from innet.lab.compare.measurement import Comparison, Failure, Measurement, QueueSeries
+from innet.lab.compare.measurement import Comparison, Failure, Machine, Measurement, QueueSeries
 from innet.lab.compare.methods import BASELINES, Method, find_method
 from innet.lab.compare.progress import ProgressSink, no_progress
 from innet.lab.compare.quantities import format_bytes, format_rate, format_seconds
-from innet.lab.compare.sampling import QueueWatch, TrafficTotal
-from innet.lab.compare.schedule import Schedule
+from innet.lab.compare.sampling import QUEUE_PERIOD_S, ProbedQueues, QueueWatch, TrafficTotal
 from innet.lab.compare.stage import Stage, open_stage
-from innet.lab.compare.turns import Prepare
+from innet.lab.compare.worker import AllreduceResult, AllreduceTask
+from innet.lab.harness import Turn, alternating
 from innet.node.node_config import Mode
 from innet.settings import Settings
 from innet.telemetry.logs.output import OutputSink
 from innet.topology import Topology
+
+DEFAULT_SIZES_BYTES = tuple(4096 << (2 * step) for step in range(8))
+"""4 KiB to 64 MiB in steps of four."""
+
+_MIN_REPETITIONS = 3
+_MAX_REPETITIONS = 30
+_SMALL_BYTES = 64 << 10
+_SMALL_OPERATIONS = 21
+_DEADLINE_S = 30.0
+_DEADLINE_BOUNDS = 15
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The sizes and repetitions of a comparison.
+
+    Attributes:
+        sizes_bytes: of each rank's tensor, multiples of 4.
+        repetitions: timed turns of each method at each size; ``None`` for as many as fit in
+            ``budget_s``, at least 3 and at most 30.
+        budget_s: time for the timed turns of one method at one size.
+    """
+
+    sizes_bytes: tuple[int, ...] = DEFAULT_SIZES_BYTES
+    repetitions: int | None = None
+    budget_s: float = 3.0
+
+    def __post_init__(self) -> None:
+        for size_bytes in self.sizes_bytes:
+            if size_bytes <= 0 or size_bytes % 4:
+                raise CollectiveError(
+                    f"a tensor of {size_bytes} bytes cannot be compared. Give sizes that are "
+                    "multiples of 4 bytes."
+                )
+        if not self.sizes_bytes or (self.repetitions is not None and self.repetitions < 1):
+            raise CollectiveError("give at least one size and at least one repetition")
+
+    def turns(self, expected_s: float) -> int:
+        """Timed turns of a method, each of which takes about ``expected_s``."""
+        if self.repetitions is not None:
+            return self.repetitions
+        fitting = int(self.budget_s / max(expected_s, 1e-9))
+        return min(max(fitting, _MIN_REPETITIONS), _MAX_REPETITIONS)
+
+    def operations(self, size_bytes: int) -> int:
+        """Operations in a turn: small ones in a row, or the common start would be most of it."""
+        return _SMALL_OPERATIONS if size_bytes <= _SMALL_BYTES else 1
+
+    def deadline_s(self, size_bytes: int, bound_s: float | None) -> float:
+        """When a turn counts as hanging: far above anything that still makes progress."""
+        return _DEADLINE_S + _DEADLINE_BOUNDS * (bound_s or 0.0) * self.operations(size_bytes)
+
 
 DEFAULT_ALGORITHMS = ("inc", "ring", "ps")
 
@@ -114,13 +164,14 @@ def _chosen_baselines(baselines: Sequence[str] | None, mode: Mode) -> Sequence[s
         if mode == "local":
             return ()
         return [m.name for m in BASELINES.values() if missing_requirement(m.contender) is None]
+    contenders = [find_method(name).contender for name in baselines]
     if baselines and mode != "netns":
         raise EmulationError(
             f"the baselines {', '.join(baselines)} run over the kernel's links. Compare in netns "
             "mode, or without them."
         )
-    for name in baselines:
-        lacking = missing_requirement(find_method(name).contender)
+    for name, contender in zip(baselines, contenders, strict=True):
+        lacking = missing_requirement(contender)
         if lacking is not None:
             raise EmulationError(f"the baseline {name} cannot run: {lacking}")
     return baselines
@@ -181,7 +232,6 @@ class _Sweep:
         self._schedule = schedule
         self._stage = stage
         self._progress = progress
-        self._turn = 0
 
     async def run(self) -> None:
         for number, size_bytes in enumerate(self._schedule.sizes_bytes):
@@ -207,16 +257,15 @@ class _Sweep:
 
     async def _observe_method(self, method: Method, size_bytes: int) -> _Tally:
         bound_s = method_bound_s(method, self._topology, size_bytes)
-        await self._stage.crew(method.contender)
         await self._warm_up(method, size_bytes, bound_s)
-        async with QueueWatch(self._stage.probe) as watch:
+        async with QueueWatch(ProbedQueues(self._stage.probe)) as watch:
             turn = await self._take_turn(method, size_bytes, bound_s)
-        ended_s = turn.started_s + max(sum(r.durations_s) for r in turn.reports)
+        ended_s = turn.started_s + max(sum(result.durations_s) for result in turn.results)
         return _Tally(
             method=method,
-            turns_wanted=self._schedule.turns(max(turn.samples_s)),
+            turns_wanted=self._schedule.turns(max(_slowest_s(turn))),
             bound_s=bound_s,
-            queue=watch.deepest(turn.started_s, ended_s),
+            queue=watch.deepest(turn.started_s, ended_s, margin_s=QUEUE_PERIOD_S),
             in_a_row=self._schedule.operations(size_bytes) > 1,
         )
 
@@ -233,18 +282,17 @@ class _Sweep:
                 return
 
     async def _time(self, number: int, size_bytes: int, tallies: Sequence[_Tally]) -> None:
-        """The timed turns: a round of all methods, then the next round."""
+        """The timed turns: rounds of all methods."""
         rounds = max((tally.turns_wanted for tally in tallies), default=0)
-        for completed in range(rounds):
-            for tally in tallies:
-                if completed >= tally.turns_wanted or tally.method not in self._methods:
-                    continue
-                what = f"{format_bytes(size_bytes)} {tally.method.name}"
-                self._tell(number, (completed + 1) / (rounds + 1), what)
-                try:
-                    await self._time_once(tally, size_bytes)
-                except EmulationError as error:
-                    await self._give_up(tally.method, size_bytes, error)
+        for completed, tally in alternating(tallies, lambda tally: tally.turns_wanted):
+            if tally.method not in self._methods:
+                continue
+            what = f"{format_bytes(size_bytes)} {tally.method.name}"
+            self._tell(number, (completed + 1) / (rounds + 1), what)
+            try:
+                await self._time_once(tally, size_bytes)
+            except EmulationError as error:
+                await self._give_up(tally.method, size_bytes, error)
 
     async def _time_once(self, tally: _Tally, size_bytes: int) -> None:
         probe = self._stage.probe
@@ -252,24 +300,25 @@ class _Sweep:
         turn = await self._take_turn(tally.method, size_bytes, tally.bound_s)
         nodes_after = await probe.nodes()
         tally.traffic.add(links, await probe.links())
-        tally.samples_s += turn.samples_s
+        tally.samples_s += _slowest_s(turn)
         tally.operations += self._schedule.operations(size_bytes)
-        tally.correct &= all(report.correct for report in turn.reports)
+        tally.correct &= all(result.correct for result in turn.results)
         tally.retransmissions += nodes_after.retransmissions - nodes.retransmissions
-        tally.retransmissions += sum(report.tcp_retransmissions for report in turn.reports)
+        tally.retransmissions += sum(result.tcp_retransmissions for result in turn.results)
         tally.cpu_s += nodes_after.switch_cpu_s - nodes.switch_cpu_s
-        tally.cpu_s += sum(report.cpu_s for report in turn.reports)
+        tally.cpu_s += sum(result.cpu_s for result in turn.results)
 
-    async def _take_turn(self, method: Method, size_bytes: int, bound_s: float | None) -> Turn:
-        crew = await self._stage.crew(method.contender)
-        self._turn += 1
-        prepare = Prepare(
-            turn=self._turn,
+    async def _take_turn(
+        self, method: Method, size_bytes: int, bound_s: float | None
+    ) -> Turn[AllreduceResult]:
+        team = await self._stage.team(method.contender)
+        task = AllreduceTask(
             call=method.call,
             size_bytes=size_bytes,
             operations=self._schedule.operations(size_bytes),
         )
-        return await crew.take_turn(prepare, self._schedule.deadline_s(size_bytes, bound_s))
+        deadline_s = self._schedule.deadline_s(size_bytes, bound_s)
+        return await team.take_turn(task, AllreduceResult, deadline_s)
 
     async def _give_up(self, method: Method, size_bytes: int, error: EmulationError) -> None:
         self._methods.remove(method)
@@ -278,3 +327,9 @@ class _Sweep:
 
     def _tell(self, number: int, fraction_of_size: float, text: str) -> None:
         self._progress((number + fraction_of_size) / len(self._schedule.sizes_bytes), text)
+
+
+def _slowest_s(turn: Turn[AllreduceResult]) -> list[float]:
+    """For each reported operation, the time of the rank that took longest."""
+    by_rank = (result.durations_s for result in turn.results)
+    return [max(of_ranks) for of_ranks in zip(*by_rank, strict=True)]

@@ -1,9 +1,10 @@
-"""What replays of traces share.
+"""Replays of request traces, the same in simulations, on emulated networks, and without packets.
 
-* ``single_store`` is one store for all requests, the reference for all others;
-* ``statistics`` is counted on the workers, ``counts`` is what comes of it: blocks by place.
+* ``plan`` divides memory and requests by design; ``worker`` serves a host's requests and counts;
+* ``rank`` is a worker's process on an emulated network;
+* ``block_model`` replays without packets and time, and has the rates of one store for all.
 """
 
-from innet.lab.replay.single_store import ReferenceRates, hit_rate
+from innet.lab.replay.block_model import ReferenceRates, hit_rate
 
 __all__ = ["ReferenceRates", "hit_rate"]

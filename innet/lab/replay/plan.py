@@ -1,21 +1,149 @@
-"""How a replay divides its memory, and what its pools do: by design, the same in every mode."""
+"""The designs that a replay compares, and how each divides memory and requests, in every mode."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 from innet.errors import KVError, WorkloadError
-from innet.kv.designs import LOCAL, NETWORK, Design, MemoryShares
-from innet.kv.eviction import PolicyName
-from innet.kv.placement import Placement
+from innet.kv.eviction import POLICIES, PolicyName
 from innet.kv.pool import MemoryTier, PoolSettings, TieredStore
+from innet.kv.pool.peers import Placement
 from innet.kv.prefill import PrefillCost
+from innet.lab.traces import Request
 from innet.topology import Switch, Topology
 
 if TYPE_CHECKING:
-    from innet.lab.simulation.workload.kv import KvSpecification
+    from innet.lab.workload.document import KvSpecification
+
+
+NETWORK: Final = "network"
+HOME: Final = "home"
+LOCAL: Final = "local"
+
+DESIGNS: Final = {
+    NETWORK: "homes get what is asked for, with caches on the way",
+    HOME: "every block from its home",
+    LOCAL: "every worker for itself",
+}
+"""Designs by name, with their titles."""
+
+
+_POLICY_OPTION: Final = "policy="
+
+_USUAL_SHARES: Final = {NETWORK: (0.7, 0.02), HOME: (0.05, 0.0)}
+"""Of workers and switches (docs/kv-replay.md). With ``network``, worker and home of a host share
+one store."""
+
+_USUAL_POLICIES: Final[dict[str, PolicyName]] = {NETWORK: "second-use"}
+
+
+@dataclass(frozen=True)
+class Design:
+    """A design as users write it: ``network``, or ``network:policy=s3fifo``.
+
+    Attributes:
+        name: one of :data:`DESIGNS`.
+        policy: of workers and homes; ``None``: the job's, or else :attr:`usual_policy`.
+    """
+
+    name: str
+    policy: PolicyName | None = None
+
+    @property
+    def usual_policy(self) -> PolicyName:
+        """The policy with the most hits over traces of different reuse (docs/kv-replay.md)."""
+        return _USUAL_POLICIES.get(self.name, "lru")
+
+    @classmethod
+    def parse(cls, text: str) -> Design:
+        """The design that ``text`` names.
+
+        Raises:
+            KVError: there is no such design or policy.
+
+        >>> Design.parse("home:policy=lfu")
+        Design(name='home', policy='lfu')
+        """
+        name, colon, option = text.partition(":")
+        if name not in DESIGNS:
+            raise KVError(f"there is no design {name!r}; designs: {', '.join(DESIGNS)}")
+        if not colon:
+            return cls(name)
+        policy = option.removeprefix(_POLICY_OPTION)
+        if not option.startswith(_POLICY_OPTION) or policy not in POLICIES:
+            raise KVError(
+                f"{text}: a design has the option policy, which is one of {', '.join(POLICIES)}"
+            )
+        return cls(name, policy)
+
+
+@dataclass(frozen=True)
+class MemoryShares:
+    """How the memory of a cluster is divided; the shares add up to 1.
+
+    Attributes:
+        workers: for blocks that each worker itself uses.
+        switches: for the caches on the path.
+        homes: for blocks that other nodes request.
+    """
+
+    workers: float
+    switches: float
+    homes: float
+
+    @classmethod
+    def of_design(
+        cls, design: str, workers: float | None = None, switches: float | None = None
+    ) -> MemoryShares:
+        """The shares in ``design``; by default those that suit it best.
+
+        With ``network``, blocks that nobody else requests stay at their producer, so most memory is
+        the workers'; with ``home`` all blocks are at homes.
+
+        Raises:
+            KVError: they add up to more than 1.
+
+        >>> MemoryShares.of_design("home", switches=0.25)
+        MemoryShares(workers=0.05, switches=0.0, homes=0.95)
+        """
+        if design == LOCAL:
+            return cls(1.0, 0.0, 0.0)
+        usual_workers, usual_switches = _USUAL_SHARES[design]
+        workers = usual_workers if workers is None else workers
+        if design == HOME:
+            switches = 0.0
+        switches = usual_switches if switches is None else switches
+        if workers + switches > 1:
+            raise KVError(
+                f"{workers:g} of the memory for workers and {switches:g} for switches are more "
+                "than all of it"
+            )
+        return cls(workers, switches, 1.0 - workers - switches)
+
+
+Assignment = Literal["round-robin", "prefix"]
+
+
+def requests_of(
+    rank: int, workers: int, requests: Sequence[Request], assign: Assignment
+) -> Iterator[tuple[int, Request]]:
+    """The requests of one of several workers, with their numbers in the trace.
+
+    >>> prompt = Request(0.0, 512, 1, (b"a",))
+    >>> [number for number, _ in requests_of(1, 2, [prompt] * 5, "round-robin")]
+    [1, 3]
+    """
+    for number, request in enumerate(requests):
+        if assign == "round-robin":
+            chosen = number % workers
+        else:
+            # The first block is often a system prompt, which all requests begin with.
+            chosen = int.from_bytes(request.blocks[:2][-1], "big") % workers
+        if chosen == rank:
+            yield number, request
+
 
 _UNLIMITED_BYTES = 1 << 50
 _WEIGHT_BYTES = 1 << 40
@@ -29,7 +157,7 @@ class ReplayPlan:
     """Made of plain values: worker processes get it as JSON.
 
     Attributes:
-        design: one of :data:`~innet.kv.designs.DESIGNS`.
+        design: one of :data:`~innet.lab.replay.plan.DESIGNS`.
         policy: what workers and homes drop first.
         block_bytes: of each block.
         replicas: homes of a block.
@@ -41,7 +169,6 @@ class ReplayPlan:
         worker_blocks: that each worker has room for; ``None``: all.
         home_blocks: that each home has room for beside; ``None``: all.
         home_weights: of the homes.
-        shares_memory: a host has one store for both, where it is a worker and a home.
     """
 
     design: str
@@ -56,7 +183,6 @@ class ReplayPlan:
     worker_blocks: int | None
     home_blocks: dict[str, int | None]
     home_weights: dict[str, float]
-    shares_memory: bool = False
 
     @classmethod
     def of(
@@ -92,20 +218,23 @@ class ReplayPlan:
             worker_blocks=_blocks(written, shares.workers / workers),
             home_blocks={home: _blocks(written, each * weight) for home, weight in homes.items()},
             home_weights=dict(homes),
-            shares_memory=design.name == NETWORK and written.worker_share is None,
         )
+
+    @property
+    def shares_memory(self) -> bool:
+        """A host has one store for its own blocks and those that it is home to."""
+        return self.design == NETWORK
 
     @property
     def pool_settings(self) -> PoolSettings:
         """Of every node's pool."""
-        caches = self.design == NETWORK
         return PoolSettings(
             replicas=self.replicas,
             window=_REQUESTS_AT_ONCE * self.window,
             timeout_s=self.deadline_s,
             put_timeout_s=self.put_timeout_s,
-            puts="when-asked" if caches else "at-once",
-            keeps_fetched=not caches,
+            puts="when-asked" if self.shares_memory else "at-once",
+            keeps_fetched=not self.shares_memory,
         )
 
     def stores(self, host: str, room_bytes: int) -> tuple[TieredStore, TieredStore]:

@@ -8,15 +8,157 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, fields
 
+import numpy as np
+
+from innet.kv.names import NO_MODEL_DIGEST, BlockFamily, BlockKey
 from innet.kv.pool import BlockPool, Cause, Place
-from innet.lab.replay.contents import SyntheticContents
-from innet.lab.replay.member import replay_key
+from innet.kv.pool.network import BlockNetwork, Contents
 from innet.lab.replay.plan import ReplayPlan
-from innet.lab.replay.statistics import ReplayStatistics
-from innet.lab.traces import Request
-from innet.lab.traces.mooncake import BLOCK_TOKENS
+from innet.lab.traces import BLOCK_TOKENS, Request
+
+_HERE = frozenset({Place.LOCAL_MEMORY, Place.LOCAL_DISK, Place.HOME_MEMORY, Place.HOME_DISK})
+
+
+@dataclass
+class ReplayStatistics:
+    """Fills while a replay runs.
+
+    Attributes:
+        local: blocks found in the memory of the host that asked.
+        fetched: blocks that came over the network.
+        own_home: of these, blocks whose home the host itself was, and that it got from where they
+            were put.
+        missed: blocks that were computed.
+        late: fetches that met their deadline; the blocks count as missed.
+        puts: blocks that came to a home.
+        lost_puts: blocks that did not.
+        wrong: blocks whose contents were another's.
+    """
+
+    local: int = 0
+    fetched: int = 0
+    own_home: int = 0
+    missed: int = 0
+    late: int = 0
+    puts: int = 0
+    lost_puts: int = 0
+    wrong: int = 0
+
+    def add(self, other: ReplayStatistics) -> None:
+        """Count what another worker has counted."""
+        for counter in fields(self):
+            total = getattr(self, counter.name) + getattr(other, counter.name)
+            setattr(self, counter.name, total)
+
+    def count(self, place: Place) -> None:
+        """A block of a prefix was found."""
+        if place in _HERE:
+            self.local += 1
+        else:
+            self.fetched += 1
+            self.own_home += place is Place.PRODUCER
+
+
+@dataclass(frozen=True)
+class BlockCounts:
+    """Blocks of requests by where they were found. Made of plain values.
+
+    Attributes:
+        local: in the memory of the host that asked.
+        switches: on the way: in a switch's content store, or with the answer to somebody else who
+            asked at the same time. Parts of a block may come from different places; it is where its
+            beginning was.
+        by_switch: of these, by switch, in proportion to what their content stores have answered.
+        homes: at their homes.
+        computed: nowhere.
+        late: of these, asked for in vain until their deadline.
+        puts: brought to homes.
+        lost_puts: that did not come there.
+    """
+
+    local: int
+    switches: int
+    by_switch: dict[str, float]
+    homes: int
+    computed: int
+    late: int
+    puts: int
+    lost_puts: int
+
+    @classmethod
+    def of(
+        cls, statistics: ReplayStatistics, given_by_homes: int, switch_hits: dict[str, int]
+    ) -> BlockCounts:
+        """From what was counted on the hosts and at the switches."""
+        homes = min(given_by_homes + statistics.own_home, statistics.fetched)
+        on_path = statistics.fetched - homes
+        hits = sum(switch_hits.values())
+        return cls(
+            local=statistics.local,
+            switches=on_path,
+            by_switch={
+                switch: on_path * count / hits for switch, count in switch_hits.items() if count
+            },
+            homes=homes,
+            computed=statistics.missed,
+            late=statistics.late,
+            puts=statistics.puts,
+            lost_puts=statistics.lost_puts,
+        )
+
+
+class SyntheticContents:
+    """Bytes that look random and are another block's nowhere, so that what is fetched can be told.
+
+    Example:
+        >>> contents = SyntheticContents(1000)
+        >>> contents.is_of(contents.of(b"a"), b"a"), contents.is_of(contents.of(b"a"), b"b")
+        (True, False)
+
+    Attributes:
+        size_bytes: of each block.
+    """
+
+    def __init__(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+
+    def of(self, block: bytes) -> Contents:
+        """The contents of the block with that hash."""
+        random = np.random.Generator(np.random.SFC64(int.from_bytes(block, "big")))
+        return np.frombuffer(random.bytes(self.size_bytes), np.uint8)
+
+    def is_of(self, contents: Contents, block: bytes) -> bool:
+        """Whether these are the contents of the block with that hash, all of them."""
+        return np.array_equal(contents, self.of(block))
+
+
+def replay_key(tenant: str, block: bytes) -> BlockKey:
+    """The key of a trace's block; ``tenant`` is the component of names."""
+    return BlockKey(BlockFamily(tenant, NO_MODEL_DIGEST, "replay", 0, 1), block)
+
+
+@asynccontextmanager
+async def replay_pool(
+    network: BlockNetwork, plan: ReplayPlan, contents: SyntheticContents
+) -> AsyncIterator[BlockPool]:
+    """The pool of a host as the plan has it, open until the end of the block."""
+    room_bytes = await _room_bytes(network, contents)
+    local, offered = plan.stores(network.node, room_bytes)
+    pool = BlockPool(network, local=local, offered=offered, settings=plan.pool_settings)
+    async with pool:
+        yield pool
+
+
+async def _room_bytes(network: BlockNetwork, contents: SyntheticContents) -> int:
+    """What a tier counts for a block: with its manifest, which is as long for all of them."""
+    key = replay_key(network.tenant, bytes(32))
+    root = (await network.publish(key.name, contents.of(key.block_hash))).root
+    network.withdraw(key.name)
+    return contents.size_bytes + len(root)
 
 
 class ReplayWorker:

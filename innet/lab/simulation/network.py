@@ -1,22 +1,125 @@
-"""The nodes and links of a topology in a simulation."""
+"""The nodes and links of a topology in a simulation, and the routes and rules that nodes look up.
+
+In a real run every node is told all routes and rules. Here the nodes share one process: what all of
+them may need is kept once (:class:`SharedTables`), and a node learns what it asks for.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from innet._native import _core
 from innet.cluster.emulation.network import HOST_CACHE_POLICY
+from innet.cluster.emulation.segmentation import block_segment_bytes, segment_bytes
 from innet.cluster.emulation.shaping import TokenBucket
-from innet.errors import SimulationError
+from innet.collectives.objects import PACKET_OVERHEAD_BYTES
+from innet.errors import PlanError, SimulationError
 from innet.lab.simulation.jobs import SimulatedJob, SimulatedKeys
-from innet.lab.simulation.tables import SharedTables
-from innet.node.native_settings import native_settings
+from innet.node.native_settings import evaluation_window, native_settings, pit_capacity
 from innet.node.node_config import Mode
-from innet.node.table_sizes import evaluation_window, pit_capacity
+from innet.plans import Interval, Plan
 from innet.settings import Settings
 from innet.topology import Link, Topology
-from innet.topology.credit import receive_credit_bytes
+from innet.topology.credit import receive_credit_bytes, receive_rate_bps
+from innet.topology.model import MAX_MTU_BYTES
+from innet.topology.routes import Ends, Routes
+
+Operands = list[tuple[str, str]]
+"""Intervals with the hint for each, such as ``("0-3", "/n/s1")``."""
+
+_NODES = "/n/"
+
+
+_THIN_ALIGNMENT_BYTES = 16
+"""The size of the largest element: segments of thin arrays hold whole ones, too."""
+
+
+class SharedTables:
+    """What every node could be told.
+
+    It knows nothing of the nodes themselves, which hold it.
+    """
+
+    def __init__(self, topology: Topology, faces: Mapping[str, Mapping[str, int]]) -> None:
+        """
+        Args:
+            topology: whose nodes are numbered in its order.
+            faces: for each node, from each neighbour's name to the face towards it.
+        """
+        self._names = tuple(topology.nodes)
+        self._known = frozenset(self._names)
+        self._faces = faces
+        self._topology = topology
+        self._routes = Routes(topology)
+        self._plans: dict[str, Plan] = {}
+        self._told: dict[str, dict[str, set[Interval]]] = {}
+
+    def add_plan(self, prefix: str, plan: Plan) -> None:
+        """Let every node evaluate the sums of ``plan`` under the name ``prefix`` by itself."""
+        self._plans[prefix] = plan
+        self._told[prefix] = {}
+
+    def change_plan(self, prefix: str, plan: Plan) -> Mapping[str, set[Interval]]:
+        """The sums under ``prefix`` are made elsewhere; what nodes have learned to evaluate."""
+        self._plans[prefix] = plan
+        return self._told[prefix]
+
+    def remove_plan(self, prefix: str) -> None:
+        """Nobody evaluates what is under ``prefix`` any more."""
+        del self._plans[prefix], self._told[prefix]
+
+    def change_routes(
+        self, lost: Collection[str], cut: Collection[Ends]
+    ) -> Iterator[tuple[str, str, int]]:
+        """Lead round ``lost`` nodes and ``cut`` links from now on.
+
+        Yields the routes that hold no more, for nodes to forget: node, prefix, face. They ask for
+        others when they need them.
+        """
+        before, self._routes = self._routes, Routes(self._topology, lost, cut)
+        for node, faces in self._faces.items():
+            if len(faces) == 1:
+                continue  # all ways are one
+            for destination in self._names:
+                if destination == node:
+                    continue
+                peer = _next_hop(before, node, destination)
+                if peer is not None and peer != _next_hop(self._routes, node, destination):
+                    yield node, f"{_NODES}{destination}", faces[peer]
+
+    def route(self, node: int, name: str) -> tuple[str, int] | None:
+        """The prefix and the face by which the node of that number reaches ``name``."""
+        destination = name.removeprefix(_NODES)
+        here = self._names[node]
+        if destination in (name, here) or destination not in self._known:
+            return None
+        faces = self._faces[here]
+        if len(faces) == 1:
+            return "/n", 0  # all ways are one
+        peer = _next_hop(self._routes, here, destination)
+        return None if peer is None else (name, faces[peer])
+
+    def rule(self, node: int, prefix: str, interval: str) -> Operands | None:
+        """The operands by which the node of that number evaluates ``interval`` by itself."""
+        plan = self._plans.get(prefix)
+        if plan is None:
+            return None
+        try:
+            wanted = Interval.parse(interval)
+            rule = plan.fallback(self._names[node], wanted)
+        except PlanError:
+            return None  # a name of somebody's own making
+        self._told[prefix].setdefault(self._names[node], set()).add(wanted)
+        return [(str(operand.interval), f"{_NODES}{operand.node}") for operand in rule.operands]
+
+
+def _next_hop(routes: Routes, node: str, destination: str) -> str | None:
+    try:
+        return routes.next_hop(node, destination)
+    except PlanError:
+        return None  # no path leads there
 
 
 class SimulatedNetwork:
@@ -24,6 +127,10 @@ class SimulatedNetwork:
 
     Attributes:
         topology: what is simulated.
+        settings: of the nodes.
+        virtual_scale: how many bytes each byte of an array stands for.
+        segment_bytes: of an array in a full segment.
+        packet_bytes: the most that a packet of a pool's block has, or stands for.
         tables: what the nodes look up when they need it.
         native: the packet path's simulation.
         nodes: the node of each name.
@@ -43,9 +150,13 @@ class SimulatedNetwork:
         self.topology = topology
         self._like = like
         self.nodes: dict[str, _core.SimulatedNode] = {}
-        self._settings = settings
+        self.settings = settings
+        self.virtual_scale = virtual_scale
+        self.segment_bytes = _thin_segment_bytes(topology, virtual_scale)
+        # What is not in memory fills packets with segments of any kind.
+        in_block = self.segment_bytes if virtual_scale > 1 else block_segment_bytes(topology)
+        self.packet_bytes = virtual_scale * in_block + PACKET_OVERHEAD_BYTES
         self._seed = seed
-        self._virtual_scale = virtual_scale
         self._jobs = jobs
         self.keys = SimulatedKeys(topology, jobs, self._digest)
         self._incarnations: dict[str, int] = {}
@@ -71,7 +182,7 @@ class SimulatedNetwork:
         """Source and destination of each direction of a link, by its number."""
         return list(self._directions)
 
-    def queues(self) -> list[tuple[int, int]]:
+    async def read_queues(self) -> list[tuple[int, int]]:
         """Bytes that wait, and packets dropped so far, before each direction of a link."""
         return self.native.queues()
 
@@ -170,15 +281,16 @@ class SimulatedNetwork:
         incarnation = self._incarnations.get(name, 0)
         settings = native_settings(
             name,
-            self._settings,
+            self.settings,
             seed=self.number("node", name, incarnation),
-            slots=node.slots if node.kind == "switch" else self._settings.collectives.host_slots,
+            slots=node.slots if node.kind == "switch" else self.settings.collectives.host_slots,
             cache_bytes=node.cache_bytes,
             cache_policy=node.cache_policy if node.kind == "switch" else HOST_CACHE_POLICY,
-            virtual_scale=self._virtual_scale,
+            virtual_scale=self.virtual_scale,
         )
         settings.receive_credit_bytes = receive_credit_bytes(self.topology, name)
-        least_pit_capacity = self._settings.transport.pit_capacity
+        settings.receive_rate_bps = receive_rate_bps(self.topology, name)
+        least_pit_capacity = self.settings.transport.pit_capacity
         links = len(self.topology.graph()[name])
         settings.pit_capacity = pit_capacity(least_pit_capacity, links)
         settings.evaluation_window = evaluation_window(least_pit_capacity, len(self.topology.nodes))
@@ -242,3 +354,80 @@ class SimulatedNetwork:
     def _digest(self, *parts: str | int) -> bytes:
         text = "/".join(str(part) for part in (self._seed, *parts))
         return hashlib.sha256(text.encode()).digest()
+
+
+def largest_virtual_scale(topology: Topology) -> int:
+    """The most bytes that each byte of an array can stand for: something of a segment is left."""
+    return segment_bytes(topology, MAX_MTU_BYTES) // _THIN_ALIGNMENT_BYTES
+
+
+def _thin_segment_bytes(topology: Topology, virtual_scale: int) -> int:
+    """Bytes of an array in a full segment, each of which stands for ``virtual_scale``."""
+    if virtual_scale == 1:
+        return segment_bytes(topology)
+    if virtual_scale < 1:
+        raise SimulationError(f"virtual_scale is {virtual_scale}; it must be a whole number from 1")
+    # What is not in memory may be as large as the links allow.
+    room_bytes = segment_bytes(topology, MAX_MTU_BYTES) // virtual_scale
+    aligned = room_bytes // _THIN_ALIGNMENT_BYTES * _THIN_ALIGNMENT_BYTES
+    if aligned == 0:
+        raise SimulationError(
+            f"virtual_scale={virtual_scale} leaves less than {_THIN_ALIGNMENT_BYTES} bytes of a "
+            f"segment; with this topology's MTU it can be {largest_virtual_scale(topology)} at most"
+        )
+    return aligned
+
+
+class Capture:
+    """Writes packets to a pcapng file while a simulation runs.
+
+    Each direction of a link is an interface, named ``h0->s0``. A packet is there when it arrives,
+    with a time in nanoseconds since the simulation began: lost ones are not. NDN packets stand in
+    UDP datagrams of port 6363 between the neighbours, streams in TCP segments between their hosts.
+    What is virtual counts in the length of a packet and is missing in its bytes.
+    """
+
+    def __init__(
+        self,
+        network: SimulatedNetwork,
+        path: str | Path,
+        links: Iterable[tuple[str, str]] | None,
+    ) -> None:
+        """
+        Args:
+            network: whose links are captured.
+            path: of the file, which is replaced.
+            links: pairs of neighbours, captured in both directions; by default all.
+
+        Raises:
+            SimulationError: there is no such link, or the file cannot be written.
+        """
+        pairs = [link.nodes for link in network.topology.links] if links is None else list(links)
+        names = {
+            network.direction(source, to): f"{source}->{to}"
+            for a, b in pairs
+            for source, to in ((a, b), (b, a))
+        }
+        self._native = network.native
+        self._path = path
+        try:
+            self._number: int | None = self._native.start_capture(str(path), names)
+        except RuntimeError:
+            raise self._failed() from None
+
+    def close(self) -> None:
+        """Capture no more; the file is complete.
+
+        Raises:
+            SimulationError: it could not be written.
+        """
+        if self._number is not None:
+            number, self._number = self._number, None
+            if not self._native.stop_capture(number):
+                raise self._failed()
+
+    def _failed(self) -> SimulationError:
+        return SimulationError(
+            f"the packet trace {self._path} cannot be written; is its folder there, and the disk "
+            "not full?"
+        )

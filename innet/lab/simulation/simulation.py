@@ -11,32 +11,21 @@ from typing import Any, Self, TypeVar, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from innet._native import _core
-from innet.cluster.control.group_plans import GroupPlans
-from innet.cluster.emulation.segmentation import block_segment_bytes, segment_bytes
 from innet.collectives import Communicator
 from innet.collectives.group import Variants
-from innet.collectives.objects import PACKET_OVERHEAD_BYTES
-from innet.collectives.timeouts import timeout_or
-from innet.errors import SimulationError
-from innet.lab.simulation.background import BackgroundTraffic, Distribution
-from innet.lab.simulation.capture import Capture
-from innet.lab.simulation.event_loop import VirtualTimeLoop
+from innet.collectives.work import timeout_or
+from innet.lab.simulation.control import SimulatedControl
+from innet.lab.simulation.event_loop import VirtualTime
 from innet.lab.simulation.host import SimulatedHost
 from innet.lab.simulation.jobs import SimulatedJob
-from innet.lab.simulation.loop_background import LoopBackground
-from innet.lab.simulation.network import SimulatedNetwork
-from innet.lab.simulation.placements import SimulatedPlacements
-from innet.lab.simulation.recovery import Recovery
-from innet.lab.simulation.streams import Stream, Streams
-from innet.node.control.survivors import Survivors
+from innet.lab.simulation.network import Capture, SimulatedNetwork
+from innet.lab.simulation.streams import BackgroundTraffic, FlowOptions, Stream
+from innet.lab.workload.document import FlowDistribution
 from innet.node.node_config import Mode
 from innet.plans import PlanChooser
 from innet.settings import Settings
 from innet.topology import Link, Overrides, Topology
-from innet.topology.model import MAX_MTU_BYTES
 from innet.topology.routes import ends_of
-from innet.worker.membership import Membership
 
 T = TypeVar("T")
 
@@ -77,8 +66,9 @@ class Simulation:
         topology: the network.
         settings: of its nodes.
         virtual_scale: how many bytes each byte of an array stands for.
-        observer: called now and then while time passes; what it raises ends :meth:`run`.
-        packet_bytes: the most that a packet of a pool's block has, or stands for.
+        network: its nodes and links.
+        time: passes while programs wait.
+        control: what a run's controller knows and does.
     """
 
     def __init__(
@@ -114,32 +104,19 @@ class Simulation:
         """
         self.topology = topology
         self.settings = settings or Settings()
-        self.observer: Callable[[], None] | None = None
         self.virtual_scale = virtual_scale
-        self._segment_bytes = _thin_segment_bytes(topology, virtual_scale)
-        # What is not in memory fills packets with segments of any kind.
-        in_block = self._segment_bytes if virtual_scale > 1 else block_segment_bytes(topology)
-        self.packet_bytes = virtual_scale * in_block + PACKET_OVERHEAD_BYTES
         self.network = SimulatedNetwork(
             topology, self.settings, seed, like, virtual_scale=virtual_scale, jobs=jobs
         )
-        self._background_error: Exception | None = None
         self.network.native.set_audit_interval(audit_interval)
-        self._streams = Streams(self.network)
+        self.time = VirtualTime(self.network)
+        self.control = SimulatedControl(self.network, self.time, jobs)
+        self._hosts = self.control.hosts
+        for name in topology.hosts:
+            self._hosts[name] = SimulatedHost(name, self.network, self.time, self.control)
         self._background: list[asyncio.Task[None]] = []
         self._captures: list[Capture] = []
-        self._plans = GroupPlans(topology)
-        self._hosts = {name: self._make_host(name) for name in topology.hosts}
-        self._by_index = {self.network.nodes[h.name].index: h for h in self._hosts.values()}
-        self._placements = SimulatedPlacements(self.network)
-        self._recovery = Recovery(
-            self.settings.recovery,
-            lambda after_s, action: self.at(self.now_s + after_s, action),
-            lambda change: self._adapt(change(self._placements.survivors)),
-        )
         self._on_restart: list[Callable[[str], None]] = []
-        self._left: dict[tuple[str, int], list[Membership]] = {}
-        self._runner = asyncio.Runner(loop_factory=self._make_loop)
 
     @property
     def now_s(self) -> float:
@@ -147,9 +124,23 @@ class Simulation:
         return self.network.now_s
 
     @property
+    def observer(self) -> Callable[[], None] | None:
+        """Called now and then while time passes; what it raises ends :meth:`run`."""
+        return self.time.observer
+
+    @observer.setter
+    def observer(self, observer: Callable[[], None] | None) -> None:
+        self.time.observer = observer
+
+    @property
+    def packet_bytes(self) -> int:
+        """The most that a packet of a pool's block has, or stands for."""
+        return self.network.packet_bytes
+
+    @property
     def segment_bytes(self) -> int:
         """Bytes of an array in a full segment; each stands for ``virtual_scale`` on the links."""
-        return self._segment_bytes
+        return self.network.segment_bytes
 
     def group(
         self,
@@ -173,26 +164,22 @@ class Simulation:
                 of another job than the others.
         """
         members = tuple(self.topology.hosts if hosts is None else hosts)
-        for host in members:
-            self._require_free(host, name)
-        number, made = self._plans.make(self._prefix_of(members), name, algorithm, members)
-        plans = self._placements.add(made)
+        memberships = self.control.join(name, algorithm, members)
         grows = timeout_s is None and self.settings.collectives.timeout_s is None
         timeout_s = timeout_or(timeout_s, self.settings.collectives.usual_timeout_s)
-        positions = next(iter(plans.values())).ranks
         chooser = (
-            PlanChooser(self.topology, positions, virtual_scale=self.virtual_scale)
+            PlanChooser(self.topology, memberships[0].positions, virtual_scale=self.virtual_scale)
             if algorithm == "auto"
             else None
         )
+        rate_bps = self.topology.slowest_link_bps / self.virtual_scale
         communicators = []
-        for rank, host in enumerate(members):
-            membership = Membership(name, number, members, rank, plans)
-            self._hosts[host].join(membership)
+        for membership in memberships:
+            host = self._hosts[membership.nodes[membership.rank]]
             variants = Variants(membership, chooser)
-            made_here = Communicator(self._hosts[host], membership, variants, timeout_s)
+            made_here = Communicator(host, membership, variants, timeout_s)
             if grows:
-                made_here.allow_time_for_bytes(self.topology.slowest_link_bps / self.virtual_scale)
+                made_here.allow_time_for_bytes(rate_bps)
             communicators.append(made_here)
         return communicators
 
@@ -202,7 +189,7 @@ class Simulation:
         Raises:
             SimulationError: there is no such host.
         """
-        self._require_host(name)
+        self.control.require_host(name)
         return self._hosts[name]
 
     def array(self, size_bytes: int, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
@@ -229,7 +216,7 @@ class Simulation:
             flow = sim.stream("h0", "h5")
             await flow.send(1_000_000)        # until the last byte has arrived
         """
-        return self._streams.open(a, b, congestion)
+        return self.time.streams.open(a, b, congestion)
 
     def background(
         self,
@@ -238,7 +225,7 @@ class Simulation:
         *,
         rate_bps: float,
         flow_bytes: float = 1e6,
-        distribution: Distribution = "exponential",
+        distribution: FlowDistribution = "exponential",
         congestion: str = "cubic",
         at_s: float = 0.0,
         until_s: float = math.inf,
@@ -259,22 +246,19 @@ class Simulation:
             SimulationError: no such hosts, an unknown distribution, or a number is not above 0.
         """
         traffic = BackgroundTraffic(
-            self._streams,
+            self.time.streams,
             (a,) if isinstance(a, str) else a,
             (b,) if isinstance(b, str) else b,
-            rate_bps=rate_bps,
-            flow_bytes=flow_bytes,
-            distribution=distribution,
+            FlowOptions(rate_bps, flow_bytes, distribution, congestion),
             seed=self.network.number("background", len(self._background)),
-            congestion=congestion,
         )
-        offering = self._runner.get_loop().create_task(traffic.run(at_s, until_s))
+        offering = self.time.loop.create_task(traffic.run(at_s, until_s))
         self._background.append(offering)
         return traffic
 
     def tcp_retransmissions(self) -> int:
         """Segments of all streams so far that were sent again."""
-        return self._streams.retransmissions()
+        return self.time.streams.retransmissions()
 
     def run(self, *programs: Coroutine[Any, Any, T]) -> list[T]:
         """Run coroutines until all have ended, each with its result.
@@ -284,20 +268,11 @@ class Simulation:
         Raises:
             SimulationError: nothing is left to happen, and some program still waits.
         """
-
-        async def together() -> list[T]:
-            tasks = [asyncio.ensure_future(program) for program in programs]
-            try:
-                return list(await asyncio.gather(*tasks))
-            finally:
-                for task in tasks:
-                    task.cancel()
-
-        return self._runner.run(together())
+        return self.time.run(programs)
 
     def at(self, time_s: float, action: Callable[..., object], *arguments: Any) -> None:
         """Call ``action`` when time reaches ``time_s``: ``sim.at(0.5, sim.crash, "s0")``."""
-        self._runner.get_loop().call_at(time_s, action, *arguments)
+        self.time.at(time_s, action, *arguments)
 
     def capture(self, path: str | Path, links: Iterable[tuple[str, str]] | None = None) -> Capture:
         """Write the packets that cross ``links`` from now on into a pcapng file.
@@ -323,7 +298,7 @@ class Simulation:
 
     def close(self) -> None:
         """End what still runs, and complete the packet traces."""
-        self._runner.close()
+        self.time.close()
         for capture in self._captures:
             capture.close()
 
@@ -337,12 +312,7 @@ class Simulation:
 
     def crash(self, node: str) -> None:
         """A node loses all that it has, and is gone until :meth:`restart`."""
-        if node in self._hosts:
-            self._hosts[node].die()
-        self.network.crash(node)
-        if node not in self._hosts:
-            self._recovery.on_crash(node)
-        self._deliver_ended()
+        self.control.crash(node)
 
     def restart(self, node: str) -> None:
         """A crashed node comes back empty; its rules are installed again.
@@ -350,10 +320,7 @@ class Simulation:
         Raises:
             SimulationError: it has not crashed.
         """
-        self.network.restart(node)
-        self._placements.restore(node)
-        if node not in self._hosts:
-            self._recovery.on_restart(node)
+        self.control.restart(node)
         for restarted in self._on_restart:
             restarted(node)
 
@@ -376,13 +343,8 @@ class Simulation:
             sim.at(0.2, sim.crash, "h3")
             sim.at(1.2, sim.fail_worker, "h3", "was killed by signal 9 (SIGKILL)")
         """
-        self._require_host(host)
-        for failed in list(self._hosts[host].groups.values()):
-            told = f"rank {failed.rank} ({host}) {why}"
-            for node in failed.nodes:
-                member = self._hosts[node].groups.get(failed.name)
-                if member is not None and member.number == failed.number:
-                    self._hosts[node].fail(member, told, failed.rank)
+        self.control.require_host(host)
+        self.control.fail(host, why)
 
     def pause(self, node: str) -> None:
         """A node stands still, as a stopped process does; what arrives for it waits in buffers.
@@ -391,14 +353,12 @@ class Simulation:
         answer.
         """
         self.network.pause(node)
-        if node not in self._hosts:
-            self._recovery.on_silence(node)
+        self.control.on_silence(node)
 
     def resume(self, node: str) -> None:
         """A paused node goes on; nothing happens to one that is not paused."""
         self.network.resume(node)
-        if node not in self._hosts:
-            self._recovery.on_sound(node)
+        self.control.on_sound(node)
 
     def advance_clock(self, node: str, by_s: float) -> None:
         """A node's clock jumps ahead by ``by_s`` seconds, as after a machine's sleep.
@@ -424,9 +384,9 @@ class Simulation:
         for source, to in ((a, b), (b, a)):
             self.network.set_link_up(source, to, up)
         if up:
-            self._recovery.on_sound(ends_of(a, b))
+            self.control.on_sound(ends_of(a, b))
         else:
-            self._recovery.on_silence(ends_of(a, b))
+            self.control.on_silence(ends_of(a, b))
 
     def change_link(self, a: str, b: str, **settings: Unpack[Overrides]) -> None:
         """From now on the link between two neighbours has other properties, both ways.
@@ -457,136 +417,3 @@ class Simulation:
         """
         for source, to in ((a, b), (b, a)):
             self.network.change_link(source, to, self.topology.link_between(a, b))
-
-    # How it runs.
-
-    def _make_host(self, name: str) -> SimulatedHost:
-        key = self.network.keys.objects(name)
-        return SimulatedHost(
-            name,
-            self.network.nodes[name],
-            key,
-            self.settings,
-            self._segment_bytes,
-            self._leave,
-            lambda: self.now_s,
-            lambda: self._settle(name),
-            lambda: LoopBackground(self._runner.get_loop(), self._on_background_error),
-        )
-
-    def _make_loop(self) -> VirtualTimeLoop:
-        return VirtualTimeLoop(lambda: self.now_s, self._advance)
-
-    def _prefix_of(self, hosts: Sequence[str]) -> str:
-        """What the names of a group of ``hosts`` begin with."""
-        jobs = {self.network.keys.job_of(host) for host in hosts}
-        if len(jobs) > 1:
-            names = ", ".join(sorted("none" if job is None else job.name for job in jobs))
-            raise SimulationError(
-                f"a group's hosts belong to one job; {', '.join(hosts)} are of: {names}"
-            )
-        job = jobs.pop() if jobs else None
-        return _JOB_PREFIX if job is None else job.prefix
-
-    def _require_host(self, host: str) -> None:
-        if host not in self._hosts:
-            raise SimulationError(
-                f"{host!r} is no host of {self.topology.name}; "
-                f"its hosts: {', '.join(self.topology.hosts)}"
-            )
-
-    def _require_free(self, host: str, group: str) -> None:
-        self._require_host(host)
-        if not self.network.is_alive(host):
-            raise SimulationError(
-                f"{host} has crashed, and can be in no new group; make it of the others, or "
-                f"start it again: sim.restart({host!r})"
-            )
-        if group in self._hosts[host].groups:
-            raise SimulationError(
-                f"{host} is in group {group!r} already; give this one another name"
-            )
-
-    def _adapt(self, survivors: Survivors) -> None:
-        """The network is known to have changed: sums move, and who is cut off for good hears so."""
-        moved = self._placements.adapt(survivors)
-        whys: dict[tuple[str, int], str | None] = {}
-        for host in self._hosts.values():
-            host.place(moved)
-            for member in list(host.groups.values()):
-                group = member.name, member.number
-                if group not in whys:
-                    whys[group] = survivors.separation(member.nodes)
-                if (why := whys[group]) and member.failure is None:
-                    host.fail(member, why, None)
-        self._deliver_ended()
-
-    def _leave(self, membership: Membership) -> None:
-        left = self._left.setdefault((membership.name, membership.number), [])
-        left.append(membership)
-        if len(left) == membership.size:
-            del self._left[membership.name, membership.number]
-            for prefix in membership.plans:
-                self._placements.remove(prefix)
-            for member in left:
-                self._hosts[member.nodes[member.rank]].forget(member)
-
-    def _settle(self, host: str) -> None:
-        self.network.native.collect(self.network.nodes[host].index)
-        self._deliver_ended()
-
-    def _on_background_error(self, error: Exception) -> None:
-        self._background_error = self._background_error or error
-
-    def _advance(self, limit_s: float | None) -> None:
-        if self._background_error is not None:
-            raise self._background_error
-        if self.observer is not None:
-            self.observer()
-        native = self.network.native
-        until_ns = None if limit_s is None else native.now_ns + math.ceil(limit_s * 1e9)
-        stop = native.run(until_ns, _SLICE_PACKETS)
-        if stop == _core.STOP_ENDED:
-            self._deliver_ended()
-        elif stop == _core.STOP_UNSOUND:
-            raise SimulationError(
-                f"the tables of a node disagree: {native.complaint}. "
-                "This is a defect of innet; please report it with the topology and the program"
-            )
-        elif stop == _core.STOP_STUCK:
-            raise SimulationError(
-                f"time stands still at {self.now_s:.9f} s: some node is always due at once. "
-                "This is a defect of innet; please report it with the topology and the program"
-            )
-        elif stop == _core.STOP_TIME and limit_s is None:
-            raise SimulationError(
-                f"nothing is left to happen at {self.now_s:.6f} s, and programs still wait: "
-                "for something that none of them does?"
-            )
-
-    def _deliver_ended(self) -> None:
-        for node, operation, status, detail in self.network.native.take_ended():
-            self._by_index[node].collector.on_ended(operation, status, detail)
-        self._streams.deliver()
-
-
-def largest_virtual_scale(topology: Topology) -> int:
-    """The most bytes that each byte of an array can stand for: something of a segment is left."""
-    return segment_bytes(topology, MAX_MTU_BYTES) // _THIN_ALIGNMENT_BYTES
-
-
-def _thin_segment_bytes(topology: Topology, virtual_scale: int) -> int:
-    """Bytes of an array in a full segment, each of which stands for ``virtual_scale``."""
-    if virtual_scale == 1:
-        return segment_bytes(topology)
-    if virtual_scale < 1:
-        raise SimulationError(f"virtual_scale is {virtual_scale}; it must be a whole number from 1")
-    # What is not in memory may be as large as the links allow.
-    room_bytes = segment_bytes(topology, MAX_MTU_BYTES) // virtual_scale
-    aligned = room_bytes // _THIN_ALIGNMENT_BYTES * _THIN_ALIGNMENT_BYTES
-    if aligned == 0:
-        raise SimulationError(
-            f"virtual_scale={virtual_scale} leaves less than {_THIN_ALIGNMENT_BYTES} bytes of a "
-            f"segment; with this topology's MTU it can be {largest_virtual_scale(topology)} at most"
-        )
-    return aligned

@@ -1,15 +1,20 @@
-"""Byte streams between the hosts of a simulation, as TCP carries them."""
+"""TCP streams between the hosts of a simulation, and background traffic made of them."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import get_args
 
 from innet._native import _core
 from innet.errors import SimulationError
 from innet.lab.simulation.network import SimulatedNetwork
+from innet.lab.workload.document import FlowDistribution
 from innet.topology.routes import Routes
 
 _HEADER_BYTES = 40
@@ -142,3 +147,129 @@ class Streams:
             raise SimulationError(
                 f"{name!r} is no host of {topology.name}; its hosts: {', '.join(topology.hosts)}"
             )
+
+
+_PARETO_SHAPE = 1.5
+_MOST_FLOWS_PER_S = 1e6
+"""More of them are no traffic of single flows, and time would hardly pass."""
+
+
+@dataclass(frozen=True)
+class FlowOptions:
+    """What the flows of background traffic are like.
+
+    Attributes:
+        rate_bps: offered on the average, by all flows together.
+        size_bytes: mean size of a flow.
+        distribution: of the sizes.
+        congestion: control of their streams.
+    """
+
+    rate_bps: float
+    size_bytes: float
+    distribution: FlowDistribution
+    congestion: str
+
+    def __post_init__(self) -> None:
+        """
+        Raises:
+            SimulationError: a rate or size is not above 0, or the distribution is unknown.
+        """
+        what = (
+            f"background traffic of {self.rate_bps:g} bit/s in flows of {self.size_bytes:g} bytes"
+        )
+        if not (self.rate_bps > 0 and self.size_bytes > 0):
+            raise SimulationError(f"{what} is none; both must be above 0")
+        if self.rate_bps > _MOST_FLOWS_PER_S * self.size_bytes * 8:
+            raise SimulationError(
+                f"{what} begins more than {_MOST_FLOWS_PER_S:g} flows a second; give larger flows "
+                "or a lower rate"
+            )
+        if self.distribution not in get_args(FlowDistribution):
+            raise SimulationError(
+                f"unknown distribution {self.distribution!r}; known are "
+                f"{', '.join(get_args(FlowDistribution))}"
+            )
+
+    def drawn_bytes(self, source: random.Random) -> float:
+        """The size of a flow."""
+        if self.distribution == "exponential":
+            return source.expovariate(1 / self.size_bytes)
+        if self.distribution == "pareto":
+            least_bytes = self.size_bytes * (_PARETO_SHAPE - 1) / _PARETO_SHAPE
+            return least_bytes * source.paretovariate(_PARETO_SHAPE)
+        return self.size_bytes
+
+
+class BackgroundTraffic:
+    """Flows between hosts, of random sizes at random times.
+
+    They begin as a Poisson process, whose rate follows from the mean of their sizes: that gives the
+    wanted rate on the average, as long as the network can carry it. Each is a stream of its own,
+    beginning with slow start.
+
+    Attributes:
+        flows: how many have begun.
+        offered_bytes: the sum of their sizes.
+    """
+
+    def __init__(
+        self,
+        streams: Streams,
+        sources: Sequence[str],
+        destinations: Sequence[str],
+        options: FlowOptions,
+        seed: int,
+    ) -> None:
+        """
+        Args:
+            streams: of the simulation.
+            sources: hosts that send; one is drawn for each flow.
+            destinations: hosts that receive, likewise.
+            options: of the flows.
+            seed: decides sizes, times and ends.
+
+        Raises:
+            SimulationError: the ends are no two hosts.
+        """
+        self._streams = streams
+        self._sources = tuple(sources)
+        self._destinations = tuple(destinations)
+        self._options = options
+        self._mean_gap_s = options.size_bytes * 8 / options.rate_bps
+        self._random = random.Random(seed)
+        self.flows = 0
+        self.offered_bytes = 0
+        self._require_ends()
+
+    async def run(self, at_s: float = 0.0, until_s: float = math.inf) -> None:
+        """Begin one flow after the other, between two moments of virtual time."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(at_s - loop.time())
+        while True:
+            await asyncio.sleep(self._random.expovariate(1 / self._mean_gap_s))
+            if loop.time() >= until_s:
+                return
+            self._begin()
+
+    def _begin(self) -> None:
+        source, to = self._drawn_ends()
+        size_bytes = max(1, round(self._options.drawn_bytes(self._random)))
+        self._streams.open(source, to, self._options.congestion).write(size_bytes)
+        self.flows += 1
+        self.offered_bytes += size_bytes
+
+    def _drawn_ends(self) -> tuple[str, str]:
+        while True:
+            ends = self._random.choice(self._sources), self._random.choice(self._destinations)
+            if ends[0] != ends[1]:
+                return ends
+
+    def _require_ends(self) -> None:
+        """All are hosts, and there are two that differ."""
+        for host in {*self._sources, *self._destinations}:
+            self._streams.require_host(host)
+        pairs = ((source, to) for source in self._sources for to in self._destinations)
+        alike = self._sources[0], self._destinations[0]
+        pair = next((pair for pair in pairs if pair[0] != pair[1]), alike)
+        self._streams.check(*pair, self._options.congestion)

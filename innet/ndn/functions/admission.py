@@ -1,7 +1,7 @@
-"""Which calls a server takes on: few of callers that it knows nothing of, more once it does.
+"""Which calls a server accepts: few from unknown callers, more from validated ones.
 
-A trigger carries a name alone and says nothing about who sent it, and all triggers reach a server
-by one face, that of its forwarder. So a call first takes one of a few *unvalidated* places, holds
+A trigger carries a name and no sender, and all triggers reach a server by one face, that of its
+forwarder. So a call first takes one of a few *unvalidated* places, holds
 one packet of input at most, and gets one of the places for calls when the validator has accepted
 that packet. Silent callers give way: when a function has used its unvalidated places, the call that
 has had one longest loses it. Each function may have as many of them as are left, so that calls of

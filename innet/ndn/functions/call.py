@@ -8,8 +8,7 @@ from typing import Any
 from innet.errors import FunctionError
 from innet.names import Name, as_name
 from innet.ndn.client import Client
-from innet.ndn.functions.messages import Arguments, Outcome
-from innet.ndn.functions.reflexive import new_reflexive_name, trigger_name
+from innet.ndn.functions.messages import Arguments, Outcome, new_reflexive_name, trigger_name
 from innet.ndn.functions.transfer import (
     DEFAULT_MOST_BYTES,
     NO_ROUTE_PATIENCE_S,
@@ -48,7 +47,7 @@ async def call(
         FunctionError: the function raised an exception, whose text the message has, or an argument
             cannot be sent, or the result is none.
         InterestTimeout: no result in time.
-        InterestRefused: nobody serves that name.
+        InterestRefused: no program serves that name.
         SecurityError: the result may not be believed.
         TransportError: it did not come, or is too large.
 
@@ -80,9 +79,9 @@ async def outcome_of(
     """How that call ended. ``reflexive`` is where the caller can be asked back.
 
     Raises:
-        FunctionError: an argument cannot be sent, or what came is no outcome.
+        FunctionError: an argument cannot be sent, or the answer is malformed.
         InterestTimeout: no result in time.
-        InterestRefused: nobody serves that name.
+        InterestRefused: no program serves that name.
         SecurityError: the result may not be believed.
         TransportError: it did not come, or is too large.
     """
@@ -113,7 +112,7 @@ async def outcome_of(
 
 
 def _result_of(function: Name, outcome: Outcome) -> Name:
-    """Where its result is: below the function's name, so that it sends nobody elsewhere."""
+    """Name of the result, which must be below the function's name."""
     try:
         name = as_name(outcome.object_name)
     except ValueError as error:

@@ -1,7 +1,7 @@
 """Data that flows through a chain of functions, each wherever it is served.
 
 The consumer pulls: it asks the last function for items in a window, that asks the one before it,
-and so on to the source. Who is slow is asked less, without a word about it; nothing piles up.
+and so on to the source. A slow function receives fewer requests; no queue grows.
 """
 
 from __future__ import annotations
@@ -14,21 +14,89 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from innet.errors import FunctionError, InterestRefused, TransportError
-from innet.names import Name, as_name, with_component
+from innet.names import Name, as_name, number_at, with_component
 from innet.ndn import wire
 from innet.ndn.client import Client
 from innet.ndn.functions.call import DEFAULT_TIMEOUT_S, outcome_of
-from innet.ndn.functions.messages import MAX_TIMEOUT_S, MAX_WINDOW, Arguments, FlowPart, Outcome
-from innet.ndn.functions.reflexive import new_reflexive_name
-from innet.ndn.functions.source import ItemSource
+from innet.ndn.functions.messages import (
+    MAX_TIMEOUT_S,
+    MAX_WINDOW,
+    Arguments,
+    FlowPart,
+    Outcome,
+    new_reflexive_name,
+)
 from innet.ndn.functions.stage import END, FLOW, item_name
 from innet.ndn.functions.transfer import (
     DEFAULT_MOST_BYTES,
     NO_ROUTE_PATIENCE_S,
     fetch_content,
+    publication_of,
 )
+from innet.ndn.objects.publication import Publication
+from innet.ndn.production import Answer, Refusal
+from innet.ndn.wire import ReceivedInterest
 from innet.security.validation import Validator
-from innet.tlv_numbers import NackReason
+from innet.tlv_numbers import ComponentType, NackReason
+
+
+class ItemSource:
+    """Answers for ``<prefix>/seq=<n>``.
+
+    Args:
+        kept: items kept for repeated requests.
+    """
+
+    def __init__(
+        self, client: Client, items: Iterable[Any] | AsyncIterable[Any], prefix: Name, kept: int
+    ) -> None:
+        self.prefix = prefix
+        self._client = client
+        self._items = aiter(items) if isinstance(items, AsyncIterable) else _one_by_one(items)
+        self._kept = kept
+        self._taken: dict[int, Publication] = {}
+        self._next = 0
+        self._end: Outcome | None = None
+        self._taking = asyncio.Lock()
+
+    async def answer(self, interest: ReceivedInterest) -> Answer:
+        """A segment of an item; all before it have been taken from the iterable by then."""
+        number = number_at(interest.name, len(self.prefix), ComponentType.SEQUENCE_NUM)
+        if number is None or not self._next - self._kept <= number < self._next + self._kept:
+            return Refusal(NackReason.NO_DATA)
+        async with self._taking:
+            while self._next <= number:
+                await self._take()
+        publication = self._taken.get(number)
+        if publication is None:
+            return Refusal(NackReason.NO_DATA)
+        return await publication.answer(interest)
+
+    async def _take(self) -> None:
+        outcome = self._end or await self._next_outcome()
+        try:
+            content = outcome.encode()
+        except FunctionError as error:
+            content = Outcome(error=str(error)).encode()
+        name = item_name(self.prefix, self._next)
+        self._taken[self._next] = publication_of(self._client, name, content)
+        self._taken.pop(self._next - self._kept, None)
+        self._next += 1
+
+    async def _next_outcome(self) -> Outcome:
+        try:
+            return Outcome(await anext(self._items))
+        except StopAsyncIteration:
+            self._end = Outcome(last=True)
+        except Exception as error:
+            self._end = Outcome(error=f"the flow's items: {type(error).__name__}: {error}")
+        return self._end
+
+
+async def _one_by_one(items: Iterable[Any]) -> AsyncIterator[Any]:
+    for item in items:
+        yield item
+
 
 _ITEMS = b"items"
 _OPENING_S = 2 * NO_ROUTE_PATIENCE_S
@@ -60,7 +128,7 @@ async def flow(
 
     Raises:
         FunctionError: a function, or ``items``, has raised an exception; the message has its text.
-        InterestRefused: nobody serves one of the functions.
+        InterestRefused: no program serves one of the functions.
         ObjectIncomplete: an item did not come in time.
         TransportError: an item is too large.
         ValueError: no function, or a window that is not between 1 and 1024.
@@ -158,7 +226,7 @@ class _Flow:
             refused = stage.exception() if stage.done() and not stage.cancelled() else None
             if isinstance(refused, InterestRefused) and refused.reason == NackReason.NO_ROUTE:
                 return InterestRefused(
-                    f"nobody serves {function}: start a program that does (innet.serve), or check "
+                    f"no program serves {function}: start one (innet.serve), or check "
                     f"the name. {refused}",
                     refused.reason,
                 )
@@ -188,7 +256,7 @@ class _Flow:
         return Outcome.decode(content)
 
     async def close(self) -> None:
-        """Tell every stage that nobody wants more."""
+        """Stop every stage."""
         for output in self._outputs:
             self._client.send(wire.encode_interest(with_component(output, END), lifetime_s=1.0))
         tasks = [*self._asked, *self._stages]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Self
 
 from innet.errors import FunctionError, SecurityError, TransportError
-from innet.names import Name
+from innet.names import Name, with_component
 from innet.ndn import wire
 from innet.ndn.client import Client
 from innet.ndn.functions.admission import (
@@ -19,16 +20,54 @@ from innet.ndn.functions.admission import (
     InputLimits,
 )
 from innet.ndn.functions.function import Function
-from innet.ndn.functions.messages import Arguments, FlowPart, Outcome
-from innet.ndn.functions.reflexive import reflexive_name_of
-from innet.ndn.functions.repetitions import Repetitions
-from innet.ndn.functions.results import Results
+from innet.ndn.functions.messages import Arguments, FlowPart, Outcome, reflexive_name_of
 from innet.ndn.functions.stage import Stage, item_name, output_below
-from innet.ndn.functions.transfer import DEFAULT_MOST_BYTES, fetch_content
+from innet.ndn.functions.transfer import (
+    DEFAULT_MOST_BYTES,
+    KeptBytes,
+    Repetitions,
+    fetch_content,
+    publication_of,
+)
 from innet.ndn.production import Answer, Refusal
 from innet.ndn.wire import ReceivedInterest
 from innet.security.validation import Validator
 from innet.tlv_numbers import NackReason
+
+RESULT = b"result"
+_KEPT_S = 60.0
+
+
+class Results:
+    """Results larger than a packet, each kept for a minute or until newer ones need the memory.
+
+    Args:
+        most_bytes: bound of all kept results; the latest one is always kept.
+    """
+
+    def __init__(self, client: Client, most_bytes: int) -> None:
+        self._client = client
+        self._kept = KeptBytes[Name](most_bytes)
+
+    def publish(self, function: Name, content: bytes) -> Name:
+        """Publish ``content`` below ``function``; returns its unguessable name."""
+        name = with_component(with_component(function, RESULT), secrets.token_hex(16).encode())
+        self._client.produce(name, publication_of(self._client, name, content).answer)
+        self._kept.add(name, len(content))
+        while self._kept.too_many:
+            self._drop(next(iter(self._kept.sizes)))
+        asyncio.get_running_loop().call_later(_KEPT_S, self._drop, name)
+        return name
+
+    def close(self) -> None:
+        """Serve none any more."""
+        for name in list(self._kept.sizes):
+            self._drop(name)
+
+    def _drop(self, name: Name) -> None:
+        if self._kept.remove(name):
+            self._client.stop_producing(name)
+
 
 _LARGEST_IN_ANSWER_BYTES = 7000
 _KEPT = 4
@@ -39,11 +78,11 @@ _STAGE_OPENS_S = 4.0
 
 
 class FunctionServer:
-    """Serves functions to whoever may reach this client's forwarder. ``async with``.
+    """Serves functions to every program that reaches this client's forwarder. ``async with``.
 
     Args:
         client: connected; functions are registered with its forwarder.
-        validator: of arguments: who may call. The client's by default, which lets everybody.
+        validator: of arguments: which signers may call. The client's by default, which accepts all.
         most_calls: at once; more are refused as congestion, and come again by themselves.
         most_bytes: of the arguments of a call, and of an item of a flow; larger ones are refused.
         limits: of what callers hand over, and of calls that the validator has not accepted yet.
@@ -169,7 +208,7 @@ class FunctionServer:
         return max((output for output in outputs if output is not None), key=len, default=None)
 
     async def _opened(self, output: Name) -> Stage:
-        """Its consumer may be faster than whoever opens it."""
+        """The consumer's Interests may arrive before the stage is open."""
         try:
             async with asyncio.timeout(_STAGE_OPENS_S):
                 while output not in self._stages:

@@ -1,6 +1,6 @@
 """A function as one stage of a flow: items are pulled through it.
 
-An item is asked for by whoever consumes it; only then does the stage ask for the item before it
+The consumer asks for an item; only then does the stage ask for the item before it
 and compute. So nothing is computed, fetched or kept beyond the window of the last consumer.
 """
 
@@ -14,10 +14,8 @@ from innet.errors import FunctionError, SecurityError, TransportError
 from innet.names import Name, number_at, with_component
 from innet.ndn.client import Client
 from innet.ndn.functions.function import Function
-from innet.ndn.functions.kept_bytes import KeptBytes
 from innet.ndn.functions.messages import FlowPart, Outcome
-from innet.ndn.functions.repetitions import Repetitions
-from innet.ndn.functions.transfer import publication_of
+from innet.ndn.functions.transfer import KeptBytes, Repetitions, publication_of
 from innet.ndn.objects.publication import Publication
 from innet.ndn.production import Answer, Refusal
 from innet.ndn.wire import ReceivedInterest
@@ -28,7 +26,7 @@ END = b"end"
 _MADE_AT_ONCE = 16
 """Items of a stage: each has its input in memory."""
 _IDLE_S = 30.0
-"""Without a question for so long, nobody is there any more."""
+"""A stage that receives no request for so long has lost its consumer."""
 _LINGER_S = 2.0
 """After the last item: its answer may have been lost."""
 
@@ -177,7 +175,7 @@ class Stage:
         return content
 
     def _end_when_quiet(self) -> None:
-        """The last item is made: end once those before it are, and nobody asks for any again."""
+        """The last item is made: end when all are, and no request repeats."""
         loop = asyncio.get_running_loop()
         quiet_s = loop.time() - self._asked_at_s
         if quiet_s >= _LINGER_S and all(item.done() for item in self._items.values()):

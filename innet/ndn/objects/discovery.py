@@ -1,4 +1,9 @@
-"""From the name of an object to the name that its segments are below."""
+"""Finds the latest version of an object: by RDR metadata, or by asking for any segment.
+
+Source of the metadata: the NDN project's "Realtime Data Retrieval (RDR)" protocol. The packet is
+below ``<object>/32=metadata`` and asked for with CanBePrefix and MustBeFresh; its Content begins
+with the name of that version.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +12,100 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from innet.errors import InterestRefused, InterestTimeout, MalformedPacket
-from innet.names import METADATA, Name, number_at, with_keyword
-from innet.ndn.objects.believed import fetch_believed
-from innet.ndn.objects.metadata import decode_metadata
-from innet.security.signers import SignatureType
+from innet._native import _core
+from innet.errors import InterestRefused, InterestTimeout, MalformedPacket, SecurityError
+from innet.names import METADATA, Name, number_at, with_keyword, with_segment, with_version
+from innet.ndn import wire
+from innet.security.signers import SignatureType, Signer
 from innet.security.validation import ReceivedData, Validator
-from innet.tlv_numbers import ComponentType, ContentType
+from innet.tlv_numbers import ComponentType, ContentType, TlvType
 
 if TYPE_CHECKING:
     from innet.ndn.client import Client
+
+
+FRESHNESS_S = 1.0
+"""How long a cached metadata packet is fresh."""
+
+
+def encode_metadata(name: Name, versioned: Name, version: int, signer: Signer) -> bytes:
+    """The metadata packet of ``name`` while ``versioned`` is its latest version."""
+    return wire.encode_data(
+        with_segment(with_version(with_keyword(name, METADATA), version), 0),
+        _core.encode_element(TlvType.NAME, versioned.value()),
+        freshness_s=FRESHNESS_S,
+        final_component=with_segment("/", 0),
+        signer=signer,
+    )
+
+
+def decode_metadata(data: ReceivedData) -> Name:
+    """The name of the latest version.
+
+    Raises:
+        MalformedPacket: the packet has no name.
+    """
+    elements = wire.parsed(_core.read_elements, data.content)
+    if not elements or elements[0][0] != TlvType.NAME:
+        raise MalformedPacket(f"{data.name} is no RDR metadata: its Content begins with no name")
+    return wire.parsed(Name.from_value, elements[0][1])
+
+
+_FIRST_PAUSE_S = 0.01
+_LONGEST_PAUSE_S = 0.5
+
+
+async def fetch_believed(
+    client: Client,
+    name: Name,
+    validator: Validator | None,
+    *,
+    deadline_s: float,
+    can_be_prefix: bool = False,
+    refused: SecurityError | None = None,
+) -> ReceivedData:
+    """Fetch the Data ``name``. Answers that the validator refuses are dropped.
+
+    After one, Interests have MustBeFresh, and pauses between them double. Innet's nodes never take
+    a root manifest in their cache for fresh.
+
+    Args:
+        validator: in place of the client's.
+        can_be_prefix: longer names match too; MustBeFresh is set from the start.
+        refused: the validator's error for an earlier answer.
+
+    Raises:
+        SecurityError: the validator refused every answer; the message counts them.
+        InterestTimeout: no answer came.
+        InterestRefused: a forwarder has no route to a producer.
+    """
+    clock = asyncio.get_running_loop().time
+    end_s = clock() + deadline_s
+    answers = 0 if refused is None else 1
+    pause_s = _FIRST_PAUSE_S
+    while refused is None or clock() < end_s:
+        try:
+            return await client.express(
+                name,
+                validator=validator,
+                can_be_prefix=can_be_prefix,
+                must_be_fresh=can_be_prefix or refused is not None,
+                deadline_s=max(end_s - clock(), 0.001),
+            )
+        except SecurityError as error:
+            refused = error
+            answers += 1
+        except (InterestTimeout, InterestRefused):
+            if refused is None:
+                raise
+            break
+        await asyncio.sleep(min(pause_s, max(end_s - clock(), 0.0)))
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+    raise SecurityError(
+        f"{name}: the validator refused all {answers} answers within {deadline_s:g} s; the last: "
+        f"{refused}"
+    ) from refused
+
 
 _HEAD_START_S = 1.0
 """What metadata have before any packet of the object is asked for."""
@@ -29,11 +118,11 @@ async def discover_version(
     validator: Validator | None = None,
     deadline_s: float = 4.0,
 ) -> Name:
-    """The name of the latest version of ``name``, by its RDR metadata, whoever else answers.
+    """The name of the latest version of ``name``, by its RDR metadata. Forged answers are dropped.
 
     Raises:
-        InterestTimeout: nobody has metadata of it.
-        InterestRefused: a forwarder says that nobody can have it.
+        InterestTimeout: no metadata came.
+        InterestRefused: a forwarder has no route to a producer.
         SecurityError: none that may be believed came before the deadline.
         MalformedPacket: they say nothing.
     """
@@ -66,9 +155,9 @@ async def locate(
     on, as older programs publish.
 
     Raises:
-        InterestTimeout: nobody has anything below this name.
-        InterestRefused: a forwarder says that nobody can have.
-        SecurityError: what came may not be believed.
+        InterestTimeout: no Data below this name came.
+        InterestRefused: a forwarder has no route to a producer.
+        SecurityError: the validator refused every answer.
         MalformedPacket: what there is cannot be read: a manifest that is not of our form.
     """
     if exact or number_at(name, -1, ComponentType.VERSION) is not None:
@@ -111,7 +200,7 @@ async def _by_any_packet(
 
 
 async def _first_success(ways: Sequence[asyncio.Future[Place]]) -> Place:
-    """What one of them finds; if none does, what came and cannot be read, or the first error."""
+    """The first result; without one, the error of an unreadable answer, or the first error."""
     waiting = set(ways)
     while waiting:
         done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

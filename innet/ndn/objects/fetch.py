@@ -37,11 +37,11 @@ async def fetch(
         validator: in place of the client's: of metadata and segments, or of the root manifest.
         patience_s: how long a packet may go unanswered.
         most_bytes: of content; a larger object is refused as soon as it shows.
-        on_progress: told after every segment.
+        on_progress: called after every segment.
 
     Raises:
-        InterestTimeout: nobody has anything of this name.
-        InterestRefused: a forwarder says that nobody can have.
+        InterestTimeout: no Data of this name came.
+        InterestRefused: a forwarder has no route to a producer.
         ObjectIncomplete: some segments did not come. Its ``missing`` says which; ``resume()`` goes
             on from there.
         SecurityError: something may not be believed.

@@ -7,26 +7,81 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from innet._native import _core
 from innet.errors import (
     InterestRefused,
     InterestTimeout,
+    MalformedPacket,
     ObjectIncomplete,
     SecurityError,
     TransportError,
 )
-from innet.names import Name, with_digest, with_segment
+from innet.names import Name, with_digest, with_keyword, with_segment
 from innet.ndn import wire
-from innet.ndn.objects.believed import fetch_believed
-from innet.ndn.objects.manifests import Manifests
-from innet.ndn.objects.segments import SegmentQueue
+from innet.ndn.objects.discovery import fetch_believed
+from innet.ndn.objects.publication import MANIFEST
+from innet.ndn.objects.segments import CongestionWindow, RetransmissionTimer, SegmentQueue
 from innet.ndn.objects.sink import Sink
-from innet.ndn.objects.window import CongestionWindow, RetransmissionTimer
 from innet.security.signers import SignatureType
 from innet.security.validation import ReceivedData, Validator
 from innet.tlv_numbers import NackReason
 
 if TYPE_CHECKING:
     from innet.ndn.client import Client, Reply
+
+
+class Manifests:
+    """The manifests of one object, as far as they have come.
+
+    Attributes:
+        segments: of the object.
+    """
+
+    def __init__(self, client: Client, name: Name, verifier: _core.ManifestVerifier) -> None:
+        self._client = client
+        self._name = with_keyword(name, MANIFEST)
+        self._verifier = verifier
+        self._fetching = asyncio.Lock()
+        self.segments: int = verifier.segments
+
+    @classmethod
+    async def fetch(
+        cls, client: Client, name: Name, validator: Validator, *, patience_s: float
+    ) -> Manifests:
+        """Fetch the root manifest of the object ``name``; forged answers are dropped.
+
+        Raises:
+            SecurityError: none that may be believed came in ``patience_s``.
+            InterestTimeout: no answer came.
+            MalformedPacket: it is no root manifest.
+        """
+        root_name = with_segment(with_keyword(name, MANIFEST), 0)
+        root = await fetch_believed(client, root_name, validator, deadline_s=patience_s)
+        try:
+            verifier = _core.ManifestVerifier(root)
+        except ValueError as error:
+            raise MalformedPacket(f"{root.name}: {error}") from error
+        return cls(client, name, verifier)
+
+    async def digest_of(self, segment: int) -> bytes:
+        """The implicit digest of a segment.
+
+        Raises:
+            SecurityError: a manifest is not the one that its parent lists.
+            InterestTimeout: no manifest that lists it came.
+        """
+        async with self._fetching:
+            while (missing := self._verifier.missing_manifest(segment)) is not None:
+                await self._fetch_manifest(missing)
+        return self._verifier.segment_digest(segment)
+
+    async def _fetch_manifest(self, manifest: int) -> None:
+        name = with_segment(self._name, manifest)
+        digest = self._verifier.manifest_digest(manifest)
+        data = await self._client.express(with_digest(name, digest))
+        if not self._verifier.add_manifest(data):
+            raise SecurityError(f"{name} is no manifest, though its parent lists it")
+
 
 _TRANSIENT = (NackReason.CONGESTION, NackReason.DUPLICATE)
 _TRANSIENT_AT_FIRST = (*_TRANSIENT, NackReason.NO_ROUTE)
@@ -106,7 +161,7 @@ class ObjectFetch:
         patience_s: how long one segment may go unanswered.
         no_route_patience_s: how long one is asked for again when no route leads there.
         most_bytes: of content; more is refused as soon as it shows. Any number by default.
-        on_progress: told after every segment.
+        on_progress: called after every segment.
     """
 
     def __init__(
@@ -142,7 +197,7 @@ class ObjectFetch:
         """Fetch what is missing. After a failure, call it again to go on.
 
         Raises:
-            ObjectIncomplete: nobody answered for a segment.
+            ObjectIncomplete: a segment was not answered.
         """
         self._failure = None
         try:

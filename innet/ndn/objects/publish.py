@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from innet.names import Name, as_name, new_version
-from innet.ndn.objects.publication import Cut, Publication, largest_segment
-from innet.ndn.objects.source import source_of
+from innet.ndn.objects.publication import Cut, Publication, largest_segment, source_of
 from innet.security.signers import Signer
 
 if TYPE_CHECKING:

@@ -52,7 +52,7 @@ class FileSink:
     """Writes to ``<path>.part``, which becomes ``path`` when the object is complete.
 
     The part is always a new file: a file of this user that an earlier fetch left there is removed
-    first; a link, or a file of somebody else, is an error and stays untouched.
+    first; a link, or another user's file, is an error and stays untouched.
     """
 
     def __init__(self, path: Path) -> None:

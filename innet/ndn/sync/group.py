@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class SyncGroup:
-    """One member of a group: publishes, and hears what the others publish.
+    """One member of a group: publishes, and receives what the others publish.
 
     What is published is kept, and served, as long as the group is open.
 
@@ -46,7 +46,7 @@ class SyncGroup:
             published (``earlier``); by default now.
         earlier: the vector at the end of that run.
         signer: signs publications and what is said of them; the client's by default.
-        validator: decides whom to believe; the client's by default.
+        validator: decides which signers to trust; the client's by default.
         timing: the group's timers.
         limits: of what others may say.
         choose_strategy: ask the forwarder for the multicast strategy, as a local one allows.
@@ -142,7 +142,7 @@ class SyncGroup:
         return name
 
     async def updates(self) -> AsyncIterator[Update]:
-        """What others publish, as one hears of it, until the group is closed."""
+        """Publications of the other members as they are announced, until the group is closed."""
         while True:
             while self._unread:
                 yield self._unread.pop(next(iter(self._unread)))
@@ -185,7 +185,7 @@ class SyncGroup:
             await self._client.management.command("strategy-choice", "set", choice)
         except CommandRefused as refused:
             _log.warning(
-                "%s has no multicast strategy here, so members at this forwarder may not hear "
+                "%s has no multicast strategy here, so members at this forwarder may not receive "
                 "each other: %s", self.group, refused,
             )  # fmt: skip
 

@@ -13,8 +13,8 @@ _MAX_CLOCK_ERROR_S = 86_400
 class SyncLimits:
     """What a vector may say of a member; an entry that says more is left out, and it alone.
 
-    Whoever may sign a vector may say anything of every member, and nobody can take a number back:
-    a member of whom too much was said once is not heard any more.
+    A signer of a state vector can claim any number for every member, and numbers never decrease:
+    a claim that is too high would hide that member's publications for good.
 
     Attributes:
         most_new: publications by which the number of a member that is known grows at once, and

@@ -20,9 +20,9 @@ class SyncTiming:
     """Timers of a group; all of its members have the same.
 
     Attributes:
-        period_s: how often somebody says what the group knows, when nothing happens (±10 %).
-        suppression_s: how long a member waits at most before it tells another who is behind,
-            in the hope that somebody else does.
+        period_s: time between two sync Interests of an idle group (±10 %).
+        suppression_s: most time that a member waits for another member to answer a sync
+            Interest that is behind, before it answers itself.
     """
 
     period_s: float = 30.0
@@ -34,7 +34,7 @@ class Update:
     """What a member has published since one last heard of it.
 
     Attributes:
-        member: who.
+        member: the publisher.
         low: first new sequence number.
         high: last one.
     """
@@ -92,7 +92,7 @@ class SyncProtocol:
         self._random = random
         self._updated_s: dict[Member, float] = {}
         self._heard: StateVector | None = None
-        self._deadline_s = now_s  # whoever joins asks what there is
+        self._deadline_s = now_s  # a new member asks for the group's state
 
     @property
     def deadline_s(self) -> float:
@@ -101,7 +101,7 @@ class SyncProtocol:
 
     @property
     def suppressed(self) -> bool:
-        """Whether somebody is behind, and it is waited for somebody else to tell him."""
+        """Whether a member is behind and this one waits for another to answer it."""
         return self._heard is not None
 
     def publish(self, now_s: float) -> int:

@@ -18,7 +18,7 @@ _SEQ_NO = 214
 
 
 class Member(NamedTuple):
-    """One life of a member: who has lost what it knew begins another.
+    """One lifetime of a member's state; a member that lost its state starts a new one.
 
     Attributes:
         node: the member's name.
@@ -30,7 +30,7 @@ class Member(NamedTuple):
 
 
 class StateVector:
-    """Sequence numbers by member; who is not in it has published nothing, which counts as 0.
+    """Sequence numbers by member; a member that is not in it counts as 0.
 
     Merging takes the larger number of each member: in whatever order, and however often.
 
@@ -73,7 +73,7 @@ class StateVector:
         return StateVector(self._numbers | {member: seq})
 
     def outdated_members(self, other: StateVector) -> list[Member]:
-        """Members of whom ``other`` knows more than this vector; none when it is up to date."""
+        """Members with a higher number in ``other``; none when this vector is up to date."""
         return [member for member in other if self[member] < other[member]]
 
     def encode(self) -> bytes:

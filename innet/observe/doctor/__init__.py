@@ -1,9 +1,8 @@
-"""Looks at a running network and says in sentences what is wrong, and what to do.
+"""Diagnoses a running network: what is wrong, and what to do, in sentences.
 
-* ``observation``: two looks at a run, some time apart, and what lies between them;
-* ``observing``: how they are taken;
-* ``finding``: one thing that is wrong;
-* ``checks``: what is looked for, one class each.
+* ``observation``: two looks at a run, some time apart, and the differences;
+* ``finding``: one problem;
+* ``checks``: one class for each kind of problem.
 """
 
 from innet.observe.doctor.checks import examine

@@ -1,4 +1,4 @@
-"""One thing that is wrong with a run."""
+"""One problem of a run, and groups of problems with one cause."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _SUBJECTS_NAMED = 4
 
 
 class Finding(BaseModel):
-    """What is wrong, and what to do.
+    """One problem, and its remedy.
 
     Attributes:
         check: which check found it, such as ``slow_link``.
-        subject: the node or link that it is about, such as ``s0→h1``.
-        problem: a sentence with the figures that were seen.
-        remedy: a sentence on what would help.
-        cause: what findings of one kind share; one of them stands for all where there are many.
-        severity: how bad it is beside others of the same cause; more is worse.
+        subject: the node or link, such as ``s0→h1``.
+        problem: a sentence with the measured figures.
+        remedy: a sentence with the next step.
+        cause: what findings of one kind share; only the worst of them is shown.
+        severity: relative to others of the same cause; higher is worse.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -50,7 +50,7 @@ class FindingGroup:
     others: tuple[Finding, ...] = ()
 
     def more_like_it(self) -> str:
-        """A sentence on the others; nothing where there are none."""
+        """A sentence on the others; empty without others."""
         if not self.others:
             return ""
         subjects = list(dict.fromkeys(finding.subject for finding in self.others))
@@ -60,7 +60,7 @@ class FindingGroup:
 
 
 def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
-    """Findings by cause, in the order of their first one, and the worst of each."""
+    """Findings grouped by cause, in the order of each group's first finding."""
     by_cause: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         by_cause.setdefault((finding.check, finding.cause), []).append(finding)
@@ -72,5 +72,5 @@ class Check(Protocol):
     """Looks for one kind of problem."""
 
     def findings(self, seen: Observation) -> Iterable[Finding]:
-        """All that is wrong in this respect; nothing when all is well."""
+        """The problems of this kind; none in a healthy run."""
         ...

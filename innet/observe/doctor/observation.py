@@ -1,22 +1,29 @@
-"""Two looks at a run, some time apart, and what lies between them."""
+"""Observes a run twice, some time apart, and compares the two looks."""
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from innet.cluster.emulation.link_counters import LinkCounters
-from innet.cluster.launch.run_status import RunStatus
-from innet.topology import Link, Topology
+import psutil
+
+from innet.cluster.emulation.kernel_network import LinkCounters
+from innet.cluster.emulation.runs import RunRecord
+from innet.cluster.run_status import RunStatus, read_run_status
+from innet.errors import TelemetryError
+from innet.topology import Link, Topology, load_topology
 
 STARTING_S = 60.0
-"""A worker that has not joined all its groups after that time hangs."""
+"""A worker that has not joined all its groups after this time counts as hanging."""
 
 
 @dataclass(frozen=True)
 class ProcessState:
-    """What the kernel says of a node's process.
+    """The kernel's accounting of a node's process.
 
     Attributes:
         stopped: by a signal or a debugger.
@@ -34,10 +41,10 @@ class Look:
     """A run at one moment.
 
     Attributes:
-        status: what everybody who runs answered.
-        processes: by node, for those whose process is alive.
-        asked_at_s: Unix time before anybody was asked.
-        answered_at_s: and after all have answered.
+        status: the answers of all running nodes.
+        processes: by node, of live processes.
+        asked_at_s: Unix time before the requests.
+        answered_at_s: Unix time after all answers.
     """
 
     status: RunStatus
@@ -48,7 +55,7 @@ class Look:
 
 @dataclass(frozen=True)
 class NodePair:
-    """One node's two answers."""
+    """The two answers of one node."""
 
     name: str
     before: Mapping[str, Any]
@@ -60,7 +67,7 @@ class NodePair:
         return float(self.after["uptime_s"] - self.before["uptime_s"])
 
     def grown(self, table: str, counter: str) -> int:
-        """By how much a counter of ``node``, ``reducer`` or ``endpoint`` has grown."""
+        """Growth of a counter of ``node``, ``reducer`` or ``endpoint``."""
         return int(self.after[table][counter] - self.before[table][counter])
 
 
@@ -69,18 +76,18 @@ class LinkPair:
     """One direction of a link, seen twice.
 
     Attributes:
-        node: where it begins.
-        peer: where it ends.
-        link: as the topology has it.
-        span_s: between the two.
-        sent_bytes: that left the queue meanwhile.
-        dropped_queue: packets that found the queue full meanwhile.
+        node: its sender.
+        peer: its receiver.
+        link: of the topology.
+        span_s: time between the two looks.
+        sent_bytes: bytes that left the queue meanwhile.
+        dropped_queue: packets that the full queue dropped meanwhile.
         dropped_loss: packets that the link lost meanwhile.
         depths_bytes: of the queue, at the two moments.
-        packets_out: Interests and Data that the node gave to the link meanwhile.
-        packets_in: of them, how many came to the peer; ``None`` when that is not known.
-        malformed_in: packets from this link that the peer did not understand.
-        invalid_in: packets from this link whose signature the peer found wrong.
+        packets_out: Interests and Data that the node sent meanwhile.
+        packets_in: of them, those that the peer received; ``None`` when unknown.
+        malformed_in: malformed packets that the peer received from this link.
+        invalid_in: packets with an invalid signature that the peer received from this link.
     """
 
     node: str
@@ -101,20 +108,20 @@ class LinkPair:
 
     @property
     def sent_bps(self) -> float:
-        """Bits a second that the link carried."""
+        """Bits per second that the link carried."""
         return 8 * self.sent_bytes / self.span_s
 
 
 @dataclass(frozen=True)
 class Observation:
-    """A run that was looked at twice, over its topology."""
+    """Two looks at a run, and its topology."""
 
     topology: Topology
     before: Look
     after: Look
 
     def nodes(self) -> Iterator[NodePair]:
-        """The nodes whose same process answered both times, but for workers that are starting."""
+        """The nodes whose process answered both times, without workers that are starting."""
         starting = self.starting()
         for name, after in self.after.status.nodes.items():
             before = self.before.status.nodes.get(name)
@@ -124,10 +131,10 @@ class Observation:
                 yield NodePair(name, before, after)
 
     def starting(self) -> frozenset[str]:
-        """Workers that have begun, and whose groups are not complete yet.
+        """Workers that run, and whose groups are not complete yet.
 
-        What they do meanwhile (loading libraries, waiting for each other) is nothing wrong. Those
-        that take longer than :data:`STARTING_S` are looked at like all others.
+        They load libraries or wait for each other, which is no problem. Workers that take longer
+        than :data:`STARTING_S` are checked as all others.
         """
         status = self.after.status
         open_groups = [g for g in status.groups if len(g["joined"]) < len(g["ranks"])]
@@ -142,7 +149,7 @@ class Observation:
         )
 
     def links(self) -> Iterator[LinkPair]:
-        """Each direction of each link whose beginning answered both times; none of a cut link."""
+        """Each direction of each link whose sender answered both times; none of a cut link."""
         nodes = {pair.name: pair for pair in self.nodes()}
         for link in self.topology.links:
             if self.is_cut(link):
@@ -152,7 +159,7 @@ class Observation:
                     yield self._link(link, nodes[near.node], near.node, far.node, nodes)
 
     def is_cut(self, link: Link) -> bool:
-        """Whether the nodes at both ends of a link say that it carries nothing."""
+        """Whether the nodes at both ends of a link report it silent."""
         near, far = link.nodes
         return self._finds_silent(near, far) and self._finds_silent(far, near)
 
@@ -176,7 +183,7 @@ class Observation:
         elif not sent:  # a link without a shape has no port model either
             sent = after["bytes_out"] - before["bytes_out"]
         peer = nodes.get(far)
-        heard = None if peer is None else (_face(peer.before, near), _face(peer.after, near))
+        peer_faces = None if peer is None else (_face(peer.before, near), _face(peer.after, near))
         return LinkPair(
             node=near,
             peer=far,
@@ -188,10 +195,10 @@ class Observation:
             depths_bytes=depths,
             packets_out=_packets(after, "out") - _packets(before, "out"),
             packets_in=None
-            if heard is None
-            else _packets(heard[1], "in") - _packets(heard[0], "in"),
-            malformed_in=0 if heard is None else _grown(heard, "malformed_in"),
-            invalid_in=0 if heard is None else _grown(heard, "invalid_signature_in"),
+            if peer_faces is None
+            else _packets(peer_faces[1], "in") - _packets(peer_faces[0], "in"),
+            malformed_in=0 if peer_faces is None else _grown(peer_faces, "malformed_in"),
+            invalid_in=0 if peer_faces is None else _grown(peer_faces, "invalid_signature_in"),
         )
 
 
@@ -213,3 +220,44 @@ def _kernel(look: Look, near: str, far: str) -> LinkCounters | None:
         if (entry.link.node, entry.link.peer) == (near, far):
             return entry.counters
     return None
+
+
+def observe(record: RunRecord, interval_s: float = 1.0) -> Observation:
+    """Look at a run twice; blocks for ``interval_s`` and the time of the answers.
+
+    Raises:
+        TelemetryError: the run has no topology file.
+    """
+    if not record.topology_path.exists():
+        raise TelemetryError(
+            f"{record.run_id} has no {record.topology_path.name} in {record.run_dir}: it is "
+            "starting or ending, or was launched by another version of innet. Try again, or launch "
+            "it again."
+        )
+    topology = load_topology(str(record.topology_path))
+    before = _look(record)
+    time.sleep(interval_s)
+    return Observation(topology=topology, before=before, after=_look(record))
+
+
+def _look(record: RunRecord) -> Look:
+    asked_at_s = time.time()
+    status = read_run_status(record)
+    answered_at_s = time.time()
+    processes = {}
+    for process in record.processes:
+        if process.node is not None and process.identity.is_alive():
+            with contextlib.suppress(psutil.NoSuchProcess, OSError):
+                processes[process.node] = _state_of(process.identity.pid)
+    return Look(status, processes, asked_at_s, answered_at_s)
+
+
+def _state_of(pid: int) -> ProcessState:
+    stopped = psutil.Process(pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+    ran_ns = waited_ns = 0
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):  # it has ended, or the kernel keeps no such account
+            ran, waited, _ = (thread / "schedstat").read_text().split()
+            ran_ns += int(ran)
+            waited_ns += int(waited)
+    return ProcessState(stopped=stopped, ran_s=ran_ns / 1e9, waited_s=waited_ns / 1e9)

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 from innet import tlv_numbers as numbers
-from innet.observe.packets.meaning import meaning_of
-from innet.observe.packets.names import uri_of
+from innet.observe.packets.names import meaning_of, uri_of
 from innet.observe.packets.tlv import Bytes, read_header, read_number, whole_elements
 from innet.tlv_numbers import TlvType
 

@@ -1,4 +1,4 @@
-"""Keys, certificates and trust policies: who has which key, and who may sign which names.
+"""Keys, certificates and trust policies: owners of keys, and which key may sign which names.
 
 Start with :class:`Certificate` (what says whose a key is), :class:`KeyStore` (keys on disk),
 :class:`Policy` (a file in the LightVerSec language), and :class:`Validator`, which judges packets

@@ -141,9 +141,9 @@ class Certificate:
             public_key: the key.
             validity: from when until when.
             version: of the certificate: the time of issue, in milliseconds since 1970.
-            issuer: who signs.
+            issuer: the signing identity.
             issuer_locator: the issuer's certificate (or key, when it is its own).
-            issuer_id: one component for the name: who issued, as the issuer likes to write it.
+            issuer_id: component of the name that says how the issuer calls itself.
         """
         data = SignedData.sign(
             certificate_name(key, issuer_id, version),
@@ -159,7 +159,7 @@ class Certificate:
     def self_signed(
         cls, key: Name, private: PrivateKey, validity: Validity, *, version: int
     ) -> Certificate:
-        """A certificate of a key by itself: an anchor, or a request to somebody who issues."""
+        """A self-signed certificate: an anchor, or a request to an issuer."""
         return cls.issue(
             key,
             private.public,

@@ -67,7 +67,7 @@ class StoredKey:
 
     @property
     def is_certified(self) -> bool:
-        """Whether somebody else has issued a certificate for it."""
+        """Whether another key has issued a certificate for it."""
         return any(not certificate.is_self_signed for certificate in self.certificates)
 
 
@@ -94,7 +94,7 @@ class KeyStore:
         return sorted(found, key=lambda key: uri_of(key.name))
 
     def find(self, name: str) -> StoredKey:
-        """The key that ``name`` means: a key's name, a certificate's, or that of who has one key.
+        """The key that ``name`` means: name of a key, a certificate, or an identity with one key.
 
         Raises:
             SecurityError: there is none, or several; the message names what there is.
@@ -115,7 +115,7 @@ class KeyStore:
     def find_certificate(self, name: str) -> Certificate:
         """The certificate of that name, or the best one of that key or identity.
 
-        The best is the newest that somebody else has issued; if nobody has, the newest.
+        The best is the newest that another key has issued; without one, the newest.
 
         Raises:
             SecurityError: there is none.

@@ -123,7 +123,7 @@ class Policy:
 
     Attributes:
         name: as it was asked for.
-        roots: the rules of the anchors: keys that nobody has to certify.
+        roots: rules of the anchors, whose keys need no certificate of another key.
 
     Example:
         >>> policy = Policy.load("store")
@@ -170,7 +170,7 @@ class Policy:
         return sorted({rule for node in self._model.nodes for rule in node.rule_name})
 
     def unsignable(self) -> list[str]:
-        """Rules of names that nobody may sign, and that are part of no signing chain."""
+        """Rules of names without a permitted signer that are part of no signing chain."""
         signers = {key for node in self._model.nodes for key in node.sign_cons}
         return sorted(
             {r for n in self._model.nodes if not n.sign_cons for r in n.rule_name}

@@ -142,7 +142,7 @@ class _LocatingParser(Parser):  # type: ignore[misc]  # python-ndn has no types
 def _require_size(file: LvsFile, path: Path | None) -> None:
     """Refuse what would take for ever: rules within rules multiply."""
     if not file.rules:
-        raise PolicyError("there is no rule, so nobody could sign anything", path=path)
+        raise PolicyError("there is no rule, so no key could sign anything", path=path)
     by_name: dict[str, list[tuple[list[str], int, int]]] = {}
     for rule in file.rules:
         inner = [part.id for part in rule.name.p if isinstance(part, RuleId)]

@@ -25,7 +25,7 @@ from innet.security.trust.signed_data import SignedData
 
 @dataclass(frozen=True)
 class Revocation:
-    """A record; whether who signed it may is for :meth:`revokes` to say.
+    """A record; :meth:`revokes` says whether its signer may revoke.
 
     Attributes:
         data: the packet.

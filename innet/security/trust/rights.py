@@ -58,7 +58,7 @@ def rights_of(policy: Policy, facts: Facts) -> dict[str, list[str]]:
     """By node, the prefixes of the names that its key may sign.
 
     Args:
-        policy: who may sign what.
+        policy: which key may sign which names.
         facts: the plans of a job's groups, by the prefix of their names.
 
     >>> rights_of(Policy.load("job"), {"/j1/g0.inc": GroupFacts(("h0",), ("h0",))})["h0"][0]
@@ -76,7 +76,7 @@ def rights_of(policy: Policy, facts: Facts) -> dict[str, list[str]]:
 
 
 def _candidates(prefix: str, group: GroupFacts) -> Iterator[tuple[str, str, str]]:
-    """Node, prefix of names, and the end of one of them: who could have a right."""
+    """A candidate for a right: node, prefix of names, and the end of one of them."""
     for position, node in enumerate(group.positions):
         yield node, f"{prefix}/{position}", _SAMPLES[""]
     for room, sample in _SAMPLES.items():

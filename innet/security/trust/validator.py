@@ -21,7 +21,7 @@ from innet.security.trust.signed_data import SignedData
 Fetch: TypeAlias = Callable[[str, bool], Awaitable[bytes]]
 """Gets the packet of a name (or, when the second argument says so, of one that begins with it).
 
-Raises an :class:`InnetError` when nobody answers in time.
+Raises an :class:`InnetError` when no answer arrives in time.
 """
 Clock: TypeAlias = Callable[[], datetime]
 """The time, in UTC."""
@@ -111,7 +111,7 @@ class Validator:
     ) -> None:
         """
         Args:
-            policy: who may sign what.
+            policy: which key may sign which names.
             anchors: certificates that are believed; each must match an anchor's rule.
             fetch: gets certificates by their names.
             now: the clock that validity periods are held against.
@@ -142,7 +142,7 @@ class Validator:
             self.add_revocation(record)
 
     def add_revocation(self, record: Revocation) -> None:
-        """From now on, the certificate counts no longer if who signed the record may say so."""
+        """Reject the record's certificate from now on, if the record's signer may revoke it."""
         self._revocations.setdefault(record.certificate, []).append(record)
 
     async def check(self, name: str, data: HasWire) -> None:
@@ -169,7 +169,9 @@ class Validator:
         """``above``: the locators that have led to ``data``, which is a certificate then."""
         locator = data.key_locator
         if locator is None:
-            return Verdict(False, f"{uri_of(data.name)} is signed by no key: nobody vouches for it")
+            return Verdict(
+                False, f"{uri_of(data.name)} is signed by no key, so its origin is unknown"
+            )
         if is_certificate_name(locator):  # a key that may not sign is not even fetched
             decision = self._policy.decide(data.name, locator)
             if not decision.is_allowed:

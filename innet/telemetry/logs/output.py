@@ -1,9 +1,11 @@
-"""Where the lines that node processes print go: to the console, or to a file for each."""
+"""Sinks of the lines that node processes print: the console, JSON lines or files."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +13,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from innet.telemetry.logs import json_line
+
 OutputSink = Callable[[str, str], None]
-"""Takes a process's label, such as ``h3``, and one line without its end."""
+"""Takes a process's label, such as ``h3``, and one line without its line feed."""
 
 LAUNCHER_LABEL = "innet"
-"""Of lines that no node has printed: the launcher's own."""
+"""Label of the launcher's own lines."""
 
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
 
@@ -23,8 +27,8 @@ _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
 class ConsoleOutput:
     """Prints every line behind the label of its process, coloured when on a terminal.
 
-    When nobody reads the output any more (``innet run ... | head``), the program gets SIGTERM, as
-    a pipe's writer gets SIGPIPE: the run then ends in order.
+    When the reader of the output has ended (``innet run ... | head``), the program gets SIGTERM, as
+    a pipe's writer gets SIGPIPE, so that the run ends in order.
 
     Example::
 
@@ -56,7 +60,7 @@ class ConsoleOutput:
 
 
 def _point_to_nowhere(fd: int) -> None:
-    """What is still in the stream's buffer must not fail again when the interpreter ends."""
+    """Redirect to /dev/null, so that flushing the buffer at exit does not fail again."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, fd)
     os.close(null)
@@ -66,10 +70,39 @@ class FileOutput:
     """Appends the lines of each process to ``<directory>/<label>.log``."""
 
     def __init__(self, directory: Path) -> None:
-        """Nothing is made before the first line comes."""
+        """The directory is created with the first line."""
         self._directory = directory
 
     def __call__(self, label: str, line: str) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
         with (self._directory / f"{label}.log").open("a", encoding="utf-8") as file:
             file.write(line + "\n")
+
+
+_LOGGER = "output"
+_LAUNCHER = "launcher"
+
+
+class JsonLinesOutput(ConsoleOutput):
+    """Prints every line as a JSON record; lines that are records already stay as they are.
+
+    Example::
+
+        {"time": "...", "level": "info", "logger": "output", "node": "h3", "message": "loss 0.48"}
+    """
+
+    def _print(self, label: str, line: str) -> None:
+        if not _is_record(line):
+            node = _LAUNCHER if label == LAUNCHER_LABEL else label
+            line = json_line(time.time(), "info", _LOGGER, line, node=node)
+        self._console.file.write(f"{line}\n")
+        self._console.file.flush()
+
+
+def _is_record(line: str) -> bool:
+    if not line.startswith('{"time": '):
+        return False
+    try:
+        return "level" in json.loads(line)
+    except ValueError:
+        return False

@@ -20,7 +20,7 @@ from innet.topology.generators.leaf_spine import LeafSpine
 from innet.topology.generators.star import Star
 from innet.topology.generators.wan import Wan
 from innet.topology.model import Topology
-from innet.topology.validation_messages import first_message
+from innet.validation_messages import first_message
 
 __all__ = ["Generator", "GeneratorBase", "expression_forms", "from_expression", "is_expression"]
 

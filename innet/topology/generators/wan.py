@@ -47,7 +47,7 @@ class Wan(GeneratorBase):
         places = self._places()
         pairs = combinations(range(self.sites), 2)
         by_length = sorted((math.dist(places[a], places[b]), a, b) for a, b in pairs)
-        import networkx as nx  # loaded by those alone who need a graph
+        import networkx as nx  # imported only where a graph is needed
 
         distances: nx.Graph[int] = nx.Graph()
         distances.add_nodes_from(range(self.sites))

@@ -1,6 +1,6 @@
 """Communication hooks for DistributedDataParallel.
 
-They send fewer bytes (docs/compression.md), or wait for fewer ranks (docs/faults.md).
+They send fewer bytes (docs/compression.md), or wait for fewer ranks (docs/stragglers.md).
 
     from innet.torch_backend import hooks
 
@@ -11,11 +11,14 @@ Each hook gives the mean of the gradients, the same bits on every rank. NaN and 
 reach all ranks as NaN or infinity, so that loss scaling sees them.
 """
 
-from innet.torch_backend.hooks.block_scaled import Q8State, q8_hook
-from innet.torch_backend.hooks.block_sparse import BlockSparseState, block_sparse_hook
-from innet.torch_backend.hooks.half import bf16_hook, fp16_hook
 from innet.torch_backend.hooks.k_of_n import KOfNState, k_of_n_hook
-from innet.torch_backend.hooks.top_k import TopKState, topk_hook
+from innet.torch_backend.hooks.quantized import Q8State, bf16_hook, fp16_hook, q8_hook
+from innet.torch_backend.hooks.sparse import (
+    BlockSparseState,
+    TopKState,
+    block_sparse_hook,
+    topk_hook,
+)
 
 __all__ = [
     "BlockSparseState",

@@ -1,4 +1,4 @@
-"""What compression took from the gradients, kept for the next step."""
+"""Error feedback: the part of the gradients that was not sent, kept for the next step."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from innet.errors import CollectiveError
 
 
 class ErrorFeedback:
-    """The residual of each parameter: what was not sent yet.
+    """The residual of each parameter: the part of its gradients that was not sent yet.
 
-    It is kept for each bucket in one piece. PyTorch orders the buckets anew after the first step;
-    residuals then move along with their parameters. (F. Seide et al., "1-Bit Stochastic Gradient
+    Each bucket has one contiguous residual. PyTorch rebuilds the buckets after the first step; the
+    residuals then move with their parameters. (F. Seide et al., "1-Bit Stochastic Gradient
     Descent and its Application to Data-Parallel Distributed Training of Speech DNNs", 2014.)
 
     Args:
@@ -30,13 +30,13 @@ class ErrorFeedback:
         process_group: dist.ProcessGroup | None = None,
     ) -> None:
         self.process_group = process_group
-        self._parameters = list(parameters)  # their order is what a checkpoint knows them by
+        self._parameters = list(parameters)  # a checkpoint knows them by this order
         self._position = {id(parameter): i for i, parameter in enumerate(self._parameters)}
         self._of_parameter: dict[int, torch.Tensor] = {}
         self._of_bucket: dict[int, tuple[tuple[int, ...], torch.Tensor]] = {}
 
     def of(self, bucket: GradBucket) -> torch.Tensor:
-        """The residual of a bucket, to be read and changed in place; zeros at first.
+        """The residual of a bucket, to read and to change in place; zero at first.
 
         Raises:
             CollectiveError: a parameter in the bucket was not given to the constructor.
@@ -59,11 +59,11 @@ class ErrorFeedback:
         return residual
 
     def state_dict(self) -> dict[str, Any]:
-        """For a checkpoint of this rank: residuals by the number of their parameter."""
+        """Residuals by the number of their parameter, for a checkpoint of this rank."""
         return {"residuals": {i: part.clone() for i, part in self._of_parameter.items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint of the same model.
+        """Continue from a checkpoint of the same model.
 
         Raises:
             CollectiveError: it is of a model with other parameters.

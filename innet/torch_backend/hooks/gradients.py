@@ -1,4 +1,4 @@
-"""What the hooks share: which gradients they take, and the mean that they give."""
+"""What the hooks share: their group, the gradients they take, the mean they give."""
 
 from __future__ import annotations
 
@@ -6,6 +6,34 @@ import torch
 import torch.distributed as dist
 
 from innet.errors import CollectiveError
+from innet.torch_backend.process_group import InnetProcessGroup
+
+
+def innet_group(group: dist.ProcessGroup | None) -> InnetProcessGroup:
+    """``group``, or the default group.
+
+    Raises:
+        CollectiveError: it is of another backend.
+    """
+    chosen = dist.group.WORLD if group is None else group
+    if not isinstance(chosen, InnetProcessGroup):
+        raise CollectiveError(
+            f"this hook needs a process group of the innet backend, not {chosen}; call "
+            "init_process_group('innet'), or give the hook's state its process_group"
+        )
+    return chosen
+
+
+def checked_ratio(ratio: float) -> float:
+    """``ratio``, which is above 0 and at most 1.
+
+    Raises:
+        CollectiveError: there is no such ratio.
+    """
+    if not 0 < ratio <= 1:
+        raise CollectiveError(f"a ratio of {ratio} is not above 0 and at most 1; try 0.01")
+    return ratio
+
 
 GradientFuture = torch.futures.Future[torch.Tensor]
 

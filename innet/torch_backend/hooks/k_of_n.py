@@ -1,4 +1,4 @@
-"""Gradients of the ranks that are ready in time, and of the others with their next step."""
+"""The mean over the ranks whose gradients are ready in time; late gradients join the next step."""
 
 from collections.abc import Iterable
 
@@ -8,24 +8,23 @@ from torch._C._distributed_c10d import GradBucket
 
 from innet.collectives import KOfN, PartialSum
 from innet.torch_backend.hooks.error_feedback import ErrorFeedback
-from innet.torch_backend.hooks.gradients import GradientFuture, gradients_of
-from innet.torch_backend.hooks.group import innet_group
+from innet.torch_backend.hooks.gradients import GradientFuture, gradients_of, innet_group
 from innet.torch_backend.tensors import as_array
 
 
 class KOfNState(ErrorFeedback):
-    """The state of :func:`k_of_n_hook`; its residual is what came too late.
+    """The state of :func:`k_of_n_hook`; its residual holds the late gradients.
 
     Args:
         parameters: of the model.
-        policy: how many ranks a bucket needs, and how long it waits for the others. It may be
-            changed between steps, on all ranks at the same one: ``KOfN(size)`` waits for all, which
-            leaves no residual.
+        policy: the number of ranks that a bucket needs, and how long it waits for the others. It
+            may change between steps, at the same step on all ranks: ``KOfN(size)`` waits for all
+            ranks, so it leaves no residual.
         process_group: of the model; by default the default group.
 
     Attributes:
         policy: as given.
-        contributors: by the number of a bucket, the ranks that were in it at its latest step.
+        contributors: by the number of a bucket, the ranks in its latest mean.
     """
 
     def __init__(
@@ -42,9 +41,9 @@ class KOfNState(ErrorFeedback):
 def k_of_n_hook(state: KOfNState, bucket: GradBucket) -> GradientFuture:
     """The mean over the ranks whose gradients of this bucket are ready in time.
 
-    All ranks get the same bits. Gradients that come too late are added to those of the rank's next
-    step. Every rank computes every step, so this evens out ranks that are late now and then; one
-    that is always slow is the slower for it (docs/faults.md, Stragglers).
+    All ranks receive the same bits. Late gradients are added to those of the rank's next step.
+    Every rank computes every step, so the hook helps where ranks are late from time to time, and
+    not where one rank is always slow (docs/stragglers.md).
 
     Raises:
         CollectiveError: the policy needs more ranks than there are, or the state is of another

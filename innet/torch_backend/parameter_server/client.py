@@ -1,4 +1,4 @@
-"""A worker's side."""
+"""A worker of a parameter server."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from innet.torch_backend.tensors import as_array
 
 
 class Client(JointlyClosed):
-    """Pulls parameters from the servers and pushes what this worker has learned.
+    """Pulls parameters from the servers and pushes the updates of this worker.
 
-    Pushes are added one after the other, none is lost, and each part of the parameters that a pull
-    fetches is of one version; parts on different servers may be of different ones.
+    Servers add every push, one after the other. A pull fetches one version of each shard; shards of
+    different servers may have different versions.
 
     Example::
 
@@ -28,11 +28,11 @@ class Client(JointlyClosed):
             client.pull()
             loss_of(model(inputs), targets).backward()
             optimizer.step()
-            client.push()  # what the step has changed, in the background
+            client.push()  # the change of this step, in the background
         client.close()
 
     Attributes:
-        pushes: how many pushes this worker has begun: its clock.
+        pushes: number of pushes that this worker has begun: its clock.
     """
 
     def __init__(
@@ -49,15 +49,15 @@ class Client(JointlyClosed):
         """Connect; nothing is fetched before the first :meth:`pull`.
 
         Args:
-            parameters: what pulls fill and pushes read; in the servers' order.
+            parameters: pulls write them, pushes read them; in the servers' order.
             communicator: of the servers and workers.
-            servers: as the servers were given them.
-            name: as the servers were given it.
-            staleness: a pull waits while this worker is more than so many pushes ahead of the
+            servers: as for :class:`Server`.
+            name: as for :class:`Server`.
+            staleness: a pull waits while this worker is more than this many pushes ahead of the
                 slowest; ``None``: it never waits.
-            behind: a pull is content with parameters that are so many pushes older than the newest
-                if another worker has fetched them: then they come out of a cache.
-            worker_timeout_s: a worker that pushes nothing for so long is not waited for.
+            behind: a pull accepts cached parameters that are up to this many pushes older than the
+                newest, if another worker has fetched them.
+            worker_timeout_s: pulls no longer wait for a worker that pushes nothing for this time.
 
         Raises:
             CollectiveError: ``staleness`` or ``behind`` is negative, or there are no servers.
@@ -67,7 +67,7 @@ class Client(JointlyClosed):
         for option, pushes in (("staleness", staleness), ("behind", behind)):
             if pushes is not None and pushes < 0:
                 raise CollectiveError(
-                    f"{option}={pushes} would wait for pushes that nobody makes; 0 is the strictest"
+                    f"{option}={pushes} would wait for pushes that no worker makes; 0 is strictest"
                 )
         self._communicator = communicator
         self._flat = FlatParameters(parameters)
@@ -83,13 +83,13 @@ class Client(JointlyClosed):
         self.pushes = 0
 
     def pull(self) -> tuple[int, ...]:
-        """Fetch the servers' parameters into this worker's; the version of each part.
+        """Fetch the servers' parameters into this worker's; returns the version of each shard.
 
-        It contains this worker's own pushes.
+        The parameters contain this worker's own pushes.
 
         Raises:
             DeadlineExceeded: a server does not answer.
-            RankFailed: a rank is gone.
+            RankFailed: a rank has failed.
         """
         self._finish_push()
         if self._staleness is not None:
@@ -104,13 +104,13 @@ class Client(JointlyClosed):
     def push(self, delta: Sequence[torch.Tensor] | None = None, *, scale: float = 1.0) -> None:
         """Add ``delta``, times ``scale``, to the servers' parameters.
 
-        Returns when it is under way; the next pull, push or :meth:`close` waits until it is done,
-        and raises what went wrong.
+        Returns at once; the next pull, push or :meth:`close` waits for the push and raises its
+        error.
 
         Args:
-            delta: a tensor for each parameter; by default what this worker's parameters have
-                changed since the last pull or push.
-            scale: such as one over the number of workers.
+            delta: a tensor for each parameter; by default the change of this worker's parameters
+                since the last pull or push.
+            scale: for instance one over the number of workers.
         """
         self._finish_push()
         if delta is None:
@@ -131,7 +131,7 @@ class Client(JointlyClosed):
         self.pushes += 1
 
     def close(self) -> None:
-        """Leave: nobody waits for this worker any more. Safe to call twice."""
+        """Leave: pulls of other workers no longer wait for this one. Safe to call twice."""
         if self._closed:
             return
         self._closed = True
@@ -139,7 +139,7 @@ class Client(JointlyClosed):
         self._clocks.set(self._communicator.rank, LEFT)
 
     def _finish_push(self) -> None:
-        """Wait for the push under way, and only then move the clock: who sees it finds the sum."""
+        """Wait for the push, then advance the clock: who reads the clock finds the sum."""
         under_way, self._under_way = self._under_way, []
         for work in under_way:
             work.wait()

@@ -1,4 +1,4 @@
-"""How far every worker is: a registered array with an element for each rank."""
+"""The number of pushes of each worker: a registered array with an element per rank."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from innet.torch_backend.parameter_server.sharding import clocks_name
 Ticks = npt.NDArray[np.int64]
 
 LEFT = np.iinfo(np.int64).max
-"""The clock of a worker that pushes no more: it holds nobody up."""
+"""The clock of a worker that has left: no pull waits for it."""
 
 _log = logging.getLogger(__name__)
 
 
 def initial_clocks(ranks: int, workers: Collection[int]) -> Ticks:
-    """Zero for the workers; other ranks have left before they came."""
+    """Zero for the workers; :data:`LEFT` for the other ranks."""
     ticks = np.full(ranks, LEFT, np.int64)
     ticks[list(workers)] = 0
     return ticks
 
 
 class Clocks:
-    """The clocks of all workers, as one rank sees and moves them."""
+    """The clocks of all workers, as one rank reads and advances them."""
 
     def __init__(
         self, communicator: Communicator, name: str, server: int, worker_timeout_s: float
     ) -> None:
-        """``worker_timeout_s`` without a push, and a worker is taken for dead."""
+        """A worker that pushes nothing for ``worker_timeout_s`` counts as dead."""
         self._communicator = communicator
         self._name = clocks_name(name)
         self._server = server
@@ -43,13 +43,13 @@ class Clocks:
         self._slowest_since_s = 0.0
 
     def set(self, rank: int, ticks: int) -> None:
-        """Move the clock of ``rank``."""
+        """Set the clock of ``rank``."""
         self._communicator.put(
             self._name, self._server, np.array([ticks], np.int64), rows=slice(rank, rank + 1)
         )
 
     def wait_for(self, enough: Callable[[Ticks], bool]) -> None:
-        """Wait until the clocks are ``enough``; workers that are silent for too long leave."""
+        """Wait until ``enough(clocks)``; makes workers leave that push nothing for too long."""
         at_least = 0
         while True:
             try:
@@ -60,7 +60,7 @@ class Clocks:
                     timeout_s=self._worker_timeout_s,
                 )
             except DeadlineExceeded:
-                # Nobody moved, or the server is silent: then this raises.
+                # No clock advanced, or the server does not answer: then this raises.
                 ticks, version = self._communicator.get(self._name, self._server)
             if enough(ticks):
                 return
@@ -68,9 +68,9 @@ class Clocks:
             at_least = version + 1
 
     def _dismiss_silent(self, ticks: Ticks) -> None:
-        """Let the slowest leave when nothing has changed about them for long.
+        """Make the slowest workers leave if their clocks have not advanced for the timeout.
 
-        The slowest are never held up by staleness; others may be silent because they wait.
+        Staleness never blocks the slowest workers; other workers may be silent because they wait.
         """
         now_s = time.monotonic()
         slowest = [rank for rank, tick in enumerate(ticks.tolist()) if tick == ticks.min()]
@@ -80,7 +80,7 @@ class Clocks:
         elif ticks.min() != LEFT and now_s - self._slowest_since_s >= self._worker_timeout_s:
             for rank in slowest:
                 _log.warning(
-                    "rank %d has pushed nothing for %.1f s; the others go on without it",
+                    "rank %d has pushed nothing for %.1f s; the other workers go on without it",
                     rank,
                     now_s - self._slowest_since_s,
                 )

@@ -18,18 +18,18 @@ from innet.torch_backend.parameter_server.sharding import (
 from innet.torch_backend.tensors import as_array
 
 WORKER_TIMEOUT_S = 60.0
-"""How long a worker may push nothing before the others go on without it."""
+"""Time without a push after which the other workers go on without a worker."""
 
 
 class Server:
-    """Serves a rank's part of the parameters, beside whatever else the rank does.
+    """Serves a shard of the parameters, in the background of this rank.
 
     Example::
 
         if comm.rank == 0:
             server = Server(model.parameters(), comm, workers=range(1, comm.size))
             server.wait_for_workers()
-            server.read()  # what all have learned, into the model
+            server.read()  # the trained parameters, into the model
     """
 
     def __init__(
@@ -42,15 +42,16 @@ class Server:
         name: str = "parameters",
         worker_timeout_s: float = WORKER_TIMEOUT_S,
     ) -> None:
-        """Begin to serve; the values of ``parameters`` are what workers start from.
+        """Start to serve; workers start from the values of ``parameters``.
 
         Args:
             parameters: all of them, in the same order on all servers and workers.
             communicator: of the servers and workers.
-            servers: the ranks with a part of the parameters, in the order of the parts.
+            servers: the ranks with a shard of the parameters, in the order of the shards.
             workers: the ranks that push; all by default.
-            name: tells several parameter servers of one group apart.
-            worker_timeout_s: a worker that pushes nothing for so long is not waited for.
+            name: distinguishes several parameter servers of one group.
+            worker_timeout_s: :meth:`wait_for_workers` does not wait for a worker that pushes
+                nothing for this time.
 
         Raises:
             CollectiveError: this rank is no server, or the parameters cannot be served.
@@ -76,15 +77,15 @@ class Server:
 
     @property
     def version(self) -> int:
-        """How many pushes this server has added."""
+        """Number of pushes that this server has added."""
         return self._shard.version
 
     def wait_for_workers(self) -> None:
-        """Return when every worker has left: by ``Client.close``, or by a long silence."""
+        """Return when every worker has left: by ``Client.close``, or by the timeout."""
         self._clocks.wait_for(lambda ticks: bool((ticks == LEFT).all()))
 
     def read(self) -> None:
-        """Copy what all servers hold into this rank's parameters."""
+        """Copy the shards of all servers into this rank's parameters."""
         values = self._flat.empty()
         fetch_shards(self._communicator, self._name, self._servers, values)
         self._flat.write(values)
@@ -97,7 +98,7 @@ def fetch_shards(
     into: torch.Tensor,
     behind: int = 0,
 ) -> tuple[int, ...]:
-    """Fetch all parts at once; the version of each."""
+    """Fetch all shards at once; returns the version of each."""
     works = [
         communicator.iget(shard_name(name, shard), server, out=as_array(into[part]), behind=behind)
         for shard, (server, part) in enumerate(

@@ -1,4 +1,4 @@
-"""Parameters as one vector, of which each server holds a part."""
+"""Parameters as one vector, of which each server holds a shard."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class FlatParameters:
 
 
 def shards(size: int, servers: int) -> list[slice]:
-    """Contiguous parts of a vector of ``size`` elements, as equal as can be.
+    """Contiguous parts of a vector of ``size`` elements, of about equal size.
 
     >>> shards(10, 3)
     [slice(0, 3, None), slice(3, 6, None), slice(6, 10, None)]
@@ -81,10 +81,10 @@ def shards(size: int, servers: int) -> list[slice]:
 
 
 def shard_name(name: str, shard: int) -> str:
-    """The registered array of one part."""
+    """Name of the registered array of one shard."""
     return f"{name}/shard/{shard}"
 
 
 def clocks_name(name: str) -> str:
-    """The registered array of the workers' clocks, on the first server."""
+    """Name of the registered array of the workers' clocks, on the first server."""
     return f"{name}/clocks"

@@ -7,7 +7,7 @@ namespace innet::forwarding::strategies {
 namespace {
 
 /// Whether this entry's Interest is on its way through that face.
-bool is_asked(const tables::PitEntry& entry, FaceId face) {
+bool is_pending(const tables::PitEntry& entry, FaceId face) {
     return entry.find_out_record(face) != nullptr;
 }
 
@@ -26,30 +26,30 @@ bool Adaptive::precedes(const tables::FaceMeasurement& a, const tables::FaceMeas
 
 Outcome Adaptive::after_receive_interest(const UpstreamRequest& request, StrategyActions& actions) {
     tables::PrefixMeasurements& known = measurements_.of(request.route.prefix, request.now);
-    // Who repeats an Interest has not been answered by those who were asked: others come first.
+    // A repeated Interest was not answered by its upstreams: other next hops take precedence.
     FaceId best = kNoFace;
     for (const tables::NextHop& hop : request.route.next_hops) {
-        if (!actions.may_ask(request, hop.face)) continue;
+        if (!actions.may_forward(request, hop.face)) continue;
         known.at(hop.face).note_silence(request.now);
         if (best == kNoFace) {
             best = hop.face;
             continue;
         }
-        const bool best_is_asked = is_asked(request.entry, best);
-        const bool better = best_is_asked == is_asked(request.entry, hop.face)
+        const bool best_is_pending = is_pending(request.entry, best);
+        const bool better = best_is_pending == is_pending(request.entry, hop.face)
                                 ? precedes(known.at(hop.face), known.at(best))
-                                : best_is_asked;
+                                : best_is_pending;
         if (better) best = hop.face;
     }
     if (best == kNoFace) return Outcome::kNoNextHop;
-    ask(request, actions, known.at(best), Nonce::kSame);
+    forward(request, actions, known.at(best), Nonce::kSame);
     if (!request.repeated && is_probe_due(known, request.now)) {
         probe(request, actions, known, best);
     }
-    return Outcome::kAsked;
+    return Outcome::kForwarded;
 }
 
-// The first one comes soon, at a random time: all nodes on a way must not probe at once.
+// The first probe is due soon, at a random time: the nodes of a path must not probe all at once.
 bool Adaptive::is_probe_due(tables::PrefixMeasurements& known, TimePoint now) {
     if (!known.next_probe) {
         known.next_probe =
@@ -61,13 +61,13 @@ bool Adaptive::is_probe_due(tables::PrefixMeasurements& known, TimePoint now) {
     return true;
 }
 
-// The better one is by what is known, the likelier it is probed: the k-th of n with a chance of
-// 2(n + 1 - k) / n(n + 1), as NFD does.
+// A next hop with better measurements is probed more often: the k-th of n with probability
+// 2(n + 1 - k) / n(n + 1), as in NFD.
 void Adaptive::probe(const UpstreamRequest& request, StrategyActions& actions,
-                     tables::PrefixMeasurements& known, FaceId asked) {
+                     tables::PrefixMeasurements& known, FaceId best) {
     others_.clear();
     for (const tables::NextHop& hop : request.route.next_hops) {
-        if (hop.face != asked && actions.may_ask(request, hop.face)) others_.push_back(hop.face);
+        if (hop.face != best && actions.may_forward(request, hop.face)) others_.push_back(hop.face);
     }
     if (others_.empty()) return;
     std::ranges::stable_sort(
@@ -79,15 +79,15 @@ void Adaptive::probe(const UpstreamRequest& request, StrategyActions& actions,
         lot -= count - chosen;
         ++chosen;
     }
-    ask(request, actions, known.at(others_[chosen]), Nonce::kNew);
+    forward(request, actions, known.at(others_[chosen]), Nonce::kNew);
     ++probes_;
 }
 
-void Adaptive::ask(const UpstreamRequest& request, StrategyActions& actions,
-                   tables::FaceMeasurement& measurement, Nonce nonce) {
-    tables::OutRecord& upstream = actions.ask(request, measurement.face, nonce);
-    // Sent again before it was answered: one question, whose answer says nothing of the time.
-    if (upstream.measured_under == 0) measurement.on_asked(request.now);
+void Adaptive::forward(const UpstreamRequest& request, StrategyActions& actions,
+                       tables::FaceMeasurement& measurement, Nonce nonce) {
+    tables::OutRecord& upstream = actions.forward(request, measurement.face, nonce);
+    // A retransmission before the answer is not a new sample: its answer gives no round-trip time.
+    if (upstream.measured_under == 0) measurement.on_sent(request.now);
     upstream.measured_under = request.route.prefix.view().hash();
 }
 
@@ -111,7 +111,7 @@ void Adaptive::after_receive_nack(const tables::PitEntry& /*entry*/, tables::Out
                                   wire::NackReason reason, TimePoint now) {
     tables::FaceMeasurement* of = settle(upstream);
     if (of == nullptr) return;
-    // Two copies have met on the way: that is the fault of neither.
+    // Two copies of the Interest met on the path: neither next hop failed.
     if (reason == wire::NackReason::kDuplicate) return of->on_withdrawn();
     of->on_refusal(now);
 }
@@ -125,8 +125,8 @@ void Adaptive::after_receive_hold(const tables::PitEntry& /*entry*/, tables::Out
 
 void Adaptive::after_interest_timeout(tables::PitEntry& entry, TimePoint /*now*/) {
     for (tables::OutRecord& upstream : entry.out_records()) {
-        const TimePoint asked = upstream.sent;
-        if (tables::FaceMeasurement* of = settle(upstream)) of->on_given_up(asked);
+        const TimePoint sent = upstream.sent;
+        if (tables::FaceMeasurement* of = settle(upstream)) of->on_given_up(sent);
     }
 }
 

@@ -38,14 +38,14 @@ class Adaptive final : public Strategy {
     void on_face_closed(FaceId face) override { measurements_.forget_face(face); }
 
   private:
-    void ask(const UpstreamRequest& request, StrategyActions& actions,
-             tables::FaceMeasurement& measurement, Nonce nonce);
+    void forward(const UpstreamRequest& request, StrategyActions& actions,
+                 tables::FaceMeasurement& measurement, Nonce nonce);
     void probe(const UpstreamRequest& request, StrategyActions& actions,
-               tables::PrefixMeasurements& known, FaceId asked);
+               tables::PrefixMeasurements& known, FaceId best);
     bool is_probe_due(tables::PrefixMeasurements& known, TimePoint now);
     bool precedes(const tables::FaceMeasurement& a, const tables::FaceMeasurement& b) const;
     int rank(const tables::FaceMeasurement& measurement) const;
-    /// What is known of who was asked; null when it was not measured, or was settled already.
+    /// The upstream's measurement; null when it was not measured, or was settled already.
     tables::FaceMeasurement* settle(tables::OutRecord& upstream);
 
     AdaptiveOptions options_;

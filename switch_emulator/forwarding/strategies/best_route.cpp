@@ -6,8 +6,8 @@ Outcome BestRoute::after_receive_interest(const UpstreamRequest& request,
                                           StrategyActions& actions) {
     const tables::NextHop* hop = cheapest(request, actions);
     if (hop == nullptr) return Outcome::kNoNextHop;
-    actions.ask(request, hop->face, Nonce::kSame);
-    return Outcome::kAsked;
+    actions.forward(request, hop->face, Nonce::kSame);
+    return Outcome::kForwarded;
 }
 
 }  // namespace innet::forwarding::strategies

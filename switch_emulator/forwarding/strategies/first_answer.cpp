@@ -4,15 +4,15 @@ namespace innet::forwarding::strategies {
 
 Outcome FirstAnswer::after_receive_interest(const UpstreamRequest& request,
                                             StrategyActions& actions) {
-    std::size_t asked = 0;
+    std::size_t sent = 0;
     for (const tables::NextHop& hop : request.route.next_hops) {
-        if (asked == copies_) break;
-        if (!actions.may_ask(request, hop.face)) continue;
-        actions.ask(request, hop.face, Nonce::kSame);
-        if (asked > 0) ++extra_;
-        ++asked;
+        if (sent == copies_) break;
+        if (!actions.may_forward(request, hop.face)) continue;
+        actions.forward(request, hop.face, Nonce::kSame);
+        if (sent > 0) ++extra_;
+        ++sent;
     }
-    return asked > 0 ? Outcome::kAsked : Outcome::kNoNextHop;
+    return sent > 0 ? Outcome::kForwarded : Outcome::kNoNextHop;
 }
 
 }  // namespace innet::forwarding::strategies

@@ -7,10 +7,10 @@
 
 namespace innet::forwarding::strategies {
 
-/// Asks several next hops at once, the cheapest ones; the first answer is taken, the others come
-/// unsolicited. With all of them it is NFD's multicast; with two it clones: the time until an
-/// answer is the smaller of two, so that one slow replica or way is not felt (Dean and Barroso,
-/// "The tail at scale", CACM 2013), for twice the traffic.
+/// Forwards to several next hops at once, the cheapest ones. The first answer satisfies the entry;
+/// the others are unsolicited. With all next hops this is NFD's multicast. With two it hedges: the
+/// response time is the smaller of two, so one slow replica or path does not delay the answer (Dean
+/// and Barroso, "The tail at scale", CACM 2013), for twice the traffic.
 class FirstAnswer final : public Strategy {
   public:
     static constexpr std::size_t kEveryone = std::numeric_limits<std::size_t>::max();

@@ -45,7 +45,7 @@ bool Outside::put_question(const UpstreamRequest& request, const StrategyActions
                         .face = request.except,
                         .repeated = request.repeated};
     for (const tables::NextHop& hop : request.route.next_hops) {
-        if (actions.may_ask(request, hop.face)) event.next_hops.push_back(hop);
+        if (actions.may_forward(request, hop.face)) event.next_hops.push_back(hop);
     }
     if (listener_->on_event(std::move(event))) return true;
     questions_.close(request.entry);

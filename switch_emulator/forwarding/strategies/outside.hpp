@@ -1,5 +1,5 @@
 #pragma once
-// A strategy whose decisions are made outside of the node, and come later.
+// A strategy whose decisions an external listener makes asynchronously.
 
 #include <cstdint>
 #include <map>
@@ -12,14 +12,14 @@
 
 namespace innet::forwarding::strategies {
 
-/// What somebody outside is asked (kInterest), or told.
+/// A decision request (kInterest) or a notification to the external listener.
 struct StrategyEvent {
     enum class Kind : std::uint8_t { kInterest, kData, kNack, kTimeout } kind = Kind::kInterest;
     std::uint64_t question = 0;  ///< kInterest: what a decision refers to
     wire::Name name;
-    FaceId face = kNoFace;  ///< kInterest: who asks; kData, kNack, kTimeout: who was asked
+    FaceId face = kNoFace;  ///< kInterest: the requester; kData, kNack, kTimeout: the upstream
     bool repeated = false;  ///< kInterest: it was sent upstream before
-    std::vector<tables::NextHop> next_hops{};  ///< kInterest: may be asked, cheapest first
+    std::vector<tables::NextHop> next_hops{};  ///< kInterest: eligible next hops, cheapest first
     std::optional<Duration> rtt{};             ///< kData: unless it was sent more than once
     wire::NackReason reason = wire::NackReason::kNone;  ///< kNack
 };
@@ -38,7 +38,7 @@ struct StrategyDecision {
     wire::NackReason reason = wire::NackReason::kNoRoute;  ///< kRefuse
 };
 
-/// An Interest whose next hop somebody outside decides.
+/// An Interest that waits for the external listener's decision.
 struct OpenQuestion {
     tables::PitEntry* entry;
     FaceNumber faces_so_far;  ///< those that came later cannot have been meant
@@ -55,7 +55,7 @@ class OpenQuestions {
     std::uint64_t open(const OpenQuestion& question, TimePoint deadline);
     /// Closes it; nothing when it is not open (any more).
     std::optional<OpenQuestion> take(std::uint64_t number);
-    /// Closes the first one whose deadline has come; nothing when there is none.
+    /// Closes the first question whose deadline has passed; nothing when there is none.
     std::optional<OpenQuestion> take_due(TimePoint now);
     void close(const tables::PitEntry& entry);
     TimePoint next_deadline() const {
@@ -77,7 +77,7 @@ class OpenQuestions {
 /// Asks its listener, and best-route when that has no room for a question.
 class Outside final : public Strategy {
   public:
-    /// A decision counts that comes within `patience`. `questions` and `counters` outlive it.
+    /// A decision is accepted within `patience`. `questions` and `counters` outlive the strategy.
     Outside(std::shared_ptr<StrategyListener> listener, Duration patience, OpenQuestions& questions,
             StrategyCounters& counters)
         : listener_(std::move(listener)),

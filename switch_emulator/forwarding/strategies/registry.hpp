@@ -13,9 +13,9 @@ namespace innet::forwarding::strategies {
 /// What strategies have done beyond asking one next hop.
 struct StrategyCounters {
     std::uint64_t probes = 0;  ///< Interests sent to measure alone
-    std::uint64_t copies = 0;  ///< beyond the first next hop asked
-    // Best-route has decided in place of somebody outside: who was too late, had too much to do, or
-    // failed.
+    std::uint64_t copies = 0;  ///< Interests sent beyond the first next hop
+    // Decisions that best-route made because the external listener missed the deadline, had too
+    // many open questions, or failed.
     std::uint64_t decisions_late = 0;
     std::uint64_t decisions_crowded_out = 0;
     std::uint64_t decisions_failed = 0;

@@ -5,7 +5,7 @@ namespace innet::forwarding::strategies {
 const tables::NextHop* Strategy::cheapest(const UpstreamRequest& request,
                                           const StrategyActions& actions) {
     for (const tables::NextHop& hop : request.route.next_hops) {
-        if (actions.may_ask(request, hop.face)) return &hop;
+        if (actions.may_forward(request, hop.face)) return &hop;
     }
     return nullptr;
 }

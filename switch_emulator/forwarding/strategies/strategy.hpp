@@ -1,9 +1,9 @@
 #pragma once
-// Forwarding strategies: which next hops are asked, and what follows from how they answer.
+// Forwarding strategies: choose the next hops of an Interest, and react to their answers.
 //
 // The pipelines of the node call a strategy where NFD's call theirs (NFD Developer's Guide, section
-// 5). Reductions, hints, Holds and the suppression of retransmissions are settled before a strategy
-// is asked. Sans-IO: time comes with each call, randomness from a seed.
+// 5). The node handles reductions, hints, Holds and the suppression of retransmissions before it
+// calls a strategy. Sans-IO: each call passes the time; a seed gives the randomness.
 
 #include <cstdint>
 
@@ -18,7 +18,7 @@ struct UpstreamRequest {
     const tables::FibEntry& route;  ///< next hops, cheapest first
     const PacketRef& packet;        ///< what would be sent
     const wire::InterestView& view;
-    FaceId except;  ///< never asked: the Interest came from there
+    FaceId except;  ///< never a next hop: the Interest arrived on it
     bool repeated;  ///< this entry's Interest has been sent upstream before
     TimePoint now;
 };
@@ -34,17 +34,18 @@ class StrategyActions {
     virtual ~StrategyActions() = default;
     /// Whether the Interest may go there: not back, an open face that may carry the name, and has
     /// not refused it.
-    virtual bool may_ask(const UpstreamRequest& request, FaceId face) const = 0;
+    virtual bool may_forward(const UpstreamRequest& request, FaceId face) const = 0;
     /// How many faces there have been by now: one whose number is not below came later.
     virtual FaceNumber faces_so_far() const = 0;
-    /// Sends it there; the record of it.
-    virtual tables::OutRecord& ask(const UpstreamRequest& request, FaceId face, Nonce nonce) = 0;
+    /// Sends the Interest to the face; returns its out-record.
+    virtual tables::OutRecord& forward(const UpstreamRequest& request, FaceId face,
+                                       Nonce nonce) = 0;
 };
 
 enum class Outcome : std::uint8_t {
-    kAsked,
-    kNoNextHop,  ///< nobody could be asked
-    kLater,      ///< decided later, by whoever was asked for a decision
+    kForwarded,
+    kNoNextHop,  ///< no next hop is eligible
+    kLater,      ///< an external listener decides later
 };
 
 class Strategy {
@@ -53,14 +54,14 @@ class Strategy {
 
     virtual Outcome after_receive_interest(const UpstreamRequest& request,
                                            StrategyActions& actions) = 0;
-    /// Everyone who was asked has refused, `refused` as the last. `request.packet` has a new nonce.
+    /// All upstreams nacked, `refused` as the last. `request.packet` has a new nonce.
     virtual Outcome after_all_refused(const UpstreamRequest& request, StrategyActions& actions) {
         return after_receive_interest(request, actions);
     }
 
     // What the node tells a strategy that remembers; the records are about to go, or have changed.
 
-    /// Data comes from `upstream`.
+    /// Data arrived from `upstream`.
     virtual void before_satisfy_interest(const tables::PitEntry& /*entry*/,
                                          tables::OutRecord& /*upstream*/, TimePoint /*now*/) {}
     virtual void after_receive_nack(const tables::PitEntry& /*entry*/,
@@ -75,7 +76,7 @@ class Strategy {
     virtual void on_entry_ended(tables::PitEntry& /*entry*/) {}
     virtual void on_face_closed(FaceId /*face*/) {}
 
-    /// The first next hop in the order of cost that may be asked; null when there is none.
+    /// The cheapest eligible next hop; null when there is none.
     static const tables::NextHop* cheapest(const UpstreamRequest& request,
                                            const StrategyActions& actions);
 };

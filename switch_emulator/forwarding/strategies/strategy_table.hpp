@@ -24,7 +24,7 @@ class StrategyTable {
     bool choose(const wire::Name& prefix, NamedStrategy own);
     /// False when nothing was chosen for exactly that prefix.
     bool unset(const wire::Name& prefix);
-    /// Strategies that no prefix names any more go. After entries of the PIT were told.
+    /// Removes strategies that no prefix uses. Call it after the PIT entries changed strategy.
     void drop_unused();
 
     bool empty() const { return choice_.size() == 0; }

@@ -31,9 +31,9 @@ class Format {
   public:
     virtual ~Format() = default;
 
-    /// What makes `content` useless as an operand, as the end of a sentence that begins with its
-    /// size ("which is no whole number of elements"); nothing when it can be reduced. Contents come
-    /// from the network: this is where they are checked.
+    /// The fault of `content` as an operand, as the end of a sentence that begins with its size
+    /// ("which is no whole number of elements"); nothing when it can be reduced. Contents arrive
+    /// from the network, and this function validates them.
     virtual std::optional<std::string> find_fault(wire::ByteView content) const = 0;
 
     /// All operands of a reduction have the same size, and so has their result. Otherwise sizes

@@ -1,5 +1,5 @@
 #pragma once
-// Who is told of packets while they cross the links of a simulation.
+// Interface that observes packets while they cross the links of a simulation.
 
 #include <cstdint>
 

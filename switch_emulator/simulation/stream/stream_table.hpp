@@ -1,8 +1,8 @@
 #pragma once
-// All byte streams of a simulation: who sends what along which links. Sans-IO.
+// All byte streams of a simulation: their senders, bytes and paths of links. Sans-IO.
 //
-// Streams are forwarded beside the nodes, as a router forwards IP beside NDN: they know no names
-// and need no tables, but they share the links and their queues with everything else.
+// Streams bypass the nodes, as a router forwards IP beside NDN: they have no names and need no
+// tables, but they share the links and their queues with all other packets.
 
 #include <cstdint>
 #include <deque>
@@ -82,11 +82,11 @@ class StreamTable {
                  TimePoint now);
     void on_acknowledgement(LinkIndex link, const PacketRef& packet,
                             const Acknowledgement& acknowledgement, TimePoint now);
-    /// Whether the packet has more links to cross; it goes on then.
+    /// Sends the packet over the next link of its path. False when `link` is the last one.
     bool forward(const std::vector<LinkIndex>& path, LinkIndex link, const PacketRef& packet);
-    /// Without it, flows over equal links would keep step: who has filled the queue always finds
-    /// the place that has just become free, and the others starve (Floyd and Jacobson, "On traffic
-    /// phase effects in packet-switched gateways", 1992).
+    /// A random delay before processing: without it, flows over equal links would synchronise. The
+    /// flow that filled the queue would always get the next free place, and the others would starve
+    /// (Floyd and Jacobson, "On traffic phase effects in packet-switched gateways", 1992).
     void process_acknowledgement(StreamId id, TimePoint now);
     void send(StreamId id, TimePoint now);
     void report_arrived(Stream& stream);

@@ -55,7 +55,7 @@ void Window::grow_cubic(std::uint64_t bytes, TimePoint now, Duration rtt) {
 void Window::decrease() {
     epoch_ = kNever;
     const bool cubic = growth_ == WindowGrowth::kCubic;
-    // Fast convergence: who lost before it was back at its peak leaves room for others.
+    // Fast convergence: a flow with a loss below its last peak leaves room for others.
     before_decrease_ =
         cubic && bytes_ < before_decrease_ ? bytes_ * (1 + kCubicDecrease) / 2 : bytes_;
     threshold_ = std::max(bytes_ * (cubic ? kCubicDecrease : kRenoDecrease), 2 * segment_bytes_);

@@ -9,7 +9,7 @@ import numpy as np
 
 import innet
 from innet.ndn.address import default_address
-from innet.ndn.framing import StreamFramer
+from innet.ndn.face import StreamFramer
 from innet.observe.packets.layers import data, interest
 from innet.observe.packets.outline import Outline
 

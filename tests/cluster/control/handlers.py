@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from innet.errors import ControlError
+from innet.node.requests import Handler
 
 
 def _echo(**words: object) -> dict[str, object]:
@@ -15,4 +16,4 @@ def _fail() -> None:
     raise ControlError("not today")
 
 
-HANDLERS = {"echo": _echo, "fail": _fail, "pid": os.getpid}
+HANDLERS: dict[str, Handler] = {"echo": _echo, "fail": _fail, "pid": os.getpid}

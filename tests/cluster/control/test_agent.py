@@ -10,8 +10,8 @@ import pytest
 
 from innet.errors import ControlError
 from innet.node.agent import NodeAgent
-from innet.node.control.client import ControlClient
 from innet.node.node_config import FaceConfig, LinkShape, NodeConfig, UdpChannel
+from innet.node.requests import ControlClient
 
 
 class Node:
@@ -88,9 +88,9 @@ def agent(node: Any, tmp_path: Path) -> Iterator[ControlClient]:
 
 
 def test_routes_are_set_and_others_go(agent: ControlClient, node: Node) -> None:
-    agent.ask("set_routes", routes={"h0": 0, "h1": 1})
+    agent.request("set_routes", routes={"h0": 0, "h1": 1})
     assert node.routes == {("/n/h0", 0), ("/n/h1", 1)}
-    agent.ask("set_routes", routes={"h0": 1})
+    agent.request("set_routes", routes={"h0": 1})
     assert node.routes == {("/n/h0", 1)}
 
 
@@ -98,9 +98,9 @@ def test_routes_are_set_and_others_go(agent: ControlClient, node: Node) -> None:
 def test_a_route_to_a_face_that_is_not_there_is_refused_and_changes_nothing(
     agent: ControlClient, node: Node, face: object
 ) -> None:
-    agent.ask("set_routes", routes={"h0": 0})
+    agent.request("set_routes", routes={"h0": 0})
     with pytest.raises(ControlError, match="faces 0 to 1, and routes were given to others"):
-        agent.ask("set_routes", routes={"h0": 1, "h1": face})
+        agent.request("set_routes", routes={"h0": 1, "h1": face})
     assert node.routes == {("/n/h0", 0)}
 
 
@@ -110,10 +110,10 @@ def pool(prefix: str, *hosts: str) -> dict[str, Any]:
 
 
 def test_pools_are_set_and_others_go(agent: ControlClient, node: Node) -> None:
-    agent.ask("set_pools", pools=[pool("/kv/aa", "h0", "h1"), pool("/kv/bb", "h7")])
+    agent.request("set_pools", pools=[pool("/kv/aa", "h0", "h1"), pool("/kv/bb", "h7")])
     assert node.jobs == {"/kv/aa", "/kv/bb"}
     assert node.admitted == {(0, "/kv/aa"), (1, "/kv/aa")}
-    agent.ask("set_pools", pools=[pool("/kv/aa", "h1")])
+    agent.request("set_pools", pools=[pool("/kv/aa", "h1")])
     assert (node.jobs, node.admitted) == ({"/kv/aa"}, {(1, "/kv/aa")})
-    agent.ask("set_pools", pools=[])
+    agent.request("set_pools", pools=[])
     assert node.jobs == set()

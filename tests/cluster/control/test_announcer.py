@@ -13,10 +13,11 @@ import pytest
 from innet._native import _core
 from innet.ndn import Client
 from innet.node.announcer import Announcer
-from innet.node.control.controller_socket import CONTROLLER_SOCKET_NAME, ControllerServer
+from innet.node.controller_client import CONTROLLER_SOCKET_NAME
 from innet.node.native_settings import native_settings
 from innet.node.node_config import NodeConfig
 from innet.settings import Settings
+from tests.cluster.control.controller_thread import ControllerThread
 
 PREFIXES = tuple(f"/data/{i:03}" for i in range(200))
 
@@ -30,8 +31,8 @@ class Controller:
         self.may_answer = threading.Event()
         self.may_answer.set()
         self._changed = threading.Condition()
-        self._server = ControllerServer(
-            run_dir / CONTROLLER_SOCKET_NAME, {"announce": self.announce}, who="the controller"
+        self._server = ControllerThread(
+            run_dir / CONTROLLER_SOCKET_NAME, {"announce": self.announce}
         )
 
     def announce(
@@ -128,8 +129,9 @@ async def test_what_comes_while_it_is_being_told_is_told_together(host, controll
             await client.unregister(prefix)
         await asyncio.gather(*(serve(client, prefix) for prefix in PREFIXES))
         controller.may_answer.set()
-        await asyncio.to_thread(controller.until_served, *PREFIXES, "/first")
-    assert controller.heard[:2] == [("/first",), (*PREFIXES, "/first")]
+        await asyncio.to_thread(lambda: controller.until_served(*PREFIXES, "/first"))
+    different = list(dict.fromkeys(controller.heard))  # on a slow machine, the first is repeated
+    assert different[:2] == [("/first",), (*PREFIXES, "/first")]
 
 
 async def test_a_controller_that_is_away_is_told_when_it_is_back(host, tmp_path):

@@ -1,8 +1,11 @@
-"""The controller's socket: questions and answers while processes come and go."""
+"""The controller's socket: requests and replies while processes come and go."""
 
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,9 +14,10 @@ from pathlib import Path
 import pytest
 import zmq
 
-from innet.errors import ControlError, NoAnswer
-from innet.node.control.controller_socket import ControllerClient, ControllerServer
+from innet.errors import ControlError, HostTaken, NoAnswer, RankFailed
+from innet.node.controller_client import ControllerClient
 from innet.worker.controller_connection import ControllerConnection
+from tests.cluster.control.controller_thread import ControllerThread
 from tests.cluster.control.descriptors import no_descriptors_left
 from tests.cluster.control.handlers import HANDLERS
 
@@ -25,31 +29,46 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def client(path: Path) -> Iterator[ControllerClient]:
-    with ControllerClient(path) as asking:
-        yield asking
+    with ControllerClient(path) as client:
+        yield client
 
 
-def serve(path: Path) -> ControllerServer:
-    return ControllerServer(path, HANDLERS, who="the controller")
+def serve(path: Path) -> ControllerThread:
+    return ControllerThread(path, HANDLERS)
 
 
-def test_questions_of_any_size_are_answered_and_refusals_say_why(path, client):
+def test_requests_of_any_size_are_answered_and_refusals_say_why(path, client):
     with serve(path):
         for size in (0, 1, 3_000_000):
-            assert client.ask("echo", text="ä\n" * size) == {"text": "ä\n" * size}
+            assert client.request("echo", text="ä\n" * size) == {"text": "ä\n" * size}
         with pytest.raises(ControlError, match="the controller of this run: not today"):
-            client.ask("fail")
-        assert client.ask("pid") == os.getpid()
+            client.request("fail")
+        assert client.request("pid") == os.getpid()
+
+
+def test_a_failed_rank_and_a_taken_host_are_told_by_their_type(path, client):
+    def fail() -> None:
+        raise RankFailed("rank 2 (h2) was killed", rank=2)
+
+    def take() -> None:
+        raise HostTaken("process 7 has the node of h1")
+
+    with ControllerThread(path, {"fail": fail, "take": take}):
+        with pytest.raises(RankFailed, match=r"^rank 2 \(h2\) was killed") as failure:
+            client.request("fail")
+        assert failure.value.rank == 2
+        with pytest.raises(HostTaken, match="process 7 has the node of h1"):
+            client.request("take")
 
 
 def test_many_clients_at_once(path):
-    answers: list[object] = []
+    answers: list[int] = []
 
-    def ask(number: int) -> None:
-        with ControllerClient(path) as asking:
-            answers.extend(asking.ask("echo", number=number)["number"] for _ in range(5))
+    def send(number: int) -> None:
+        with ControllerClient(path) as client:
+            answers.extend(client.request("echo", number=number)["number"] for _ in range(5))
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(20)]
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(20)]
     with serve(path):
         for thread in threads:
             thread.start()
@@ -58,37 +77,98 @@ def test_many_clients_at_once(path):
     assert sorted(answers) == sorted(list(range(20)) * 5)
 
 
-def test_who_asks_before_anybody_listens_waits_for_the_answer(path, client):
+def test_a_request_before_the_controller_listens_waits_for_the_reply(path, client):
     answers: list[object] = []
-    thread = threading.Thread(target=lambda: answers.append(client.ask("pid")))
+    thread = threading.Thread(target=lambda: answers.append(client.request("pid")))
     thread.start()
     with serve(path):
         thread.join()
     assert answers == [os.getpid()]
 
 
-def test_a_worker_finds_the_server_that_took_the_place_of_another(path):
-    # A question that the one before takes with it to its end is asked again.
+def test_a_worker_finds_the_controller_that_took_the_place_of_another(path):
+    # A request that the one before takes with it to its end is sent again.
     with closing(ControllerConnection(path, patience_s=60)) as worker:
         for _ in range(3):
             with serve(path):
                 assert worker.ask("pid") == os.getpid()
 
 
-def test_nobody_there_is_said(client):
+def test_a_controller_that_is_not_there_is_named(client):
     with pytest.raises(NoAnswer, match=r"did not answer 'pid' within 0\.1 s"):
-        client.ask("pid", timeout_s=0.1)
+        client.request("pid", timeout_s=0.1)
 
 
-def test_nobody_waits_for_a_client_that_does_not_read(path, client):
+def test_a_socket_that_cannot_be_opened_is_named_once_the_time_is_up(tmp_path: Path) -> None:
+    looks = iter([False, False, True])
+    with (
+        ControllerClient(tmp_path / ("x" * 120)) as client,
+        pytest.raises(NoAnswer, match="File name too long"),
+    ):
+        client.request("pid", give_up=lambda: next(looks))
+    assert not list(looks)
+
+
+def test_a_request_under_way_is_refused_when_the_controller_ends(path, client):
+    began, may_end, refusals = threading.Event(), threading.Event(), []
+
+    def hold() -> None:
+        began.set()
+        assert may_end.wait(20)
+
+    def send() -> None:
+        with pytest.raises(ControlError, match="ended before 'hold' did") as refusal:
+            client.request("hold")
+        refusals.append(refusal)
+
+    server = ControllerThread(path, {"hold": hold})
+    sender = threading.Thread(target=send)
+    sender.start()
+    assert began.wait(20)
+    ender = threading.Thread(target=server.close)
+    ender.start()
+    sender.join(20)
+    may_end.set()
+    ender.join()
+    assert len(refusals) == 1
+
+
+def test_a_client_that_does_not_read_delays_no_other(path, client):
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
     with serve(path), context.socket(zmq.DEALER) as idle:
         idle.connect(f"ipc://{path}")
-        question = b'{"method": "echo", "params": {"text": "%s"}}' % (b"x" * 100_000)
+        request = b'{"method": "echo", "params": {"text": "%s"}}' % (b"x" * 100_000)
         for _ in range(100):
-            idle.send_multipart([b"", question])
-        assert client.ask("pid") == os.getpid()
+            idle.send_multipart([b"", request])
+        assert client.request("pid") == os.getpid()
         idle.linger = 0
+
+
+def test_a_forked_child_sends_requests_of_its_own(path, client):
+    with serve(path):
+        assert client.request("pid") == os.getpid()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # a client that waits for a thread of the parent waits for ever
+            status = 1
+            try:
+                status = int(client.request("pid", timeout_s=10) != os.getppid())
+            finally:
+                os._exit(status)
+        assert os.waitpid(child, 0)[1] == 0
+        assert client.request("pid") == os.getpid()
+
+
+def test_a_program_may_end_its_own_zeromq(path, client):
+    # In a process of its own: the controller's server uses that context, too.
+    program = (
+        "import sys, zmq; from pathlib import Path;"
+        "from innet.node.controller_client import ControllerClient;"
+        "client = ControllerClient(Path(sys.argv[1])); client.request('pid');"
+        "zmq.Context.instance().term(); client.request('pid')"
+    )
+    with serve(path):
+        subprocess.run([sys.executable, "-c", program, str(path)], check=True, timeout=60)
 
 
 def test_nonsense_is_refused(path, client):
@@ -98,7 +178,7 @@ def test_nonsense_is_refused(path, client):
         for nonsense in ([b"\xff\xfe"], [b"[]"], [b"", b"two", b"frames"]):
             stranger.send_multipart(nonsense)
             assert b'"ok":false' in stranger.recv()
-        assert client.ask("pid") == os.getpid()
+        assert client.request("pid") == os.getpid()
 
 
 def test_a_client_without_descriptors_says_so(path):
@@ -108,4 +188,4 @@ def test_a_client_without_descriptors_says_so(path):
         ControllerClient(path) as client,
         pytest.raises(ControlError, match="Too many open files"),
     ):
-        client.ask("pid", timeout_s=0.1)
+        client.request("pid", timeout_s=0.1)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from innet.cluster.control.controller import Controller
+from innet.cluster.control.jobs import Job, KnownJob, LaunchRecord
 from innet.errors import NoAnswer, SecurityError
-from innet.node.control.jobs import Job
-from innet.node.control.resumption import KnownJob, LaunchRecord
-from innet.security import JobTrust, KeyDealer, node_certificate_name
+from innet.security import KeyDealer, node_certificate_name
 from innet.security.credential_packets import CredentialOpener
 from innet.security.group_keys import GroupCredentials
 from innet.security.trust import PrivateKey
 from innet.topology import load_topology
+from tests.cluster.control.hand_driven import HandDriven
 
 HOSTS = ("h0", "h1", "h2")
 
@@ -45,29 +42,17 @@ class Nodes:
         self.switch = CredentialOpener("s0", self._public)
         self.installed.clear()
 
-    def connect(self, node: str) -> Any:
-        nodes = self
-
-        class Client:
-            def ask(self, method: str, timeout_s: float = 0.0, **params: Any) -> Any:
-                if method == "memberships":
-                    if node not in nodes.reports:
-                        raise NoAnswer("nobody is there")
-                    return nodes.reports[node]
-                if method == "sealing_key":
-                    return nodes.switch.public
-                if method == "install_group_keys":
-                    packet = bytes.fromhex(params["packet"])
-                    nodes.installed.append(nodes.switch.open(packet))
-                return None
-
-            def __enter__(self) -> Client:
-                return self
-
-            def __exit__(self, *_: object) -> None:
-                pass
-
-        return Client()
+    def answer(self, node: str, method: str, params: Mapping[str, Any]) -> Any:
+        if method == "memberships":
+            if node not in self.reports:
+                raise NoAnswer("nobody is there")
+            return self.reports[node]
+        if method == "sealing_key":
+            return self.switch.public
+        if method == "install_group_keys":
+            packet = bytes.fromhex(params["packet"])
+            self.installed.append(self.switch.open(packet))
+        return None
 
 
 @pytest.fixture
@@ -75,26 +60,22 @@ def nodes() -> Nodes:
     return Nodes()
 
 
-@contextmanager
-def controller_of(nodes: Nodes, socket: Path) -> Iterator[Controller]:
-    topology = load_topology("star:3")
-    with Controller(topology, socket, nodes.connect, record=nodes.record) as controller:
-        yield controller
+def controller_of(nodes: Nodes) -> HandDriven:
+    return HandDriven(Controller(load_topology("star:3"), record=nodes.record), nodes.answer)
 
 
 @pytest.fixture
-def controller(nodes: Nodes, tmp_path: Path) -> Iterator[Controller]:
-    with controller_of(nodes, tmp_path / "c.ctl") as made:
-        job = made.admit_job(None, HOSTS)
-        made.open_job(job, nodes.keys.switches, nodes.keys.groups)
-        yield made
+def controller(nodes: Nodes) -> HandDriven:
+    made = controller_of(nodes)
+    made.open_job(HOSTS, keys=nodes.keys.switches, groups=nodes.keys.groups)
+    return made
 
 
-def attached(controller: Controller, nodes: Nodes) -> dict[str, CredentialOpener]:
+def attached(controller: HandDriven, nodes: Nodes) -> dict[str, CredentialOpener]:
     """A process on each host, which the controller knows."""
     processes = {host: nodes.start_process(host) for host in HOSTS}
     for host, process in processes.items():
-        controller.attach(host, os.getpid(), process.public)
+        controller.attach(host, 1, process.public)
     return processes
 
 
@@ -130,9 +111,11 @@ def test_who_goes_on_without_others_has_another_key_that_these_cannot_read(contr
     for host in HOSTS:
         answer = controller.join_group("g0", "inc", HOSTS, host)
     before = keys_in(answer, processes["h2"])
-    controller.fail("h2", "was killed")
+    controller.fail_node("h2", "was killed")
     answer = controller.shrink_group("g0", answer["number"], "h0")
     after = keys_in(answer, processes["h0"])
+    assert before.key is not None
+    assert after.key is not None
     assert after.key.name == "/j1/KEY/g0/v=2"
     assert after.key.secret != before.key.secret
     assert set(after.prefixes).isdisjoint(before.prefixes)
@@ -145,7 +128,7 @@ def test_who_goes_on_without_others_has_another_key_that_these_cannot_read(contr
 def test_a_successor_gets_keys_that_its_predecessor_cannot_open(controller, nodes):
     predecessor = attached(controller, nodes)["h1"]
     successor = nodes.start_process("h1")
-    controller.attach("h1", os.getpid(), successor.public)
+    controller.attach("h1", 1, successor.public)
     answer = controller.join_group("g0", "inc", HOSTS, "h1")
     with pytest.raises(SecurityError, match="not for this process"):
         keys_in(answer, predecessor)
@@ -168,7 +151,7 @@ def test_a_switch_that_comes_back_gets_the_keys_of_all_groups_anew(controller, n
 
 
 def test_the_next_controller_gives_the_same_keys_with_salts_that_were_never_given(
-    controller, nodes, tmp_path
+    controller, nodes
 ):
     processes = attached(controller, nodes)
     answer = controller.join_group("g0", "inc", HOSTS, "h0")
@@ -176,7 +159,7 @@ def test_the_next_controller_gives_the_same_keys_with_salts_that_were_never_give
     salts = {before.salt, *(credentials.salt for credentials in nodes.installed)}
     nodes.reports["h0"] = {
         "node": "h0",
-        "pid": os.getpid(),
+        "pid": 1,
         "incarnation": 1,
         "failed": None,
         "sealing_key": processes["h0"].public,
@@ -200,21 +183,20 @@ def test_the_next_controller_gives_the_same_keys_with_salts_that_were_never_give
     nodes.record = nodes.record.model_copy(
         update={"generation": 1, "admitted": 1, "jobs": {"j1": job}}
     )
-    with controller_of(nodes, tmp_path / "again.ctl") as again:
-        for credentials in nodes.installed:
-            assert credentials.key == before.key
-            assert credentials.salt not in salts
-        assert len(nodes.installed) == 1
-        answer = again.join_group("g0", "inc", HOSTS, "h0")
-        credentials = keys_in(answer, processes["h0"])
+    again = controller_of(nodes)
+    for credentials in nodes.installed:
         assert credentials.key == before.key
         assert credentials.salt not in salts
+    assert len(nodes.installed) == 1
+    answer = again.join_group("g0", "inc", HOSTS, "h0")
+    credentials = keys_in(answer, processes["h0"])
+    assert credentials.key == before.key
+    assert credentials.salt not in salts
 
 
-def test_without_an_authority_groups_have_no_keys_of_their_own(nodes, tmp_path):
+def test_without_an_authority_groups_have_no_keys_of_their_own(nodes):
     nodes.record = LaunchRecord()
-    with controller_of(nodes, tmp_path / "c.ctl") as controller:
-        job = controller.admit_job(None, HOSTS)
-        controller.open_job(job, JobTrust(signing=None, trusted=()), nodes.keys.groups)
-        assert controller.join_group("g0", "inc", HOSTS, "h0")["keys"] is None
+    controller = controller_of(nodes)
+    controller.open_job(HOSTS, groups=nodes.keys.groups)
+    assert controller.join_group("g0", "inc", HOSTS, "h0")["keys"] is None
     assert nodes.installed == []

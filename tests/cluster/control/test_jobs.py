@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from innet.cluster.control.controller import Controller
+from innet.cluster.control.jobs import JobRegistry
 from innet.errors import ControlError
-from innet.node.control.jobs import Job, JobRegistry
-from innet.security import JobTrust
 from innet.topology import load_topology
-
-from .test_controller import Messages
+from tests.cluster.control.hand_driven import HandDriven
 
 HOSTS = ("h0", "h1", "h2", "h3")
 
 
 @pytest.fixture
-def messages() -> Messages:
-    return Messages()
+def controller() -> HandDriven:
+    return HandDriven(Controller(load_topology("star:4")))
 
 
-@pytest.fixture
-def controller(tmp_path: Path, messages: Messages) -> Iterator[Controller]:
-    with Controller(load_topology("star:4"), tmp_path / "c.ctl", messages.connect) as made:
-        yield made
-
-
-def open_job(controller: Controller, hosts: Sequence[str], name: str) -> Job:
-    job = controller.admit_job(name, hosts)
-    controller.open_job(job, JobTrust(signing=None, trusted=()))
-    return job
-
-
-def join(controller: Controller, ranks: Sequence[str]) -> dict[str, Any]:
-    return [controller.join_group("g0", "inc", ranks, node) for node in ranks][-1]
+def join(controller: HandDriven, ranks: Sequence[str]) -> dict[str, Any]:
+    answers: list[dict[str, Any]] = [
+        controller.join_group("g0", "inc", ranks, node) for node in ranks
+    ]
+    return answers[-1]
 
 
 def test_a_host_has_one_job_at_a_time():
@@ -75,36 +63,34 @@ def test_names_and_weights_that_cannot_be_used_are_refused(name, weight, says):
     assert len(jobs.describe()) == 1
 
 
-def test_groups_of_two_jobs_may_share_a_name_and_nothing_else(controller, messages):
-    a = open_job(controller, ["h0", "h1"], "a")
-    open_job(controller, ["h2", "h3"], "b")
+def test_groups_of_two_jobs_may_share_a_name_and_nothing_else(controller):
+    a = controller.open_job(["h0", "h1"], "a")
+    controller.open_job(["h2", "h3"], "b")
     of_a, of_b = join(controller, ["h0", "h1"]), join(controller, ["h2", "h3"])
     assert of_a["number"] != of_b["number"]
     assert list(of_a["plans"]) == ["/a.1/g0.inc"]
     assert list(of_b["plans"]) == ["/b.2/g0.inc"]
-    controller.fail("h0", "was killed")
-    assert set(messages.wait_for("fail_group", 1)) == {"h1"}
+    controller.fail_node("h0", "was killed")
+    assert set(controller.told_by("fail_group")) == {"h1"}
     assert [group["job"] for group in controller.groups()] == ["b"]
     controller.close_job(a)
     assert controller.ready_group("g0", of_b["number"], "h2")["missing"] == [1]
-    assert controller.failures() == []
+    assert not controller.failures()
 
 
 def test_a_group_cannot_take_another_jobs_hosts(controller):
-    open_job(controller, ["h0", "h1"], "a")
-    open_job(controller, ["h2", "h3"], "b")
+    controller.open_job(["h0", "h1"], "a")
+    controller.open_job(["h2", "h3"], "b")
     with pytest.raises(ControlError, match="h2, which job a has not"):
         controller.join_group("g0", "inc", ["h0", "h2"], "h0")
 
 
-def test_the_switches_serve_a_job_from_before_its_first_rule_until_after_its_last(
-    controller, messages
-):
-    job = open_job(controller, ["h0", "h1"], "a")
+def test_the_switches_serve_a_job_from_before_its_first_rule_until_after_its_last(controller):
+    job = controller.open_job(["h0", "h1"], "a")
     join(controller, ["h0", "h1"])
     controller.close_job(job)
     said = [(method, params.get("prefix", params.get("group"))) for _, method, params in
-            messages.told]  # fmt: skip
+            controller.told]  # fmt: skip
     assert said == [
         ("install_job", "/a.1"),
         ("install_group", "/a.1/g0.inc"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
-from innet.cluster.control.outages import Change, Outages
-from innet.node.control.survivors import Survivors
+from innet.cluster.control.actions import Outbox
+from innet.cluster.control.live_topology import LiveTopology
+from innet.cluster.control.liveness import Outages
 from innet.settings import RecoverySettings
 from innet.topology import load_topology
 
@@ -17,16 +16,19 @@ UPLINK = ("leaf0", "spine0")
 
 
 class Network:
-    """A network as its outages change it, and a clock."""
+    """A network as its outages change it, and a time."""
 
     def __init__(self) -> None:
-        self.survivors = Survivors(TOPOLOGY)
+        self.live = LiveTopology(TOPOLOGY)
         self.now_s = 0.0
         settings = RecoverySettings(link_timeout_s=3, partition_timeout_s=10)
-        self.outages = Outages(threading.RLock(), self._change, settings, lambda: self.now_s)
+        self.outages = Outages(settings, Outbox())
 
-    def _change(self, change: Change) -> None:
-        self.survivors = change(self.survivors)
+    def end_round(
+        self, present: tuple[str, ...] = tuple(NODES), slow: tuple[str, ...] = ()
+    ) -> None:
+        """All others of ``present`` have answered."""
+        self.live = self.outages.on_round(present, slow, self.live, self.now_s)
 
     def hear(self, **unheard: list[str]) -> None:
         """A round in which all nodes answer, some with neighbours that they do not hear."""
@@ -34,10 +36,18 @@ class Network:
 
     def hear_all_but(self, stopped: str | None, **unheard: list[str]) -> None:
         """A round in which ``stopped`` does not answer."""
-        answering = [node for node in NODES if node != stopped]
-        for node in answering:
-            self.outages.on_answer(node, unheard.get(node, []))
-        self.outages.on_round(tuple(NODES), slow=[stopped] if stopped else [])
+        for node in NODES:
+            if node != stopped:
+                self.outages.on_answer(node, unheard.get(node, []))
+        self.end_round(slow=() if stopped is None else (stopped,))
+
+    def lose(self, switch: str) -> None:
+        """``switch`` does not answer in time."""
+        self.live = self.outages.on_switch_silent(switch, self.live, self.now_s)
+
+    def hear_again(self, switch: str) -> None:
+        """``switch`` answers."""
+        self.live = self.outages.on_switch_answer(switch, (), self.live)
 
 
 @pytest.fixture
@@ -47,67 +57,64 @@ def network() -> Network:
 
 def test_a_link_that_both_ends_find_silent_is_gone_round_until_both_hear_again(network):
     network.hear(leaf0=["spine0"], spine0=["leaf0"])
-    assert network.survivors.cut == (UPLINK,)
-    assert (
-        network.survivors.next_hops["leaf0"]["spine0"]
-        == (network.survivors.next_hops["leaf0"]["spine1"])
-    )
+    assert network.live.cut == (UPLINK,)
+    assert network.live.next_hops["leaf0"]["spine0"] == (network.live.next_hops["leaf0"]["spine1"])
     network.hear(leaf0=["spine0"])
-    assert network.survivors.cut == (UPLINK,)
+    assert network.live.cut == (UPLINK,)
     network.hear()
-    assert network.survivors.cut == ()
+    assert network.live.cut == ()
 
 
 def test_a_cut_link_is_not_used_again_because_its_end_hangs_and_returns(network):
     network.hear(leaf0=["spine0"], spine0=["leaf0"])
-    network.outages.on_silent("spine0")
+    network.lose("spine0")
     network.hear_all_but("spine0", leaf0=["spine0"])
-    assert network.survivors.cut == (UPLINK,)
-    network.outages.on_heard("spine0")
+    assert network.live.cut == (UPLINK,)
+    network.hear_again("spine0")
     network.hear(leaf0=["spine0"])  # the switch may have been started anew, and have heard nothing
-    assert network.survivors.lost == ()
-    assert network.survivors.cut == (UPLINK,)
+    assert network.live.lost == ()
+    assert network.live.cut == (UPLINK,)
     network.hear()
-    assert network.survivors.cut == ()
+    assert network.live.cut == ()
 
 
 def test_a_node_that_says_nothing_may_itself_be_why_its_neighbours_hear_nothing(network):
     network.outages.on_answer("leaf0", ["spine0"])
-    network.outages.on_round(tuple(NODES))
-    assert network.survivors.cut == ()
+    network.end_round()
+    assert network.live.cut == ()
     network.hear(spine0=["leaf0"])
-    network.outages.on_silent("spine0")
+    network.lose("spine0")
     network.outages.on_answer("leaf0", ["spine0"])
-    network.outages.on_round(tuple(NODES))
-    assert network.survivors.cut == ()
-    assert network.survivors.lost == ("spine0",)
+    network.end_round()
+    assert network.live.cut == ()
+    assert network.live.lost == ("spine0",)
 
 
 def test_what_a_node_said_before_it_was_stopped_cuts_no_link(network):
     network.hear(h3=["leaf1"])  # its switch had just been started again
     network.outages.on_answer("leaf1", ["h3"])
-    network.outages.on_round(tuple(NODES), slow=["h3"])
-    assert network.survivors.cut == ()
+    network.end_round(slow=("h3",))
+    assert network.live.cut == ()
     network.hear(h3=["leaf1"], leaf1=["h3"])
-    assert network.survivors.cut == (("h3", "leaf1"),)
-    network.outages.on_round(tuple(NODES), slow=["h3"])
-    assert network.survivors.cut == (("h3", "leaf1"),)
+    assert network.live.cut == (("h3", "leaf1"),)
+    network.end_round(slow=("h3",))
+    assert network.live.cut == (("h3", "leaf1"),)
 
 
 def test_a_cut_link_of_a_host_whose_worker_is_gone_waits_for_the_next_one_to_hear(network):
     network.hear(h0=["leaf0"], leaf0=["h0"])
     network.now_s = 10
     network.hear(h0=["leaf0"], leaf0=["h0"])
-    assert network.survivors.separation(["h0", "h1"]) is not None
-    network.outages.on_round(tuple(set(NODES) - {"h0"}))
-    assert network.survivors.cut == (("h0", "leaf0"),)
-    assert network.survivors.separation(["h0", "h1"]) is None
+    assert network.live.separation(["h0", "h1"]) is not None
+    network.end_round(tuple(set(NODES) - {"h0"}))
+    assert network.live.cut == (("h0", "leaf0"),)
+    assert network.live.separation(["h0", "h1"]) is None
     network.now_s = 100
-    network.outages.on_round(tuple(set(NODES) - {"h0"}))
+    network.end_round(tuple(set(NODES) - {"h0"}))
     network.hear(leaf0=["h0"])
-    assert network.survivors.separation(["h0", "h1"]) is None
+    assert network.live.separation(["h0", "h1"]) is None
     network.hear()
-    assert network.survivors.cut == ()
+    assert network.live.cut == ()
 
 
 def test_nobody_is_given_up_for_what_a_stopped_node_said_before(network):
@@ -116,42 +123,42 @@ def test_nobody_is_given_up_for_what_a_stopped_node_said_before(network):
     network.hear(h0=["leaf0"], leaf0=["h0"])
     for network.now_s in range(6, 30):  # the link has healed, but nobody at its end can say so
         network.hear_all_but("h0", leaf0=["h0"])
-    assert network.survivors.separation(["h0", "h1"]) is None
+    assert network.live.separation(["h0", "h1"]) is None
     network.hear(h0=["leaf0"], leaf0=["h0"])  # goes on, and has heard nothing yet
-    assert network.survivors.separation(["h0", "h1"]) is None
+    assert network.live.separation(["h0", "h1"]) is None
     network.hear()
-    assert network.survivors.cut == ()
+    assert network.live.cut == ()
 
 
 def test_who_has_no_other_path_is_told_once_it_is_given_up(network):
     network.hear(h0=["leaf0"], leaf0=["h0"])
     network.now_s = 9.9
-    network.outages.on_round(tuple(NODES))
-    assert network.survivors.separation(["h0", "h1"]) is None
+    network.end_round()
+    assert network.live.separation(["h0", "h1"]) is None
     network.now_s = 10
-    network.outages.on_round(tuple(NODES))
-    assert network.survivors.separation(["h0", "h1"]) == (
+    network.end_round()
+    assert network.live.separation(["h0", "h1"]) == (
         "the link h0--leaf0 has carried nothing for 10 s; no other path leads from h0 to h1"
     )
-    assert network.survivors.separation(["h1", "h2"]) is None
+    assert network.live.separation(["h1", "h2"]) is None
     network.hear()
-    assert network.survivors.separation(["h0", "h1"]) is None
+    assert network.live.separation(["h0", "h1"]) is None
 
 
 def test_a_switch_that_hangs_for_good_is_named(network):
-    network.outages.on_silent("leaf1")
+    network.lose("leaf1")
     network.now_s = 10
-    network.outages.on_round(tuple(NODES))
-    assert network.survivors.separation(["h0", "h2"]) == (
+    network.end_round()
+    assert network.live.separation(["h0", "h2"]) == (
         "switch leaf1 has not answered for 10 s; no other path leads from h0 to h2"
     )
-    network.outages.on_heard("leaf1")
-    assert network.survivors.lost == ()
+    network.hear_again("leaf1")
+    assert network.live.lost == ()
 
 
 def test_a_switch_whose_process_somebody_sees_to_is_not_given_up(network):
-    network.outages.on_silent("leaf1")
+    network.lose("leaf1")
     network.outages.forget("leaf1")
     network.now_s = 100
-    network.outages.on_round(tuple(NODES))
-    assert network.survivors.separation(["h0", "h2"]) is None
+    network.end_round()
+    assert network.live.separation(["h0", "h2"]) is None

@@ -2,64 +2,46 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from innet.cluster.control.controller import Controller
+from innet.cluster.control.jobs import Job, KnownJob, LaunchRecord
 from innet.errors import ControlError, NoAnswer
 from innet.kv.tenant import Tenant
-from innet.node.control.jobs import Job
-from innet.node.control.resumption import KnownJob, LaunchRecord
 from innet.security import JobTrust
 from innet.topology import load_topology
+from tests.cluster.control.hand_driven import HandDriven
 
 HOSTS = ("h0", "h1", "h2")
 ACME, OTHER = (Tenant(name, bytes(range(32))) for name in ("acme", "other"))
 
 
-class Switch:
-    """Stands in for the control socket of one node: what pools it serves, and for whom."""
+class Nodes:
+    """All nodes: which pools each serves, for whom, and what its worker reports."""
 
     def __init__(self) -> None:
         self.pools: dict[str, dict[str, Any]] = {}
         self.refuses: Exception | None = None
-        self.report: dict[str, Any] | None = None
+        self.reports: dict[str, dict[str, Any]] = {}
 
-    def ask(self, method: str, timeout_s: float = 0.0, **params: Any) -> Any:
+    def answer(self, node: str, method: str, params: Mapping[str, Any]) -> Any:
         if method == "set_pools":
             if self.refuses is not None:
                 raise self.refuses
-            self.pools = {pool["prefix"]: pool for pool in params["pools"]}
+            self.pools[node] = {pool["prefix"]: pool for pool in params["pools"]}
         if method == "memberships":
-            if self.report is None:
+            if node not in self.reports:
                 raise NoAnswer("no worker runs there")
-            return self.report
+            return self.reports[node]
         return None
 
-    def __enter__(self) -> Switch:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
     def hosts_of(self, tenant: Tenant) -> list[str]:
-        """The hosts whose faces carry the pool's names; none when it is not served."""
-        pool = self.pools.get(tenant.prefix)
+        """The hosts whose faces carry the pool's names at the switch; none: it is not served."""
+        pool = self.pools.get("s0", {}).get(tenant.prefix)
         return [] if pool is None else sorted(pool["hosts"])
-
-
-class Nodes(dict[str, Switch]):
-    """The control sockets of all nodes."""
-
-    def __missing__(self, node: str) -> Switch:
-        return self.setdefault(node, Switch())
-
-    def connect(self, node: str) -> Any:
-        return self[node]
 
 
 @pytest.fixture
@@ -68,11 +50,10 @@ def nodes() -> Nodes:
 
 
 @pytest.fixture
-def controller(tmp_path: Path, nodes: Nodes) -> Iterator[Controller]:
-    with Controller(load_topology("star:3"), tmp_path / "c.ctl", nodes.connect) as made:
-        job = made.admit_job(None, HOSTS)
-        made.open_job(job, JobTrust(signing=None, trusted=()))
-        yield made
+def controller(nodes: Nodes) -> HandDriven:
+    made = HandDriven(Controller(load_topology("star:3")), nodes.answer)
+    made.open_job(HOSTS)
+    return made
 
 
 def part(tenant: Tenant, capacity_bytes: int = 100, weight: int = 1) -> dict[str, Any]:
@@ -84,8 +65,8 @@ def part(tenant: Tenant, capacity_bytes: int = 100, weight: int = 1) -> dict[str
     }
 
 
-def join(controller: Controller, node: str, **said: Any) -> int:
-    incarnation = controller.attach(node, os.getpid())
+def join(controller: HandDriven, node: str, **said: Any) -> int:
+    incarnation: int = controller.attach(node, 1)
     controller.open_pool(node, incarnation, **said)
     return incarnation
 
@@ -93,14 +74,14 @@ def join(controller: Controller, node: str, **said: Any) -> int:
 def test_a_pool_stands_on_switches_for_its_members_until_the_last_has_left(controller, nodes):
     first = join(controller, "h0", **part(ACME, 100, weight=2))
     second = join(controller, "h1", **part(ACME, 0, weight=3))
-    assert nodes["s0"].hosts_of(ACME) == ["h0", "h1"]
-    assert nodes["s0"].pools[ACME.prefix]["weight"] == 3
-    assert nodes["s0"].pools[ACME.prefix]["key"] == ACME.public_key.model_dump()
+    assert nodes.hosts_of(ACME) == ["h0", "h1"]
+    assert nodes.pools["s0"][ACME.prefix]["weight"] == 3
+    assert nodes.pools["s0"][ACME.prefix]["key"] == ACME.public_key.model_dump()
     assert controller.pool_members(ACME.component) == {"h0": 100}, "h1 offers nothing"
     controller.leave_pool("h0", first, ACME.component)
-    assert nodes["s0"].hosts_of(ACME) == ["h1"]
+    assert nodes.hosts_of(ACME) == ["h1"]
     controller.leave_pool("h1", second, ACME.component)
-    assert nodes["s0"].pools == {}
+    assert nodes.pools["s0"] == {}
     assert controller.pool_members(ACME.component) == {}
 
 
@@ -110,24 +91,23 @@ def test_whoever_goes_leaves_all_its_pools(controller, nodes, end):
     controller.open_pool("h0", incarnation, **part(OTHER))
     join(controller, "h1", **part(ACME))
     if end in ("fail", "lose"):
-        controller._attendance.detach("h0", incarnation)  # or this process is killed with it
-        getattr(controller, end)("h0", "was killed")
+        getattr(controller, f"{end}_node")("h0", "was killed")
     elif end == "detach":
         controller.detach("h0", incarnation)
     elif end == "attach":
-        controller.attach("h0", os.getpid())
+        controller.attach("h0", 1)
     else:
-        controller.end("h0")
+        controller.end_node("h0")
     assert controller.pool_members(ACME.component) == {"h1": 100}
-    assert nodes["s0"].hosts_of(ACME) == ["h1"]
-    assert nodes["s0"].hosts_of(OTHER) == []
+    assert nodes.hosts_of(ACME) == ["h1"]
+    assert nodes.hosts_of(OTHER) == []
 
 
 def test_a_job_that_is_over_leaves_its_pools(controller, nodes):
-    incarnation = join(controller, "h0", **part(ACME))
-    controller._attendance.detach("h0", incarnation)  # or this process is killed with its job
-    controller.close_job(controller._jobs.of("h0"))
-    assert nodes["s0"].pools == {}
+    join(controller, "h0", **part(ACME))
+    controller.close_job(controller.job)
+    assert controller.killed == list(HOSTS), "what its workers started may have outlived them"
+    assert nodes.pools["s0"] == {}
 
 
 def test_an_earlier_process_neither_joins_nor_leaves_for_its_successor(controller):
@@ -145,43 +125,43 @@ def test_another_key_for_a_tenant_is_refused(controller, nodes):
     forged = {**part(ACME), "key": OTHER.public_key.model_dump()}
     with pytest.raises(ControlError, match="the same file with its secret"):
         join(controller, "h1", **forged)
-    assert nodes["s0"].hosts_of(ACME) == ["h0"]
+    assert nodes.hosts_of(ACME) == ["h0"]
 
 
 def test_a_pool_that_a_switch_refuses_is_not_open(controller, nodes):
     incarnation = join(controller, "h0", **part(ACME))
-    nodes["s0"].refuses = ControlError("there are 64 jobs")
+    nodes.refuses = ControlError("there are 64 jobs")
     with pytest.raises(ControlError, match="64 jobs"):
         controller.open_pool("h0", incarnation, **part(OTHER))
     assert [pool["tenant"] for pool in controller.pools()] == [ACME.component]
 
 
 def test_a_switch_that_comes_back_serves_the_pools_again(controller, nodes):
-    nodes["s0"].refuses = NoAnswer("it hangs")
+    nodes.refuses = NoAnswer("it hangs")
     join(controller, "h0", **part(ACME))
     controller.lose_switch("s0", "s0 was killed", returns=True)
-    nodes["s0"] = Switch()
+    nodes.refuses = None
+    nodes.pools.clear()
     controller.restore_switch("s0")
-    assert nodes["s0"].hosts_of(ACME) == ["h0"]
+    assert nodes.hosts_of(ACME) == ["h0"]
 
 
-def test_a_controller_that_was_started_again_learns_the_pools_from_the_workers(tmp_path, nodes):
-    nodes["h1"].report = {
+def test_a_controller_that_was_started_again_learns_the_pools_from_the_workers(nodes):
+    nodes.reports["h1"] = {
         "node": "h1",
-        "pid": os.getpid(),
+        "pid": 1,
         "incarnation": 1,
         "failed": None,
         "groups": [],
         "pools": [part(ACME, 7)],
     }
-    nodes["s0"].pools = {OTHER.prefix: {}}
+    nodes.pools["s0"] = {OTHER.prefix: {}}
     job = KnownJob(job=Job("j1", "/j1", HOSTS, 1), keys=JobTrust(signing=None, trusted=()))
     record = LaunchRecord(generation=1, admitted=1, jobs={"j1": job})
-    topology = load_topology("star:3")
-    with Controller(topology, tmp_path / "c.ctl", nodes.connect, record=record) as again:
-        assert again.pool_members(ACME.component) == {"h1": 7}
-    assert nodes["s0"].hosts_of(ACME) == ["h1"]
-    assert nodes["s0"].hosts_of(OTHER) == [], "all members of that have gone meanwhile"
+    again = HandDriven(Controller(load_topology("star:3"), record=record), nodes.answer)
+    assert again.pool_members(ACME.component) == {"h1": 7}
+    assert nodes.hosts_of(ACME) == ["h1"]
+    assert nodes.hosts_of(OTHER) == [], "all members of that have gone meanwhile"
 
 
 @pytest.mark.parametrize(

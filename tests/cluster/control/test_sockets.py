@@ -1,4 +1,4 @@
-"""Control sockets: questions and answers, and what happens when one of the two is in trouble."""
+"""Control sockets: requests and replies, and what happens when a process is in trouble."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from innet.errors import ControlError, NoAnswer
-from innet.node.control.client import ControlClient
-from innet.node.control.protocol import Request
-from innet.node.control.server import ControlServer
+from innet.errors import ControlError, HostTaken, NoAnswer, RankFailed
+from innet.node.requests import ControlClient, ControlServer, Request
 from tests.cluster.control.descriptors import no_descriptors_left
 from tests.cluster.control.handlers import HANDLERS
 
@@ -33,22 +31,22 @@ def server(path: Path) -> Iterator[ControlServer]:
 def test_questions_of_any_size_are_answered(server, path):
     with ControlClient(path, who="s0") as client:
         for size in (0, 1, 100_000, 3_000_000):
-            assert client.ask("echo", text="ä\n" * size) == {"text": "ä\n" * size}
+            assert client.request("echo", text="ä\n" * size) == {"text": "ä\n" * size}
 
 
 def test_a_refusal_has_the_servers_words(server, path):
     with ControlClient(path, who="s0") as client:
         with pytest.raises(ControlError, match="s0: not today"):
-            client.ask("fail")
-        assert client.ask("pid") == os.getpid()
+            client.request("fail")
+        assert client.request("pid") == os.getpid()
 
 
 def test_many_clients_at_once(server, path):
-    answers: list[object] = []
+    answers: list[int] = []
 
     def ask(number: int) -> None:
         with ControlClient(path, who="s0") as client:
-            answers.extend(client.ask("echo", number=number)["number"] for _ in range(5))
+            answers.extend(client.request("echo", number=number)["number"] for _ in range(5))
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(20)]
     for thread in threads:
@@ -61,7 +59,7 @@ def test_many_clients_at_once(server, path):
 def test_who_asks_before_anybody_listens_waits_for_the_answer(path):
     answers: list[object] = []
     client = ControlClient(path, who="s0")
-    thread = threading.Thread(target=lambda: answers.append(client.ask("pid")))
+    thread = threading.Thread(target=lambda: answers.append(client.request("pid")))
     thread.start()
     with ControlServer(path, HANDLERS, who="s0"):
         thread.join()
@@ -73,7 +71,23 @@ def test_a_client_finds_the_server_that_took_the_place_of_another(path):
     with ControlClient(path, who="s0") as client:
         for _ in range(3):
             with ControlServer(path, HANDLERS, who="s0"):
-                assert client.ask("pid") == os.getpid()
+                assert client.request("pid") == os.getpid()
+
+
+def test_a_failed_rank_and_a_taken_host_are_told_by_their_type(path):
+    def fail() -> None:
+        raise RankFailed("rank 2 (h2) was killed", rank=2)
+
+    def take() -> None:
+        raise HostTaken("process 7 has the node of h1")
+
+    handlers = {"fail": fail, "take": take}
+    with ControlServer(path, handlers, who="s0"), ControlClient(path, who="s0") as client:
+        with pytest.raises(RankFailed, match=r"^rank 2 \(h2\) was killed") as failure:
+            client.request("fail")
+        assert failure.value.rank == 2
+        with pytest.raises(HostTaken, match="process 7 has the node of h1"):
+            client.request("take")
 
 
 def test_nobody_there_is_said_with_the_reason(path):
@@ -81,12 +95,12 @@ def test_nobody_there_is_said_with_the_reason(path):
         ControlClient(path, who="s0") as client,
         pytest.raises(NoAnswer, match=r"s0 did not answer 'pid' within 0.1 s \(No such file"),
     ):
-        client.ask("pid", timeout_s=0.1)
+        client.request("pid", timeout_s=0.1)
 
 
 def test_a_server_without_descriptors_goes_on_answering_old_clients_and_new_ones(server, path):
     with ControlClient(path, who="s0") as old:
-        old.ask("pid")
+        old.request("pid")
         strangers = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(3)]
         with no_descriptors_left():
             for stranger in strangers:
@@ -94,7 +108,7 @@ def test_a_server_without_descriptors_goes_on_answering_old_clients_and_new_ones
                 stranger.sendall(b'{"method": "echo", "params": {"a": 1}}\n')
                 answer = json.loads(stranger.recv(1000))
                 assert (answer["ok"], answer["result"]) == (True, {"a": 1})
-            assert old.ask("pid") == os.getpid()
+            assert old.request("pid") == os.getpid()
         for stranger in strangers:
             stranger.close()
 
@@ -127,7 +141,7 @@ def test_a_client_without_descriptors_says_so(server, path):
         ControlClient(path, who="s0") as client,
         pytest.raises(NoAnswer, match="Too many open files"),
     ):
-        client.ask("pid", timeout_s=0.1)
+        client.request("pid", timeout_s=0.1)
 
 
 @pytest.mark.parametrize("questions", [1, 3])
@@ -141,11 +155,13 @@ def test_who_does_not_read_its_answer_keeps_nobody_waiting_and_may_yet_read_it(
         idle.connect(str(path))
         idle.sendall(line)
         with ControlClient(path, who="s0") as client:
-            assert client.ask("pid", timeout_s=2.0) == os.getpid()
-        threading.Thread(target=idle.sendall, args=(line * (questions - 1),)).start()
+            assert client.request("pid", timeout_s=2.0) == os.getpid()
+        sending = threading.Thread(target=idle.sendall, args=(line * (questions - 1),))
+        sending.start()
         answers = bytearray()
         while answers.count(b"\n") < questions:
             answers += idle.recv(1 << 20)
+        sending.join()
     assert answers.count(text.encode()) == questions
 
 
@@ -156,7 +172,7 @@ def test_who_leaves_without_its_answer_is_forgotten(server, path):
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as gone:
                 gone.connect(str(path))
                 gone.sendall(line + b"\n")
-            assert client.ask("pid", timeout_s=2.0) == os.getpid()
+            assert client.request("pid", timeout_s=2.0) == os.getpid()
 
 
 def test_nonsense_is_refused_and_endless_nonsense_dropped(server, path):
@@ -168,4 +184,4 @@ def test_nonsense_is_refused_and_endless_nonsense_dropped(server, path):
             answers += stranger.recv(100_000)
         assert answers.count(b'"ok":false') == 2
     with ControlClient(path, who="s0") as client:
-        assert client.ask("pid") == os.getpid()
+        assert client.request("pid") == os.getpid()

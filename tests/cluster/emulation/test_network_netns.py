@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from innet.cluster.emulation.link_counters import DirectedLink
+from innet.cluster.emulation.kernel_network import DirectedLink
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import SupervisedProcess
 from innet.errors import EmulationError

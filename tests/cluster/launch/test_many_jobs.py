@@ -27,6 +27,7 @@ async def switch_status(session: Session) -> dict[str, Any]:
 
 
 def part_of(status: dict[str, Any], prefix: str) -> dict[str, Any]:
+    part: dict[str, Any]
     (part,) = (job for job in status["jobs"] if job["prefix"] == prefix)
     return part
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from innet.cluster.launch.memory_links import has_only_memory, with_windows_of_memory
+from innet.cluster.emulation.local_fabric import has_only_memory, with_windows_of_memory
 from innet.settings import Settings
 from innet.topology import load_topology
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from innet.cluster.launch import Session
+from innet.node.node_config import UdpChannel
 from innet.settings import Settings
 from innet.topology import load_topology
 from tests.said import Said
@@ -26,7 +27,9 @@ def test_a_program_asks_nodes_in_other_namespaces_over_tcp_and_udp() -> None:
         topology = load_topology("star:2")
         async with Session(topology, mode="netns", settings=settings, output=said) as session:
             server = session.network.config("h0").ip_address
-            switch = session.network.config("h1").faces[0].channel.peer_address
+            channel = session.network.config("h1").faces[0].channel
+            assert isinstance(channel, UdpChannel)
+            switch = channel.peer_address
             uris = [
                 f"{scheme}://{address}:{PORT}"
                 for scheme in ("tcp", "udp")

@@ -1,6 +1,6 @@
 """A process that dies again and again is started again less and less eagerly, but it is."""
 
-from innet.cluster.launch.restart_pause import pause_before_restart_s
+from innet.cluster.launch.supervision import pause_before_restart_s
 
 
 def test_pauses_double_up_to_a_few_seconds():

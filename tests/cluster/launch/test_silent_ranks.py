@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import pytest
@@ -58,6 +59,15 @@ def test_a_setting_ends_such_a_rank_and_is_named() -> None:
     assert code != 0
     assert "RankFailed" in said, said
     assert "rank 1 (h1) has not answered for 4 s (recovery.interpreter_timeout_s)" in said, said
+
+
+def test_the_last_line_names_the_stopped_rank_that_was_killed_and_why() -> None:
+    said, code = run(STOPPED.replace("timeout_s=10", "timeout_s=60"), "recovery.worker_timeout_s=2")
+    assert code == 128 + signal.SIGKILL
+    assert said.splitlines()[-1].startswith(
+        "rank 1 (h1) has not answered for 2 s (recovery.worker_timeout_s): its process is stopped "
+        "or cut off, so it was killed by signal 9 (SIGKILL)"
+    ), said
 
 
 @pytest.mark.parametrize("algorithm", ["inc", "ring"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from innet.cluster.launch.worker_environment import (
+from innet.cluster.launch.jobs import (
     THREAD_VARIABLES,
     Rendezvous,
     rank_variables,

@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from innet.cluster.emulation.runs import find_run
 from innet.cluster.launch import Session
-from innet.cluster.launch.run_status import read_run_status
 from innet.cluster.metrics import MetricsEndpoint
+from innet.cluster.run_status import read_run_status
 from innet.errors import TelemetryError
 from innet.node.node_config import Mode
 from innet.settings import Settings
@@ -97,7 +97,7 @@ async def test_a_node_that_does_not_answer_is_not_up() -> None:
     async with Session(load_topology("star:2"), output=_nothing) as session:
         record = find_run(session.network.run_id)
 
-        def status_with_a_silent_node():  # type: ignore[no-untyped-def]
+        def status_with_a_silent_node():
             return read_run_status(record).model_copy(update={"silent": {"h0": "no answer"}})
 
         with MetricsEndpoint(0, status_with_a_silent_node) as endpoint:
@@ -107,7 +107,7 @@ async def test_a_node_that_does_not_answer_is_not_up() -> None:
 
 
 def test_a_port_that_is_taken_is_told() -> None:
-    def nothing():  # type: ignore[no-untyped-def]
+    def nothing():
         raise AssertionError("nobody scrapes")
 
     with MetricsEndpoint(0, nothing) as first:

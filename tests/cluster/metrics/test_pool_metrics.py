@@ -13,18 +13,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from innet.cluster.emulation.runs import find_run
 from innet.cluster.launch import Session
-from innet.cluster.metrics.pools import pool_metrics
+from innet.cluster.metrics.collector import pool_metrics
 from innet.kv.pool.statistics import Place, PoolStatistics
-from innet.kv.pool_counters import counters_of_pool
 from innet.kv.tenant import Tenant
-from innet.node.control.worker_reports import PoolReport
+from innet.node.messages import PoolReport
 from innet.settings import Settings
+from innet.telemetry.broker_socket import BROKER_SOCKET_NAME, client_through
 from innet.telemetry.broker_url import BrokerUrl
-from innet.telemetry.door import DOOR_NAME, client_through
 from innet.telemetry.durations import DURATION_BOUNDS_S, Durations
 from innet.topology import load_topology
-from innet.worker.controller_connection import ControllerConnection
-from innet.worker.pools import WorkerPools
+from innet.worker.controller_connection import ControllerConnection, WorkerPools
 from tests.telemetry.brokers import Watcher, watching
 
 WORKER = Path(__file__).parent / "workers" / "shares_blocks.py"
@@ -59,7 +57,7 @@ async def test_what_pools_do_is_scraped_and_published(tmp_path: Path) -> None:
         samples = await asyncio.to_thread(_scrape, url)
         run_dir = session.network.run_dir
         broker = BrokerUrl.of_setting(Settings.load(run_dir / "settings.json").telemetry.broker)
-        async with watching(client_through(run_dir / DOOR_NAME, broker)) as watcher:
+        async with watching(client_through(run_dir / BROKER_SOCKET_NAME, broker)) as watcher:
             await watcher.until(lambda feed: _loaded(watcher, "h1") == 2)
         done.touch()
         await job
@@ -85,7 +83,7 @@ async def test_what_pools_do_is_scraped_and_published(tmp_path: Path) -> None:
 def test_a_pools_labels_are_bounded_whatever_it_does() -> None:
     before, after = PoolStatistics(), PoolStatistics()
     after.hits.update(Place)
-    documents = [counters_of_pool(each, "t" * 1000, "vllm") for each in (before, after)]
+    documents = [each.counters("t" * 1000, "vllm") for each in (before, after)]
     assert [_series(document) for document in documents] == [_series(documents[0])] * 2
     assert len(documents[0]["tenant"]) == 64
 
@@ -95,7 +93,7 @@ def test_durations_are_counted_up_to_each_bound() -> None:
     for duration_s in (0.0, 0.001, 0.002, 10.0, 11.0):
         durations.add(duration_s)
     statistics = PoolStatistics(load_times=durations)
-    document = counters_of_pool(statistics, "acme", "vllm")
+    document = statistics.counters("acme", "vllm")
     buckets = {
         sample.labels["le"]: sample.value
         for metric in pool_metrics([("h0", document)])
@@ -115,7 +113,7 @@ class _Controller:
 def test_tenants_of_one_name_with_different_secrets_are_told_apart() -> None:
     pools = WorkerPools(cast(ControllerConnection, _Controller()), "h0", 1)
     tenants = [Tenant("acme", bytes([number]) * 16) for number in range(2)]
-    document = counters_of_pool(PoolStatistics(), "acme", "vllm")
+    document = PoolStatistics().counters("acme", "vllm")
     for tenant in tenants:
         pools.open(
             PoolReport(tenant=tenant.component, key=tenant.public_key, capacity_bytes=0, weight=1)

@@ -10,16 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from innet.collectives.keyed.layout import PairLayout
-from innet.collectives.keyed.mixing import MIXERS
-from innet.collectives.keyed.pairs import Pairs
+from innet.collectives.keyed.pairs import MIXERS, PairLayout, Pairs
 from innet.collectives.keyed.partition import buckets_needed_log2, count_keys, cut
 from innet.errors import CollectiveError, ReductionOverflow
 
 
 @st.composite
 def keys_of_some_type(draw: st.DrawFn) -> np.ndarray:
-    dtype = np.dtype(draw(st.sampled_from(["uint32", "uint64", "int32", "int64"])))
+    dtype: str = draw(st.sampled_from(["uint32", "uint64", "int32", "int64"]))
     most = np.iinfo(dtype).max
     several = st.sampled_from([st.integers(0, 20), st.integers(0, most)])
     return np.array(draw(st.lists(draw(several), max_size=60)), dtype)
@@ -148,5 +146,5 @@ def test_a_damaged_segment_is_an_error(damage):
         contents[4:12] = 0xFF
     with pytest.raises(CollectiveError):
         PairLayout(np.dtype(np.uint64), np.dtype(np.float64)).unpack(
-            contents[None], [len(contents)]
+            contents[None], np.array([len(contents)])
         )

@@ -39,7 +39,8 @@ def expected(plan: Plan, contributions: Sequence[KeysAndValues], op: str) -> Key
 
     def counts(buckets_log2: int) -> np.ndarray:
         counted = [count_keys(pairs.mixed, buckets_log2) for pairs in everybody]
-        return np.sum(counted, axis=0, dtype=np.int32)
+        total: np.ndarray = np.add.reduce(counted, dtype=np.int32)
+        return total
 
     needed_log2 = buckets_needed_log2(counts(COARSE), capacity)
     partition = cut(counts(needed_log2), capacity, everybody[0].type.mixer.bits)
@@ -65,7 +66,7 @@ def assert_same(result: object, wanted: KeysAndValues) -> None:
 def some_pairs(rank: int, count: int, key_type: type, value_type: type) -> KeysAndValues:
     """Keys of which others have many too, and values whose sum depends on the order of adding."""
     random = np.random.default_rng((rank, count))
-    keys = random.integers(0, max(1, 2 * count), count).astype(key_type)
+    keys: np.ndarray = random.integers(0, max(1, 2 * count), count).astype(key_type)
     return keys, (random.standard_normal(count) * 10.0 ** random.integers(-3, 4, count)).astype(
         value_type
     )

@@ -11,9 +11,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from innet.collectives.masked.fixed_point import FixedPoint, Residues
-from innet.collectives.masked.mask_stream import SEED_BYTES, add_mask
 from innet.collectives.masked.masked_round import MaskedRound, _commitment, _sign
-from innet.collectives.masked.shamir import SHARE_BYTES, combine
+from innet.collectives.masked.primitives import SEED_BYTES, SHARE_BYTES, add_mask, combine
 from innet.errors import SecurityError
 
 

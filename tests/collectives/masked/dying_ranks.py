@@ -156,7 +156,8 @@ class DyingCommunicator:
 
     def allreduce(self, array: np.ndarray) -> np.ndarray:
         given = self._exchange(array)
-        return np.add.reduce([given[node] for node in self.nodes])
+        total: np.ndarray = np.add.reduce([given[node] for node in self.nodes])
+        return total
 
     def barrier(self) -> None:
         self._exchange(np.zeros(1))

@@ -60,7 +60,8 @@ class Unpreparable:
 @contextmanager
 def failing_step(step: str, kind: type[BaseException]) -> Iterator[None]:
     """In the first round, the failing rank raises in a step of its part."""
-    original, failed = getattr(MaskedRound, step), []
+    original = getattr(MaskedRound, step)
+    failed: list[str] = []
 
     def fail_once(part: MaskedRound, *arguments: Any) -> Any:
         if part._rank == FAILED and not failed:
@@ -190,7 +191,7 @@ def test_a_failure_beside_a_death_gives_no_wrong_sum_and_reveals_one_set_at_most
     def two_sums(comm: Any) -> list[Any]:
         sums = MaskedSum(comm, limit=1e5, threshold=THRESHOLD)
         value = 10 ** NODES.index(comm.nodes[comm.rank])
-        outcomes = []
+        outcomes: list[Any] = []
         for _ in range(2):
             try:
                 outcomes.append(sums.allreduce(np.array([value])))

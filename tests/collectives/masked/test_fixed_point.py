@@ -1,5 +1,7 @@
 """Values as residues: what comes back is the sum."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,7 +18,8 @@ LIMIT = 16.0
 def contributions(draw: st.DrawFn) -> list[np.ndarray]:
     dtype = np.dtype(draw(st.sampled_from(["f2", "f4", "f8", "i1", "i4", "i8", "u2"])))
     if dtype.kind == "f":
-        elements = st.floats(-LIMIT, LIMIT, width=8 * dtype.itemsize)
+        width: Any = 8 * dtype.itemsize
+        elements: st.SearchStrategy[float] = st.floats(-LIMIT, LIMIT, width=width)
     else:
         elements = st.integers(0 if dtype.kind == "u" else -int(LIMIT), int(LIMIT))
     size = draw(st.integers(0, 20))

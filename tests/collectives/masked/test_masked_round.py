@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from innet.collectives.masked.masked_round import MaskedRound
-from innet.collectives.masked.shamir import combine, split
+from innet.collectives.masked.primitives import combine, split
 from innet.errors import CollectiveError, SecurityError
 from tests.collectives.masked.ranks import Ranks, whole_numbers
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from innet._native import _core
 from innet.collectives.partial.coordinator import SET_KIND, Coordinator
-from innet.collectives.partial.policy import KOfN
-from innet.collectives.partial.records import Terms
+from innet.collectives.partial.rounds import KOfN, Terms
+from innet.collectives.transfers import Ended, PeerFetch, Transfers
 from tests.manual_background import ManualBackground
 
 TERMS = Terms(KOfN(1, 0.02), 10.0)
@@ -22,13 +22,13 @@ class HalfTheRanks:
         self.decided: list[int] = []
         self._to_answer: dict[int, Callable[[], None]] = {}
 
-    def fetch(self, rank: int, kind: str, seq: int, into: Any, **options: Any) -> int:
-        self.asked.append(rank)
-        if rank == 1:
-            options["ended"](_core.STATUS_NO_ROUTE, "")
+    def fetch(self, fetch: PeerFetch, ended: Ended) -> int:
+        self.asked.append(fetch.peer)
+        if fetch.peer == 1:
+            ended(_core.STATUS_NO_ROUTE, "")
         else:
-            into[:] = TERMS.encode()
-            self._to_answer[seq] = lambda: options["ended"](_core.STATUS_DONE, "")
+            fetch.into[:] = TERMS.encode()
+            self._to_answer[fetch.seq] = lambda: ended(_core.STATUS_DONE, "")
             self._answer(len(self.decided))
         return len(self.asked)
 
@@ -50,7 +50,7 @@ class HalfTheRanks:
 
 def test_a_rank_that_cannot_be_reached_is_asked_no_more_often_after_many_rounds():
     ranks, background = HalfTheRanks(), ManualBackground()
-    Coordinator(ranks, 2, background, lambda: background.now_s)
+    Coordinator(cast(Transfers, ranks), 2, background, lambda: background.now_s)
     background.run_until(1)
     asked_in_a_second = ranks.asked.count(1)
     background.run_until(10)

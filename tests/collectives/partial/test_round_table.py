@@ -7,9 +7,14 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from innet.collectives.partial.policy import KOfN
-from innet.collectives.partial.records import Decision, Outcome, Terms, decision_bytes
-from innet.collectives.partial.round_table import RoundTable
+from innet.collectives.partial.rounds import (
+    Decision,
+    KOfN,
+    Outcome,
+    RoundTable,
+    Terms,
+    decision_bytes,
+)
 
 
 @st.composite

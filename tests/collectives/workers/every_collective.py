@@ -13,18 +13,26 @@ def main():
     everyone = np.arange(size)
 
     mine = np.arange(size * 3, dtype=np.int64).reshape(size, 3) + 100 * rank
-    total = sum(np.arange(size * 3).reshape(size, 3) + 100 * r for r in range(size))
+    total = np.add.reduce([np.arange(size * 3).reshape(size, 3) + 100 * r for r in range(size)])
 
     assert (comm.allreduce(mine) == total).all()
     assert (mine == np.arange(size * 3).reshape(size, 3) + 100 * rank).all(), "input was changed"
     assert (comm.reduce_scatter(mine) == total[rank]).all()
     reduced = comm.reduce(mine, root=size - 1)
-    assert (reduced == total).all() if rank == size - 1 else reduced is None
+    if rank == size - 1:
+        assert reduced is not None
+        assert (reduced == total).all()
+    else:
+        assert reduced is None
 
     gathered = comm.allgather(np.array([rank, rank * rank]))
     assert (gathered == np.stack([everyone, everyone**2], axis=1)).all()
     at_root = comm.gather(np.array([rank], np.complex128), root=1)
-    assert (at_root[:, 0] == everyone).all() if rank == 1 else at_root is None
+    if rank == 1:
+        assert at_root is not None
+        assert (at_root[:, 0] == everyone).all()
+    else:
+        assert at_root is None
 
     word = np.full(5, rank, np.int16)
     comm.broadcast(word, root=size - 1)

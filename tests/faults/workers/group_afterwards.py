@@ -11,11 +11,11 @@ import numpy as np
 import innet
 
 comm = innet.init()
-again = Path(sys.argv[1])
+signal = Path(sys.argv[1])
 flag = np.zeros(1, np.int32)
 steps = 0
 while not comm.allreduce(flag)[0]:
-    flag[0] = comm.rank == 0 and again.exists()
+    flag[0] = comm.rank == 0 and signal.exists()
     if comm.rank == 0 and steps % 100 == 0:
         print(f"step {steps}", flush=True)
     steps += 1

@@ -14,7 +14,7 @@ import innet
 steps, elements, pause_s = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
 comm = innet.init()
 random = np.random.default_rng(comm.rank)
-values = random.standard_normal(elements, np.float32)
+values: np.ndarray = random.standard_normal(elements, np.float32)
 digest = hashlib.sha256()
 for step in range(steps):
     total = comm.allreduce(values)

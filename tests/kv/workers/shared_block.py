@@ -52,8 +52,8 @@ async def reader() -> None:
 
 async def outsider() -> None:
     node = current_worker().node
-    names = [_core.Name(text) for text in (NAME, "/n/h0", TENANT.key_name)]
-    operation = node.fetch_object(*names, _core.ObjectBuffer(), 0.5)
+    name, hint, key = (_core.Name(text) for text in (NAME, "/n/h0", TENANT.key_name))
+    operation = node.fetch_object(name, hint, key, _core.ObjectBuffer(), 0.5)
     ended = await asyncio.to_thread(node.wait, operation, TIMEOUT_S)
     say("refused" if ended is not None and ended[0] == _core.STATUS_NO_ROUTE else str(ended))
 

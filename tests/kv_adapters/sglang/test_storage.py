@@ -24,7 +24,8 @@ from sglang.srt.mem_cache.hicache_storage import HiCacheStorageConfig
 from sglang.srt.mem_cache.storage.backend_factory import StorageBackendFactory
 
 from innet.errors import KVError
-from innet.kv.adapters.sglang import InnetHiCacheStorage, storage
+from innet.kv.adapters import sglang as storage
+from innet.kv.adapters.sglang import InnetHiCacheStorage
 from tests.kv_adapters.hosts import Hosts
 from tests.kv_adapters.running import run_on_two_hosts
 from tests.kv_adapters.sglang.host_cache import CONFIG, PAGE, HostCache

@@ -189,7 +189,7 @@ class Engine:
             self.worker.start_load_kv(context)
         self.worker.wait_for_save()
         results = self.worker.get_transfer_results(output.finished_req_ids)
-        invalid = self.worker.get_block_ids_with_load_errors()
+        invalid: set[int] = self.worker.get_block_ids_with_load_errors()
         self.worker.clear_connector_metadata()
         for cache in self.caches.values():
             assert cache[sorted(invalid)].isnan().all(), "what failed to load is in the cache"
@@ -212,8 +212,8 @@ class Engine:
 
     def _first_computed(self, output: SchedulerOutput) -> int:
         if output.scheduled_new_reqs:
-            return output.scheduled_new_reqs[0].num_computed_tokens
-        return output.scheduled_cached_reqs.num_computed_tokens[0]
+            return int(output.scheduled_new_reqs[0].num_computed_tokens)
+        return int(output.scheduled_cached_reqs.num_computed_tokens[0])
 
     def _compute(
         self, layer: int, prompt: list[int], blocks: list[int], start: int, end: int

@@ -160,7 +160,7 @@ def _no_chunks(config: VllmConfig) -> None:
     [
         (_two_workers, "--tensor-parallel-size 1"),
         (_weak_hash, "--prefix-caching-hash-algo sha256_cbor"),
-        (_odd_chunks, "no multiple"),
+        (_odd_chunks, "not a multiple"),
         (_no_chunks, "chunk_tokens"),
     ],
 )

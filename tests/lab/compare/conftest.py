@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from innet.lab.compare.machine import Machine
 from innet.lab.compare.measurement import (
     Comparison,
     Failure,
     LinkTraffic,
+    Machine,
     Measurement,
     QueueSeries,
 )

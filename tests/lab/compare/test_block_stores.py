@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from innet.errors import EmulationError
+from innet.errors import EmulationError, KVError
 from innet.lab.compare.block_stores.client import Blocks
-from innet.lab.compare.block_stores.contest import Contest
-from innet.lab.compare.block_stores.messages import Hello, Report, Turn
-from innet.lab.compare.block_stores.worker import TurnTaker
+from innet.lab.compare.block_stores.worker import (
+    BlocksResult,
+    BlocksTask,
+    BlocksWork,
+    take_turns,
+)
+from innet.lab.harness import Conductor
 
-TURN = Turn(number=3, block_bytes=100, blocks=4, outstanding=2)
+TASK = BlocksTask(block_bytes=100, blocks=4, outstanding=2)
 
 
 class Shelf:
@@ -63,53 +66,45 @@ class OneByteOff(Shelf):
         self.landing[2, 7] ^= 1
 
 
-def test_a_turn_reports_each_call_and_leaves_nothing_behind() -> None:
+async def turn_of(shelf: Shelf, conductor: Conductor, turns: int = 1) -> BlocksResult:
+    """The result of the last of some turns that a client takes in a thread."""
+    client = asyncio.create_task(asyncio.to_thread(take_turns, "shelf", str(conductor.path), shelf))
+    team = await conductor.assemble("shelf", 1, deadline_s=10)
+    try:
+        for _ in range(turns):
+            turn = await team.take_turn(TASK, BlocksResult, deadline_s=10)
+    finally:
+        team.dismiss()
+        await client
+    assert team.version == "a shelf"
+    return turn.results[0]
+
+
+@pytest.fixture
+async def conductor(tmp_path: Path) -> AsyncIterator[Conductor]:
+    async with Conductor(tmp_path / "turns.sock") as conductor:
+        yield conductor
+
+
+async def test_a_turn_reports_each_call_and_leaves_nothing_behind(conductor: Conductor) -> None:
     shelf = Shelf()
-    report = TurnTaker(shelf).take(TURN)
-    assert report.error is None
-    assert len(report.put_s) == len(report.get_s) == TURN.blocks
+    result = await turn_of(shelf, conductor, turns=2)
+    assert len(result.put_s) == len(result.get_s) == TASK.blocks
+    assert np.all(np.array(result.get_s) > 0)
     assert not shelf.kept
 
 
-def test_wrong_bytes_are_an_error_and_no_result() -> None:
-    report = TurnTaker(OneByteOff()).take(TURN)
-    assert report.error is not None
-    assert "not those that were put" in report.error
+async def test_wrong_bytes_are_an_error_and_no_result(conductor: Conductor) -> None:
+    with pytest.raises(EmulationError, match="not those that were put"):
+        await turn_of(OneByteOff(), conductor)
 
 
 def test_blocks_that_never_came_are_not_taken_for_those_of_the_turn_before() -> None:
     shelf = Shelf()
-    taker = TurnTaker(shelf)
-    assert taker.take(TURN).error is None
+    work = BlocksWork(shelf)
+    work.prepare(1, TASK.model_dump())
+    work.run()
     shelf.get = lambda key, row: None  # type: ignore[method-assign]
-    assert taker.take(TURN).error is not None
-
-
-async def test_clients_take_turns_over_the_socket(tmp_path: Path) -> None:
-    async with Contest(tmp_path / "contest.sock") as contest:
-        client = asyncio.create_task(asyncio.to_thread(_take_one_turn, contest.path, Shelf()))
-        contender = await contest.contender("shelf")
-        report = await contender.take(TURN, deadline_s=10)
-        await client
-        assert (contender.version, report.number) == ("a shelf", 3)
-        assert np.all(np.array(report.get_s) > 0)
-
-
-async def test_a_client_that_leaves_ends_the_contest(tmp_path: Path) -> None:
-    async with Contest(tmp_path / "contest.sock") as contest:
-        with socket.socket(socket.AF_UNIX) as connection:
-            await asyncio.to_thread(connection.connect, str(contest.path))
-            connection.sendall(Hello(store="shelf", version="a shelf").line())
-            contender = await contest.contender("shelf")
-        with pytest.raises(EmulationError, match="shelf has left"):
-            await contender.take(TURN, deadline_s=10)
-
-
-def _take_one_turn(path: Path, shelf: Shelf) -> Report:
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(str(path))
-        connection.sendall(Hello(store="shelf", version=shelf.version).line())
-        turn = Turn.model_validate_json(connection.makefile("rb").readline())
-        report = TurnTaker(shelf).take(turn)
-        connection.sendall(report.line())
-        return report
+    work.prepare(2, TASK.model_dump())
+    with pytest.raises(KVError, match="not those that were put"):
+        work.run()

@@ -10,6 +10,7 @@ from innet.lab.compare.sampling import (
     DirectedLink,
     LinkReading,
     NodeReading,
+    ProbedQueues,
     QueueWatch,
     TrafficTotal,
     read_nodes,
@@ -44,7 +45,7 @@ async def test_the_deepest_queue_is_found_with_its_drops() -> None:
         {UP: LinkReading(0, 9, 300), DOWN: LinkReading(0, 2, 500)},
         {UP: LinkReading(0, 9, 0), DOWN: LinkReading(0, 2, 0)},
     )
-    async with QueueWatch(probe, period_s=0.001) as watch:
+    async with QueueWatch(ProbedQueues(probe), period_s=0.001) as watch:
         await probe.exhausted.wait()
     series = watch.deepest(started_s=0.0, ended_s=float("inf"))
     assert series is not None
@@ -55,7 +56,7 @@ async def test_the_deepest_queue_is_found_with_its_drops() -> None:
 
 async def test_where_nothing_waits_there_is_no_deepest_queue() -> None:
     probe = ScriptedProbe({UP: LinkReading(0, 0, 0)})
-    async with QueueWatch(probe, period_s=0.001) as watch:
+    async with QueueWatch(ProbedQueues(probe), period_s=0.001) as watch:
         await probe.exhausted.wait()
     assert watch.deepest(0.0, float("inf")) is None
 

@@ -10,8 +10,7 @@ import pytest
 from innet.errors import EmulationError, PlanError
 from innet.lab.compare import launchers, sweep
 from innet.lab.compare.measurement import Comparison
-from innet.lab.compare.schedule import Schedule
-from innet.lab.compare.sweep import compare, describe_links
+from innet.lab.compare.sweep import Schedule, compare, describe_links
 from innet.topology import Topology, load_topology
 
 SIZES_BYTES = (4096, 256 << 10)

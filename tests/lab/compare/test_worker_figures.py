@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from innet.errors import EmulationError
-from innet.lab.compare.worker_figures import measured_by_workers
+from innet.lab.compare.benchmark import measured_by_workers
 from innet.topology import load_topology
 
 _REPORTING = """
 import os
-from innet.lab.compare.worker_figures import report, worker_arguments
+from innet.lab.compare.benchmark import report, worker_arguments
 if os.environ["RANK"] == "0":
     print("some other line")
     report({"given": worker_arguments()})

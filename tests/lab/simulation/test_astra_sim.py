@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from innet.errors import WorkloadError
-from innet.lab.simulation.experiment.run import run_task
-from innet.lab.simulation.experiment.task import Task
-from innet.lab.simulation.workload import load_workload
-from innet.lab.simulation.workload.astra_sim import Phase, parse_astra_sim
+from innet.lab.experiment.run import run_task
+from innet.lab.experiment.task import Task
+from innet.lab.workload import load_workload
+from innet.lab.workload.layer_files import Phase, parse_astra_sim
 from innet.settings import Settings
 from innet.topology import load_topology
 

@@ -10,10 +10,11 @@ import pytest
 
 import innet
 from innet.errors import SimulationError, WorkloadError
-from innet.lab.simulation.experiment.result import RunResult
-from innet.lab.simulation.experiment.run import run_task
-from innet.lab.simulation.experiment.sweep import make_tasks
-from innet.lab.simulation.workload import parse_workload
+from innet.lab.experiment.run import run_task
+from innet.lab.experiment.sweep import make_tasks
+from innet.lab.experiment.task import RunResult
+from innet.lab.workload import parse_workload
+from innet.lab.workload.document import FlowDistribution
 from innet.topology import load_topology
 
 STAR = load_topology("star:4").with_overrides(rate_bps=1e9)
@@ -45,11 +46,11 @@ def test_no_flow_begins_outside_of_its_time() -> None:
 
 
 @pytest.mark.parametrize("distribution", ["constant", "exponential", "pareto"])
-def test_the_rate_is_offered_whatever_the_distribution(distribution: str) -> None:
+def test_the_rate_is_offered_whatever_the_distribution(distribution: FlowDistribution) -> None:
     with innet.Simulation(STAR) as sim:
         traffic = sim.background(
             "h0", ["h1", "h2"], rate_bps=40e6, flow_bytes=1000, distribution=distribution
-        )  # type: ignore[call-overload]
+        )
         sim.run(asyncio.sleep(0.5))
     assert traffic.flows == pytest.approx(2500, rel=0.1)
     # The largest of pareto's flows, which seldom come, carry much of it.

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from innet.errors import TopologyError, WorkloadError
-from innet.lab.simulation.experiment.result import RunResult
-from innet.lab.simulation.experiment.run import run_task
-from innet.lab.simulation.experiment.task import Task
-from innet.lab.simulation.workload import parse_workload
+from innet.lab.experiment.run import run_task
+from innet.lab.experiment.task import RunResult, Task
+from innet.lab.workload import parse_workload
 from innet.settings import Settings
 from innet.topology import dump_yaml, load_topology, parse_yaml
 

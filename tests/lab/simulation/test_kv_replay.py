@@ -9,21 +9,20 @@ from pathlib import Path
 import pytest
 
 from innet.errors import WorkloadError
-from innet.kv.block_store import BlockStore
-from innet.kv.designs import DESIGNS
-from innet.lab.compare.machine import Machine
-from innet.lab.compare.measurement import Comparison
+from innet.lab.compare.measurement import Comparison, Machine
 from innet.lab.compare.report import render_report
-from innet.lab.compare.table import columns_of, table_cells
+from innet.lab.compare.summary import columns_of, table_cells
+from innet.lab.experiment.outcome import outcome
+from innet.lab.experiment.run import run_task
+from innet.lab.experiment.sweep import make_tasks, sweep
+from innet.lab.experiment.task import RunResult
 from innet.lab.replay import hit_rate
-from innet.lab.replay.counts import BlockCounts
-from innet.lab.simulation.experiment.outcome import outcome
-from innet.lab.simulation.experiment.result import RunResult
-from innet.lab.simulation.experiment.run import run_task
-from innet.lab.simulation.experiment.sweep import make_tasks, sweep
-from innet.lab.simulation.workload import Workload, load_workload, parse_workload
-from innet.lab.simulation.workload.model import KvJob
+from innet.lab.replay.block_model import BlockStore
+from innet.lab.replay.plan import DESIGNS
+from innet.lab.replay.worker import BlockCounts
 from innet.lab.traces import load_trace
+from innet.lab.workload import Workload, load_workload, parse_workload
+from innet.lab.workload.model import KvJob
 from innet.settings import Settings
 from innet.topology import Topology, load_topology
 
@@ -258,7 +257,7 @@ def test_table_and_page_tell_where_blocks_were_found(topology: Topology, tmp_pat
     tasks = make_tasks(
         topology, workload_of(path), algorithms=list(DESIGNS), sizes_bytes=[1 << 20, 1 << 22]
     )
-    runs = sweep(tasks, processes=1, told=lambda _standing: None)
+    runs = sweep(tasks, processes=1, progress=lambda _standing: None)
     comparison = outcome(topology, "kv", Settings(), Machine.here(), runs)
     comparison.save(tmp_path / "c.json")
     assert Comparison.load(tmp_path / "c.json").is_replay
@@ -282,7 +281,9 @@ def test_beside_other_jobs_a_replay_tells_the_same(topology: Topology, tmp_path:
     )
     workload = parse_workload(text, tmp_path / "w.yaml")
     runs = sweep(
-        make_tasks(topology, workload, algorithms=["inc"]), processes=1, told=lambda _standing: None
+        make_tasks(topology, workload, algorithms=["inc"]),
+        processes=1,
+        progress=lambda _standing: None,
     )
     comparison = outcome(topology, "both", Settings(), Machine.here(), runs)
     by_method = {row.method: row for row in comparison.measurements}

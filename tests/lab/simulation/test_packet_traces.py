@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scapy.utils import RawPcapNgReader
 
 from innet.errors import SimulationError
-from innet.lab.simulation.experiment.packet_traces import trace_paths
-from innet.lab.simulation.experiment.sweep import make_tasks, sweep
-from innet.lab.simulation.workload import load_workload
+from innet.lab.experiment.sweep import make_tasks, sweep, trace_paths, with_packet_traces
+from innet.lab.workload import load_workload
 from innet.topology import load_topology
 from innet.topology.link_choice import links_at
 
@@ -23,16 +24,19 @@ def test_each_run_has_a_file_with_the_packets_of_the_chosen_links(tmp_path: Path
         load_workload("allreduce:4KiB,repetitions=1,warm-up=0"),
         algorithms=["inc", "tcp-ps:server=h1"],
         seeds=[3],
-        capture=tmp_path / "traces",
-        capture_at=["h1"],
     )
-    sweep(tasks, processes=1, told=lambda _: None)
+    sweep(
+        with_packet_traces(tasks, tmp_path / "traces", at=["h1"]),
+        processes=1,
+        progress=lambda _: None,
+    )
     ((host, leaf),) = links_at(TWO_LEAVES, ["h1"])
     files = sorted(path.name for path in (tmp_path / "traces").iterdir())
     assert files == ["inc-seed3.pcapng", "tcp-ps-server-h1-seed3.pcapng"]
     for file in files:
         with RawPcapNgReader(str(tmp_path / "traces" / file)) as reader:
-            interfaces = {meta.ifname.decode() for _, meta in reader}
+            packets: Iterable[tuple[bytes, Any]] = reader
+            interfaces = {meta.ifname.decode() for _, meta in packets}
         assert interfaces == {f"{host}->{leaf}", f"{leaf}->{host}"}
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from innet.lab.simulation.experiment.payloads import virtual_scale
-from innet.lab.simulation.experiment.run import run_task
-from innet.lab.simulation.experiment.sweep import make_tasks
-from innet.lab.simulation.workload import load_workload
+from innet.lab.experiment.run import run_task, virtual_scale
+from innet.lab.experiment.sweep import RunOptions, make_tasks
+from innet.lab.workload import load_workload
 from innet.topology import load_topology
 
 STAR = load_topology("star:4").with_overrides(rate_bps=1e9)
@@ -41,7 +40,7 @@ def test_thin_arrays_take_the_time_of_real_ones_and_are_right(workload: str) -> 
             STAR,
             load_workload(f"{workload},repetitions=1"),
             algorithms=["inc"],
-            payloads=payloads,  # type: ignore[arg-type]
+            options=RunOptions(payloads=payloads),  # type: ignore[arg-type]
         )
         result = run_task(task)
         (job,) = result.jobs

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from innet.errors import WorkloadError
-from innet.lab.simulation.experiment.result import JobResult, RunResult
-from innet.lab.simulation.experiment.run import run_task
-from innet.lab.simulation.experiment.task import Interrupted, Moment, Task
+from innet.lab.experiment.run import run_task
+from innet.lab.experiment.task import Interrupted, JobResult, Moment, RunResult, Task
 from innet.lab.simulation.programs.training import Bucket, make_buckets
-from innet.lab.simulation.workload import load_workload, parse_workload
-from innet.lab.simulation.workload.document import COLLECTIVES
-from innet.lab.simulation.workload.layers import Layer
+from innet.lab.workload import load_workload, parse_workload
+from innet.lab.workload.document import COLLECTIVES
+from innet.lab.workload.layer_files import Layer
 from innet.settings import Settings
 from innet.topology import load_topology
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from innet.errors import WorkloadError
-from innet.lab.compare.machine import Machine
-from innet.lab.compare.measurement import Comparison
+from innet.lab.compare.measurement import Comparison, Machine
 from innet.lab.compare.report import render_report
-from innet.lab.simulation.experiment.outcome import outcome
-from innet.lab.simulation.experiment.sweep import Standing, make_tasks, sweep
-from innet.lab.simulation.workload import load_workload, parse_workload
+from innet.lab.experiment.outcome import outcome
+from innet.lab.experiment.sweep import Standing, make_tasks, sweep
+from innet.lab.workload import load_workload, parse_workload
 from innet.settings import Settings
 from innet.topology import load_topology
 
@@ -26,7 +25,7 @@ jobs:
 def compared(workload: str, processes: int = 1, **choice: object) -> Comparison:
     chosen = parse_workload(workload) if "\n" in workload else load_workload(workload)
     tasks = make_tasks(STAR, chosen, **choice)  # type: ignore[arg-type]
-    runs = sweep(tasks, processes=processes, told=lambda _: None)
+    runs = sweep(tasks, processes=processes, progress=lambda _: None)
     return outcome(STAR, chosen.name, Settings(), Machine.here(), runs)
 
 

@@ -7,13 +7,12 @@ import pytest
 
 import innet
 from innet.errors import DeadlineExceeded, InnetError
-from innet.lab.compare.machine import Machine
-from innet.lab.compare.measurement import Comparison
+from innet.lab.compare.measurement import Comparison, Machine
 from innet.lab.compare.summary import summary_sentences
-from innet.lab.simulation.baselines.tcp_group import TcpGroup, TcpRank
-from innet.lab.simulation.experiment.outcome import outcome
-from innet.lab.simulation.experiment.sweep import make_tasks, sweep
-from innet.lab.simulation.workload import Workload, load_workload, parse_workload
+from innet.lab.experiment.outcome import outcome
+from innet.lab.experiment.sweep import make_tasks, sweep
+from innet.lab.simulation.baselines import TcpGroup, TcpRank
+from innet.lab.workload import Workload, load_workload, parse_workload
 from innet.settings import Settings
 from innet.topology import load_topology
 
@@ -22,7 +21,7 @@ STAR = load_topology("star:4").with_overrides(rate_bps=1e9, delay_s=20e-6, jitte
 
 def compared(workload: Workload, *algorithms: str) -> Comparison:
     runs = sweep(
-        make_tasks(STAR, workload, algorithms=algorithms), processes=1, told=lambda _: None
+        make_tasks(STAR, workload, algorithms=algorithms), processes=1, progress=lambda _: None
     )
     return outcome(STAR, workload.name, Settings(), Machine.here(), runs)
 

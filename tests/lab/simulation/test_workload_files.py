@@ -10,10 +10,10 @@ import pytest
 from ruamel.yaml import YAML
 
 from innet.errors import WorkloadError
-from innet.lab.simulation.workload import Workload, json_schema, load_workload, parse_workload
-from innet.lab.simulation.workload.layers import Layer, parse_layers_csv
-from innet.lab.simulation.workload.model import CollectiveJob, TrainingJob
-from innet.lab.simulation.workload.schema_file import SCHEMA_FILE, schema_text
+from innet.lab.workload import Workload, json_schema, load_workload, parse_workload
+from innet.lab.workload.layer_files import Layer, parse_layers_csv
+from innet.lab.workload.model import CollectiveJob, TrainingJob
+from innet.lab.workload.schema_file import SCHEMA_FILE, schema_text
 
 SHIPPED = sorted(SCHEMA_FILE.parent.glob("*.yaml"))
 
@@ -54,9 +54,7 @@ def test_shipped_workloads_load_and_fit_their_schema(path: Path) -> None:
 
 
 def test_the_committed_schema_is_current() -> None:
-    assert SCHEMA_FILE.read_text() == schema_text(), (
-        "run: python -m innet.lab.simulation.workload.schema_file"
-    )
+    assert SCHEMA_FILE.read_text() == schema_text(), "run: python -m innet.lab.workload.schema_file"
     assert json.loads(schema_text())["title"] == "innet workload"
 
 

@@ -15,7 +15,7 @@ from innet.errors import FunctionError, InterestTimeout, TransportError
 from innet.ndn import Name, encode_data
 from innet.ndn.functions.function import Function
 from innet.ndn.functions.messages import Outcome
-from innet.ndn.functions.results import Results
+from innet.ndn.functions.server import Results
 from tests.ndn.direct_client import DirectClient
 
 

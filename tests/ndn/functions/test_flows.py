@@ -60,7 +60,7 @@ class RoutelessClient(DirectClient):
 async def test_a_function_that_nobody_serves_is_named(functions: tuple[str, ...]) -> None:
     client = RoutelessClient()
     async with innet.serving(double, client=client):
-        with pytest.raises(InterestRefused, match=r"nobody serves /nobody: .*innet\.serve"):
+        with pytest.raises(InterestRefused, match=r"no program serves /nobody: .*innet\.serve"):
             async for _ in innet.flow([1], *functions, client=client, timeout_s=20):
                 pass
 

@@ -14,8 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from innet.errors import FunctionError
-from innet.ndn.functions.messages import Arguments, Outcome
-from innet.ndn.functions.values import MAX_DOCUMENT_BYTES, decode_value, encode_value
+from innet.ndn.functions.messages import (
+    MAX_DOCUMENT_BYTES,
+    Arguments,
+    Outcome,
+    decode_value,
+    encode_value,
+)
 
 _LEAVES = (
     st.none()
@@ -153,7 +158,8 @@ def test_a_document_that_lies_is_refused(tree: object, sizes: list[int], buffers
 
 
 def test_messages_of_another_form_are_refused() -> None:
-    for message in ({}, [], {"args": 1, "kwargs": {}, "timeout_s": 1}, 3):
+    messages: list[object] = [{}, [], {"args": 1, "kwargs": {}, "timeout_s": 1}, 3]
+    for message in messages:
         with pytest.raises(FunctionError):
             Arguments.decode(encode_value(message))
     for timeout_s in (0, -1, float("nan"), float("inf")):

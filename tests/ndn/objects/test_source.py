@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from innet.errors import TransportError
-from innet.ndn.objects.source import FileSource
+from innet.ndn.objects.publication import FileSource
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from innet.ndn.objects.window import CongestionWindow, RetransmissionTimer
+from innet.ndn.objects.segments import CongestionWindow, RetransmissionTimer
 
 
 def test_a_burst_of_losses_counts_once_and_a_later_one_again():

@@ -1,10 +1,12 @@
 import asyncio
 import logging
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 
 from innet.errors import InnetError, InterestTimeout, TransportError
+from innet.names import as_name
 from innet.ndn import (
     HmacSigner,
     IntegrityValidator,
@@ -64,7 +66,7 @@ def test_who_joins_late_learns_what_there_is() -> None:
 def test_a_member_goes_on_where_it_was_and_serves_its_own_names_alone() -> None:
     async def run() -> None:
         medium = SharedMedium()
-        known = Member(wire.as_name("/alice"), 77)
+        known = Member(as_name("/alice"), 77)
         async with (
             SyncGroup(
                 medium.connect(), "/room", "/alice", timing=EAGER,
@@ -104,7 +106,7 @@ def test_vectors_that_nobody_may_believe_are_ignored(caplog: pytest.LogCaptureFi
     async def run() -> None:
         medium = SharedMedium()
         secret = b"a secret of the room"
-        stranger = Member(wire.as_name("/eve"), 1)
+        stranger = Member(as_name("/eve"), 1)
         vector = StateVector({stranger: 9}).encode()
         async with SyncGroup(
             medium.connect(), "/room", "/alice", timing=EAGER,
@@ -185,7 +187,7 @@ def test_what_nobody_has_asked_for_yet_is_one_update_per_member() -> None:
 def test_the_forwarder_is_asked_for_multicast_and_may_refuse(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def run(refuses: bool, **options: bool) -> SharedMedium:
+    async def run(refuses: bool, **options: Any) -> SharedMedium:
         medium = SharedMedium(refuses=refuses)
         async with SyncGroup(medium.connect(), "/room", "/alice", timing=EAGER, **options):
             return medium
@@ -195,7 +197,7 @@ def test_the_forwarder_is_asked_for_multicast_and_may_refuse(
     assert asyncio.run(run(False, choose_strategy=False)).commands == []
     assert "multicast" not in caplog.text
     asyncio.run(run(True))
-    assert "may not hear each other" in caplog.text
+    assert "may not receive each other" in caplog.text
 
 
 def test_the_end_of_a_group_ends_its_updates_and_takes_its_prefixes_back() -> None:

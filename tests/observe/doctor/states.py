@@ -8,7 +8,7 @@ from typing import Any
 
 from innet.cluster.emulation.process_identity import ProcessIdentity
 from innet.cluster.emulation.runs import RecordedProcess, RunRecord
-from innet.cluster.launch.run_status import RunStatus
+from innet.cluster.run_status import RunStatus
 from innet.observe.doctor import Finding, Observation, examine
 from innet.observe.doctor.observation import Look, ProcessState
 from innet.topology import load_topology

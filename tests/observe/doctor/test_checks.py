@@ -160,7 +160,7 @@ def test_repetitions_that_no_link_explains_are_told_of_the_host() -> None:
 
 def test_a_rank_that_is_late_both_times_is_named_with_its_node() -> None:
     state = State()
-    late = "operation 5: rank 1 had not sent its data"
+    late = "operation 5: rank 1 (h1) had not sent its data"
     state.before["h0"]["operations"] = [late]
     state.after["h0"]["operations"] = [late]
     finding = state.only_finding()
@@ -174,25 +174,29 @@ def test_a_rank_that_is_late_both_times_is_named_with_its_node() -> None:
 def test_a_rank_that_waits_itself_has_given_its_part() -> None:
     state = State()
     for look in (state.before, state.after):
-        look["h0"]["operations"] = ["operation 5: ranks 0, 1 had not sent their data"]
+        look["h0"]["operations"] = ["operation 5: rank 0 (h0), rank 1 (h1) had not sent their data"]
     assert state.only_finding().subject == "rank 1"
     for look in (state.before, state.after):
-        look["h1"]["operations"] = ["operation 5: rank 0 had not sent its data"]
+        look["h1"]["operations"] = ["operation 5: rank 0 (h0) had not sent its data"]
     assert state.examine() == []
 
 
 def test_a_rank_that_an_earlier_operation_holds_up_is_not_to_blame_for_a_later_one() -> None:
     state = State()
     for look in (state.before, state.after):
-        look["h0"]["operations"] = ["operation 10: rank 1 had not sent its data"]
+        look["h0"]["operations"] = ["operation 10: rank 1 (h1) had not sent its data"]
         look["h1"]["operations"] = ["operation 9: 16 segments had no answer from /n/s0"]
     assert state.examine() == []
 
 
 def test_a_rank_that_is_late_for_another_operation_each_time_keeps_up() -> None:
     state = State()
-    state.before["h0"]["operations"] = ["operation 5: ranks 0, 1 had not sent their data"]
-    state.after["h0"]["operations"] = ["operation 6: ranks 0, 1 had not sent their data"]
+    state.before["h0"]["operations"] = [
+        "operation 5: rank 0 (h0), rank 1 (h1) had not sent their data"
+    ]
+    state.after["h0"]["operations"] = [
+        "operation 6: rank 0 (h0), rank 1 (h1) had not sent their data"
+    ]
     assert state.examine() == []
 
 
@@ -207,7 +211,7 @@ def test_a_switch_without_slots_is_told_how_many_would_do() -> None:
 
 @pytest.mark.parametrize(
     ("counter", "words"),
-    [("malformed_in", "malformed"), ("invalid_signature_in", "not signed as they should be")],
+    [("malformed_in", "malformed"), ("invalid_signature_in", "not signed correctly")],
 )
 def test_refused_packets_are_told_with_their_link(counter: str, words: str) -> None:
     state = State()

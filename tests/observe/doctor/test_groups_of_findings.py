@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from innet.cli.main import app
 from innet.cluster.emulation.runs import create_run, remove_run
-from innet.observe.doctor import Finding, grouped, observing
+from innet.observe.doctor import Finding, grouped, observation
 from innet.observe.doctor.observation import ProcessState
 from tests.cli.conftest import cli, registry
 from tests.observe.doctor.states import State
@@ -55,7 +55,7 @@ def test_the_command_shows_the_worst_link_and_how_many_are_like_it(
     sentences: int,
 ) -> None:
     state = lossy_everywhere()
-    monkeypatch.setattr(observing, "observe", lambda record, seconds: state.observation())
+    monkeypatch.setattr(observation, "observe", lambda record, seconds: state.observation())
     record = create_run("lab", "star-2", "local")
     result = cli.invoke(app, ["doctor", "lab", *options])
     remove_run(record)

@@ -22,8 +22,8 @@ from innet.errors import EmulationError
 from innet.node.node_config import Mode
 from innet.observe.packets.capture import CaptureLimits, CaptureSession, chosen_links
 from innet.observe.packets.choice import PacketChoice
+from innet.observe.packets.frames import read_packets
 from innet.observe.packets.outline import Outline
-from innet.observe.packets.reading import read_packets
 from innet.topology import load_topology
 
 _WORKER = "import numpy as np, innet\ninnet.init().allreduce(np.ones(60_000, np.float32))\n"

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from innet._native import _core
-from innet.observe.packets.meaning import meaning_of
-from innet.observe.packets.names import name_value, uri_of
+from innet.observe.packets.names import meaning_of, name_value, uri_of
 
 from .strategies import names
 

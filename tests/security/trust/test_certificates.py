@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from Cryptodome.PublicKey import ECC, RSA
@@ -78,7 +79,7 @@ def test_we_read_and_verify_python_ndn_s_certificates() -> None:
         ECC.generate(curve="P-256"),
         ECC.generate(curve="ed25519"),
     )
-    signers = {
+    signers: dict[Any, Any] = {
         Sha256WithRsaSigner("/site/KEY/9", rsa.export_key("DER")): rsa.publickey(),
         Sha256WithEcdsaSigner("/site/KEY/9", ecc.export_key(format="DER")): ecc.public_key(),
         Ed25519Signer("/site/KEY/9", edwards.export_key(format="DER")): edwards.public_key(),
@@ -113,7 +114,7 @@ def test_python_ndn_takes_our_anchor_and_follows_our_chain() -> None:
     data = SignedData.sign(name_of("/site/alice/file"), b"text", alice, certificate.name)
 
     class App:
-        async def express_interest(self, name, validator, **_):  # type: ignore[no-untyped-def]
+        async def express_interest(self, name, validator, **_):
             got, meta, content, pointers = parse_data(certificate.wire)
             assert await validator(got, pointers)
             return got, meta, content

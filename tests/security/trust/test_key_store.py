@@ -16,7 +16,7 @@ from ndn.security.signer import Sha256WithEcdsaSigner
 
 from innet.errors import SecurityError
 from innet.security.trust import KeyStore, PrivateKey, SafeBag, WrongPassphrase
-from innet.security.trust.ceremonies import import_text, issue, make_key, revoke
+from innet.security.trust.key_operations import import_text, issue, make_key, revoke
 from innet.security.trust.keys import KINDS, KeyKind
 from innet.security.trust.names import name_of, uri_of
 

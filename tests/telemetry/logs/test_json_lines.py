@@ -15,8 +15,8 @@ from rich.console import Console
 
 from innet.errors import CollectiveError, DeadlineExceeded
 from innet.settings import Settings
-from innet.telemetry.logs.job_output import JsonLinesOutput
-from innet.telemetry.logs.json_lines import JsonLinesFormatter
+from innet.telemetry.logs import JsonLinesFormatter
+from innet.telemetry.logs.output import JsonLinesOutput
 from tests.cli.runs import innet
 
 PROGRAM = """

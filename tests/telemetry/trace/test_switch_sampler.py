@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from innet.telemetry.trace.switch_sampler import SwitchSampler
+from innet.telemetry.trace.job_trace import SwitchSampler
 
 
 def test_a_file_that_cannot_be_written_ends_the_sampling_with_a_warning(tmp_path: Path, caplog):

@@ -1,4 +1,4 @@
-"""Publishes as a node does, until it is killed: publishes.py DOOR, URL in $BROKER."""
+"""Publishes as a node does, until it is killed: publishes.py BROKER_SOCKET, URL in $BROKER."""
 
 import os
 import sys

@@ -52,7 +52,7 @@ def test_every_push_is_added_once_wherever_the_parts_are(cluster, servers):
                     client.pull()
                     with torch.no_grad():
                         for parameter in model.parameters():
-                            parameter += comm.rank
+                            parameter.add_(comm.rank)
                     client.push()
         if server is None:
             return None
@@ -79,7 +79,7 @@ def test_pushes_without_a_pull_between_them_count_once(cluster):
                 for _ in range(4):
                     with torch.no_grad():
                         for parameter in model.parameters():
-                            parameter += 1
+                            parameter.add_(1)
                     client.push()
                 client.push([torch.ones_like(p) for p in model.parameters()], scale=0.5)
         return None

@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 def chain(tensor):
     group = dist.group.WORLD
+    assert group is not None
     summed = funcol.all_reduce(tensor * 2, "sum", group)
     gathered = funcol.all_gather_tensor(summed, 0, group)
     scattered = funcol.reduce_scatter_tensor(gathered, "sum", 0, group)

@@ -1,5 +1,7 @@
 """DistributedDataParallel over every algorithm, beside the same training without a network."""
 
+from typing import Any
+
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -53,7 +55,7 @@ def main():
         same = all(torch.equal(mine_now, other) for other in everybodys)
         close = torch.allclose(mine_now, parameters(alone), rtol=1e-4, atol=1e-6)
         print(f"{algorithm}: same bits {same}, as alone {close}")
-    objects = [None] * size
+    objects: list[Any] = [None] * size
     dist.all_gather_object(objects, {"rank": rank})
     print(f"objects {[found['rank'] for found in objects]}")
     dist.destroy_process_group()

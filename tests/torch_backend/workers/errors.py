@@ -43,9 +43,11 @@ def main():
     torch.set_num_threads(1)
     dist.init_process_group("innet")
     rank = dist.get_rank()
+    world = dist.group.WORLD
+    assert world is not None
     hear("wait", lambda: dist.all_reduce(uneven()))
     hear("future", wait_for_future)
-    hear("functional", lambda: funcol.all_reduce(uneven(), "sum", dist.group.WORLD) + 1)
+    hear("functional", lambda: funcol.all_reduce(uneven(), "sum", world) + 1)
     hear("backward", train)
     hear("coalesced", lambda: dist.all_reduce_coalesced([torch.ones(3), uneven()]))
     hear("recv of another size", other_size)
@@ -59,6 +61,7 @@ def main():
 
 def other_size():
     sent = dist.isend(torch.ones(5), (rank + 1) % dist.get_world_size())
+    assert sent is not None
     try:
         dist.recv(torch.ones(6), (rank - 1) % dist.get_world_size())
     finally:

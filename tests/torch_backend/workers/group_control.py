@@ -4,6 +4,7 @@ import contextlib
 import threading
 import time
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -50,7 +51,7 @@ def failing_recording(rank):
 
 
 def abort(rank):
-    heard = []
+    heard: list[str] = []
 
     def wait_for_nobody():
         work = dist.all_reduce(torch.ones(3), async_op=True)
@@ -88,7 +89,8 @@ def main():
     split(dist.group.WORLD, rank)
     mesh()
     failing_recording(rank)
-    dist.group.WORLD.monitored_barrier(timedelta(seconds=30))
+    world: Any = dist.group.WORLD
+    world.monitored_barrier(timedelta(seconds=30))
     everyone_is_through(_get_default_store())
     abort(rank)
 

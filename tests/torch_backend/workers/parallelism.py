@@ -42,7 +42,9 @@ def parts(parallel):
     """Of each parameter: which part this rank has, and the part."""
     for name, parameter in parallel.model.named_parameters():
         if isinstance(parameter, DTensor):
-            placed = zip(parameter.device_mesh.get_coordinate(), parameter.placements, strict=True)
+            coordinate = parameter.device_mesh.get_coordinate()
+            assert coordinate is not None
+            placed = zip(coordinate, parameter.placements, strict=True)
             shard = tuple(place for place, placement in placed if not placement.is_replicate())
             yield name, (shard, parameter.to_local().detach())
         elif "ep" in parallel.layout.sizes and name.endswith(("mlp.up", "mlp.down")):

@@ -6,6 +6,7 @@ recovers.py RANK: the one that dies in the midst of the training.
 import os
 import signal
 import sys
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -27,7 +28,7 @@ def gradient(of, step):
 def in_step():
     """All ranks get the weights, and the history, of the one that has got furthest."""
     global history
-    histories = [None] * dist.get_world_size()
+    histories: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(histories, history)
     furthest = max(range(len(histories)), key=lambda rank: len(histories[rank]))
     history = histories[furthest]
@@ -35,7 +36,7 @@ def in_step():
 
 
 def ranks_here():
-    hosts = [None] * dist.get_world_size()
+    hosts: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(hosts, host)
     return hosts
 
@@ -43,7 +44,7 @@ def ranks_here():
 torch.set_num_threads(1)
 layer = nn.Linear(8, 1, bias=False)
 nn.init.zeros_(layer.weight)
-history = []  # the hosts that made each step
+history: list[Any] = []  # the hosts that made each step
 dist.init_process_group("innet")
 in_step()
 model = DistributedDataParallel(layer)
@@ -55,6 +56,7 @@ while len(history) < STEPS:
         model.zero_grad()
         model(gradient(host, len(history))).sum().backward()
         with torch.no_grad():
+            assert layer.weight.grad is not None
             layer.weight -= layer.weight.grad
         history.append(present)
     except RuntimeError as error:  # what DistributedDataParallel makes of a RankFailed

@@ -24,7 +24,8 @@ class Partly(torch.nn.Module):
         self.unused = torch.nn.Linear(3, 2)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        return self.used(inputs)
+        outputs: torch.Tensor = self.used(inputs)
+        return outputs
 
 
 model = DistributedDataParallel(Partly(), find_unused_parameters=True)

@@ -4,37 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Mapping
-from typing import Any, Final
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from typing import Any, Final, Generic, TypeVar
 
 from lmcache.lmcache_native import Bitmap
 from lmcache.v1.distributed.api import MemoryLayoutDesc, ObjectKey
 from lmcache.v1.distributed.internal_api import L1MemoryDesc, L2StoreResult
 from lmcache.v1.distributed.l2_adapters.base import L2AdapterInterface
 from lmcache.v1.memory_management import MemoryObj
+from lmcache.v1.platform import create_event_notifier
 
-from innet.kv.adapters.lmcache.keys import ObjectNames
-from innet.kv.adapters.lmcache.packing import pack, unpack_into
-from innet.kv.adapters.lmcache.tasks import Tasks
-from innet.kv.adapters.options import AdapterOptions
-from innet.kv.adapters.pool_of_process import pool_of_process
+from innet.kv.adapters.engine_pool import AdapterOptions, pool_of_process
+from innet.kv.adapters.lmcache.objects import ObjectNames, pack, unpack_into
 from innet.kv.names import BlockKey
 from innet.kv.pool import PoolStatistics
 
 _LOCK_S: Final = 60.0
-"""An object that was looked up stays so long, if nobody unlocks it before."""
+"""How long an object is pinned after a lookup, unless it is unlocked before."""
 
 
 class InnetL2Adapter(L2AdapterInterface):
     """Objects of L2, kept by all members of a pool.
 
-    What is dropped when memory is full is the pool's own choice: LMCache's eviction and quotas have
-    no part in it. A lock is a lease at the object's home.
+    The pool's policy evicts; LMCache's eviction and quotas have no effect on it. A lock is a lease
+    at the object's home.
 
     Args:
         adapter_params: options of the pool, and those of
-            :class:`~innet.kv.adapters.options.AdapterOptions`.
-        l1_memory_desc: not used; the pool's memory is its own.
+            :class:`~innet.kv.adapters.engine_pool.AdapterOptions`.
+        l1_memory_desc: not used.
 
     Raises:
         KVError: ``adapter_params`` has an unknown key, or a value out of range.
@@ -78,7 +79,7 @@ class InnetL2Adapter(L2AdapterInterface):
         return self._lookups.take(task_id)
 
     def submit_unlock(self, keys: list[ObjectKey]) -> None:
-        # Should it fail, the leases end by themselves.
+        # If it fails, the leases expire.
         self._member.submit(self._unlock(keys))
 
     def submit_load_task(self, keys: list[ObjectKey], objects: list[MemoryObj]) -> int:
@@ -151,3 +152,87 @@ def _bitmap(bits: list[bool]) -> Bitmap:
         if bit:
             bitmap.set(index)
     return bitmap
+
+
+Result = TypeVar("Result")
+
+_log = logging.getLogger(__name__)
+
+
+class Tasks(Generic[Result]):
+    """Tasks of one kind: submitted, run on the pool's thread, polled after a descriptor's event.
+
+    Args:
+        submit: runs coroutines on the pool's thread.
+        numbers: of tasks, of all kinds.
+        failed: makes the result of a failed task from its number of objects.
+    """
+
+    def __init__(
+        self,
+        submit: Callable[[Coroutine[Any, Any, Result]], Future[Result]],
+        numbers: itertools.count[int],
+        failed: Callable[[int], Result],
+    ) -> None:
+        self._submit = submit
+        self._numbers = numbers
+        self._failed = failed
+        self._lock = threading.Lock()
+        self._running: dict[int, Future[Result]] = {}
+        self._results: dict[int, Result] = {}
+        self._notifier = create_event_notifier()
+        self._closed = False
+
+    @property
+    def descriptor(self) -> int:
+        """Readable when a task has finished."""
+        descriptor: int = self._notifier.fileno()
+        return descriptor
+
+    def start(self, work: Coroutine[Any, Any, Result], objects: int) -> int:
+        """Start a task with that many objects; its number."""
+        number = next(self._numbers)
+        future = self._submit(work)
+        with self._lock:
+            self._running[number] = future
+        future.add_done_callback(lambda done: self._finish(number, done, objects))
+        return number
+
+    def take(self, number: int) -> Result | None:
+        """The result of a task, once; ``None`` before it has finished."""
+        with self._lock:
+            return self._results.pop(number, None)
+
+    def take_all(self) -> dict[int, Result]:
+        """All results that were not taken yet, by task."""
+        with self._lock:
+            results, self._results = self._results, {}
+        return results
+
+    def close(self) -> None:
+        """Cancel running tasks, and wait until none reads or writes its objects."""
+        with self._lock:
+            self._closed = True
+            running = list(self._running.values())
+        for future in running:
+            future.cancel()
+        # The pool's thread handles the cancellations before this.
+        self._submit(self._nothing()).result()
+        self._notifier.close()
+
+    async def _nothing(self) -> Result:
+        return self._failed(0)
+
+    def _finish(self, number: int, done: Future[Result], objects: int) -> None:
+        if done.cancelled():
+            result = self._failed(objects)
+        elif error := done.exception():
+            _log.warning("a task of %d objects failed", objects, exc_info=error)
+            result = self._failed(objects)
+        else:
+            result = done.result()
+        with self._lock:
+            self._running.pop(number, None)
+            if not self._closed:
+                self._results[number] = result
+                self._notifier.notify()

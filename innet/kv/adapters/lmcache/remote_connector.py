@@ -13,10 +13,8 @@ from lmcache.v1.storage_backend.connector import ConnectorAdapter, ConnectorCont
 from lmcache.v1.storage_backend.connector.base_connector import RemoteConnector
 from lmcache.v1.storage_backend.local_cpu_backend import LocalCPUBackend
 
-from innet.kv.adapters.lmcache.keys import ObjectNames
-from innet.kv.adapters.lmcache.packing import pack, unpack, unpack_into
-from innet.kv.adapters.options import AdapterOptions
-from innet.kv.adapters.pool_of_process import pool_of_process
+from innet.kv.adapters.engine_pool import AdapterOptions, pool_of_process
+from innet.kv.adapters.lmcache.objects import ObjectNames, pack, unpack, unpack_into
 from innet.kv.pool.network import Contents
 from innet.kv.pool_options import PoolOptions
 
@@ -24,7 +22,7 @@ Result = TypeVar("Result")
 
 _SCHEME: Final = "plugin://innet"
 _LOADER_KEYS: Final = ("module_path", "class_name")
-"""What LMCache itself reads of the plugin's configuration."""
+"""Keys of the plugin's configuration that LMCache itself reads."""
 
 
 class InnetConnectorAdapter(ConnectorAdapter):
@@ -36,7 +34,7 @@ class InnetConnectorAdapter(ConnectorAdapter):
     def create_connector(self, context: ConnectorContext) -> RemoteConnector:
         """A connector with the options ``remote_storage_plugin.<plugin>.<option>`` of LMCache's
         ``extra_config``: those of the pool and of
-        :class:`~innet.kv.adapters.options.AdapterOptions`.
+        :class:`~innet.kv.adapters.engine_pool.AdapterOptions`.
 
         Raises:
             KVError: an option is unknown, or its value out of range.
@@ -146,14 +144,14 @@ class InnetRemoteConnector(RemoteConnector):
     async def _do(self, work: Coroutine[Any, Any, Result]) -> Result:
         return await asyncio.wrap_future(self._member.submit(work))
 
-    # The last method: its name is that of a type, for those behind it.
+    # The last method, because its name hides a type.
     async def list(self) -> list[str]:
-        """Nothing: a pool tells nobody what it has."""
+        """Empty: a pool does not list its blocks."""
         return []
 
 
 def _configured(config: LMCacheEngineConfig | None, prefix: str) -> dict[str, Any]:
-    """What LMCache's configuration says to the plugin."""
+    """The plugin's options in LMCache's configuration."""
     extra = (config.extra_config if config else None) or {}
     return {
         key.removeprefix(prefix): value

@@ -1,4 +1,4 @@
-"""What blocks of a vLLM engine depend on, and how their objects are called."""
+"""The connector's options, and what names and shapes of a vLLM engine's blocks depend on."""
 
 from __future__ import annotations
 
@@ -8,26 +8,47 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import vllm
+from pydantic import Field
 from vllm.config import VllmConfig
 from vllm.v1.kv_cache_interface import KVCacheConfig
 
 from innet.errors import KVError
-from innet.kv.adapters.identity import engine_digest, key_hash
-from innet.kv.adapters.vllm.options import ConnectorOptions
-from innet.kv.adapters.weight_files import model_facts
+from innet.kv.adapters.engine_pool import AdapterOptions
+from innet.kv.adapters.identity import engine_digest, key_hash, model_facts
 from innet.kv.names import BlockFamily, BlockKey
 
+
+class ConnectorOptions(AdapterOptions):
+    """Options of the connector.
+
+    Attributes:
+        chunk_tokens: tokens of a chunk, which is looked up, loaded and saved as a whole: a multiple
+            of vLLM's block size.
+        layers_per_object: layers of a chunk in one object. Computing begins when the first object
+            has arrived.
+        load_between_steps: whether a request waits for all of its blocks before it is computed,
+            while others are computed. By default it is computed at once, and its batch waits for
+            each layer.
+        saving_bytes: limit of chunks in flight to their homes; chunks beyond it are not saved.
+    """
+
+    chunk_tokens: int = Field(default=256, ge=1)
+    layers_per_object: int = Field(default=4, ge=1)
+    load_between_steps: bool = False
+    saving_bytes: int = Field(default=1 << 30, ge=0)
+
+
 _LAYOUT: Final = "vllm-bhnc"
-"""Of an object: its layers, of each the chunk's blocks, of each heads, tokens, channels."""
+"""Order in an object: layers, the chunk's blocks, heads, tokens, channels."""
 
 _HASHES: Final = ("sha256", "sha256_cbor")
-"""vLLM's hashes of blocks of which nobody can find two prompts with the same."""
+"""vLLM's collision-resistant hashes of blocks."""
 
 
 class CacheIdentity:
-    """An engine's cache, as far as names and shapes of objects depend on it.
+    """The part of an engine's configuration that names and shapes of objects depend on.
 
-    Both sides of the connector make the same of the same configurations.
+    Both sides of the connector derive it from the same configuration.
 
     Args:
         config: vLLM's.
@@ -41,7 +62,7 @@ class CacheIdentity:
         layer_ranges: names of the layers of each range, in the order of the model.
 
     Raises:
-        KVError: the connector cannot work with this engine.
+        KVError: the connector does not support this engine.
     """
 
     def __init__(
@@ -53,8 +74,8 @@ class CacheIdentity:
         self.block_tokens: int = group.kv_cache_spec.block_size
         if options.chunk_tokens % self.block_tokens:
             raise KVError(
-                f"chunk_tokens is {options.chunk_tokens}, and no multiple of vLLM's block size "
-                f"{self.block_tokens}"
+                f"chunk_tokens is {options.chunk_tokens}, which is not a multiple of vLLM's block "
+                f"size {self.block_tokens}"
             )
         self.chunk_blocks = options.chunk_tokens // self.block_tokens
         layers = sorted(group.layer_names, key=_natural_order)
@@ -73,11 +94,11 @@ class CacheIdentity:
         return tokens
 
     def key(self, layer_range: int, chunk_hash: bytes) -> BlockKey:
-        """The name of a chunk's object with the layers of a range."""
+        """The key of a chunk's object with the layers of a range."""
         return BlockKey(self._families[layer_range], key_hash(chunk_hash))
 
     def last_keys(self, chunk_hashes: Sequence[bytes]) -> list[BlockKey]:
-        """The names of chunks' objects with the last layers, which are the last that are saved."""
+        """The keys of chunks' objects with the last layers, which are saved last."""
         return [self.key(len(self._families) - 1, each) for each in chunk_hashes]
 
 
@@ -85,7 +106,7 @@ def _require_one_process(config: VllmConfig) -> None:
     parallel = config.parallel_config
     if parallel.world_size > 1:
         raise KVError(
-            f"this engine has {parallel.world_size} workers, and a host of innet has one process: "
+            f"this engine has {parallel.world_size} workers, but a host of innet has one process: "
             "start engines of one worker each, with --tensor-parallel-size 1 and "
             "--pipeline-parallel-size 1"
         )
@@ -95,7 +116,7 @@ def _require_safe_hash(config: VllmConfig) -> None:
     algorithm = config.cache_config.prefix_caching_hash_algo
     if algorithm not in _HASHES:
         raise KVError(
-            f"vLLM's hash {algorithm} does not tell all prompts apart; start it with "
+            f"vLLM's hash {algorithm} can collide for different prompts; start it with "
             "--prefix-caching-hash-algo sha256_cbor"
         )
 
@@ -104,13 +125,13 @@ def _only_group(cache: KVCacheConfig) -> Any:
     if len(cache.kv_cache_groups) != 1:
         raise KVError(
             f"the model has {len(cache.kv_cache_groups)} kinds of attention caches, and the "
-            "connector knows models with one; start vLLM with --disable-hybrid-kv-cache-manager"
+            "connector supports one; start vLLM with --disable-hybrid-kv-cache-manager"
         )
     group = cache.kv_cache_groups[0]
     if cache.hash_block_size not in (None, group.kv_cache_spec.block_size):
         raise KVError(
             f"vLLM hashes blocks of {cache.hash_block_size} tokens and keeps blocks of "
-            f"{group.kv_cache_spec.block_size}; leave its --prefix-match-unit out"
+            f"{group.kv_cache_spec.block_size}; omit its --prefix-match-unit"
         )
     return group
 
@@ -135,12 +156,12 @@ def _facts(
 
 
 def _configuration(config: Any) -> dict[str, Any]:
-    """A model's configuration without the folder that it was read from."""
+    """A model's configuration without the folder it was read from."""
     document: dict[str, Any] = json.loads(config.to_json_string())
     document.pop("_name_or_path", None)
     return document
 
 
 def _natural_order(layer: str) -> list[tuple[int, str]]:
-    """``layers.10`` comes behind ``layers.9``."""
+    """Sorts ``layers.10`` after ``layers.9``."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", layer)]

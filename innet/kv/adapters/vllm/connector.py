@@ -21,6 +21,7 @@ from vllm.v1.outputs import KVConnectorOutput
 from vllm.v1.request import Request
 
 from innet.errors import EmulationError
+from innet.kv.adapters.engine_pool import Member, pool_of_process
 from innet.kv.adapters.lookups import (
     LookupClient,
     Lookups,
@@ -28,11 +29,9 @@ from innet.kv.adapters.lookups import (
     MemberLookups,
     lookup_socket,
 )
-from innet.kv.adapters.pool_of_process import Member, pool_of_process
-from innet.kv.adapters.vllm.cache_identity import CacheIdentity
-from innet.kv.adapters.vllm.options import ConnectorOptions
+from innet.kv.adapters.vllm.cache_identity import CacheIdentity, ConnectorOptions
+from innet.kv.adapters.vllm.chunks import Transfers
 from innet.kv.adapters.vllm.scheduler_side import SchedulerSide
-from innet.kv.adapters.vllm.transfers import Transfers
 from innet.kv.adapters.vllm.worker_side import WorkerSide
 from innet.kv.pool_options import PoolOptions
 
@@ -40,22 +39,22 @@ from innet.kv.pool_options import PoolOptions
 class InnetConnector(KVConnectorBase_V1):
     """Prompts' blocks in a pool: looked up by the scheduler, loaded and saved by the worker.
 
-    vLLM makes the worker's side first, which joins the pool. The scheduler's side uses the same
-    pool if it is in the same process, and asks the worker's over a socket if not.
+    vLLM creates the worker's side first, which joins the pool. The scheduler's side uses the same
+    pool in the same process, and otherwise asks the worker's over a socket.
 
     A block that does not arrive, or does not verify, is reported as a block that failed to load;
     vLLM computes it if its ``kv_load_failure_policy`` is ``recompute``.
 
     Args:
         vllm_config: with the options of the pool and of
-            :class:`~innet.kv.adapters.vllm.options.ConnectorOptions` in
+            :class:`~innet.kv.adapters.vllm.cache_identity.ConnectorOptions` in
             ``kv_connector_extra_config``.
-        role: which side this is.
+        role: of this side.
         kv_cache_config: of the engine.
 
     Raises:
-        KVError: an option is unknown or out of range, the engine is of a kind that the connector
-            does not know, or this is a scheduler whose worker has not joined the pool.
+        KVError: an option is unknown or out of range, the connector does not support the engine, or
+            this is a scheduler whose worker has not joined the pool.
         EmulationError: this process was not started by ``innet run``.
         HostTaken: this is a worker, and another process of this host has its node.
     """
@@ -87,14 +86,14 @@ class InnetConnector(KVConnectorBase_V1):
 
     @classmethod
     def requires_piecewise_for_cudagraph(cls, extra_config: dict[str, Any]) -> bool:
-        """Waiting for a layer is no part of a captured graph."""
+        """Yes: a captured graph cannot wait for a layer."""
         return True
 
     # In the scheduler.
 
     @property
     def requires_kv_delivery(self) -> bool:
-        """A chunk that was not saved is a miss and nothing else."""
+        """No: a chunk that was not saved is only a miss."""
         return False
 
     def get_num_new_matched_tokens(
@@ -117,7 +116,7 @@ class InnetConnector(KVConnectorBase_V1):
     def request_finished(
         self, request: Request, block_ids: list[int]
     ) -> tuple[bool, dict[str, Any] | None]:
-        """The blocks can go at once: what is on its way has been copied."""
+        """The blocks can be freed at once: chunks in flight are copies."""
         self._scheduler.finished(request)
         return False, None
 
@@ -143,11 +142,11 @@ class InnetConnector(KVConnectorBase_V1):
         self._worker.save_layer(layer_name, self._transfers())
 
     def wait_for_save(self) -> None:
-        """What is to be saved has been copied; its way to its homes is not waited for."""
+        """Wait until chunks to save are copied, but not until they arrive at their homes."""
         self._worker.finish_step(self._transfers())
 
     def wait_until_saved(self) -> None:
-        """Wait until all that was saved has come to its homes, or cannot."""
+        """Wait until all saved chunks have arrived at their homes, or were lost."""
         self._worker.wait_until_saved()
 
     def get_finished(self, finished_req_ids: set[str]) -> tuple[set[str] | None, set[str] | None]:
@@ -157,7 +156,7 @@ class InnetConnector(KVConnectorBase_V1):
         return self._worker.take_failed_blocks()
 
     def shutdown(self) -> None:
-        """Leave the pool, when all that was saved has come to its homes. Safe to call twice."""
+        """Leave the pool when all saved chunks have arrived at their homes. Safe to call twice."""
         self._close.close()
 
     def _transfers(self) -> Transfers:

@@ -13,14 +13,14 @@ from vllm.v1.request import Request
 
 from innet.kv.adapters.lookups import Lookups
 from innet.kv.adapters.vllm.cache_identity import CacheIdentity
-from innet.kv.adapters.vllm.transfers import Chunk, Load, Transfers
+from innet.kv.adapters.vllm.chunks import Chunk, Load, Transfers
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass
 class _Lookup:
-    """How many chunks behind ``first_chunk`` exist, as far as it is known yet."""
+    """The number of existing chunks from ``first_chunk`` on, once it is known."""
 
     first_chunk: int
     existing: Future[int]
@@ -33,9 +33,9 @@ class _Tracked:
     Attributes:
         request: as the scheduler has it; its hashes grow with its tokens.
         block_ids: of all its blocks, in order.
-        saved_chunks: that the pool has, or is to have.
+        saved_chunks: number of chunks that are, or will be, in the pool.
         loading: blocks that are being loaded.
-        has_failed: whether loading has failed, so that it is computed from now on.
+        has_failed: whether loading failed, so that the request is computed from now on.
     """
 
     request: Request
@@ -46,10 +46,10 @@ class _Tracked:
 
 
 class SchedulerSide:
-    """See above.
+    """The connector's state in the scheduler.
 
     Args:
-        pool: answers which chunks exist.
+        pool: looks chunks up.
         cache: the engine's.
     """
 
@@ -61,7 +61,7 @@ class SchedulerSide:
         self._loads: list[Load] = []
 
     def matched_tokens(self, request: Request, computed_tokens: int) -> int | None:
-        """Tokens behind ``computed_tokens`` that can be loaded; ``None`` while it is not known."""
+        """Tokens after ``computed_tokens`` that can be loaded; ``None`` while that is not known."""
         tracked = self._tracked.get(request.request_id)
         if tracked is not None and tracked.has_failed:
             return 0
@@ -74,7 +74,7 @@ class SchedulerSide:
         return max(0, chunks * self._cache.chunk_tokens - computed_tokens)
 
     def allocated(self, request: Request, blocks: KVCacheBlocks, external_tokens: int) -> None:
-        """The request has ``blocks``; the first that are not computed are to be loaded."""
+        """The request has ``blocks``; load the first ones that are not computed."""
         lookup = self._lookups.pop(request.request_id, None)
         tracked = self._tracked.setdefault(request.request_id, _Tracked(request))
         tracked.block_ids = list(blocks.get_block_ids()[0])
@@ -108,7 +108,7 @@ class SchedulerSide:
         return Transfers(loads, saves)
 
     def loaded(self, output: KVConnectorOutput) -> None:
-        """Blocks that were not loaded are computed, and saved again."""
+        """Compute blocks that failed to load, and save them again."""
         invalid = output.invalid_block_ids
         for tracked in self._tracked.values():
             if invalid and not invalid.isdisjoint(tracked.loading):
@@ -127,7 +127,7 @@ class SchedulerSide:
         first = computed_tokens // self._cache.chunk_tokens
         lookup = self._lookups.get(request.request_id)
         if lookup is None or lookup.first_chunk != first:
-            # Of a prompt, at least one token is computed: the first new one follows from it.
+            # At least one token of a prompt is computed: the first new one follows from it.
             hashes = self._chunk_hashes(request, request.num_tokens - 1)[first:]
             if not hashes:
                 return None
@@ -137,9 +137,9 @@ class SchedulerSide:
         return lookup
 
     def _saves(self, tracked: _Tracked, computed_tokens: int) -> tuple[Chunk, ...]:
-        """What ``computed_tokens`` make complete and nobody has saved.
+        """The chunks that ``computed_tokens`` complete and that are not saved.
 
-        Tokens that are only guessed are computed as well, but have no hashes.
+        Speculative tokens are computed as well, but have no hashes.
         """
         size = self._cache.chunk_tokens
         end = len(self._chunk_hashes(tracked.request, computed_tokens))
@@ -148,7 +148,7 @@ class SchedulerSide:
         return self._chunks(tracked, start * size, end * size)
 
     def _chunks(self, tracked: _Tracked, start_token: int, end_token: int) -> tuple[Chunk, ...]:
-        """The chunks with the tokens from ``start_token`` on, which begins a block."""
+        """The chunks of the tokens from ``start_token`` on, the first of a block."""
         per_chunk = self._cache.chunk_blocks
         start, end = (token // self._cache.block_tokens for token in (start_token, end_token))
         hashes = self._chunk_hashes(tracked.request, end_token)
@@ -166,7 +166,7 @@ class SchedulerSide:
         return tuple(chunks)
 
     def _chunk_hashes(self, request: Request, tokens: int) -> list[bytes]:
-        """Of the chunks that the first ``tokens`` make complete."""
+        """Hashes of the chunks that the first ``tokens`` complete."""
         per_chunk = self._cache.chunk_blocks
         blocks = min(tokens // self._cache.block_tokens, len(request.block_hashes))
         ends = range(per_chunk, blocks + 1, per_chunk)
@@ -177,6 +177,6 @@ def _result_of(counting: Future[int]) -> int:
     if counting.cancelled():
         return 0
     if error := counting.exception():
-        _log.warning("what the pool has of a prompt is not known: %s", error)
+        _log.warning("looking up a prompt in the pool failed: %s", error)
         return 0
     return counting.result()

@@ -1,4 +1,4 @@
-"""The connector in vLLM's worker: chunks into the paged cache, and out of it."""
+"""The connector in vLLM's worker: loads chunks into the paged cache, and saves them from it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 import torch
 
 from innet.errors import KVError
-from innet.kv.adapters.pool_of_process import Member
-from innet.kv.adapters.vllm.cache_identity import CacheIdentity
-from innet.kv.adapters.vllm.options import ConnectorOptions
-from innet.kv.adapters.vllm.paged_cache import PagedCache
-from innet.kv.adapters.vllm.transfers import Chunk, Load, Transfers
+from innet.kv.adapters.engine_pool import Member
+from innet.kv.adapters.vllm.cache_identity import CacheIdentity, ConnectorOptions
+from innet.kv.adapters.vllm.chunks import Chunk, Load, PagedCache, Transfers
 from innet.kv.pool.network import Contents
 
 _log = logging.getLogger(__name__)
@@ -22,13 +20,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class _Loading:
-    """A request's chunks on their way.
+    """A request's chunks in flight.
 
     Attributes:
-        load: which they are.
-        coming: by range of layers, of each chunk.
+        load: the chunks.
+        coming: for each range of layers, each chunk's contents.
         next_range: the first whose layers are not in the cache.
-        failed: places of chunks that did not come whole.
+        failed: places of chunks that did not arrive whole.
     """
 
     load: Load
@@ -37,19 +35,19 @@ class _Loading:
     failed: set[int] = field(default_factory=set)
 
     @property
-    def has_come(self) -> bool:
-        """Whether nothing is on its way any more."""
+    def has_arrived(self) -> bool:
+        """Whether nothing is in flight."""
         return all(future.done() for chunks in self.coming for future in chunks)
 
 
 class WorkerSide:
-    """See above. Tensors are touched in the threads that call, never in the pool's.
+    """The connector's state in the worker. Tensors are used in the calling threads, not the pool's.
 
     Args:
         member: of the pool.
         cache: the engine's.
         options: of the connector.
-        blocks: that the engine's cache has.
+        blocks: of the engine's cache.
     """
 
     def __init__(
@@ -70,10 +68,10 @@ class WorkerSide:
         self._saving: dict[Future[int], int] = {}
 
     def register(self, caches: Mapping[str, torch.Tensor]) -> None:
-        """The layers' caches.
+        """Register the layers' caches.
 
         Raises:
-            KVError: they are not those of the engine's configuration, or of another shape.
+            KVError: they do not match the engine's configuration.
         """
         missing = set(self._range_of) - set(caches)
         if missing:
@@ -82,7 +80,7 @@ class WorkerSide:
         self._paged = PagedCache(own, self._blocks, self._cache.chunk_blocks)
 
     def start(self, transfers: Transfers) -> None:
-        """Ask for all chunks, first layers first."""
+        """Fetch all chunks, first layers first."""
         self._next_saved_range = 0
         for load in transfers.loads:
             self._loading.append(_Loading(load, [[] for _ in self._cache.layer_ranges]))
@@ -94,40 +92,40 @@ class WorkerSide:
                 ]
 
     def wait_for_layer(self, layer: str) -> None:
-        """Wait until the layer is in the cache, as far as it has come."""
+        """Wait until the layer's chunks are in the cache, or have failed."""
         if layer in self._range_of:
             for loading in self._loading:
                 self._bring(loading, self._range_of[layer] + 1)
 
     def save_layer(self, layer: str, transfers: Transfers) -> None:
-        """The layer has been computed: with the last one of a range, its objects are complete."""
+        """The layer is computed: after the last one of a range, save the range."""
         layer_range = self._range_of.get(layer)
         if layer_range is not None and layer == self._cache.layer_ranges[layer_range][-1]:
             self._save_ranges(transfers, layer_range + 1)
 
     def finish_step(self, transfers: Transfers) -> None:
-        """All layers have been computed: what is not saved yet is, and who waits waits no more."""
+        """All layers are computed: save the remaining ranges, and end all loads of this step."""
         if not self._options.load_between_steps:
             self._take_whole(self._loading)
         self._save_ranges(transfers, len(self._cache.layer_ranges))
 
     def take_loaded_requests(self) -> set[str]:
-        """Requests of which nothing is on its way any more, each once."""
+        """Requests with nothing in flight, each once."""
         if not self._options.load_between_steps:
             return set()
-        return self._take_whole([loading for loading in self._loading if loading.has_come])
+        return self._take_whole([loading for loading in self._loading if loading.has_arrived])
 
     def take_failed_blocks(self) -> set[int]:
-        """Blocks that did not come, each once."""
+        """Blocks that failed to load, each once."""
         failed, self._failed_blocks = self._failed_blocks, set()
         return failed
 
     def wait_until_saved(self) -> None:
-        """Wait until all that was saved has come to its homes, or cannot: each has its time."""
+        """Wait until all saved chunks have arrived at their homes, or have timed out."""
         wait(self._saving)
 
     def close(self) -> None:
-        """Give up what is being loaded, and let what was saved come to its homes."""
+        """Cancel loads, and wait for saves."""
         self.wait_until_saved()
         for loading in self._loading:
             for chunks in loading.coming:
@@ -146,7 +144,7 @@ class WorkerSide:
         return {loading.load.request_id for loading in whole}
 
     def _bring(self, loading: _Loading, end_range: int) -> None:
-        """Put what has come of the ranges before ``end_range`` into the cache."""
+        """Write the ranges before ``end_range`` to the cache as they arrive."""
         while loading.next_range < end_range:
             layer_range = loading.next_range
             layers = self._cache.layer_ranges[layer_range]
@@ -170,7 +168,7 @@ class WorkerSide:
             self._next_saved_range += 1
 
     def _affordable(self, chunks: list[Chunk]) -> list[Chunk]:
-        """All or none: a chunk without some of its layers would be found, and fail to load."""
+        """All or none: an incomplete chunk would be found, and fail to load."""
         self._saving = {future: size for future, size in self._saving.items() if not future.done()}
         if chunks and sum(self._saving.values()) > self._options.saving_bytes:
             _log.warning("the network is slower than the engine: %d chunks not saved", len(chunks))
@@ -186,7 +184,7 @@ class WorkerSide:
     @property
     def _cached(self) -> PagedCache:
         if self._paged is None:
-            raise KVError("vLLM has registered no caches before it loads and saves")
+            raise KVError("vLLM loads or saves before it has registered its caches")
         return self._paged
 
 
@@ -194,5 +192,5 @@ def _result_of(coming: Future[Contents | None]) -> Contents | None:
     try:
         return coming.result()
     except Exception as error:
-        _log.warning("a chunk did not come: %s", error)
+        _log.warning("loading a chunk failed: %s", error)
         return None

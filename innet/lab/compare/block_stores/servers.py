@@ -59,7 +59,7 @@ async def start_mooncake(processes: ProcessGroup, offered_bytes: int) -> str:
     )
     master = processes.spawn(ProcessSpec("mooncake-master", (str(program), *options.split())))
     await _listening(master, port)
-    module = "innet.lab.compare.block_stores.mooncake_segment"
+    module = "innet.lab.compare.block_stores.mooncake"
     argv = (sys.executable, "-m", module, str(port), str(offered_bytes))
     segment = processes.spawn(ProcessSpec("mooncake-segment", argv))
     await _until(segment, lambda: "ready" in segment.tail)

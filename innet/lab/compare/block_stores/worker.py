@@ -2,72 +2,85 @@
 
 from __future__ import annotations
 
-import resource
 import signal
-import socket
 import sys
 import time
-import traceback
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from pydantic import BaseModel, Field
 
 from innet.cluster.emulation.syscalls import set_parent_death_signal
 from innet.errors import KVError
 from innet.lab.compare.block_stores.client import StoreClient
-from innet.lab.compare.block_stores.messages import Hello, Report, Turn
-from innet.lab.compare.block_stores.registry import make_client
+from innet.lab.harness import Hello, process_cpu_s, serve
 
 
-class TurnTaker:
-    """Takes turns with one client."""
+class BlocksTask(BaseModel):
+    """Put so many blocks and get them back: one after the other, and then several at once."""
+
+    block_bytes: int = Field(ge=1)
+    blocks: int = Field(ge=1)
+    outstanding: int = Field(ge=1, description="puts or gets at once, where throughput is taken")
+
+    def __str__(self) -> str:
+        return f"with {self.blocks} blocks of {self.block_bytes} bytes"
+
+
+class BlocksResult(BaseModel):
+    """How long the calls of a turn took."""
+
+    put_s: list[float] = Field(description="of each of the puts in a row")
+    get_s: list[float] = Field(description="of each of the gets in a row")
+    put_all_s: float = Field(description="of all blocks, several at once")
+    get_all_s: float = Field(description="of all blocks, several at once")
+    cpu_s: float = Field(description="processor time of the client's process")
+
+
+class BlocksWork:
+    """Takes turns with one client of a store."""
 
     def __init__(self, client: StoreClient) -> None:
         self._client = client
         self._source = self._landing = np.empty((0, 0), np.uint8)
 
-    def take(self, turn: Turn) -> Report:
-        """Puts and gets; what went wrong is in the report."""
-        try:
-            return self._take(turn)
-        except Exception as error:  # whatever a foreign library raises is the turn's result
-            traceback.print_exc()
-            return Report(number=turn.number, error=f"{type(error).__name__}: {error}")
+    def prepare(self, turn: int, task: dict[str, Any]) -> None:
+        """Make blocks with contents, the same ones as long as their size is."""
+        self._turn = turn
+        self._task = BlocksTask.model_validate(task)
+        shape = self._task.blocks, self._task.block_bytes
+        if self._source.shape != shape:
+            random = np.random.default_rng(self._task.block_bytes)
+            self._source = random.integers(0, 256, shape, dtype=np.uint8)
+            self._landing = np.zeros_like(self._source)
+        self._client.load(self._source, self._landing)
 
-    def _take(self, turn: Turn) -> Report:
-        self._make_room(turn)
-        client = self._client
-        client.load(self._source, self._landing)
-        keys = [f"{turn.number}-{row}" for row in range(turn.blocks)]
-        begun_s = _cpu_s()
+    def run(self) -> None:
+        """Puts and gets, verified outside of the timed parts."""
+        client, outstanding = self._client, self._task.outstanding
+        keys = [f"{self._turn}-{row}" for row in range(self._task.blocks)]
+        begun_s = process_cpu_s()
         put_s = _each(client.put, keys)
         get_s = _each(client.get, keys)
         self._check()
         client.forget(keys)
         keys = [f"{key}-all" for key in keys]
-        put_all_s = _timed(client.put_all, keys, turn.outstanding)
-        get_all_s = _timed(client.get_all, keys, turn.outstanding)
-        cpu_s = _cpu_s() - begun_s
+        put_all_s = _timed(client.put_all, keys, outstanding)
+        get_all_s = _timed(client.get_all, keys, outstanding)
+        cpu_s = process_cpu_s() - begun_s
         self._check()
         client.forget(keys)
-        return Report(
-            number=turn.number,
-            put_s=put_s,
-            get_s=get_s,
-            put_all_s=put_all_s,
-            get_all_s=get_all_s,
-            cpu_s=cpu_s,
+        self._result = BlocksResult(
+            put_s=put_s, get_s=get_s, put_all_s=put_all_s, get_all_s=get_all_s, cpu_s=cpu_s
         )
 
-    def _make_room(self, turn: Turn) -> None:
-        """Blocks with contents; the same ones as long as their size is."""
-        if self._source.shape != (turn.blocks, turn.block_bytes):
-            random = np.random.default_rng(turn.block_bytes)
-            self._source = random.integers(0, 256, (turn.blocks, turn.block_bytes), dtype=np.uint8)
-            self._landing = np.zeros_like(self._source)
+    def report(self) -> BlocksResult:
+        """The times."""
+        return self._result
 
     def _check(self) -> None:
-        """Compare what came with what was put, outside of the timed part."""
+        """Compare what came with what was put."""
         if not np.array_equal(self._client.landed(), self._source):
             raise KVError("the blocks that came back are not those that were put")
         self._landing[:] = 0
@@ -90,20 +103,34 @@ def _timed(
     return time.perf_counter() - begun_s
 
 
-def _cpu_s() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
+def make_client(store: str, argument: str) -> StoreClient:
+    """The client of a store that others have made.
+
+    Args:
+        store: ``redis``, ``redis_connections`` or ``mooncake``.
+        argument: what it needs to find its server: a port.
+
+    Raises:
+        KVError: there is no such store, or it is not to be reached.
+    """
+    if store == "redis":
+        from innet.lab.compare.block_stores.redis_client import RedisClient
+
+        return RedisClient(int(argument))
+    if store == "redis_connections":
+        from innet.lab.compare.block_stores.redis_client import RedisConnectionsClient
+
+        return RedisConnectionsClient(int(argument))
+    if store == "mooncake":
+        from innet.lab.compare.block_stores.mooncake import MooncakeClient
+
+        return MooncakeClient(int(argument))
+    raise KVError(f"no block store {store!r}; known are redis, redis_connections, mooncake")
 
 
-def take_turns(store: str, path: str, make: Callable[[], StoreClient]) -> None:
-    """Take turns with a client of ``store`` until the contest at ``path`` hangs up."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(path)
-        client = make()
-        taker = TurnTaker(client)
-        connection.sendall(Hello(store=store, version=client.version).line())
-        for line in connection.makefile("rb"):
-            connection.sendall(taker.take(Turn.model_validate_json(line)).line())
+def take_turns(store: str, path: str, client: StoreClient) -> None:
+    """Take turns with a client of ``store`` until the conductor at ``path`` hangs up."""
+    serve(path, Hello(team=store, version=client.version), BlocksWork(client))
     client.close()
 
 
@@ -111,7 +138,7 @@ def main() -> None:
     """Be a client of a store that others have made."""
     set_parent_death_signal(signal.SIGKILL)
     store, path, argument = sys.argv[1:]
-    take_turns(store, path, lambda: make_client(store, argument))
+    take_turns(store, path, make_client(store, argument))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
 """What runs inside a worker and is measured: one module for each library.
 
-``contender`` says what each must provide; ``registry`` finds one by name.
+``contender`` says what each must provide.
 """

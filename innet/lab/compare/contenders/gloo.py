@@ -11,7 +11,7 @@ import torch
 import torch.distributed
 
 from innet.errors import CollectiveError
-from innet.lab.compare.contenders.addresses import ADDRESS_VARIABLE
+from innet.lab.compare.contenders.contender import ADDRESS_VARIABLE
 from innet.lab.compare.pattern import FloatArray
 
 # Any: PyTorch's stubs leave out what its compiled process groups can do.

@@ -16,8 +16,8 @@ import numpy as np
 from innet.collectives import Communicator, Work
 from innet.errors import WorkloadError
 from innet.lab.simulation.programs.program import Place, Program
-from innet.lab.simulation.workload.astra_sim import AstraSimLayer, Phase
-from innet.lab.simulation.workload.model import AstraSimJob
+from innet.lab.workload.layer_files import AstraSimLayer, Phase
+from innet.lab.workload.model import AstraSimJob
 
 _ELEMENT_BYTES = 4
 
@@ -37,7 +37,7 @@ class _Scope(NamedTuple):
 
 
 class AstraSimProgram(Program):
-    """See :class:`~innet.lab.simulation.workload.document.AstraSimSpecification`."""
+    """See :class:`~innet.lab.workload.document.AstraSimSpecification`."""
 
     operation = "training step"
     bound_s = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from innet.cluster.control.group_plans import named_plan
-from innet.lab.simulation.baselines.algorithms import is_baseline, plan_alike
+from innet.lab.simulation.baselines import is_baseline, plan_alike
 from innet.plans import bound_s, rank_order
 from innet.plans.completion import completion_bound_s
 from innet.topology import Topology

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from innet.errors import WorkloadError
-from innet.lab.compare.measurement import OVERLOADED_BOUNDS
+from innet.lab.compare.measurement import NEAR_BOUND
 from innet.lab.compare.pattern import Pattern
 from innet.lab.simulation.programs.bounds import (
     allreduce_bound_s,
@@ -18,7 +18,7 @@ from innet.lab.simulation.programs.bounds import (
     endpoint_bound_s,
 )
 from innet.lab.simulation.programs.program import Place, Program
-from innet.lab.simulation.workload.model import CollectiveJob
+from innet.lab.workload.model import CollectiveJob
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -83,7 +83,7 @@ _FORMS: dict[str, _Form] = {
 
 
 class CollectiveProgram(Program):
-    """See :class:`~innet.lab.simulation.workload.document.CollectiveSpecification`."""
+    """See :class:`~innet.lab.workload.document.CollectiveSpecification`."""
 
     def __init__(self, job: CollectiveJob, place: Place) -> None:
         """
@@ -119,9 +119,9 @@ class CollectiveProgram(Program):
         self._together = asyncio.Barrier(ranks)
 
     def completion_bound_s(self) -> float | None:
-        """See the base class. Computing it takes long on large networks, so only for overloads."""
+        """See the base class, and :data:`NEAR_BOUND`."""
         longest_s = max((ended - begun for begun, ended in self.record.spans_s), default=0.0)
-        is_long = self.bound_s is not None and longest_s >= OVERLOADED_BOUNDS * self.bound_s
+        is_long = self.bound_s is not None and longest_s >= NEAR_BOUND * self.bound_s
         if self.operation != "allreduce" or not is_long:
             return None
         sim = self.place.sim

@@ -5,19 +5,61 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from innet.errors import WorkloadError
 from innet.lab.replay import ReferenceRates
-from innet.lab.replay.counts import BlockCounts
-from innet.lab.simulation.baselines.algorithms import is_baseline
-from innet.lab.simulation.baselines.tcp_group import TcpGroup
-from innet.lab.simulation.processors import Processors
-from innet.lab.simulation.programs.record import Record
+from innet.lab.replay.worker import BlockCounts
+from innet.lab.simulation.baselines import TcpGroup, is_baseline
+from innet.lab.simulation.event_schedule import Processors
 from innet.lab.simulation.simulation import Simulation
-from innet.lab.simulation.workload.model import Job
+from innet.lab.workload.model import Job
 from innet.topology import Topology
+
+
+@dataclass
+class Record:
+    """Fills while a job runs; what it says is true at any time.
+
+    Attributes:
+        ranks: that must have ended an operation before it counts.
+        untimed: operations at the beginning that warm up.
+        correct: whether every result so far was right.
+        started_s: when the first rank began each operation, in virtual time.
+    """
+
+    ranks: int
+    untimed: int = 0
+    correct: bool = True
+    started_s: list[float] = field(default_factory=list)
+    _ended_s: list[float] = field(default_factory=list)
+    _left: list[int] = field(default_factory=list)
+
+    def begin(self, operation: int, now_s: float) -> None:
+        """A rank begins an operation; they have numbers from 0."""
+        if operation == len(self.started_s):
+            self.started_s.append(now_s)
+            self._ended_s.append(now_s)
+            self._left.append(self.ranks)
+
+    def end(self, operation: int, now_s: float, correct: bool = True) -> None:
+        """A rank has ended it, with or without the right result."""
+        self.correct &= correct
+        self._left[operation] -= 1
+        self._ended_s[operation] = now_s
+
+    @property
+    def completed(self) -> int:
+        """Operations that all ranks have ended, the untimed ones included."""
+        return sum(left == 0 for left in self._left)
+
+    @property
+    def spans_s(self) -> list[tuple[float, float]]:
+        """Beginning and end of each completed operation that is timed."""
+        spans = zip(self.started_s, self._ended_s, self._left, strict=True)
+        return [(begun, ended) for begun, ended, left in spans if left == 0][self.untimed :]
+
 
 _DEADLINE_BOUNDS = 15
 
@@ -125,7 +167,7 @@ class Program(ABC):
         return None
 
     def completion_bound_s(self) -> float | None:
-        """The bound with latency, where it is known and the operations took several bounds."""
+        """The bound with latency, where it is known and the bytes do not explain the time."""
         return None
 
     @property

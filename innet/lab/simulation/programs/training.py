@@ -15,8 +15,8 @@ import numpy as np
 
 from innet.lab.simulation.programs.bounds import allreduce_bound_s, overlapped_bound_s
 from innet.lab.simulation.programs.program import Place, Program
-from innet.lab.simulation.workload.layers import Layer
-from innet.lab.simulation.workload.model import TrainingJob
+from innet.lab.workload.layer_files import Layer
+from innet.lab.workload.model import TrainingJob
 
 _ELEMENT_BYTES = 4
 
@@ -55,7 +55,7 @@ def make_buckets(layers: Sequence[Layer], first_bytes: int, most_bytes: int) -> 
 
 
 class TrainingProgram(Program):
-    """See :class:`~innet.lab.simulation.workload.document.TrainingSpecification`."""
+    """See :class:`~innet.lab.workload.document.TrainingSpecification`."""
 
     operation = "training step"
 

@@ -1,33 +1,36 @@
-"""Nodes that are dead, stopped or do not answer."""
+"""Checks of nodes: dead, starved, late, without slots, or with a wrong clock."""
 
 from __future__ import annotations
 
+import math
+import re
+from collections import defaultdict
 from collections.abc import Iterator
 
 from innet.observe.doctor.finding import Finding
-from innet.observe.doctor.observation import Observation
+from innet.observe.doctor.observation import NodePair, Observation
 
 
 class DeadNode:
-    """A process that should answer and does not."""
+    """A process that should answer but does not."""
 
     def findings(self, seen: Observation) -> Iterator[Finding]:
         """A launcher, switches and members of groups that are gone, stopped or silent."""
         status = seen.after.status
         run = status.run.run_id
         if status.stale:
-            yield _finding(
+            yield _dead(
                 "launcher",
                 "the launcher",
                 f"The launcher of {run} is dead, and the network with it.",
-                f"`innet down {run}` removes what is left; then launch it again.",
+                f"`innet down {run}` removes its remains; then launch it again.",
             )
             return
         alive = seen.after.processes
         members = {node for group in status.groups for node in group["ranks"]}
         for node in (*seen.topology.switches, *sorted(members)):
             if node not in alive:
-                yield _finding(
+                yield _dead(
                     "gone",
                     node,
                     f"{node} is dead: its process is gone.",
@@ -36,17 +39,17 @@ class DeadNode:
                 )
         for node, process in alive.items():
             if process.stopped:
-                yield _finding(
+                yield _dead(
                     "stopped",
                     node,
                     f"{node} is stopped: a signal or a debugger holds its process.",
                     f"`kill -CONT {_pid(seen, node)}` lets it go on.",
                 )
             elif node in status.silent and status.run.control_socket(node).exists():
-                yield _finding(
+                yield _dead(
                     "silent",
                     node,
-                    f"{node} is alive and does not answer: {status.silent[node]}",
+                    f"{node} runs but does not answer: {status.silent[node]}",
                     f"Look at what process {_pid(seen, node)} does (py-spy dump), and end it if it "
                     "hangs.",
                 )
@@ -57,5 +60,195 @@ def _pid(seen: Observation, node: str) -> int:
     return next(p.identity.pid for p in reversed(processes) if p.node == node)
 
 
-def _finding(cause: str, subject: str, problem: str, remedy: str) -> Finding:
+def _dead(cause: str, subject: str, problem: str, remedy: str) -> Finding:
     return Finding(check="dead_node", subject=subject, problem=problem, remedy=remedy, cause=cause)
+
+
+_WAITING_SHARE = 0.3
+"""Share of the time between the looks that a thread was ready but did not run."""
+
+
+class StarvedNode:
+    """A node whose threads wait for a processor longer than they have one."""
+
+    def findings(self, seen: Observation) -> Iterator[Finding]:
+        """One finding for each node."""
+        for node in seen.nodes():
+            before = seen.before.processes.get(node.name)
+            after = seen.after.processes.get(node.name)
+            if before is None or after is None:
+                continue
+            waited_s = after.waited_s - before.waited_s
+            ran_s = after.ran_s - before.ran_s
+            if waited_s > _WAITING_SHARE * node.span_s and waited_s > ran_s:
+                yield Finding(
+                    check="starved_node",
+                    subject=node.name,
+                    problem=f"{node.name} is starved of processor: within {node.span_s:.1f} s its "
+                    f"threads ran for {ran_s:.2f} s and waited for a processor for "
+                    f"{waited_s:.2f} s.",
+                    remedy="Too many processes share this machine's processors: end others, set "
+                    "fewer threads for the training (OMP_NUM_THREADS), emulate a smaller or slower "
+                    "network (--rate), or take a machine with more cores.",
+                    severity=waited_s / node.span_s,
+                )
+
+
+class NoFreeSlot:
+    """A switch that refused reductions, so that the requesters had to compute them."""
+
+    def findings(self, seen: Observation) -> Iterator[Finding]:
+        """One finding for each such switch."""
+        for node in seen.nodes():
+            refused = node.grown("reducer", "refused_no_slot")
+            if node.after["kind"] == "switch" and refused:
+                yield Finding(
+                    check="no_free_slot",
+                    subject=node.name,
+                    problem=f"Switch {node.name} has no free slot: within {node.span_s:.1f} s it "
+                    f"refused {refused} reductions and took {_taken(node)}, with "
+                    f"{node.after['slots']} slots. The requesters compute them, over "
+                    "links that the switch would have spared.",
+                    remedy=f"About {_enough(node)} slots would do (`slots` of the switch in the "
+                    "topology, or --slots); else let fewer operations or jobs run at once "
+                    "(collectives.operations_in_flight).",
+                    severity=refused,
+                )
+
+
+def _taken(node: NodePair) -> int:
+    return node.grown("reducer", "reductions_started")
+
+
+def _enough(node: NodePair) -> int:
+    """Slots for all requests, by Little's law.
+
+    The accepted requests used all slots, so all requests would have used proportionally more. The
+    next power of two leaves some room.
+    """
+    slots = int(node.after["slots"])
+    refused = node.grown("reducer", "refused_no_slot")
+    requested = _taken(node) + refused
+    taken = max(1, _taken(node))
+    return 1 << math.ceil(math.log2(max(2, slots * requested / taken)))
+
+
+_TOLERANCE_S = 0.25
+_REMEDY = (
+    "Let a time service keep it (timedatectl set-ntp true). Collectives do not need it, but signed "
+    "commands are refused as stale, and times in events, logs and timelines do not compare."
+)
+
+
+class WrongClock:
+    """A node whose clock differs from this one, or jumped between the looks."""
+
+    def findings(self, seen: Observation) -> Iterator[Finding]:
+        """One finding for each node."""
+        for node in seen.nodes():
+            jump_s = _grown_s(node) - node.span_s
+            ahead_s = _ahead_s(seen, node)
+            if abs(jump_s) > _TOLERANCE_S:
+                problem = (
+                    f"The clock of {node.name} jumped by {jump_s:+.2f} s within "
+                    f"{node.span_s:.1f} s: another program sets it."
+                )
+            elif abs(ahead_s) > _TOLERANCE_S:
+                problem = (
+                    f"The clock of {node.name} is {abs(ahead_s):.2f} s "
+                    f"{'ahead of' if ahead_s > 0 else 'behind'} this one."
+                )
+            else:
+                continue
+            yield Finding(check="wrong_clock", subject=node.name, problem=problem, remedy=_REMEDY)
+
+
+def _grown_s(node: NodePair) -> float:
+    return float(node.after["time_s"] - node.before["time_s"])
+
+
+def _ahead_s(seen: Observation, node: NodePair) -> float:
+    """At least by how much: the node read its clock between the request and the answer."""
+    look = seen.after
+    time_s = float(node.after["time_s"])
+    return max(0.0, time_s - look.answered_at_s) + min(0.0, time_s - look.asked_at_s)
+
+
+_LATE = re.compile(r"(operation \d+): (.+) had not sent (?:its|their) data")
+_RANK = re.compile(r"rank (\d+)")
+_NUMBER = re.compile(r"operation (\d+)")
+_WORKING_SHARE = 0.5
+
+
+class StragglingRank:
+    """A rank whose contribution to the same operations was missing at both looks."""
+
+    def findings(self, seen: Observation) -> Iterator[Finding]:
+        """One finding for each late rank."""
+        waiting: defaultdict[str, list[str]] = defaultdict(list)
+        for node in seen.nodes():
+            for operation, rank in _missed_twice(node):
+                if not _waits_itself(seen, operation, rank):
+                    waiting[rank].append(node.name)
+        for rank, nodes in sorted(waiting.items(), key=lambda item: int(item[0])):
+            span_s = seen.after.asked_at_s - seen.before.answered_at_s
+            yield Finding(
+                check="straggling_rank",
+                subject=f"rank {rank}",
+                problem=f"Rank {rank}{_place(seen, rank)} is late: {', '.join(nodes)} waited for "
+                f"its data for more than {max(0.0, span_s):.1f} s." + _doing(seen, rank),
+                remedy="If that is its usual pace, give it less work or a faster machine; if it "
+                "hangs, `py-spy dump` shows where. Its peers' deadline is collectives.timeout_s.",
+                severity=len(nodes),
+            )
+
+
+def _missed_twice(node: NodePair) -> set[tuple[str, str]]:
+    before, after = (_missed(answer["operations"]) for answer in (node.before, node.after))
+    return before & after
+
+
+def _waits_itself(seen: Observation, operation: str, rank: str) -> bool:
+    """Whether the rank itself waits in this operation or an earlier one.
+
+    Then it has contributed already (requesters behind a switch name such ranks, too), or another
+    cause delays it.
+    """
+    (late,) = _awaited([operation])
+    waiting = {
+        node.name
+        for node in seen.nodes()
+        if any(number <= late for number in _awaited(node.after["operations"]))
+    }
+    places = _nodes_of(seen, rank)
+    return bool(places) and waiting.issuperset(places)
+
+
+def _awaited(operations: list[str]) -> list[int]:
+    """The numbers of the operations that a node waits in."""
+    return [int(found[1]) for line in operations if (found := _NUMBER.match(line))]
+
+
+def _missed(operations: list[str]) -> set[tuple[str, str]]:
+    found = (_LATE.match(line) for line in operations)
+    return {(m[1], rank) for m in found if m for rank in _RANK.findall(m[2])}
+
+
+def _nodes_of(seen: Observation, rank: str) -> list[str]:
+    """The nodes that have this rank in some group."""
+    groups = [group["ranks"] for group in seen.after.status.groups]
+    return sorted({ranks[int(rank)] for ranks in groups if int(rank) < len(ranks)})
+
+
+def _place(seen: Observation, rank: str) -> str:
+    nodes = _nodes_of(seen, rank)
+    return f" ({' or '.join(nodes)})" if nodes else ""
+
+
+def _doing(seen: Observation, rank: str) -> str:
+    nodes = {node.name: node for node in seen.nodes()}
+    match [nodes[name] for name in _nodes_of(seen, rank) if name in nodes]:
+        case [node]:
+            share = (node.after["cpu_s"] - node.before["cpu_s"]) / node.span_s
+            return " It computes meanwhile." if share > _WORKING_SHARE else " It is idle itself."
+    return ""

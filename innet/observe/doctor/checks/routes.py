@@ -1,4 +1,4 @@
-"""Nodes that do not know the way to others."""
+"""Checks of routes: missing ones, and prefixes that other nodes do not know."""
 
 from __future__ import annotations
 
@@ -56,3 +56,20 @@ def _refusals(node: NodePair) -> str:
 def _dead_switches(seen: Observation) -> set[str]:
     """Nobody can have a route to what is gone."""
     return {switch for switch in seen.topology.switches if switch not in seen.after.processes}
+
+
+class UnannouncedPrefix:
+    """A prefix that a program has registered, and that the other nodes are not told of."""
+
+    def findings(self, seen: Observation) -> Iterator[Finding]:
+        """One finding for each such prefix of each node."""
+        for node in seen.nodes():
+            for prefix, why in node.after.get("unannounced", {}).items():
+                yield Finding(
+                    check="unannounced_prefix",
+                    subject=node.name,
+                    problem=f"A program at {node.name} serves {prefix}, and only programs there "
+                    f"find it: {why}.",
+                    remedy="Let it register another prefix, which everybody finds, or ask for the "
+                    "name at that node.",
+                )

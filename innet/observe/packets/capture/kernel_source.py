@@ -1,4 +1,9 @@
-"""Packets of a link of netns mode, from a packet socket at one of its ends."""
+"""Packets of a link of netns mode, from a packet socket at one of its ends.
+
+Nodes pass many datagrams to the kernel at once (UDP_SEGMENT). Between namespaces they stay
+together, and a packet socket reads them as one, with their size in a header (PACKET_VNET_HDR, whose
+layout is virtio's ``struct virtio_net_hdr``). This module splits them, as a real link does.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +14,9 @@ import time
 from collections.abc import Iterator, Sequence
 
 from innet.cluster.emulation.runs import RunRecord
+from innet.observe.packets.capture.headers import ETHERNET_BYTES, UDP_BYTES, with_ip_checksum
 from innet.observe.packets.capture.links import DirectedPort
 from innet.observe.packets.capture.namespace_sockets import open_packet_sockets
-from innet.observe.packets.capture.segments import datagrams
 from innet.observe.packets.capture.source import CapturedFrame
 
 # <linux/if_packet.h>, <linux/socket.h>; Python's socket module lacks them.
@@ -90,3 +95,29 @@ def _time_ns(ancillary: Sequence[tuple[int, int, bytes]]) -> int:
             seconds, nanoseconds = _TIMESPEC.unpack_from(value)
             return int(seconds) * 1_000_000_000 + int(nanoseconds)
     return time.time_ns()
+
+
+VNET_HEADER = struct.Struct("=BBHHHH")
+"""Flags, kind, size of the headers, size of each datagram, and where the check sum is."""
+_GSO_UDP_L4 = 5
+
+
+def datagrams(message: bytes) -> Iterator[bytes]:
+    """The frames in what a packet socket with PACKET_VNET_HDR has read."""
+    _, kind, _, segment_bytes, _, _ = VNET_HEADER.unpack_from(message)
+    frame = message[VNET_HEADER.size :]
+    if kind != _GSO_UDP_L4 or segment_bytes == 0:
+        yield frame
+        return
+    ip_bytes = 4 * (frame[ETHERNET_BYTES] & 15)
+    headers = ETHERNET_BYTES + ip_bytes + UDP_BYTES
+    for at in range(headers, len(frame), segment_bytes):
+        yield _one(frame[:headers], ip_bytes, frame[at : at + segment_bytes])
+
+
+def _one(headers: bytes, ip_bytes: int, payload: bytes) -> bytes:
+    udp_bytes = UDP_BYTES + len(payload)
+    ip = headers[ETHERNET_BYTES : ETHERNET_BYTES + ip_bytes]
+    ip = with_ip_checksum(ip[:2] + struct.pack("!H", ip_bytes + udp_bytes) + ip[4:])
+    ports = headers[ETHERNET_BYTES + ip_bytes :][:4]
+    return headers[:ETHERNET_BYTES] + ip + ports + struct.pack("!HH", udp_bytes, 0) + payload

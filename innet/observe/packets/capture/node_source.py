@@ -11,7 +11,7 @@ from pathlib import Path
 
 from innet.cluster.emulation.runs import RunRecord
 from innet.errors import ControlError, EmulationError
-from innet.node.control.client import ControlClient
+from innet.node.requests import ControlClient
 from innet.observe.packets.capture.headers import udp_frame
 from innet.observe.packets.capture.links import DirectedPort
 from innet.observe.packets.capture.source import CapturedFrame
@@ -104,7 +104,7 @@ def _connected(record: RunRecord, node: str, ports: Sequence[DirectedPort]) -> N
         listener.listen(1)
         faces = [port.face for port in ports]
         try:
-            client.ask("tap_packets", timeout_s=_TIMEOUT_S, path=path, faces=faces)
+            client.request("tap_packets", timeout_s=_TIMEOUT_S, path=path, faces=faces)
             connection, _ = listener.accept()
         except (ControlError, TimeoutError) as error:
             raise EmulationError(

@@ -50,7 +50,7 @@ bool ascends(const std::uint8_t* keys, std::size_t count) {
     return ascending;
 }
 
-/// How far a merge has come: pairs taken of each side, and pairs written.
+/// Progress of a merge: pairs taken of each side, and pairs written.
 struct MergeProgress {
     std::size_t left = 0;
     std::size_t right = 0;
@@ -80,7 +80,7 @@ typename Element::Flags merge_two(const PairSpan& left, const PairSpan& right,
     std::uint8_t* const keys = into.keys.data();
     std::uint8_t* const values = into.values.data();
     MergeProgress at;
-    // Selections instead of branches: which side comes next cannot be predicted.
+    // Selections instead of branches: the next side cannot be predicted.
     for (; at.left < left.count && at.right < right.count; ++at.count) {
         const Key a = load<Key>(left.keys, at.left);
         const Key b = load<Key>(right.keys, at.right);

@@ -40,7 +40,7 @@ async def until(expected: Any, ask: Callable[[], Awaitable[Any]]) -> Any:
 
 async def who_answers() -> str:
     try:
-        return await innet.call("/where")
+        return str(await innet.call("/where"))
     except InterestRefused:
         return "nobody"
 

@@ -22,10 +22,10 @@ inputs = torch.randn(STEPS, size, 8, 20)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 first = 0
 if (checkpoint / ".metadata").exists():
-    state = {"model": model.state_dict(), "step": torch.zeros((), dtype=torch.long)}
-    dcp.load(state, checkpoint_id=checkpoint)
-    model.load_state_dict(state["model"])
-    first = int(state["step"])
+    parameters, step_saved = model.state_dict(), torch.zeros((), dtype=torch.long)
+    dcp.load({"model": parameters, "step": step_saved}, checkpoint_id=checkpoint)
+    model.load_state_dict(parameters)
+    first = int(step_saved)
 for step in range(first, STEPS):
     if step == FAILS_AT and fails and rank == 1:
         raise RuntimeError("a bad day")

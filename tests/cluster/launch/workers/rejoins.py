@@ -18,8 +18,10 @@ if os.environ["INNET_RESTARTS"] == "0":
                 os.kill(os.getpid(), signal.SIGKILL)
             assert (everybody.allreduce(ones) == 4).all()
     except RankFailed as error:
-        dead = nodes[error.rank]
-        print(f"lost {dead} {'SIGKILL' in str(error)}")
+        lost, cause = error.rank, str(error)
+    assert lost is not None
+    dead = nodes[lost]
+    print(f"lost {dead} {'SIGKILL' in cause}")
     everybody.close()
     few = innet.init(nodes=[node for node in nodes if node != dead], timeout_s=60)
     print(f"few {int(few.allreduce(ones)[0])}")

@@ -96,12 +96,11 @@ TEST_CASE("a queue is readable until all has been taken, however much ends meanw
     CHECK(readable(*queue));
 }
 
-TEST_CASE(
-    "a queue tells of what was handed over quietly with the next one, or when it is hastened") {
+TEST_CASE("a queue tells of a batched completion with the next one, or when it is flushed") {
     CompletionBoard board;
     const auto queue = std::make_shared<CompletionQueue>();
     SUBCASE("with the next one") {
-        board.hand_over_quietly(1, queue);
+        board.hand_over_batched(1, queue);
         end(board, 1);
         CHECK(!readable(*queue));
         board.hand_over(2, queue);
@@ -112,21 +111,21 @@ TEST_CASE(
         board.hand_over(3, queue);
         end(board, 3);
     }
-    SUBCASE("when it is hastened before its end") {
-        board.hand_over_quietly(1, queue);
-        board.hasten(1, *queue);
+    SUBCASE("when it is flushed before its end") {
+        board.hand_over_batched(1, queue);
+        board.flush(1, *queue);
         CHECK(!readable(*queue));
         end(board, 1);
     }
-    SUBCASE("when it is hastened after its end") {
+    SUBCASE("when it is flushed after its end") {
         end(board, 1);
-        board.hand_over_quietly(1, queue);
+        board.hand_over_batched(1, queue);
         CHECK(!readable(*queue));
-        board.hasten(1, *queue);
+        board.flush(1, *queue);
     }
     CHECK(readable(*queue));
     CHECK(queue->take().size() == 1);
-    board.hasten(1, *queue);
+    board.flush(1, *queue);
     CHECK(!readable(*queue));
 }
 

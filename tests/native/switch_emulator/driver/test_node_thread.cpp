@@ -66,7 +66,7 @@ TEST_CASE("what nobody hurries is done before a packet that comes after it") {
     ListeningNode node({{.uri = path.uri()}});
     ForeignClient client(path.uri());
     node.await_faces(1);
-    CHECK(node.thread.post_unhurried([](Engine& engine) {
+    CHECK(node.thread.post_deferred([](Engine& engine) {
         CHECK(engine.endpoint.serve_packets({engine.pool.copy_of(data_packet("/served"))}));
     }));
     client.send(interest_packet("/served", 1));
@@ -76,14 +76,14 @@ TEST_CASE("what nobody hurries is done before a packet that comes after it") {
 TEST_CASE("what nobody hurries is done when somebody does, or if there is more and more of it") {
     RunningNode node;
     std::promise<void> ran;
-    CHECK(node.thread.post_unhurried([&](Engine&) { ran.set_value(); }));
+    CHECK(node.thread.post_deferred([&](Engine&) { ran.set_value(); }));
     SUBCASE("when somebody does") { node.thread.wake_up(); }
     SUBCASE("if there is more and more of it") {
-        for (int i = 0; i < 1000; ++i) CHECK(node.thread.post_unhurried([](Engine&) {}));
+        for (int i = 0; i < 1000; ++i) CHECK(node.thread.post_deferred([](Engine&) {}));
     }
     CHECK(ran.get_future().wait_for(std::chrono::seconds(10)) == std::future_status::ready);
     node.thread.stop("enough");
-    CHECK(!node.thread.post_unhurried([](Engine&) {}));
+    CHECK(!node.thread.post_deferred([](Engine&) {}));
 }
 
 TEST_CASE("operations that this node alone answers end without any event from outside") {

@@ -62,7 +62,7 @@ TEST_CASE("Data of an unknown key is passed on and cached for others, but not de
     CHECK(star.sent(0).empty());
 }
 
-TEST_CASE("each asker's PIT token comes back unchanged") {
+TEST_CASE("each requester's PIT token comes back unchanged") {
     Star star;
     star.receive_interest(0, kSegment, 1, {.token = "token-of-face-0"});
     star.receive_interest(1, kSegment, 2, {.token = std::string(32, 'x')});
@@ -82,7 +82,7 @@ TEST_CASE("a retransmission's token replaces the one before") {
     CHECK(star.sent(0)[0].token == "short");
 }
 
-TEST_CASE("a Nack carries the asker's token and nonce") {
+TEST_CASE("a Nack carries the requester's token and nonce") {
     Star star;
     star.receive_interest(0, "/elsewhere/x", 77, {.token = "t"});
     const auto answers = star.sent(0);
@@ -103,7 +103,7 @@ TEST_CASE("a congestion mark reaches faces and applications") {
     CHECK(star.application.marks == std::vector<bool>{true});
 }
 
-TEST_CASE("a cached answer serves the next asker, without the mark of the first one's way") {
+TEST_CASE("a cached answer serves the next requester, without the mark of the first one's way") {
     Star star;
     star.receive_interest(0, kSegment, 1);
     wire::LpFields fields;
@@ -147,7 +147,7 @@ TEST_CASE("MustBeFresh is answered from the cache only while the Data is fresh")
     CHECK(star.sent(2).size() == 1);
 }
 
-TEST_CASE("an error reaches its askers and is never cached") {
+TEST_CASE("an error reaches its requesters and is never cached") {
     Star star;
     star.receive_interest(0, kSegment, 1);
     star.receive(kUpstream, star.data(kSegment, "rank 3 called something else", Duration(0),

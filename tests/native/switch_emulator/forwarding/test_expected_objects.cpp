@@ -9,17 +9,18 @@ using namespace innet::testing;
 
 namespace {
 
-constexpr FaceId kAsker = 0;
+constexpr FaceId kRequester = 0;
 constexpr FaceId kProducer = 1;
 constexpr auto kBlock = "/kv/t/block/seg=0";
 
-/// The asker waits for the block; the application expects it.
+/// The requester waits for the block; the application expects it.
 struct Home : SwitchUnderTest {
     Home() : SwitchUnderTest(2) {
         node.add_route(name("/n/producer"), kProducer, 1);
         application.productions[kBlock] = {Production::Kind::kPending, {}, bytes("home")};
-        receive_interest(kAsker, kBlock, 1, {.hint = default_options().own_name.view().to_uri()});
-        CHECK(sent(kAsker)[0].kind == Sent::Kind::kHold);
+        receive_interest(kRequester, kBlock, 1,
+                         {.hint = default_options().own_name.view().to_uri()});
+        CHECK(sent(kRequester)[0].kind == Sent::Kind::kHold);
         application.productions.clear();
     }
 
@@ -41,7 +42,7 @@ TEST_CASE("what a node fetches reaches those at once who wait for it there") {
     CHECK(asked[0].kind == Sent::Kind::kInterest);
     f.receive(kProducer, f.data(kBlock, "kv"));
     CHECK(f.application.contents == std::vector<std::string>{"kv"});
-    const auto answer = f.sent(kAsker);
+    const auto answer = f.sent(kRequester);
     REQUIRE(answer.size() == 1);
     CHECK(answer[0].content == "kv");
     CHECK(f.node.counters().pit_entries == 0);
@@ -53,7 +54,7 @@ TEST_CASE("who waits hears at once that the producer has it no more") {
     const auto asked = f.sent(kProducer);
     f.receive(kProducer, f.nack(kBlock, asked[0].nonce, wire::NackReason::kNoData));
     CHECK(f.application.nacks.size() == 1);
-    const auto answer = f.sent(kAsker);
+    const auto answer = f.sent(kRequester);
     REQUIRE(answer.size() == 1);
     CHECK(answer[0].reason == wire::NackReason::kNoData);
 }
@@ -64,13 +65,13 @@ TEST_CASE("a fetch that is given up lets nobody wait for its answer") {
     SUBCASE("the application wants it still: its answer is for all") {
         f.node.nack(name(kBlock).view(), wire::NackReason::kNoData);
         f.node.run_pending(f.now);
-        CHECK(f.sent(kAsker).empty());
+        CHECK(f.sent(kRequester).empty());
     }
     SUBCASE("the application wants it no more") {
         f.node.cancel(RequesterId::kApplication, name(kBlock).view());
         f.node.nack(name(kBlock).view(), wire::NackReason::kNoData);
         f.node.run_pending(f.now);
-        const auto answer = f.sent(kAsker);
+        const auto answer = f.sent(kRequester);
         REQUIRE(answer.size() == 1);
         CHECK(answer[0].reason == wire::NackReason::kNoData);
         CHECK(f.node.counters().pit_entries == 0);
@@ -79,16 +80,17 @@ TEST_CASE("a fetch that is given up lets nobody wait for its answer") {
 
 namespace {
 
-/// The asker's Interest named the home, which asks the producer in its turn: one entry, two ways.
+/// The requester's Interest named the home, which asks the producer in its turn: one entry, two
+/// ways.
 struct SharedSwitch : SwitchUnderTest {
     static constexpr FaceId kHome = 1;
     static constexpr FaceId kSource = 2;
-    static constexpr FaceId kOtherAsker = 3;
+    static constexpr FaceId kOtherRequester = 3;
 
     SharedSwitch() : SwitchUnderTest(4) {
         node.add_route(name("/n/home"), kHome, 1);
         node.add_route(name("/n/producer"), kSource, 1);
-        ask(kAsker, 1, "/n/home");
+        ask(kRequester, 1, "/n/home");
         ask(kHome, 2, "/n/producer");
         CHECK(sent(kHome).size() == 1);
         CHECK(sent(kSource).size() == 1);
@@ -104,38 +106,40 @@ struct SharedSwitch : SwitchUnderTest {
 TEST_CASE("a home that says that it waits is not told so itself") {
     SharedSwitch f;
     f.receive(SharedSwitch::kHome, f.hold(kBlock, 1, "home"));
-    CHECK(f.sent(kAsker).size() == 1);
+    CHECK(f.sent(kRequester).size() == 1);
     CHECK(f.sent(SharedSwitch::kHome).empty());
     f.receive(SharedSwitch::kSource, f.hold(kBlock, 2, "producer"));
-    CHECK(f.sent(kAsker).empty());
+    CHECK(f.sent(kRequester).empty());
     CHECK(f.sent(SharedSwitch::kHome).size() == 1);
 }
 
-TEST_CASE("a home's repeated Interest reaches the producer although the home holds the asker's") {
+TEST_CASE(
+    "a home's repeated Interest reaches the producer although the home holds the requester's") {
     SharedSwitch f;
     f.receive(SharedSwitch::kHome, f.hold(kBlock, 1, "home"));
     f.sent_everywhere();
-    // The producer's Data is lost. The asker repeats itself meanwhile, which says nothing of it.
+    // The producer's Data is lost. The requester repeats itself meanwhile, which says nothing of
+    // it.
     f.now += std::chrono::milliseconds(60);
-    f.ask(kAsker, 3, "/n/home");
+    f.ask(kRequester, 3, "/n/home");
     f.now += std::chrono::milliseconds(1);
     f.ask(SharedSwitch::kHome, 4, "/n/producer");
     const auto again = f.sent(SharedSwitch::kSource);
     REQUIRE(again.size() == 1);
     CHECK(again[0].nonce == 4);
     f.receive(SharedSwitch::kSource, f.data(kBlock, "kv"));
-    CHECK(f.sent(kAsker).back().content == "kv");
+    CHECK(f.sent(kRequester).back().content == "kv");
     CHECK(f.sent(SharedSwitch::kHome).back().content == "kv");
 }
 
-TEST_CASE("of two ways, each asker is refused with the others of its way alone") {
+TEST_CASE("of two ways, each requester is refused with the others of its way alone") {
     SharedSwitch f;
-    f.ask(SharedSwitch::kOtherAsker, 5, "/n/home");
+    f.ask(SharedSwitch::kOtherRequester, 5, "/n/home");
     f.sent_everywhere();
     f.receive(SharedSwitch::kHome,
               f.nack(kBlock, 1, wire::NackReason::kNoData, {.hint = "/n/home"}));
-    for (const FaceId asker : {kAsker, SharedSwitch::kOtherAsker}) {
-        const auto answers = f.sent(asker);
+    for (const FaceId requester : {kRequester, SharedSwitch::kOtherRequester}) {
+        const auto answers = f.sent(requester);
         REQUIRE(answers.size() == 1);
         CHECK(answers[0].kind == Sent::Kind::kNack);
     }
@@ -149,9 +153,9 @@ TEST_CASE("a home's own fetch is not held by the home's word to those who wait f
     f.fetch();
     f.sent_everywhere();
     f.application.productions[kBlock] = {Production::Kind::kPending, {}, bytes("home")};
-    f.receive_interest(kAsker, kBlock, 7,
+    f.receive_interest(kRequester, kBlock, 7,
                        {.hint = SwitchUnderTest::default_options().own_name.view().to_uri()});
-    CHECK(f.sent(kAsker).size() == 1);
+    CHECK(f.sent(kRequester).size() == 1);
     CHECK(f.application.holds.empty());
     f.application.productions.clear();
 }

@@ -1,4 +1,4 @@
-// What askers are told when their Data is late, or cannot be had.
+// What requesters are told when their Data is late, or cannot be had.
 
 #include <doctest/doctest.h>
 
@@ -88,7 +88,7 @@ TEST_CASE("a Hold from a face that was not asked says nothing") {
     CHECK(star.sent(0).empty());
 }
 
-TEST_CASE("a label reaches askers as it is, and a Hold with any other bytes is malformed") {
+TEST_CASE("a label reaches requesters as it is, and a Hold with any other bytes is malformed") {
     Star star;
     star.receive_interest(0, kSegment, 10);
     const std::string longest(wire::kMaxLabelSize, 'h');
@@ -104,7 +104,7 @@ TEST_CASE("a label reaches askers as it is, and a Hold with any other bytes is m
     CHECK(star.node.face_counters(kUpstream).malformed_in == std::size(none));
 }
 
-TEST_CASE("Data that is not published yet: the asker is held, then answered") {
+TEST_CASE("Data that is not published yet: the requester is held, then answered") {
     Star star;
     Production late;
     late.kind = Production::Kind::kPending;

@@ -16,7 +16,7 @@ namespace {
 constexpr FaceId kUpstream = 8;
 constexpr auto kSegment = "/train1/g0/0-7/sum.f32/seq=41/seg=9";
 
-/// Faces 0 to 7 lead to askers, face 8 to the root.
+/// Faces 0 to 7 lead to requesters, face 8 to the root.
 struct Star : SwitchUnderTest {
     explicit Star(forwarding::NodeOptions options = default_options())
         : SwitchUnderTest(9, std::move(options)) {
@@ -42,7 +42,7 @@ TEST_CASE("eight equal Interests become one upstream") {
     CHECK(star.node.counters().pit_entries == 1);
 }
 
-TEST_CASE("the answer goes to every asker once, and to nobody else") {
+TEST_CASE("the answer goes to every requester once, and to nobody else") {
     Star star;
     star.ask_from_all(100);
     star.sent(kUpstream);
@@ -93,7 +93,7 @@ TEST_CASE("a packet that a link doubled is dropped without a Nack, which would e
     CHECK(star.sent(0).size() == 1);
 }
 
-TEST_CASE("an asker's retransmission is sent upstream again") {
+TEST_CASE("a requester's retransmission is sent upstream again") {
     Star star;
     star.receive_interest(0, kSegment, 1);
     star.now += 5ms;
@@ -103,7 +103,7 @@ TEST_CASE("an asker's retransmission is sent upstream again") {
     CHECK(upstream[1].nonce == 2);
 }
 
-TEST_CASE("the retransmissions of all askers become one upstream, round after round") {
+TEST_CASE("the retransmissions of all requesters become one upstream, round after round") {
     Star star;
     star.ask_from_all(100);
     CHECK(star.sent(kUpstream).size() == 1);
@@ -114,7 +114,7 @@ TEST_CASE("the retransmissions of all askers become one upstream, round after ro
     }
 }
 
-TEST_CASE("a late asker's first Interest goes upstream when the last transmission is old") {
+TEST_CASE("a late requester's first Interest goes upstream when the last transmission is old") {
     Star star;
     star.receive_interest(0, kSegment, 1);
     star.now += 49ms;
@@ -149,7 +149,7 @@ TEST_CASE("a retransmission lengthens the wait") {
     CHECK(star.node.counters().pit_entries == 0);
 }
 
-TEST_CASE("Data goes only to askers whose own lifetime is not over") {
+TEST_CASE("Data goes only to requesters whose own lifetime is not over") {
     Star star;
     star.receive_interest(0, kSegment, 1, {.lifetime = 10ms});
     star.receive_interest(1, kSegment, 2, {.lifetime = 100ms});

@@ -84,11 +84,11 @@ TEST_CASE("any packet is a sign of life, which the next hello acknowledges") {
     TimePoint now{1h};
     for (int tick = 0; tick < 30; ++tick, now += kInterval) {
         liveness.on_timer(now);
-        CHECK(liveness.hears(0));
-        liveness.on_heard(0);
+        CHECK(liveness.receives_from(0));
+        liveness.on_received(0);
     }
     for (int tick = 0; tick < 30; ++tick, now += kInterval) liveness.on_timer(now);
-    CHECK_FALSE(liveness.hears(0));
+    CHECK_FALSE(liveness.receives_from(0));
 }
 
 TEST_CASE("a node that comes late is given the time to be heard") {

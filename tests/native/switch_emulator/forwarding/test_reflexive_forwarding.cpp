@@ -169,7 +169,7 @@ TEST_CASE("one face cannot take more than its share of ways back") {
 }
 
 TEST_CASE(
-    "the way back ends with its asker's waiting, though this node's application still waits") {
+    "the way back ends with its requester's waiting, though this node's application still waits") {
     Reflexive test;
     test.trigger();
     test.node.express(RequesterId::kApplication, name(kTrigger).view(), {}, 1s);

@@ -32,10 +32,10 @@ std::uint64_t number_in(wire::ByteView bytes, std::uint32_t type) {
 }
 
 /// How many faces the query with this filter finds.
-std::size_t found_faces(ManagedNode& managed, const Bytes& filter_fields, FaceId asker = 2) {
+std::size_t found_faces(ManagedNode& managed, const Bytes& filter_fields, FaceId requester = 2) {
     wire::Name query = name("/localhost/nfd/faces/query");
     query.append(tlv(0x96, {filter_fields}));
-    return elements_of(managed.dataset(asker, query.view().to_uri())).size();
+    return elements_of(managed.dataset(requester, query.view().to_uri())).size();
 }
 
 }  // namespace

@@ -18,12 +18,12 @@ TEST_CASE("round-trip times are smoothed as in RFC 6298") {
     FaceMeasurement face(1);
     CHECK_FALSE(face.measured());
     CHECK(face.rto() == FaceMeasurement::kInitialRto);
-    face.on_asked(kNow);
+    face.on_sent(kNow);
     face.on_answer(800ms, kNow);
     CHECK(face.srtt() == 800ms);
     CHECK(face.rtt_variation() == 400ms);
     CHECK(face.rto() == 2400ms);
-    face.on_asked(kNow);
+    face.on_sent(kNow);
     face.on_answer(1600ms, kNow);
     CHECK(face.srtt() == 900ms);
     CHECK(face.rtt_variation() == 500ms);
@@ -33,7 +33,7 @@ TEST_CASE("each RTO of silence is a timeout, and an answer ends them") {
     FaceMeasurement face(1);
     face.note_silence(kNow + 10s);
     CHECK(face.timeouts() == 0);  // nothing was asked
-    face.on_asked(kNow);
+    face.on_sent(kNow);
     face.note_silence(kNow + 1s);
     CHECK(face.timeouts() == 0);
     face.note_silence(kNow + 2500ms);
@@ -45,19 +45,19 @@ TEST_CASE("each RTO of silence is a timeout, and an answer ends them") {
 
 TEST_CASE("an Interest that others were answered after was lost; the face is not silent") {
     FaceMeasurement face(1);
-    face.on_asked(kNow);
-    face.on_asked(kNow + 1ms);
+    face.on_sent(kNow);
+    face.on_sent(kNow + 1ms);
     face.on_answer(1ms, kNow + 2ms);
     face.on_given_up(kNow);
     CHECK(face.timeouts() == 0);
-    face.on_asked(kNow + 3ms);
+    face.on_sent(kNow + 3ms);
     face.on_given_up(kNow + 3ms);
     CHECK(face.timeouts() == 1);
 }
 
 TEST_CASE("what is not used is forgotten, and a full table drops what was used longest ago") {
     Measurements measurements(2);
-    measurements.of(name("/a"), kNow).at(1).on_asked(kNow);
+    measurements.of(name("/a"), kNow).at(1).on_sent(kNow);
     CHECK(measurements.find(name("/a").view().hash(), 1) != nullptr);
     CHECK(measurements.find(name("/a").view().hash(), 2) == nullptr);
     measurements.of(name("/b"), kNow + 1s);

@@ -65,8 +65,8 @@ struct Pair {
         : network(path, seed),
           first(network.add_host("/n/h0", options)),
           second(network.add_host("/n/h1", options)) {
-        first.produce_at("/job/g0/0", "0");
-        second.produce_at("/job/g0/1", "1");
+        first.produce_at("/job/g0/0", "rank 0");
+        second.produce_at("/job/g0/1", "rank 1");
     }
 
     bool run_until_complete(Host& host, OperationId id, Duration limit = 20s) {
@@ -109,7 +109,7 @@ TEST_CASE("an endpoint with a virtual scale publishes segments that stand for so
     EndpointOptions options;
     options.virtual_scale = 1000;
     Host& host = network.add_host("/n/h0", options);
-    host.produce_at("/job/g0/0", "0");
+    host.produce_at("/job/g0/0", "rank 0");
     const auto tensor = pattern(1500, 0);
     host.endpoint().submit(1, publish_only(publication(0, 0, tensor)), network.now());
     for (const std::uint64_t segment : {0U, 1U}) {
@@ -368,10 +368,10 @@ TEST_CASE("messages and collectives of one rank may have the same sequence numbe
     CHECK(into == tensor);
 }
 
-TEST_CASE("at the deadline, the error names the ranks that had not published") {
+TEST_CASE("at the deadline, the error names the late ranks") {
     Pair pair;
     Host& third = pair.network.add_host("/n/h12");
-    third.produce_at("/job/g0/12", "12");
+    third.produce_at("/job/g0/12", "rank 12");
     std::vector<std::uint8_t> one(3000);
     std::vector<std::uint8_t> two(3000);
     OperationSpec spec = fetch_only(fetch(12, 0, one), pair.network.now() + 3s);
@@ -380,7 +380,7 @@ TEST_CASE("at the deadline, the error names the ranks that had not published") {
     REQUIRE(pair.run_until_complete(pair.first, 1));
     CHECK(pair.network.now() == at(3s));
     CHECK(pair.first.completion(1)->status == OperationStatus::kDeadlineExceeded);
-    CHECK(pair.first.completion(1)->detail == "ranks 1, 12 had not sent their data");
+    CHECK(pair.first.completion(1)->detail == "rank 1, rank 12 had not sent their data");
     CHECK(pair.first.pending() == 0);
 }
 
@@ -410,7 +410,7 @@ TEST_CASE("a rank that registers late is no error before the deadline") {
     network.run_for(1s);
     CHECK(first.completion(1) == nullptr);
     CHECK(first.endpoint().counters().nacks_received < 60);
-    second.produce_at("/job/g0/1", "1");
+    second.produce_at("/job/g0/1", "rank 1");
     second.endpoint().submit(2, publish_only(publication(1, 0, tensor)), network.now());
     REQUIRE(network.run_until([&] { return first.completion(1) != nullptr; }, 2s));
     CHECK(first.completion(1)->status == OperationStatus::kDone);
@@ -522,7 +522,7 @@ TEST_CASE("segments are spread over targets by segment or by block") {
             spec.segmentation = {5, 8000, 1000};
             hosts.back()->endpoint().submit(1, publish_only(spec), network.now());
         }
-        Host& asker = network.add_host("/n/h9");
+        Host& requester = network.add_host("/n/h9");
         std::vector<std::uint8_t> into(36'000);
         FetchSpec spec = fetch(0, 0, into);
         for (int rank = 1; rank < 4; ++rank) spec.targets.push_back(fetch(rank, 0, {}).targets[0]);
@@ -531,9 +531,9 @@ TEST_CASE("segments are spread over targets by segment or by block") {
         spec.first_segment = 3;
         spec.end_segment = 39;
         spec.tensor_elements = 40'000;
-        asker.endpoint().submit(2, fetch_only(spec), network.now());
-        REQUIRE(network.run_until([&] { return asker.completion(2) != nullptr; }, 1s));
-        CHECK(asker.completion(2)->status == OperationStatus::kDone);
+        requester.endpoint().submit(2, fetch_only(spec), network.now());
+        REQUIRE(network.run_until([&] { return requester.completion(2) != nullptr; }, 1s));
+        CHECK(requester.completion(2)->status == OperationStatus::kDone);
         CHECK(std::ranges::equal(into, std::span(tensor).subspan(3000, 36'000)));
         const auto served = [&](int rank) {
             return hosts[static_cast<std::size_t>(rank)]->endpoint().counters().segments_served;

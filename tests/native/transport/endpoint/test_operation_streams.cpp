@@ -19,8 +19,8 @@ constexpr const char* kWhy = "rank 0 (h0): its call failed";
 /// 1's, so it ends when rank 1 publishes. An operation's id is its sequence number.
 struct Exchanges {
     Exchanges() {
-        first.produce_at("/job/g0/0", "0");
-        second.produce_at("/job/g0/1", "1");
+        first.produce_at("/job/g0/0", "rank 0");
+        second.produce_at("/job/g0/1", "rank 1");
         streams.open(kStream, {name("/job/g0/0")}, kDepth);
     }
 
@@ -343,7 +343,7 @@ TEST_CASE("an operation that waits for its turn ends at its own deadline, and sa
     REQUIRE(x.ended.size() == 1);
     CHECK(x.ended[0].id == 2);
     CHECK(x.ended[0].status == OperationStatus::kDeadlineExceeded);
-    CHECK(x.ended[0].detail == "its turn had not come, after seq=0: rank 1 had not sent its data");
+    CHECK(x.ended[0].detail == "it was queued behind seq=0: rank 1 had not sent its data");
     CHECK(x.ended[0].times.ended < x.network.now());
     CHECK(!x.started(2));
     x.pass(5s);

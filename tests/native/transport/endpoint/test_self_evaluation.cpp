@@ -1,4 +1,4 @@
-// Going round a node that refuses or is silent: the asker's own node evaluates the name. On the
+// Going round a node that refuses or is silent: the requester's own node evaluates the name. On the
 // virtual network, "own node" means routing by name, to a host that has the sums.
 
 #include <doctest/doctest.h>
@@ -14,11 +14,11 @@ namespace {
 
 constexpr std::size_t kSegments = 200;
 
-/// An asker, the aggregator that it is told to ask, and what its own node would evaluate.
+/// A requester, the aggregator that it is told to ask, and what its own node would evaluate.
 struct Detour {
     Detour()
         : network({}),
-          asker(network.add_host("/n/h0")),
+          requester(network.add_host("/n/h0")),
           own_evaluation(network.add_host("/n/own")),
           aggregator(network.add_host("/n/s0")),
           tensor(kSegments * 100, std::uint8_t{7}) {
@@ -53,7 +53,7 @@ struct Detour {
         spec.into = into;
         OperationSpec operation;
         operation.fetches.push_back(spec);
-        asker.endpoint().submit(seq, operation, network.now());
+        requester.endpoint().submit(seq, operation, network.now());
     }
 
     /// Publishes and fetches operation `seq`; how long it took.
@@ -61,22 +61,22 @@ struct Detour {
         const TimePoint start = network.now();
         publish(seq);
         fetch(seq);
-        REQUIRE(network.run_until([&] { return asker.completion(seq) != nullptr; }, 30s));
-        CHECK(asker.completion(seq)->status == OperationStatus::kDone);
+        REQUIRE(network.run_until([&] { return requester.completion(seq) != nullptr; }, 30s));
+        CHECK(requester.completion(seq)->status == OperationStatus::kDone);
         CHECK(into == tensor);
-        CHECK(asker.pending() == 0);
+        CHECK(requester.pending() == 0);
         return network.now() - start;
     }
 
     std::size_t asked(const std::string& hint) {
         return static_cast<std::size_t>(std::ranges::count_if(
-            asker.expressed_uris,
+            requester.expressed_uris,
             [&](const std::string& uri) { return uri.ends_with("via " + hint); }));
     }
-    const EndpointCounters& counters() { return asker.endpoint().counters(); }
+    const EndpointCounters& counters() { return requester.endpoint().counters(); }
 
     VirtualNetwork network;
-    Host& asker;
+    Host& requester;
     Host& own_evaluation;
     Host& aggregator;
     std::vector<std::uint8_t> tensor;
@@ -139,7 +139,8 @@ TEST_CASE("a slot that gets free in time makes no detour") {
     detour.network.run_for(2ms);
     CHECK(detour.counters().nacks_received > 0);
     detour.aggregator.refuse_all(std::nullopt);
-    REQUIRE(detour.network.run_until([&] { return detour.asker.completion(0) != nullptr; }, 1s));
+    REQUIRE(
+        detour.network.run_until([&] { return detour.requester.completion(0) != nullptr; }, 1s));
     CHECK(detour.into == detour.tensor);
     CHECK(detour.counters().self_evaluations == 0);
 }
@@ -166,7 +167,8 @@ TEST_CASE("a late rank is no reason for a detour") {
     detour.fetch(0);
     detour.network.run_for(5s);
     detour.publish(0);
-    REQUIRE(detour.network.run_until([&] { return detour.asker.completion(0) != nullptr; }, 1s));
+    REQUIRE(
+        detour.network.run_until([&] { return detour.requester.completion(0) != nullptr; }, 1s));
     CHECK(detour.into == detour.tensor);
     CHECK(detour.counters().self_evaluations == 0);
 }
@@ -179,7 +181,8 @@ TEST_CASE("what cannot be evaluated here is asked again until it is answered") {
     detour.network.run_for(2s);
     CHECK(detour.counters().nacks_received < 16 * 20);
     detour.aggregator.refuse_all(std::nullopt);
-    REQUIRE(detour.network.run_until([&] { return detour.asker.completion(0) != nullptr; }, 2s));
+    REQUIRE(
+        detour.network.run_until([&] { return detour.requester.completion(0) != nullptr; }, 2s));
     CHECK(detour.into == detour.tensor);
     CHECK(detour.counters().self_evaluations == 0);
 }
@@ -193,6 +196,7 @@ TEST_CASE("when neither the node nor this one can, both are tried again, at a fa
     detour.network.run_for(3s);
     CHECK(detour.counters().nacks_received < 16 * 25);
     detour.own_evaluation.refuse_all(std::nullopt);
-    REQUIRE(detour.network.run_until([&] { return detour.asker.completion(0) != nullptr; }, 2s));
+    REQUIRE(
+        detour.network.run_until([&] { return detour.requester.completion(0) != nullptr; }, 2s));
     CHECK(detour.into == detour.tensor);
 }

@@ -98,7 +98,7 @@ class VirtualNetwork {
   private:
     friend class Host;
     void send(Host& from, Host& to, std::size_t size, std::function<void()> arrive);
-    Host* route(Host& asker, wire::NameView name, wire::NameView hint);
+    Host* route(Host& requester, wire::NameView name, wire::NameView hint);
     double draw() { return static_cast<double>(random_()) / 4294967296.0; }
     TimePoint next_event() const;
 
@@ -187,17 +187,18 @@ inline void Host::on_interest(Host& from, const std::vector<std::uint8_t>& packe
 inline void Host::put_data(RequesterId, PacketRef data, bool) {
     const std::vector<std::uint8_t> packet(data.bytes().begin(), data.bytes().end());
     const auto view = wire::DataView::parse(packet);
-    for (Host* asker : asked_by_[wire::Name(view->name())]) {
-        network_.send(*this, *asker, packet.size(), [asker, packet] { asker->on_data(packet); });
+    for (Host* requester : asked_by_[wire::Name(view->name())]) {
+        network_.send(*this, *requester, packet.size(),
+                      [requester, packet] { requester->on_data(packet); });
     }
     asked_by_.erase(wire::Name(view->name()));
 }
 
 inline void Host::nack(wire::NameView name, wire::NackReason reason) {
-    for (Host* asker : asked_by_[wire::Name(name)]) {
-        network_.send(*this, *asker, 100, [this, asker, asked = wire::Name(name), reason] {
-            if (asker->pending_.erase(asked) == 0) return;
-            asker->endpoint_->on_nack(asked.view(), reason, network_.now());
+    for (Host* requester : asked_by_[wire::Name(name)]) {
+        network_.send(*this, *requester, 100, [this, requester, asked = wire::Name(name), reason] {
+            if (requester->pending_.erase(asked) == 0) return;
+            requester->endpoint_->on_nack(asked.view(), reason, network_.now());
         });
     }
     asked_by_.erase(wire::Name(name));
@@ -233,8 +234,8 @@ inline void VirtualNetwork::send(Host& from, Host& to, std::size_t size,
     }
 }
 
-inline Host* VirtualNetwork::route(Host& asker, wire::NameView name, wire::NameView hint) {
-    const bool by_name = hint.empty() || hint == asker.own_name_.view();
+inline Host* VirtualNetwork::route(Host& requester, wire::NameView name, wire::NameView hint) {
+    const bool by_name = hint.empty() || hint == requester.own_name_.view();
     Host* best = nullptr;
     std::size_t longest = 0;
     for (const auto& host : hosts_) {

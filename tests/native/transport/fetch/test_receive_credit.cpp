@@ -7,11 +7,14 @@ namespace {
 
 constexpr std::uint64_t kMost = 64'000;
 constexpr std::size_t kAnswer = 1'000;
+constexpr double kRate = 8e9;  ///< an answer takes 1 µs
+constexpr TimePoint kStart{std::chrono::seconds(1)};
 
 /// Answers that may be awaited at once.
-std::size_t granted(ReceiveCredit& credit) {
+std::size_t granted(ReceiveCredit& credit, TimePoint now = kStart) {
     std::size_t count = 0;
-    for (; credit.has_room() && count <= kMost / kAnswer; ++count) {
+    for (; credit.has_room(now) && count <= kMost / kAnswer; ++count) {
+        credit.on_request(now);
         credit.awaited().in_flight += kAnswer;
     }
     credit.awaited().in_flight = 0;
@@ -19,14 +22,14 @@ std::size_t granted(ReceiveCredit& credit) {
 }
 
 TEST_CASE("a credit of 0 is no limit") {
-    ReceiveCredit credit(0);
+    ReceiveCredit credit({});
     credit.awaited().in_flight = 1ULL << 40;
     credit.on_answer(kAnswer, true);
-    CHECK(credit.has_room());
+    CHECK(credit.has_room(kStart));
 }
 
 TEST_CASE("answers without marks let a credit grow to all of it and no further") {
-    ReceiveCredit credit(kMost);
+    ReceiveCredit credit({.most_bytes = kMost});
     const std::size_t first = granted(credit);
     for (int i = 0; i < 10'000; ++i) credit.on_answer(kAnswer, false);
     CHECK(first < granted(credit));
@@ -34,12 +37,42 @@ TEST_CASE("answers without marks let a credit grow to all of it and no further")
 }
 
 TEST_CASE("a round trip of marks halves a credit, and never takes all of it") {
-    ReceiveCredit credit(kMost);
+    ReceiveCredit credit({.most_bytes = kMost});
     const std::size_t before = granted(credit);
     for (std::size_t i = 0; i < before; ++i) credit.on_answer(kAnswer, true);
     CHECK(granted(credit) <= before / 2 + 1);
     for (int i = 0; i < 10'000; ++i) credit.on_answer(kAnswer, true);
     CHECK(granted(credit) >= 1);
+}
+
+TEST_CASE("after silence, requests leave no faster than the link carries answers") {
+    ReceiveCredit credit({.most_bytes = kMost, .rate_bps = kRate, .first_bytes = 4 * kAnswer});
+    for (int round = 0; round < 2; ++round) {
+        TimePoint now = kStart + std::chrono::seconds(round);
+        std::size_t asked = 0;
+        for (; credit.has_room(now); ++asked) {
+            credit.on_request(now);
+            credit.awaited().in_flight += kAnswer;
+        }
+        CHECK(asked == 5);
+        for (; credit.room_at() != kNever; ++asked) {
+            CHECK(credit.room_at() - now == std::chrono::microseconds(1));
+            now = credit.room_at();
+            CHECK(credit.has_room(now));
+            credit.awaited().in_flight += kAnswer;
+        }
+        CHECK(asked == kMost / kAnswer);
+        credit.awaited().in_flight = 0;
+    }
+}
+
+TEST_CASE("what is answered makes room at once") {
+    ReceiveCredit credit({.most_bytes = kMost, .rate_bps = kRate, .first_bytes = kAnswer});
+    credit.on_request(kStart);
+    credit.awaited().in_flight = 2 * kAnswer;
+    CHECK(!credit.has_room(kStart));
+    credit.awaited().in_flight -= kAnswer;
+    CHECK(credit.has_room(kStart));
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ using OnTheWay = std::function<Packets(const Bytes&)>;
 /// Rank 1's node h1 publishes `/j/g0/obj/1/model`; another node fetches it.
 struct ObjectHosts {
     explicit ObjectHosts(std::size_t max_packet_bytes = 1024) : packet_bytes(max_packet_bytes) {
-        publisher.endpoint.register_objects(name("/j/g0/obj/1"), "1");
+        publisher.endpoint.register_objects(name("/j/g0/obj/1"), "rank 1");
     }
 
     const OperationCompletion* publish(const Bytes& bytes, const std::string& signing_node = "h1",

@@ -20,7 +20,7 @@ struct Cache : ObjectHost {
 
     std::vector<std::string> asked() {
         std::vector<std::string> uris;
-        for (const AskedObject& one : endpoint.take_objects_asked()) {
+        for (const RequestedObject& one : endpoint.take_requested_objects()) {
             uris.push_back(one.name.view().to_uri());
         }
         return uris;

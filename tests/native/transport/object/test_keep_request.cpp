@@ -20,11 +20,11 @@ std::optional<KeepRequest> parsed(const std::string& below) {
 
 }  // namespace
 
-TEST_CASE("a request names its asker, its source, and each block with its depth") {
+TEST_CASE("a request names its requester, its source, and each block with its depth") {
     const wire::Name request = name(kPrefix + kFirst + "/32-63/" + kOtherHash + "/0");
     const auto read = KeepRequest::parse(request.view(), name(kPrefix));
     REQUIRE(read);
-    CHECK(read->asker == "h2");
+    CHECK(read->requester == "h2");
     CHECK(read->source == "h3.x");
     REQUIRE(read->blocks.size() == 2);
     CHECK(read->blocks[0].name == name("/kv/ab/00ff/bf16_kv-nhd/0-31/" + kHash));

@@ -253,7 +253,7 @@ TEST_CASE("memory that has an object takes no other one") {
     CHECK_FALSE(memory.claim());
 }
 
-TEST_CASE("a fetch ends at its deadline and says who had not published") {
+TEST_CASE("a fetch ends at its deadline and names the late rank") {
     ObjectHosts hosts;
     const OperationId id = hosts.start_fetch();
     const wire::Name root = hosts.fetcher.forwarder.asked.at(0);

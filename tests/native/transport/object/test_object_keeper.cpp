@@ -16,7 +16,6 @@ constexpr std::size_t kBytes = 5000;
 constexpr std::size_t kPacketBytes = 1300;
 const std::string kAnswer = R"({"done": true})";
 
-using Ends = TriedFetches;
 constexpr auto kDone = OperationStatus::kDone;
 using Kind = Production::Kind;
 
@@ -30,9 +29,9 @@ wire::Name block_name(int block) { return name("/kv/ab/00ff/l/0-3/" + hash_of(bl
 
 wire::Name root_of(const wire::Name& object) { return security::manifest_name(object, 0); }
 
-wire::Name request_of(const std::vector<int>& blocks, const std::string& asker = "h2",
+wire::Name request_of(const std::vector<int>& blocks, const std::string& requester = "h2",
                       const std::string& nonce = "1", const std::string& source = "h2") {
-    std::string uri = "/kv/ab/request/h1/" + asker + "/" + nonce + "/keep/00ff/l/0-3/" +
+    std::string uri = "/kv/ab/request/h1/" + requester + "/" + nonce + "/keep/00ff/l/0-3/" +
                       hash_of(blocks[0]) + "/5/" + source;
     for (std::size_t i = 1; i < blocks.size(); ++i) uri += "/0-3/" + hash_of(blocks[i]) + "/6";
     return name(uri);
@@ -40,17 +39,17 @@ wire::Name request_of(const std::vector<int>& blocks, const std::string& asker =
 
 /// The node h1 keeps blocks of a tenant, which the node h2 offers.
 struct Pool {
-    explicit Pool(std::uint64_t room_bytes = 1 << 20, std::size_t window = 8) {
+    explicit Pool(std::uint64_t budget_bytes = 1 << 20, std::size_t window = 8) {
         REQUIRE(keyring.add(wire::SignatureType::kEd25519, name("/n/t/KEY"), kPublicKey,
                             name("/kv/ab")));
         keyring.accept_digest(true);
         home.endpoint.register_objects(name("/kv/ab"), "h1", MissingObject::kRefuse);
         home.endpoint.register_objects(requests, "h1", MissingObject::kWait);
         source.endpoint.register_objects(name("/kv/ab"), "h2", MissingObject::kRefuse);
-        keep(room_bytes, window);
+        keep(budget_bytes, window);
     }
 
-    void keep(std::uint64_t room_bytes, std::size_t window = 8) {
+    void keep(std::uint64_t budget_bytes, std::size_t window = 8) {
         KeepOptions options;
         options.requests = requests;
         options.signer = name("/n/t/KEY");
@@ -60,7 +59,7 @@ struct Pool {
         options.window = window;
         options.fetch_time = 9s;
         options.answer_time = 5s;
-        options.room_bytes = room_bytes;
+        options.budget_bytes = budget_bytes;
         home.endpoint.keep_objects(std::move(options), keyring, home.now);
     }
 
@@ -112,10 +111,11 @@ struct Pool {
     bool serves(int block) { return ask(block_name(block)) == Kind::kData; }
 
     /// What the home's owner is told but uses of what it has.
-    std::vector<AskedObject> told() { return home.endpoint.take_objects_asked(); }
+    std::vector<RequestedObject> requested() { return home.endpoint.take_requested_objects(); }
 
-    void hear(std::size_t objects, std::uint64_t bytes, std::uint64_t room_bytes = 1 << 20) {
-        home.endpoint.hear_of_kept(requests, {objects, bytes, room_bytes});
+    void acknowledge(std::size_t objects, std::uint64_t bytes,
+                     std::uint64_t budget_bytes = 1 << 20) {
+        home.endpoint.acknowledge_kept(requests, {objects, bytes, budget_bytes});
     }
 
     wire::Name requests = name("/kv/ab/request/h1");
@@ -138,17 +138,17 @@ TEST_CASE("a block that a node is asked to keep is fetched, served, answered, an
         pool.offer(0, size);
         const wire::Name request = request_of({0});
         CHECK(pool.ask(request) == Kind::kPending);
-        CHECK(pool.told().empty());
+        CHECK(pool.requested().empty());
         pool.carry();
         CHECK(pool.is_answered(request));
-        const auto told = pool.told();
-        REQUIRE(told.size() == 1);
-        REQUIRE(told[0].kept);
-        CHECK(told[0].name == block_name(0));
-        CHECK(told[0].kept->depth() == 5);
-        CHECK(told[0].kept->askers() == std::vector<std::string>{"h2"});
-        CHECK(std::ranges::equal(told[0].kept->memory()->bytes(), some_bytes(size)));
-        CHECK(!told[0].kept->is_replaced());
+        const auto requested = pool.requested();
+        REQUIRE(requested.size() == 1);
+        REQUIRE(requested[0].kept);
+        CHECK(requested[0].name == block_name(0));
+        CHECK(requested[0].kept->depth() == 5);
+        CHECK(requested[0].kept->requesters() == std::vector<std::string>{"h2"});
+        CHECK(std::ranges::equal(requested[0].kept->memory()->bytes(), some_bytes(size)));
+        CHECK(!requested[0].kept->is_replaced());
         for (const wire::Name& packet : pool.fetched) {
             const Production served = pool.home.produce(packet);
             REQUIRE(served.kind == Kind::kData);
@@ -182,11 +182,11 @@ TEST_CASE("a request for several blocks is answered when all have come") {
     pool.ask(request);
     pool.carry();
     CHECK(pool.is_answered(request));
-    CHECK(pool.told().size() == 4);
+    CHECK(pool.requested().size() == 4);
     for (int block = 0; block < 4; ++block) CHECK(pool.serves(block));
 }
 
-TEST_CASE("a repeated request begins nothing anew, and two askers share what is on its way") {
+TEST_CASE("a repeated request begins nothing anew, and two requesters share what is on its way") {
     Pool pool;
     pool.offer(0);
     pool.offer(1);
@@ -201,10 +201,10 @@ TEST_CASE("a repeated request begins nothing anew, and two askers share what is 
     CHECK(count(pool.fetched, root_of(block_name(0))) == 1);
     CHECK(pool.is_answered(one));
     CHECK(pool.is_answered(other));
-    const auto told = pool.told();
-    REQUIRE(told.size() == 2);
-    CHECK(told[0].kept->askers() == std::vector<std::string>{"h2", "h3"});
-    CHECK(told[1].kept->askers() == std::vector<std::string>{"h3"});
+    const auto requested = pool.requested();
+    REQUIRE(requested.size() == 2);
+    CHECK(requested[0].kept->requesters() == std::vector<std::string>{"h2", "h3"});
+    CHECK(requested[1].kept->requesters() == std::vector<std::string>{"h3"});
 }
 
 TEST_CASE("what cannot be kept is left to the owner, with what became of each block") {
@@ -216,11 +216,12 @@ TEST_CASE("what cannot be kept is left to the owner, with what became of each bl
     pool.carry();
     for (int forgeries = 1; forgeries < 3; ++forgeries) pool.carry_later();
     CHECK(!pool.is_answered(request));
-    const auto told = pool.told();
-    REQUIRE(told.size() == 2);
-    CHECK(told[0].kept);
-    CHECK(told[1].name == request);
-    CHECK(told[1].tried == Ends{kDone, OperationStatus::kAbsent, OperationStatus::kUntrusted});
+    const auto requested = pool.requested();
+    REQUIRE(requested.size() == 2);
+    CHECK(requested[0].kept);
+    CHECK(requested[1].name == request);
+    CHECK(requested[1].outcomes ==
+          FetchOutcomes{kDone, OperationStatus::kAbsent, OperationStatus::kUntrusted});
     CHECK(!pool.serves(2));
     CHECK(Pool::publish(pool.home, request, some_bytes(20)) == kDone);
     CHECK(pool.is_answered(request));
@@ -234,9 +235,9 @@ TEST_CASE("a block that does not come in time is late, and its request is not be
     pool.home.forwarder.asked.clear();
     pool.home.now += 9s;
     pool.home.endpoint.on_timer(pool.home.now);
-    const auto told = pool.told();
-    REQUIRE(told.size() == 1);
-    CHECK(told[0].tried == Ends{OperationStatus::kDeadlineExceeded});
+    const auto requested = pool.requested();
+    REQUIRE(requested.size() == 1);
+    CHECK(requested[0].outcomes == FetchOutcomes{OperationStatus::kDeadlineExceeded});
     pool.home.forwarder.asked.clear();
     pool.home.now += 4s;
     pool.ask(request);
@@ -252,18 +253,18 @@ TEST_CASE("no more is kept than there is room for, until it was heard of") {
     for (int block = 0; block < 4; ++block) pool.offer(block);
     pool.ask(request_of({0, 1}));
     pool.carry();
-    CHECK(pool.told().size() == 2);
+    CHECK(pool.requested().size() == 2);
     pool.ask(request_of({2}, "h2", "2"));  // there is none left, and it is not even begun
-    const auto left = pool.told();
+    const auto left = pool.requested();
     REQUIRE(left.size() == 1);
-    CHECK(left[0].tried.empty());
-    pool.hear(1, kBytes, 2 * kBytes);
+    CHECK(left[0].outcomes.empty());
+    pool.acknowledge(1, kBytes, 2 * kBytes);
     const wire::Name both = request_of({2, 3}, "h2", "3");
     pool.ask(both);
     pool.carry();
-    const auto told = pool.told();  // at once: the owner begins with both
-    REQUIRE(told.size() == 1);
-    CHECK(told[0].tried == Ends{std::nullopt, std::nullopt});
+    const auto requested = pool.requested();  // at once: the owner begins with both
+    REQUIRE(requested.size() == 1);
+    CHECK(requested[0].outcomes == FetchOutcomes{std::nullopt, std::nullopt});
     CHECK(!pool.is_answered(both));
     pool.ask(request_of({2}, "h2", "4"));
     pool.carry();
@@ -283,9 +284,9 @@ TEST_CASE("what fails gives its room back") {
         pool.home.now += 9s;
         pool.home.endpoint.on_timer(pool.home.now);
         pool.home.forwarder.asked.clear();
-        const auto told = pool.told();
-        REQUIRE(told.size() == 1);
-        CHECK(told[0].tried == Ends{OperationStatus::kDeadlineExceeded});
+        const auto requested = pool.requested();
+        REQUIRE(requested.size() == 1);
+        CHECK(requested[0].outcomes == FetchOutcomes{OperationStatus::kDeadlineExceeded});
     }
     pool.ask(request_of({0}, "h2", "9"));
     pool.carry();
@@ -320,11 +321,11 @@ TEST_CASE("all other requests go to the owner as they are") {
     for (const wire::Name& request : others) {
         CAPTURE(request.view().to_uri());
         CHECK(pool.ask(request) == Kind::kPending);
-        const auto told = pool.told();
-        REQUIRE(told.size() == 1);
-        CHECK(told[0].name == request);
-        CHECK(!told[0].kept);
-        CHECK(told[0].tried.empty());
+        const auto requested = pool.requested();
+        REQUIRE(requested.size() == 1);
+        CHECK(requested[0].name == request);
+        CHECK(!requested[0].kept);
+        CHECK(requested[0].outcomes.empty());
     }
     CHECK(pool.home.forwarder.asked.empty());
 }
@@ -335,18 +336,18 @@ TEST_CASE("until it is adopted, a kept block gives way to what is published, and
     pool.offer(1);
     pool.ask(request_of({0, 1}));
     pool.carry();
-    const auto told = pool.told();
-    REQUIRE(told.size() == 2);
+    const auto requested = pool.requested();
+    REQUIRE(requested.size() == 2);
     pool.home.endpoint.withdraw_object(block_name(0));
     CHECK(pool.serves(0));
     CHECK(Pool::publish(pool.home, block_name(0), some_bytes(10)) == kDone);
-    CHECK(told[0].kept->is_replaced());
+    CHECK(requested[0].kept->is_replaced());
     CHECK(pool.serves(0));
     pool.home.endpoint.withdraw_object(block_name(0));
     CHECK(!pool.serves(0));
     pool.home.endpoint.adopt_objects({block_name(1)});
     CHECK(Pool::publish(pool.home, block_name(1), some_bytes(10)) == OperationStatus::kAborted);
-    CHECK(!told[1].kept->is_replaced());
+    CHECK(!requested[1].kept->is_replaced());
     pool.home.endpoint.withdraw_object(block_name(1));
     CHECK(!pool.serves(1));
 }
@@ -358,10 +359,10 @@ TEST_CASE("a name that is taken while its block comes is left to the owner") {
     pool.ask(request);
     REQUIRE(Pool::publish(pool.home, block_name(0), some_bytes(10)) == kDone);
     pool.carry();
-    const auto told = pool.told();
-    REQUIRE(told.size() == 1);
-    CHECK(told[0].name == request);
-    CHECK(told[0].tried == Ends{std::nullopt});
+    const auto requested = pool.requested();
+    REQUIRE(requested.size() == 1);
+    CHECK(requested[0].name == request);
+    CHECK(requested[0].outcomes == FetchOutcomes{std::nullopt});
 }
 
 TEST_CASE("an answer can be asked for again for its time, and is gone then") {
@@ -385,12 +386,12 @@ TEST_CASE("who stops keeping serves and fetches nothing of it any more") {
     pool.offer(1);
     pool.ask(request_of({0}, "h2", "1"));
     pool.carry();
-    const auto told = pool.told();
+    const auto requested = pool.requested();
     pool.ask(request_of({1}, "h2", "2"));
     pool.home.endpoint.stop_keeping(pool.requests, pool.home.now);
     pool.carry();
     CHECK(!pool.serves(0));
-    CHECK(told.at(0).kept->is_replaced());
+    CHECK(requested.at(0).kept->is_replaced());
     CHECK(pool.home.endpoint.describe_operations().empty());
     CHECK(pool.home.endpoint.counters().retained_bytes == 0);
     CHECK(pool.home.endpoint.next_deadline() == kNever);
@@ -398,7 +399,7 @@ TEST_CASE("who stops keeping serves and fetches nothing of it any more") {
     pool.home.endpoint.take_completions(ended);
     CHECK(ended.empty());
     pool.ask(request_of({1}, "h2", "3"));
-    CHECK(pool.told().size() == 1);
+    CHECK(pool.requested().size() == 1);
 }
 
 TEST_CASE("who stops keeping holds no memory for what nobody heard of, and begins anew with none") {
@@ -407,13 +408,13 @@ TEST_CASE("who stops keeping holds no memory for what nobody heard of, and begin
     pool.ask(request_of({0}));
     pool.carry();
     pool.home.endpoint.stop_keeping(pool.requests, pool.home.now);
-    CHECK(pool.told().empty());
+    CHECK(pool.requested().empty());
     CHECK(!pool.serves(0));
     pool.keep(kBytes);
     pool.ask(request_of({0}, "h2", "2"));
     pool.carry();
     CHECK(pool.is_answered(request_of({0}, "h2", "2")));
-    CHECK(pool.told().size() == 1);
+    CHECK(pool.requested().size() == 1);
 }
 
 TEST_CASE("what watches for news of a node hears of what it kept, too") {

@@ -23,7 +23,7 @@ TEST_CASE("who waits for an object gets its root when it is published") {
     ObjectHosts hosts;
     const Production early = hosts.publisher.produce(root_name());
     REQUIRE(early.kind == Production::Kind::kPending);
-    CHECK(std::string(early.missing.begin(), early.missing.end()) == "1");
+    CHECK(std::string(early.missing.begin(), early.missing.end()) == "rank 1");
     hosts.publish(some_bytes(5000));
     REQUIRE(hosts.publisher.forwarder.put.size() == 1);
     const auto root = wire::DataView::parse(hosts.publisher.forwarder.put[0].bytes());
@@ -98,15 +98,15 @@ TEST_CASE(
     hosts.publish(some_bytes(5000));
     const wire::Name segment = full_name(hosts, "/j/g0/obj/1/model/seg=0");
     CHECK(hosts.publisher.produce(segment).kind == Production::Kind::kData);
-    CHECK(hosts.publisher.endpoint.take_objects_asked().empty());
+    CHECK(hosts.publisher.endpoint.take_requested_objects().empty());
     hosts.publisher.produce(root_name());
-    const auto asked = hosts.publisher.endpoint.take_objects_asked();
+    const auto asked = hosts.publisher.endpoint.take_requested_objects();
     REQUIRE(asked.size() == 1);
     CHECK(asked[0].name == hosts.object);
-    CHECK(hosts.publisher.endpoint.take_objects_asked().empty());
+    CHECK(hosts.publisher.endpoint.take_requested_objects().empty());
     hosts.publisher.endpoint.withdraw_object(hosts.object);
     CHECK(hosts.publisher.produce(segment).kind == Production::Kind::kAbsent);
-    CHECK(hosts.publisher.endpoint.take_objects_asked().empty());
+    CHECK(hosts.publisher.endpoint.take_requested_objects().empty());
 }
 
 TEST_CASE("a short object does not wait for a long one that is being cut") {

@@ -24,7 +24,7 @@ from ndn.encoding import InterestParam, Name, SignatureType, parse_data
 
 import innet
 from innet.cluster.emulation.runs import find_run
-from innet.cluster.launch.run_trust import group_facts
+from innet.cluster.run_status import group_facts
 from innet.ndn import Client, encode_interest
 from innet.ndn.certificates import certificate_fetch
 from innet.node.node_config import RUN_ID_VARIABLE

@@ -122,8 +122,8 @@ struct Bits {
     }
 };
 
-/// Truth values: 0 and 1; whatever else comes is true. Everything but `bxor` is an "and" or an
-/// "or".
+/// Truth values: 0 and 1; any other stored value is true. Every operation but `bxor` is an "and" or
+/// an "or".
 struct Bool : Bits {
     INNET_INLINE std::uint8_t widen(std::uint8_t stored) { return stored != 0 ? 1 : 0; }
 };

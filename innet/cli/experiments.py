@@ -1,0 +1,199 @@
+"""Runs what ``sim``, ``kv replay`` and ``compare`` measure, and shows and saves the comparison."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from innet.cli.interrupts import EXIT_INTERRUPTED
+from innet.cli.network_choice import end_at_second_signal
+from innet.cli.text_output import open_console, say
+
+if TYPE_CHECKING:
+    from innet.lab.compare.measurement import Comparison
+    from innet.lab.compare.progress import ProgressBar, ProgressSink
+    from innet.lab.experiment.outcome import Finished
+    from innet.lab.experiment.sweep import Standing
+    from innet.lab.experiment.task import Task
+    from innet.node.node_config import Mode
+    from innet.telemetry.logs.output import OutputSink
+
+
+def simulate_and_show(
+    tasks: Sequence[Task], workload: str, *, processes: int | None, directory: Path, as_json: bool
+) -> None:
+    """Run all tasks, write the results into ``directory``, and print the table or the JSON.
+
+    Args:
+        tasks: the runs, of one topology.
+        workload: its name.
+        processes: simulations at once; by default as many as cores.
+        directory: for the JSON and the HTML report.
+        as_json: print JSON instead of the table.
+
+    Raises:
+        SimulationError: a result was wrong, or nothing was measured.
+        typer.Exit: the user ended it.
+    """
+
+    from innet.lab.compare.measurement import Machine
+    from innet.lab.compare.progress import ProgressBar
+    from innet.lab.experiment.outcome import outcome
+    from innet.lab.experiment.sweep import sweep
+
+    machine = Machine.here()
+    cores = len(os.sched_getaffinity(0))
+    with ProgressBar(open_console(stderr=True)) as bar:
+        runs = sweep(tasks, processes=processes or cores, progress=SimulationProgress(bar))
+    comparison = outcome(tasks[0].topology, workload, tasks[0].settings, machine, runs)
+    publish(comparison, directory, as_json)
+
+
+def replay_and_show(
+    tasks: Sequence[Task], workload: str, *, mode: Mode, directory: Path, as_json: bool
+) -> None:
+    """Run all tasks, one after the other, and write and print the results.
+
+    Args:
+        tasks: the runs, of one topology.
+        workload: its name.
+        mode: of the network.
+        directory: for the JSON, the HTML report and the logs.
+        as_json: print JSON instead of the table.
+
+    Raises:
+        SimulationError: a block was wrong, or nothing was measured.
+        EmulationError: the network cannot be launched.
+        typer.Exit: the user ended it.
+    """
+
+    from innet.lab.compare.measurement import Machine
+    from innet.lab.compare.progress import ProgressBar
+    from innet.lab.experiment.outcome import outcome
+    from innet.telemetry.logs.output import FileOutput
+
+    machine = Machine.here()
+    end_at_second_signal()
+    with ProgressBar(open_console(stderr=True)) as bar:
+        runs = asyncio.run(_replay_all(tasks, mode, FileOutput(directory / "logs"), bar))
+    comparison = outcome(tasks[0].topology, workload, tasks[0].settings, machine, runs, mode)
+    publish(comparison, directory, as_json)
+
+
+async def _replay_all(
+    tasks: Sequence[Task], mode: Mode, output: OutputSink, bar: ProgressBar
+) -> list[Finished]:
+    from innet.lab.experiment.emulated_replay import replay_on_network
+
+    runs: list[Finished] = []
+    for number, task in enumerate(tasks):
+
+        def told(share: float, text: str, number: int = number, task: Task = task) -> None:
+            bar((number + share) / len(tasks), f"{task.algorithm}: {text}")
+
+        told(0.0, "starting")
+        runs.append((task, await replay_on_network(task, mode, output, told)))
+        if runs[-1][1].interrupted:
+            break
+    return runs
+
+
+def publish(comparison: Comparison, directory: Path, as_json: bool) -> None:
+    """Show a comparison of workloads; see :func:`simulate_and_show`."""
+    from innet.errors import SimulationError
+
+    show_comparison(comparison, directory, as_json)
+    wrong = sorted({m.method for m in comparison.measurements if not m.correct})
+    if wrong:
+        raise SimulationError(
+            f"wrong results: {', '.join(wrong)}. This is a defect of innet; please report it with "
+            "the topology, the workload and the seed"
+        )
+    if comparison.interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if not comparison.measurements:
+        reasons = "; ".join(failure.reason for failure in comparison.failures)
+        raise SimulationError(f"no operation succeeded: {reasons}")
+
+
+def show_comparison(comparison: Comparison, directory: Path, as_json: bool) -> None:
+    """Write ``comparison.json`` and ``report.html``, and print the table, or the JSON."""
+
+    from innet.lab.compare.report import write_report
+    from innet.lab.compare.summary import render_table
+
+    document, report = directory / "comparison.json", directory / "report.html"
+    comparison.save(document)
+    write_report(comparison, report)
+    if as_json:
+        say(comparison.model_dump_json(indent=2))
+    else:
+        console = open_console(highlight=False)
+        console.print(render_table(comparison, console.width))
+    say(f"JSON: {document}\nreport: {report}", err=as_json)
+
+
+def parsed_sizes_bytes(
+    text: str | None, option: str, *, block_bytes: int | None = None
+) -> list[int]:
+    """Sizes separated by commas, in ascending order.
+
+    Args:
+        text: the sizes; ``None``: there are none.
+        option: that an error message names.
+        block_bytes: of a block, where a size can be a number of blocks.
+
+    Raises:
+        typer.BadParameter: one of them is no size.
+    """
+    from innet.lab.workload.document import parse_memory_bytes
+    from innet.quantities import QuantityError, parse_size_bytes
+
+    if text is None:
+        return []
+
+    def parsed(part: str) -> int:
+        return (
+            parse_size_bytes(part) if block_bytes is None else parse_memory_bytes(part, block_bytes)
+        )
+
+    try:
+        return sorted({parsed(part) for part in text.split(",")})
+    except QuantityError as error:
+        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from None
+
+
+class SimulationProgress:
+    """Reports virtual time, packets per second and operations done to a sink."""
+
+    def __init__(self, sink: ProgressSink) -> None:
+        self._sink = sink
+        self._seen: dict[int, int] = {}
+        self._packets = 0
+        self._begun_s = time.monotonic()
+
+    def __call__(self, standing: Standing) -> None:
+        """Report the progress."""
+        for number, moment in standing.moments.items():
+            # A run that begins under the number of one that has ended counts from 0 again.
+            before = self._seen.get(number, 0)
+            self._packets += moment.packets - (before if moment.packets >= before else 0)
+            self._seen[number] = moment.packets
+        self._sink(standing.fraction, self._text(standing))
+
+    def _text(self, standing: Standing) -> str:
+        from innet.lab.compare.quantities import format_seconds
+
+        per_s = self._packets / max(1e-3, time.monotonic() - self._begun_s)
+        now = ", ".join(
+            f"{format_seconds(m.virtual_s)} {m.operations}/{m.of_operations}"
+            for m in standing.moments.values()
+        )
+        runs = f"run {min(standing.ended + 1, standing.runs)} of {standing.runs}"
+        return f"{runs}{': ' if now else ''}{now}, {per_s / 1e3:.0f}k packets/s"

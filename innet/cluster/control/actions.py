@@ -1,0 +1,171 @@
+"""What the controller wants done, and how its operations wait for nodes.
+
+The controller itself opens no socket and reads no clock. Its driver
+(:mod:`innet.cluster.control.driver`, the simulator, a test) takes these actions from it and carries
+them out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, TypeAlias, TypeVar
+
+from pydantic import JsonValue
+
+from innet.errors import ControlError
+from innet.telemetry.messages import EventKind
+
+Message: TypeAlias = tuple[str, Mapping[str, Any]]
+"""A method of a node, and its parameters."""
+
+SEND_TIMEOUT_S = 2.0
+"""For messages whose loss is dealt with otherwise: the node is lost too, or comes back."""
+REQUEST_TIMEOUT_S = 10.0
+"""For messages whose loss fails the request that they are part of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A node's result of one message, or why there is none."""
+
+    result: Any = None
+    error: ControlError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send messages to a node, in order, and after all that it was sent before.
+
+    Attributes:
+        node: the receiver.
+        messages: methods and parameters.
+        timeout_s: how long the node may take for all of them.
+        number: of the :meth:`Controller.on_sent` that takes the outcomes.
+    """
+
+    node: str
+    messages: Sequence[Message]
+    timeout_s: float
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Ask a node for a sign of life, beside what it is sent; see :meth:`Controller.on_pong`."""
+
+    node: str
+    incarnation: int
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Respond:
+    """Reply to a request, with a result or with an error."""
+
+    request: Hashable
+    result: Any = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Watch process ``pid`` of a node instead of an earlier one; see
+    :meth:`Controller.on_process_ended`."""
+
+    node: str
+    incarnation: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unwatch:
+    """Stop watching the process of a node."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Kill the watched process of a node, if there is one."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Report an event of the run, and log it."""
+
+    kind: EventKind
+    text: str
+    fields: Mapping[str, JsonValue]
+
+
+Action: TypeAlias = Send | Ping | Respond | Watch | Unwatch | Kill | Report
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """Wait until nodes have received messages, or have not in time."""
+
+    messages: Mapping[str, Sequence[Message]]
+    timeout_s: float = SEND_TIMEOUT_S
+
+
+Outcomes: TypeAlias = Mapping[str, Sequence[Outcome]]
+"""By node, the outcomes of its messages."""
+
+_Result = TypeVar("_Result")
+Operation: TypeAlias = Generator[Deliver, Outcomes, _Result]
+"""A change of the controller's state that waits for nodes in between; no two overlap."""
+
+
+def first_error(outcomes: Sequence[Outcome]) -> ControlError | None:
+    """Why one of a node's messages failed; ``None`` when none did."""
+    return next((outcome.error for outcome in outcomes if outcome.error is not None), None)
+
+
+class Outbox:
+    """Collects the actions of one controller, in order."""
+
+    def __init__(self) -> None:
+        self._actions: deque[Action] = deque()
+        self._numbers = count(1)
+        self._on_sent: dict[int, Callable[[Sequence[Outcome]], None]] = {}
+
+    def put(self, action: Action) -> None:
+        """Add an action."""
+        self._actions.append(action)
+
+    def tell(self, nodes: Iterable[str], method: str, **params: Any) -> None:
+        """Send one message to each of ``nodes``, and ignore its outcome."""
+        for node in nodes:
+            self.send(node, [(method, params)])
+
+    def send(
+        self,
+        node: str,
+        messages: Sequence[Message],
+        timeout_s: float = SEND_TIMEOUT_S,
+        on_sent: Callable[[Sequence[Outcome]], None] = lambda _outcomes: None,
+    ) -> None:
+        """Send messages to a node; ``on_sent`` takes their outcomes."""
+        number = next(self._numbers)
+        self._on_sent[number] = on_sent
+        self._actions.append(Send(node, messages, timeout_s, number))
+
+    def sent(self, number: int, outcomes: Sequence[Outcome]) -> None:
+        """Hand over the outcomes of a :class:`Send`."""
+        self._on_sent.pop(number)(outcomes)
+
+    def report(self, kind: EventKind, text: str, **fields: JsonValue) -> None:
+        """Report an event of the run."""
+        self._actions.append(Report(kind, text, fields))
+
+    def take(self) -> list[Action]:
+        """All actions since the last call."""
+        actions = list(self._actions)
+        self._actions.clear()
+        return actions

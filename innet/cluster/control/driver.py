@@ -1,0 +1,307 @@
+"""Runs a controller on an event loop: its socket, its messages to nodes, and its timers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import select
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+from innet.cluster.control.actions import (
+    Action,
+    Kill,
+    Outcome,
+    Ping,
+    Report,
+    Respond,
+    Send,
+    Unwatch,
+    Watch,
+)
+from innet.cluster.control.controller import Controller
+from innet.cluster.control.liveness import Pong
+from innet.cluster.control.server import ControllerServer
+from innet.cluster.requests import RequestClient
+from innet.errors import ControlError, NoAnswer
+from innet.node.requests import Request
+from innet.telemetry.events import report
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _WatchedProcess:
+    incarnation: int
+    pidfd: int
+    is_supervised: bool
+
+
+class ControllerDriver:
+    """Serves a controller's requests and carries out its actions, as an async context manager."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        path: Path,
+        node_sockets: Mapping[str, Path],
+        is_supervised: Callable[[int], bool] = lambda _pid: False,
+    ) -> None:
+        """
+        Args:
+            controller: nobody else drives it.
+            path: of its socket.
+            node_sockets: the control socket of each node.
+            is_supervised: whether somebody else reports how a process ends: the launcher, of its
+                own children.
+        """
+        self._controller = controller
+        self._node_sockets = node_sockets
+        self._is_supervised = is_supervised
+        self._server = ControllerServer(path, self._on_request, who="the controller")
+        self._requests = 0
+        self._replies: dict[int, asyncio.Future[Any]] = {}
+        self._mailboxes: dict[str, _Mailbox] = {}
+        self._pings: dict[str, asyncio.Task[None]] = {}
+        self._ping_clients: dict[str, RequestClient] = {}
+        self._processes: dict[str, _WatchedProcess] = {}
+        self._attaching: dict[int, int] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    async def __aenter__(self) -> Self:
+        self._carry_out()
+        await self._server.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop serving, once what is being sent to nodes has been sent."""
+        await self._server.__aexit__()
+        await asyncio.gather(*(mailbox.wait() for mailbox in self._mailboxes.values()))
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for ping in self._pings.values():
+            ping.cancel()
+        await asyncio.gather(*self._pings.values(), return_exceptions=True)
+        for client in self._ping_clients.values():
+            client.close()
+        for node in list(self._processes):
+            self._unwatch(node)
+
+    # Events
+
+    async def _on_request(self, request: Request) -> Any:
+        pid = request.params.get("pid") if request.method == "attach" else None
+        if isinstance(pid, int):
+            self._take_ended_processes()
+            if pid not in self._attaching:
+                self._attaching[pid] = _open_process(pid, request.params.get("node"))
+        self._requests += 1
+        number = self._requests
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._replies[number] = reply
+        try:
+            self._controller.on_request(number, request.method, request.params, time.monotonic())
+            self._carry_out()
+            return await reply
+        finally:
+            self._replies.pop(number, None)
+            if isinstance(pid, int) and (pidfd := self._attaching.pop(pid, None)) is not None:
+                os.close(pidfd)  # it was refused
+
+    def _on_sent(self, number: int, outcomes: Sequence[Outcome]) -> None:
+        self._controller.on_sent(number, outcomes, time.monotonic())
+        self._carry_out()
+
+    def _on_timer(self) -> None:
+        self._controller.on_timer(time.monotonic())
+        self._carry_out()
+
+    def _on_pong(self, pong: Pong) -> None:
+        self._controller.on_pong(pong, time.monotonic())
+        self._carry_out()
+
+    def _on_process_ended(self, node: str) -> None:
+        process = self._processes[node]
+        self._unwatch(node)
+        self._controller.on_process_ended(
+            node, process.incarnation, time.monotonic(), is_supervised=process.is_supervised
+        )
+        self._carry_out()
+
+    def _take_ended_processes(self) -> None:
+        """Before the next request: a successor may ask before the loop has seen the end."""
+        poller = select.poll()
+        nodes = {process.pidfd: node for node, process in self._processes.items()}
+        for pidfd in nodes:
+            poller.register(pidfd, select.POLLIN)
+        for pidfd, _ in poller.poll(0):
+            self._on_process_ended(nodes[pidfd])
+
+    # Actions
+
+    def _carry_out(self) -> None:
+        if self._is_closed:
+            return
+        for action in self._controller.take():
+            self._act(action)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if (at_s := self._controller.next_timer_s) is not None:
+            delay_s = max(0.0, at_s - time.monotonic())
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._on_timer)
+
+    def _act(self, action: Action) -> None:
+        match action:
+            case Send():
+                self._mailbox(action.node).put(action)
+            case Ping():
+                self._ping(action)
+            case Respond():
+                self._respond(action)
+            case Watch():
+                self._watch(action)
+            case Unwatch():
+                self._unwatch(action.node)
+            case Kill():
+                self._kill(action.node)
+            case Report():
+                _log.warning("%s", action.text)
+                report(action.kind, action.text, **action.fields)
+
+    def _respond(self, action: Respond) -> None:
+        assert isinstance(action.request, int)
+        reply = self._replies.pop(action.request, None)
+        if reply is None or reply.done():  # the driver is closing
+            return
+        if action.error is None:
+            reply.set_result(action.result)
+        else:
+            reply.set_exception(action.error)
+
+    def _mailbox(self, node: str) -> _Mailbox:
+        if node not in self._mailboxes:
+            self._mailboxes[node] = _Mailbox(node, self._node_sockets[node], self._on_sent)
+        return self._mailboxes[node]
+
+    def _ping(self, ping: Ping) -> None:
+        if (earlier := self._pings.pop(ping.node, None)) is not None:
+            earlier.cancel()  # the answer of a process that is gone
+            self._ping_clients.pop(ping.node).close()
+        self._pings[ping.node] = asyncio.ensure_future(self._pong(ping))
+
+    async def _pong(self, ping: Ping) -> None:
+        node = ping.node
+        if node not in self._ping_clients:
+            self._ping_clients[node] = RequestClient(self._node_sockets[node], who=node)
+        unheard = None
+        with suppress(ControlError):
+            answer = await self._ping_clients[node].request("ping", {}, ping.timeout_s)
+            unheard = tuple(answer["unheard"])
+        del self._pings[node]
+        self._on_pong(Pong(node, ping.incarnation, unheard))
+
+    def _watch(self, action: Watch) -> None:
+        self._unwatch(action.node)
+        try:
+            pidfd = self._attaching.pop(action.pid, None) or os.pidfd_open(action.pid)
+        except OSError:  # it has just ended
+            self._controller.on_process_ended(
+                action.node, action.incarnation, time.monotonic(), is_supervised=False
+            )
+            asyncio.get_running_loop().call_soon(self._carry_out)
+            return
+        process = _WatchedProcess(action.incarnation, pidfd, self._is_supervised(action.pid))
+        self._processes[action.node] = process
+        asyncio.get_running_loop().add_reader(pidfd, partial(self._on_process_ended, action.node))
+
+    def _unwatch(self, node: str) -> None:
+        process = self._processes.pop(node, None)
+        if process is not None:
+            asyncio.get_running_loop().remove_reader(process.pidfd)
+            os.close(process.pidfd)
+
+    def _kill(self, node: str) -> None:
+        process = self._processes.get(node)
+        if process is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(process.pidfd, signal.SIGKILL)
+
+
+def _open_process(pid: int, node: object) -> int:
+    try:
+        return os.pidfd_open(pid)
+    except OSError as error:
+        raise ControlError(
+            f"{node} names process {pid}, which cannot be watched: {error.strerror}. Does it "
+            "run on this machine?"
+        ) from error
+
+
+class _Mailbox:
+    """Sends one node its messages, in order."""
+
+    def __init__(
+        self, node: str, path: Path, on_sent: Callable[[int, Sequence[Outcome]], None]
+    ) -> None:
+        self._node = node
+        self._path = path
+        self._on_sent = on_sent
+        self._waiting: deque[tuple[Send, float]] = deque()
+        self._sending: asyncio.Task[None] | None = None
+
+    def put(self, send: Send) -> None:
+        """Send this after all before it."""
+        self._waiting.append((send, time.monotonic() + send.timeout_s))
+        if self._sending is None:
+            self._sending = asyncio.ensure_future(self._run())
+
+    async def wait(self) -> None:
+        """Until everything has been sent, or given up."""
+        if self._sending is not None:
+            await self._sending
+
+    async def _run(self) -> None:
+        client = RequestClient(self._path, who=self._node)
+        no_answer: NoAnswer | None = None
+        try:
+            while self._waiting:
+                send, deadline_s = self._waiting.popleft()
+                if time.monotonic() < deadline_s:
+                    no_answer = None
+                outcomes: list[Outcome] = []
+                for method, params in send.messages:
+                    if no_answer is None:
+                        outcome = await _outcome(client, method, params, send.timeout_s)
+                        if isinstance(outcome.error, NoAnswer):
+                            no_answer = outcome.error
+                    else:
+                        outcome = Outcome(error=no_answer)
+                    outcomes.append(outcome)
+                self._on_sent(send.number, outcomes)
+        finally:
+            client.close()
+            self._sending = None
+
+
+async def _outcome(
+    client: RequestClient, method: str, params: Mapping[str, Any], timeout_s: float
+) -> Outcome:
+    try:
+        return Outcome(await client.request(method, params, timeout_s))
+    except ControlError as error:
+        _log.info("%s failed: %s", method, error)
+        return Outcome(error=error)
+    except Exception as error:  # what comes next is to be sent all the same
+        _log.exception("%s could not be sent", method)
+        return Outcome(error=ControlError(f"{type(error).__name__}: {error}"))

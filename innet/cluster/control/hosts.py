@@ -1,0 +1,206 @@
+"""The processes that stand for hosts: who they are, what they serve, and what their end means."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from innet.cluster.control.actions import Kill, Operation, Outbox, Unwatch, Watch
+from innet.cluster.control.announcements import Announcements
+from innet.cluster.control.group_keys import GroupKeys
+from innet.cluster.control.groups import GroupRegistry
+from innet.cluster.control.pools import PoolRegistry
+from innet.errors import ControlError, HostTaken
+from innet.node.messages import PoolReport, Registrations, WorkerReport
+
+_INCARNATIONS_PER_GENERATION = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    """The process that stands for a host."""
+
+    incarnation: int
+    pid: int
+
+
+class HostProcesses:
+    """At most one process stands for each host of a job.
+
+    Each process that attaches is another *incarnation* of its host, with a number of its own. A
+    second process in the place of a living one would cut it off silently, and is refused.
+    """
+
+    def __init__(
+        self,
+        hosts: Collection[str],
+        groups: GroupRegistry,
+        pools: PoolRegistry,
+        announcements: Announcements,
+        keys: GroupKeys,
+        outbox: Outbox,
+        generation: int = 0,
+    ) -> None:
+        """
+        Args:
+            hosts: of the network.
+            groups, pools, announcements, keys: what a process takes part in.
+            outbox: takes the actions.
+            generation: how often the controller was started again.
+        """
+        self._hosts = frozenset(hosts)
+        self._groups = groups
+        self._pools = pools
+        self._announcements = announcements
+        self._keys = keys
+        self._outbox = outbox
+        self._processes: dict[str, _Process] = {}
+        self._attached: Counter[str] = Counter()
+        self._first_incarnation = generation * _INCARNATIONS_PER_GENERATION
+
+    def incarnations(self) -> dict[str, int]:
+        """The hosts with an attached process, and its incarnation."""
+        return {node: process.incarnation for node, process in self._processes.items()}
+
+    def attach(self, node: str, pid: int, sealing_key: str | None = None) -> Operation[int]:
+        """Process ``pid`` stands for ``node`` from now on; its incarnation, from 1.
+
+        The groups of an earlier process end, and the node may join groups again. Keys of groups are
+        sealed to ``sealing_key``.
+
+        Raises:
+            HostTaken: another process stands for ``node``, and has not ended.
+        """
+        present = self._processes.get(node)
+        if present is not None and present.pid != pid:
+            raise HostTaken(
+                f"process {present.pid} has the node of {node}, and a host has one process of a "
+                f"job: process {pid} is refused. Use innet in process {present.pid} alone, or end "
+                "it first; docs/kv-engines.md tells which process of an engine joins"
+            )
+        self._groups.renew(node)
+        yield from self._pools.leave_all(node)
+        self._announcements.begin(node)
+        self._keys.learn(node, sealing_key)
+        self._attached[node] += 1
+        incarnation = self._first_incarnation + self._attached[node]
+        self._watch(node, incarnation, pid)
+        return incarnation
+
+    def restore(self, worker: WorkerReport) -> None:
+        """Take over a process that attached to the controller before."""
+        self._keys.learn(worker.node, worker.sealing_key)
+        self._watch(worker.node, worker.incarnation, worker.pid)
+
+    def _watch(self, node: str, incarnation: int, pid: int) -> None:
+        self._processes[node] = _Process(incarnation, pid)
+        self._outbox.put(Watch(node, incarnation, pid))
+
+    def is_current(self, node: str, incarnation: int) -> bool:
+        """Whether that incarnation is the one that stands for ``node``."""
+        present = self._processes.get(node)
+        return present is not None and present.incarnation == incarnation
+
+    def detach(self, node: str, incarnation: int) -> Operation[None]:
+        """That process has closed its worker, and has left its groups; it may go on without."""
+        if self.is_current(node, incarnation):
+            del self._processes[node]
+            self._outbox.put(Unwatch(node))
+            yield from self.forget(node)
+
+    def on_ended(self, node: str, incarnation: int, is_supervised: bool) -> Operation[None] | None:
+        """The watched process of ``node`` has ended; of a supervised one, the launcher says how."""
+        if not self.is_current(node, incarnation):
+            return None
+        pid = self._processes.pop(node).pid
+        if is_supervised:
+            return None
+        return self.fail(node, f"ended without closing its worker (process {pid})")
+
+    def forget(self, node: str) -> Operation[None]:
+        """What it offered and served is there no more."""
+        self._announcements.end(node)
+        yield from self._pools.leave_all(node)
+
+    def present(self) -> list[str]:
+        """The nodes with a worker that has not failed."""
+        failed = self._groups.failures()
+        return [node for node in self._processes if node not in failed]
+
+    def fail_incarnation(
+        self,
+        node: str,
+        incarnation: int,
+        why: str,
+        causes: Sequence[tuple[str, int, str, int | None]] = (),
+    ) -> Operation[None]:
+        """The process that stands for ``node`` can go on no longer, and says so itself.
+
+        ``causes`` are the groups in which it only follows another rank, by name and number, with
+        that rank and why it ended: their members are told this.
+        """
+        if self.is_current(node, incarnation):
+            for group, number, cause, rank in causes:
+                self._groups.blame(group, number, node, cause, rank)
+            yield from self.fail(node, why)
+
+    def expel(self, node: str, why: str) -> Operation[None]:
+        """The process on ``node`` counts as failed, and is killed, because it might resume."""
+        if node in self._processes:
+            what = f"the process of {node} {why}; it is killed"
+            self._outbox.report("worker_expelled", what, node=node)
+            yield from self.fail(node, why)
+            self._outbox.put(Kill(node))
+
+    def fail(self, node: str, why: str) -> Operation[None]:
+        """The process on ``node`` has failed: its groups end, and their members are told ``why``.
+
+        Groups that it had not joined yet wait for another process on that node.
+        """
+        self._groups.fail(node, why)
+        yield from self.forget(node)
+
+    def lose(self, node: str, why: str) -> Operation[None]:
+        """``node`` has failed, and no other process will take its place."""
+        self._groups.lose(node, why)
+        yield from self.forget(node)
+        self._outbox.put(Kill(node))  # a child may have outlived the process that was started
+
+    def end(self, node: str) -> Operation[None]:
+        """The process of ``node`` has ended as it should; nobody waits for it any more."""
+        self._groups.end(node)
+        yield from self.forget(node)
+
+    def announce(self, node: str, incarnation: int, **told: Any) -> dict[str, str]:
+        """That process of ``node`` serves prefixes (see :class:`Registrations`), and no others.
+
+        All nodes get routes to them soon. The result has those that are for programs at ``node``
+        alone, and why.
+        """
+        served = Registrations.model_validate(told)
+        if node in self._hosts and not self.is_current(node, incarnation):
+            return {}
+        return self._announcements.announce(node, served)
+
+    def open_pool(self, node: str, incarnation: int, **told: Any) -> Operation[None]:
+        """That process joins a pool of blocks (see :class:`PoolReport`), or changes its part in it.
+
+        All switches that answer carry the pool's names to and from the node then.
+
+        Raises:
+            ControlError: another process stands for ``node``, or as
+                :meth:`innet.cluster.control.pools.PoolRegistry.open`.
+        """
+        if not self.is_current(node, incarnation):
+            raise ControlError(
+                f"this process stands for {node} no longer, and can join no pool there; start "
+                "it again with `innet run`"
+            )
+        yield from self._pools.open(node, PoolReport.model_validate(told))
+
+    def leave_pool(self, node: str, incarnation: int, tenant: str) -> Operation[None]:
+        """That process is no longer a member of the tenant's pool."""
+        if self.is_current(node, incarnation):
+            yield from self._pools.leave(node, tenant)

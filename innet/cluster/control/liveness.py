@@ -1,0 +1,298 @@
+"""Which nodes answer, which links carry packets, and which of them to give up.
+
+A hung process does not say that it hangs, so the controller pings all nodes and compares their
+answers. A switch is lost when it does not answer. A link is cut when the nodes at both its ends
+answer and neither receives anything from the other: one end alone may be the fault of its node. A
+worker that does not answer may be busy in a library that holds Python's interpreter; its node is a
+native thread, which its neighbours still hear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from innet.cluster.control.actions import Outbox, Ping
+from innet.cluster.control.live_topology import LiveTopology, Loss, Part, silence_of
+from innet.settings import RecoverySettings
+from innet.topology.routes import Ends, ends_of
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """A node's answer to a ping, or its silence.
+
+    Attributes:
+        node: the node.
+        incarnation: of its process, as in the :class:`~innet.cluster.control.actions.Ping`.
+        unheard: the neighbours that it receives nothing from; ``None``: it did not answer.
+    """
+
+    node: str
+    incarnation: int
+    unheard: tuple[str, ...] | None
+
+
+@dataclass(slots=True)
+class _Round:
+    """Nodes that have not answered yet."""
+
+    pinged: dict[str, int] = field(default_factory=dict)
+    is_over: bool = True
+
+
+class Heartbeats:
+    """Pings nodes in rounds, each ``heartbeat_interval_s``.
+
+    A node that takes longer than a round is not pinged again before it has answered or its time is
+    up.
+    """
+
+    def __init__(self, settings: RecoverySettings, outbox: Outbox) -> None:
+        """Nothing is pinged before :meth:`start`."""
+        self._settings = settings
+        self._outbox = outbox
+        self._round = _Round()
+        self.next_round_s: float | None = None
+        """When the next round begins."""
+
+    def start(self, now_s: float) -> None:
+        """Begin to ping; again is the same as once."""
+        if self.next_round_s is None:
+            self.next_round_s = now_s + self._settings.heartbeat_interval_s
+
+    def slow(self) -> tuple[str, ...]:
+        """The nodes that have not answered since they were pinged."""
+        return tuple(self._round.pinged)
+
+    def begin_round(
+        self, nodes: Mapping[str, int], timeouts_s: Mapping[str, float], now_s: float
+    ) -> bool:
+        """Ping those of ``nodes`` that owe no answer; whether the last round was still open.
+
+        Args:
+            nodes: by name, the incarnation of its process.
+            timeouts_s: by name, how long it may take to answer.
+            now_s: the time.
+        """
+        was_open = not self._round.is_over
+        self.next_round_s = now_s + self._settings.heartbeat_interval_s
+        for node, incarnation in self._round.pinged.copy().items():
+            if nodes.get(node) != incarnation:  # its process is gone, and owes nothing
+                del self._round.pinged[node]
+        for node, incarnation in nodes.items():
+            if node not in self._round.pinged:
+                self._round.pinged[node] = incarnation
+                self._outbox.put(Ping(node, incarnation, timeouts_s[node]))
+        self._round.is_over = not self._round.pinged
+        return was_open
+
+    def on_pong(self, pong: Pong) -> bool:
+        """Whether that is news: a pong of an earlier process is not."""
+        if self._round.pinged.get(pong.node) != pong.incarnation:
+            return False
+        del self._round.pinged[pong.node]
+        return True
+
+    def ends_round(self) -> bool:
+        """Whether all nodes have answered, for the first time in this round."""
+        if self._round.is_over or self._round.pinged:
+            return False
+        self._round.is_over = True
+        return True
+
+
+@dataclass(slots=True)
+class _Silence:
+    since_s: float
+    given_up: bool = False
+
+
+class Outages:
+    """The switches and links that are silent; its methods return the network as it is then.
+
+    The network works round what is silent. After ``recovery.partition_timeout_s`` a silent part is
+    given up: ranks that have no other path learn so. A cut link is used again when both its ends
+    have answered that they hear each other.
+    """
+
+    def __init__(self, settings: RecoverySettings, outbox: Outbox) -> None:
+        """Nothing is silent yet."""
+        self._settings = settings
+        self._outbox = outbox
+        self._unheard: dict[str, frozenset[str]] = {}
+        self._slow: set[str] = set()
+        self._last_round_s: float | None = None
+        self._silent: dict[Part, _Silence] = {}
+        self._unanswering: set[str] = set()
+
+    def on_switch_silent(self, switch: str, live: LiveTopology, now_s: float) -> LiveTopology:
+        """``switch`` has not answered in time."""
+        self._unheard.pop(switch, None)
+        self._unanswering.add(switch)
+        if switch in live.lost:
+            return live
+        loss = Loss(silence_of(switch, self._settings.heartbeat_timeout_s), returns=True)
+        what = f"switch {loss.why}; the network works round it"
+        self._outbox.report("switch_lost", what, node=switch, returns=True)
+        self._silent[switch] = _Silence(now_s)
+        return live.without(switch, loss)
+
+    def on_switch_answer(
+        self, switch: str, unheard: Iterable[str], live: LiveTopology
+    ) -> LiveTopology:
+        """As :meth:`on_answer`, of a switch, which may have been silent before."""
+        self.on_answer(switch, unheard)
+        if switch not in self._unanswering:
+            return live
+        self._unanswering.remove(switch)
+        self.forget(switch)
+        if switch not in live.lost:
+            return live
+        what = f"switch {switch} answers again; sums and routes return to it"
+        self._outbox.report("switch_restored", what, node=switch)
+        return live.with_again(switch)
+
+    def on_answer(self, node: str, unheard: Iterable[str]) -> None:
+        """``node`` answers, and receives nothing from its neighbours ``unheard``."""
+        self._unheard[node] = frozenset(unheard)
+        self._slow.discard(node)
+
+    def on_round(
+        self, present: Collection[str], slow: Collection[str], live: LiveTopology, now_s: float
+    ) -> LiveTopology:
+        """A round of pings is over.
+
+        Args:
+            present: the nodes that run; answers of all others count no more.
+            slow: have not answered yet. No link is cut, given up or used again by their earlier
+                answers: they may be stopped, and be why their neighbours hear nothing.
+            live: the network so far.
+            now_s: the time.
+        """
+        self._slow.update(slow)
+        for node in set(self._unheard).difference(present):
+            del self._unheard[node]
+        return self._give_up_overdue(self._compare_links(live, now_s), now_s)
+
+    def hears_any(self, node: str, neighbours: Iterable[str]) -> bool:
+        """Whether one of ``neighbours`` that answers receives packets from ``node``."""
+        return any(self._hears(neighbour, node) for neighbour in neighbours)
+
+    def silent(self, nodes: Iterable[str]) -> list[str]:
+        """Those of ``nodes`` that did not answer in the last round."""
+        return [node for node in nodes if node in self._slow]
+
+    def forget(self, switch: str) -> None:
+        """Somebody else knows what has become of ``switch``."""
+        self._silent.pop(switch, None)
+
+    def _compare_links(self, live: LiveTopology, now_s: float) -> LiveTopology:
+        cut = {
+            ends_of(node, peer)
+            for node, peers in self._unheard.items()
+            for peer in peers
+            if node in self._unheard.get(peer, ())
+        }
+        known = {part for part in self._silent if not isinstance(part, str)}
+        for ends in sorted(cut - known):
+            if not self._slow.isdisjoint(ends):
+                continue
+            loss = self._cut(ends)
+            what = f"the link {loss.why}; the network works round it"
+            self._outbox.report("link_lost", what, ends=list(ends))
+            self._silent[ends] = _Silence(now_s)
+            live = live.without(ends, loss)
+        for ends in sorted(known):
+            if self._hears(*ends) and self._hears(*reversed(ends)):
+                what = f"the link {'--'.join(ends)} carries packets again"
+                self._outbox.report("link_restored", what, ends=list(ends))
+                del self._silent[ends]
+                live = live.with_again(ends)
+        return live
+
+    def _hears(self, node: str, peer: str) -> bool:
+        return self._answers(node) and peer not in self._unheard[node]
+
+    def _answers(self, node: str) -> bool:
+        return node in self._unheard and node not in self._slow
+
+    def _give_up_overdue(self, live: LiveTopology, now_s: float) -> LiveTopology:
+        patience_s = self._settings.partition_timeout_s
+        round_s = 0.0 if self._last_round_s is None else now_s - self._last_round_s
+        self._last_round_s = now_s
+        for part, silence in self._silent.items():
+            if not isinstance(part, str) and not all(map(self._answers, part)):
+                live = self._wait_for_witnesses(part, silence, round_s, live, now_s)
+            elif not silence.given_up and now_s - silence.since_s >= patience_s:
+                silence.given_up = True
+                live = live.without(part, Loss(silence_of(part, patience_s), returns=False))
+        return live
+
+    def _wait_for_witnesses(
+        self, ends: Ends, silence: _Silence, round_s: float, live: LiveTopology, now_s: float
+    ) -> LiveTopology:
+        """Count no time in which an end may be why the other hears nothing.
+
+        Where the process of an end is gone, the next process finds out anew.
+        """
+        silence.since_s += round_s
+        if silence.given_up and not all(end in self._unheard for end in ends):
+            silence.given_up = False
+            silence.since_s = now_s
+            return live.without(ends, self._cut(ends))
+        return live
+
+    def _cut(self, ends: Ends) -> Loss:
+        return Loss(silence_of(ends, self._settings.link_timeout_s), returns=True)
+
+
+class SilentWorkers:
+    """Decides which workers that do not answer are dead or stopped, and which are only busy."""
+
+    def __init__(self, settings: RecoverySettings, outbox: Outbox) -> None:
+        """``settings`` say how long a worker may be silent."""
+        self._settings = settings
+        self._outbox = outbox
+        self._silent_s: dict[str, float] = {}
+        self._busy: set[str] = set()
+
+    @property
+    def patience_s(self) -> float:
+        """How long an answer may take before :meth:`on_silent` is called."""
+        return min(self._settings.worker_timeout_s, self._settings.interpreter_timeout_s)
+
+    def on_silent(self, node: str, *, is_heard: bool) -> str | None:
+        """``node`` has not answered for :attr:`patience_s` more; why to expel it, if so.
+
+        Args:
+            node: a worker's.
+            is_heard: a neighbour receives packets from it.
+        """
+        settings = self._settings
+        self._silent_s[node] = silent_s = self._silent_s.get(node, 0.0) + self.patience_s
+        if not is_heard:
+            if silent_s >= settings.worker_timeout_s:
+                return (
+                    f"has not answered for {settings.worker_timeout_s:g} s "
+                    "(recovery.worker_timeout_s): its process is stopped or cut off"
+                )
+        elif silent_s >= settings.interpreter_timeout_s:
+            return (
+                f"has not answered for {settings.interpreter_timeout_s:g} s "
+                "(recovery.interpreter_timeout_s): a call holds Python's interpreter"
+            )
+        elif node not in self._busy and silent_s > settings.link_timeout_s:
+            self._busy.add(node)
+            what = (
+                f"{node} has not answered for {silent_s:g} s, but its node is alive: a call holds "
+                "Python's interpreter. It is left alone, unless recovery.interpreter_timeout_s is "
+                "set"
+            )
+            self._outbox.report("worker_busy", what, node=node)
+        return None
+
+    def on_answer(self, node: str) -> None:
+        """``node`` has answered."""
+        self._silent_s.pop(node, None)
+        self._busy.discard(node)

@@ -1,0 +1,219 @@
+"""The controller and switch processes of a run: started, watched, restarted when they die."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Self
+
+from innet.cluster.control.__main__ import ControllerConfig
+from innet.cluster.control.remote import RemoteController
+from innet.cluster.emulation.network import Network
+from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
+from innet.cluster.launch.supervision import pause_before_restart_s
+from innet.errors import ControlError, EmulationError
+from innet.node.controller_client import CONTROLLER_SOCKET_NAME
+from innet.node.requests import ConnectToNode
+from innet.security.trust.keys import PrivateKey
+from innet.settings import SETTINGS_NAME, RecoverySettings
+from innet.topology import dump_yaml
+
+_LABEL = "controller"
+_FIRST_PAUSE_S = 0.1
+
+
+class ControllerProcess:
+    """Runs a controller beside the switches, as an async context manager.
+
+    Attributes:
+        remote: sends it the launcher's requests.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        settings: RecoverySettings,
+        say: Callable[[str], None],
+        authority: PrivateKey,
+    ) -> None:
+        """``say`` prints a line to the user; ``authority`` signs the keys of groups."""
+        self._network = network
+        self._settings = settings
+        self._say = say
+        self._process: SupervisedProcess | None = None
+        self._recovery: asyncio.Task[None] | None = None
+        self.remote = RemoteController(
+            network.run_dir / CONTROLLER_SOCKET_NAME, authority.to_der().hex()
+        )
+
+    async def __aenter__(self) -> Self:
+        """Start it; requests wait until it answers."""
+        self._start()
+        self._network.processes.on_exit(self._on_exit)
+        self._network.on_hurry(self.remote.give_up)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Restart it no more; the process ends with the network."""
+        process, self._process = self._process, None
+        if self._recovery is not None:
+            self._recovery.cancel()
+            await asyncio.gather(self._recovery, return_exceptions=True)
+        if process is not None:
+            process.send_signal(signal.SIGTERM)
+            await process.wait()
+        self.remote.give_up()  # a thread may still wait for an answer
+
+    def _start(self) -> None:
+        # In memory: it has keys of jobs, and a disk may be full.
+        with os.fdopen(os.memfd_create("innet-controller"), "w") as file:
+            file.write(self._config().model_dump_json())
+            file.flush()
+            fd = file.fileno()
+            argv = (sys.executable, "-P", "-m", "innet.cluster.control", f"/proc/self/fd/{fd}")
+            self._process = self._network.processes.spawn(
+                ProcessSpec(label=_LABEL, argv=argv, pass_fds=(fd,))
+            )
+
+    def _config(self) -> ControllerConfig:
+        topology = self._network.topology
+        return ControllerConfig(
+            run_id=self._network.run_id,
+            topology=dump_yaml(topology),
+            socket=self._network.run_dir / CONTROLLER_SOCKET_NAME,
+            node_sockets={n: self._network.config(n).control_socket for n in topology.nodes},
+            settings=self._network.run_dir / SETTINGS_NAME,
+            record=self.remote.record(),
+        )
+
+    def _on_exit(self, process: SupervisedProcess) -> None:
+        if process is not self._process:
+            return
+        if self._network.processes.terminating:
+            self.remote.give_up()
+        else:
+            self._recovery = asyncio.ensure_future(self._recover(process))
+
+    async def _recover(self, process: SupervisedProcess) -> None:
+        number, most = self.remote.generation + 1, self._settings.controller_restarts
+        returns = number <= most
+        remedy = f"starting it again ({number} of {most})" if returns else "it stays away"
+        self._say(f"the {process.describe()}; {remedy}. What runs goes on.")
+        if not returns:
+            return
+        await asyncio.sleep(pause_before_restart_s(_FIRST_PAUSE_S, number))
+        self.remote.next_generation()
+        self._start()
+
+
+_START_TIMEOUT_S = 30.0
+_PING_TIMEOUT_S = 1.0
+
+
+class SwitchProcesses:
+    """One process for each switch, as an async context manager.
+
+    A switch that dies is started again after a pause, as often as the settings allow. The
+    controller is told both times, so that the network works round the switch in between.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        controller: RemoteController,
+        connect: ConnectToNode,
+        environment: Callable[[str], Mapping[str, str]],
+        settings: RecoverySettings,
+        say: Callable[[str], None],
+    ) -> None:
+        """``environment`` is added to the launcher's for a switch; ``say`` prints a line."""
+        self._network = network
+        self._controller = controller
+        self._connect = connect
+        self._environment = environment
+        self._settings = settings
+        self._say = say
+        self._processes: dict[str, SupervisedProcess] = {}
+        self._restarts: Counter[str] = Counter()
+        self._recoveries: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        """Start all switches, and wait until they answer.
+
+        Raises:
+            EmulationError: one cannot be started, or does not answer.
+        """
+        for switch in self._network.topology.switches:
+            self._start(switch)
+        self._network.processes.on_exit(self._on_exit)
+        await asyncio.gather(*(self._until_it_answers(switch) for switch in self._processes))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Restart none any more; the processes end with the network."""
+        recoveries, self._recoveries = self._recoveries, set()
+        for recovery in recoveries:
+            recovery.cancel()
+        await asyncio.gather(*recoveries, return_exceptions=True)
+
+    def _start(self, switch: str) -> None:
+        argv = [sys.executable, "-P", "-m", "innet.node", str(self._network.config_path(switch))]
+        self._processes[switch] = self._network.spawn(switch, argv, self._environment(switch))
+
+    async def _until_it_answers(self, switch: str) -> None:
+        process = self._processes[switch]
+        deadline_s = time.monotonic() + _START_TIMEOUT_S
+        while True:
+            try:
+                await asyncio.to_thread(self._ping, switch)
+                return
+            except ControlError as error:
+                if process.returncode is not None:
+                    raise EmulationError(
+                        f"switch {switch} did not start.\n{process.failure_report()}"
+                    ) from error
+                if time.monotonic() > deadline_s:
+                    raise EmulationError(
+                        f"switch {switch} did not answer within {_START_TIMEOUT_S:g} s; "
+                        "is the machine overloaded?"
+                    ) from error
+
+    def _ping(self, switch: str) -> None:
+        with self._connect(switch) as client:
+            client.request("ping", timeout_s=_PING_TIMEOUT_S)
+
+    def _on_exit(self, process: SupervisedProcess) -> None:
+        is_switch = self._processes.get(process.label) is process
+        if is_switch and not self._network.processes.terminating:
+            recovery = asyncio.ensure_future(self._recover(process))
+            self._recoveries.add(recovery)
+            recovery.add_done_callback(self._recoveries.discard)
+
+    async def _recover(self, process: SupervisedProcess) -> None:
+        switch = process.label
+        died_s = time.monotonic()
+        number, most = self._restarts[switch] + 1, self._settings.switch_restarts
+        returns = number <= most
+        self._restarts[switch] = number
+        remedy = f"starting it again ({number} of {most})" if returns else "it stays away"
+        self._say(f"switch {process.describe()}; {remedy}")
+        await asyncio.to_thread(
+            self._controller.lose_switch, switch, process.describe(), returns=returns
+        )
+        if not returns:
+            return
+        pause_s = pause_before_restart_s(self._settings.restart_delay_s, number)
+        await asyncio.sleep(max(0.0, died_s + pause_s - time.monotonic()))
+        self._start(switch)
+        try:
+            await self._until_it_answers(switch)
+        except EmulationError as error:
+            self._say(str(error))  # its own end, if it has ended, begins another recovery
+            return
+        await asyncio.to_thread(self._controller.restore_switch, switch)
+        self._say(f"switch {switch} is back after {time.monotonic() - died_s:.1f} s")

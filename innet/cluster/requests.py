@@ -1,0 +1,255 @@
+"""Requests and replies (:mod:`innet.node.requests`) in an event loop: server and client.
+
+A handler may send documents ahead of its reply, such as the lines that a job prints. It is
+cancelled when its client hangs up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from innet.errors import ControlError
+from innet.node.requests import (
+    DEFAULT_TIMEOUT_S,
+    MAX_REQUEST_BYTES,
+    Reply,
+    Request,
+    no_answer,
+    no_message,
+)
+
+_CONNECT_PAUSE_S = 0.02
+
+_log = logging.getLogger(__name__)
+
+
+class Ahead(BaseModel):
+    """A document ahead of a reply."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    ahead: Any
+
+
+_documents: TypeAdapter[Ahead | Reply] = TypeAdapter(Ahead | Reply)
+
+
+class ClientConnection:
+    """A client of a server, as a handler sees it."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes that were sent and that the client has not read."""
+        return self._writer.transport.get_write_buffer_size()
+
+    def send(self, document: BaseModel) -> None:
+        """Send a document ahead of the reply."""
+        self._writer.write(Ahead(ahead=document).model_dump_json().encode() + b"\n")
+
+
+Respond = Callable[[Request, ClientConnection], Awaitable[Any]]
+"""The result of a request; its errors become refusals."""
+
+
+class RequestServer:
+    """Serves requests on a Unix socket, as an async context manager.
+
+    The requests of one client are served one after the other, those of several at once.
+    """
+
+    def __init__(self, path: Path, respond: Respond, *, who: str) -> None:
+        self._path = path
+        self._respond = respond
+        self._who = who
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+        self._is_closing = False
+
+    async def __aenter__(self) -> Self:
+        """
+        Raises:
+            ControlError: the socket cannot be bound.
+        """
+        try:
+            self._path.unlink(missing_ok=True)  # a dead process may have left it
+            self._server = await asyncio.start_unix_server(
+                self._accept, self._path, limit=MAX_REQUEST_BYTES, backlog=256
+            )
+        except OSError as error:
+            raise ControlError(
+                f"{self._who} cannot open its socket {self._path}: {error.strerror}. Has the run "
+                "ended?"
+            ) from error
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Cancel what is under way, and tell its clients."""
+        self._is_closing = True
+        if self._server is not None:
+            self._server.close()
+        for connection in self._connections:
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+        self._path.unlink(missing_ok=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = asyncio.ensure_future(self._serve(reader, writer))
+        self._connections.add(connection)
+        connection.add_done_callback(self._connections.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        line = asyncio.ensure_future(reader.readline())
+        try:
+            while document := await line:
+                line = asyncio.ensure_future(reader.readline())
+                reply = await self._reply(document, ClientConnection(writer), line)
+                writer.write(reply.encoded(self._who) + b"\n")
+                await writer.drain()
+                if self._is_closing:
+                    return
+        except (OSError, ValueError) as error:  # ValueError: a line without end
+            _log.info("a client of %s went away: %s", self._who, error)
+        finally:
+            line.cancel()
+            writer.close()
+
+    async def _reply(
+        self, document: bytes, client: ClientConnection, next_line: asyncio.Future[bytes]
+    ) -> Reply:
+        try:
+            request = Request.model_validate_json(document)
+        except ValidationError as error:
+            return Reply(ok=False, error=f"not a control request: {error}")
+        result = asyncio.ensure_future(self._respond(request, client))
+        try:
+            await asyncio.wait([result, next_line], return_when=asyncio.FIRST_COMPLETED)
+            if not result.done() and (next_line.exception() or not next_line.result()):
+                result.cancel()  # the client has hung up, or was killed with documents unread
+            return Reply(ok=True, result=await result)
+        except asyncio.CancelledError:
+            if not result.done():
+                result.cancel()
+                await asyncio.wait([result])
+            return Reply(ok=False, error=f"{self._who} ended before {request.method!r} did")
+        except Exception as error:
+            return Reply.of_error(error, self._who, request.method)
+
+
+class RequestClient:
+    """Sends requests to one server, one after the other; it connects with the first.
+
+    A request whose server ended without a reply is not sent again.
+    """
+
+    def __init__(self, path: Path, *, who: str, is_patient: bool = True) -> None:
+        """
+        Args:
+            path: of the server's socket.
+            who: answers, for people.
+            is_patient: a server that is not there is waited for until a request's time is up;
+                otherwise such a request fails at once.
+        """
+        self._path = path
+        self._who = who
+        self._is_patient = is_patient
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        timeout_s: float | None = DEFAULT_TIMEOUT_S,
+        on_document: Callable[[Any], object] = lambda _document: None,
+    ) -> Any:
+        """The result of ``method``.
+
+        Args:
+            method: of the server.
+            params: its parameters.
+            timeout_s: for the reply; ``None``: any time.
+            on_document: takes each document that the server sends ahead of the reply.
+
+        Raises:
+            NoAnswer: no reply in time, or the server is not there and not waited for.
+            ControlError: the reply is a refusal.
+        """
+        request = Request(method=method, params=dict(params)).model_dump_json().encode() + b"\n"
+        obstacle: OSError | None = None
+        try:
+            async with asyncio.timeout(timeout_s):
+                while True:
+                    try:
+                        reader = await self._send(request)
+                        break
+                    except OSError as error:  # nobody listens yet, or no longer
+                        obstacle = error
+                        self.close()
+                        if not self._is_patient:
+                            raise TimeoutError from error
+                        await asyncio.sleep(_CONNECT_PAUSE_S)
+                return (await self._reply(reader, method, on_document)).value(self._who)
+        except TimeoutError:
+            self.close()  # the reply may yet come, and would be taken for the next one's
+            raise no_answer(self._who, method, timeout_s, obstacle) from None
+
+    async def _send(self, request: bytes) -> asyncio.StreamReader:
+        if self._streams is not None and self._streams[0].at_eof():
+            self.close()  # the server has ended
+        if self._streams is None:
+            self._streams = await asyncio.open_unix_connection(self._path, limit=MAX_REQUEST_BYTES)
+        reader, writer = self._streams
+        writer.write(request)
+        await writer.drain()
+        return reader
+
+    async def _reply(
+        self, reader: asyncio.StreamReader, method: str, on_document: Callable[[Any], object]
+    ) -> Reply:
+        while True:
+            try:
+                line = await reader.readline()
+            except OSError:
+                line = b""
+            if not line and self._is_patient:
+                await asyncio.Event().wait()  # whether it ended or hangs is the same to the caller
+            if not line:
+                raise TimeoutError
+            parsed = parsed_document(line, self._who, method)
+            if isinstance(parsed, Reply):
+                return parsed
+            on_document(parsed.ahead)
+
+    async def hang_up(self) -> None:
+        """Send no more, and wait until the server has closed the connection."""
+        if self._streams is not None:
+            reader, writer = self._streams
+            writer.write_eof()
+            while await reader.read(1 << 16):
+                pass
+
+    def close(self) -> None:
+        """Close the connection; the next request opens it again."""
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None
+
+
+def parsed_document(line: bytes, who: str, method: str) -> Ahead | Reply:
+    """The next document of a server.
+
+    Raises:
+        ControlError: it is none.
+    """
+    try:
+        return _documents.validate_json(line)
+    except ValidationError as error:
+        raise no_message(who, method) from error

@@ -1,0 +1,190 @@
+"""What a run says about itself: asked from its nodes, its controller and its kernel's links."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict
+
+from innet.cluster.emulation.kernel_network import DirectedLink, LinkCounters
+from innet.cluster.emulation.runs import RunRecord
+from innet.cluster.session_client import read_counters
+from innet.errors import ControlError, EmulationError
+from innet.node.controller_client import CONTROLLER_SOCKET_NAME, ControllerClient
+from innet.node.requests import ControlClient
+from innet.security.certificate_file import CERTIFICATES_SUFFIX, load_packets
+
+if TYPE_CHECKING:
+    from innet.security.trust.certificate import Certificate
+    from innet.security.trust.facts import GroupFacts
+
+
+_TIMEOUT_S = 3.0
+_PLANS_TIMEOUT_S = 5.0
+_CONNECTIONS = 8
+
+
+class LinkStatus(BaseModel):
+    """The kernel's counters of one direction of a link."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    link: DirectedLink
+    counters: LinkCounters
+
+
+class RunStatus(BaseModel):
+    """A run at one moment.
+
+    Attributes:
+        run: its record.
+        stale: the launcher is gone, and whatever is left waits for ``innet down``.
+        nodes: by name, what each node that runs answered (see ``NodeAgent.status``).
+        silent: by name, why a node that runs gave no answer.
+        jobs: that run on it, with what each uses and is guaranteed on every switch
+            (``parts``, by switch; see ``NodeAgent.status``).
+        groups: the controller's groups of ranks.
+        pools: of blocks: members with the bytes that each offers, and ``parts`` as of jobs.
+        kernel_links: in netns mode.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    run: RunRecord
+    stale: bool
+    nodes: dict[str, dict[str, Any]]
+    silent: dict[str, str]
+    jobs: list[dict[str, Any]]
+    groups: list[dict[str, Any]]
+    pools: list[dict[str, Any]]
+    kernel_links: list[LinkStatus]
+
+
+def read_run_status(record: RunRecord) -> RunStatus:
+    """Ask everybody who runs; who does not answer is ``silent``. Blocks for up to some seconds."""
+    nodes: dict[str, dict[str, Any]] = {}
+    silent: dict[str, str] = {}
+    running = _running_nodes(record)
+    with ThreadPoolExecutor(_CONNECTIONS) as threads:
+        sockets = {node: record.control_socket(node) for node in running}
+        for node, answer in zip(sockets, threads.map(_ask_status, sockets.items()), strict=True):
+            if isinstance(answer, str):
+                silent[node] = answer
+            else:
+                nodes[node] = answer
+    return RunStatus(
+        run=record,
+        stale=record.is_stale,
+        nodes=nodes,
+        silent=silent,
+        jobs=_with_parts(_listed(record, "jobs"), nodes),
+        groups=_listed(record, "groups"),
+        pools=_with_parts(_listed(record, "pools"), nodes),
+        kernel_links=_kernel_links(record),
+    )
+
+
+def _running_nodes(record: RunRecord) -> list[str]:
+    alive = (p.node for p in record.processes if p.node is not None and p.identity.is_alive())
+    return list(dict.fromkeys(alive))
+
+
+def _ask_status(node_and_socket: tuple[str, Path]) -> dict[str, Any] | str:
+    node, socket = node_and_socket
+    if not socket.exists():
+        return "no node of innet (yet) in its process"
+    try:
+        with ControlClient(socket, who=node) as client:
+            status: dict[str, Any] = client.request("status", timeout_s=_TIMEOUT_S)
+            return status
+    except ControlError as error:
+        return str(error)
+
+
+def _with_parts(
+    listed: list[dict[str, Any]], nodes: dict[str, dict[str, Any]]
+) -> list[dict[str, Any]]:
+    return [{**job, "parts": _parts(job["prefix"], nodes)} for job in listed]
+
+
+def _parts(prefix: str, nodes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """By switch, what it says of the job or the pool with that prefix."""
+    return {
+        node: part
+        for node, answer in nodes.items()
+        for part in answer["jobs"]
+        if part["prefix"] == prefix
+    }
+
+
+def _listed(record: RunRecord, method: str) -> list[dict[str, Any]]:
+    """What the controller lists; nothing when there is none, or it does not answer."""
+    socket = record.run_dir / CONTROLLER_SOCKET_NAME
+    if record.is_stale or not socket.exists():
+        return []
+    try:
+        with ControllerClient(socket) as client:
+            found: list[dict[str, Any]] = client.request(method, timeout_s=_TIMEOUT_S)
+            return found
+    except ControlError:
+        return []
+
+
+def _kernel_links(record: RunRecord) -> list[LinkStatus]:
+    if record.mode != "netns" or record.is_stale:
+        return []
+    try:
+        counters = asyncio.run(read_counters(record))
+    except EmulationError:
+        return []
+    return [LinkStatus(link=link, counters=found) for link, found in counters.links]
+
+
+def job_anchor(run: RunRecord, job: str | None = None) -> Certificate:
+    """The certificate that those of a job's nodes lead up to.
+
+    Args:
+        run: where it runs.
+        job: as `innet status` calls it; ``None``: the only one.
+
+    Raises:
+        EmulationError: no such job runs there, or several do and none is named.
+        SecurityError: its certificates cannot be read.
+    """
+    from innet.security.trust.certificate import Certificate  # `innet status` needs none
+
+    files = {file.stem: file for file in run.run_dir.glob(f"*{CERTIFICATES_SUFFIX}")}
+    names = sorted(files)
+    if job is None and len(names) == 1:
+        job = names[0]
+    if job not in files:
+        running = f"the jobs of {run.run_id} are {', '.join(names)}" if names else "none runs there"
+        asked = "say which job's anchor you want" if job is None else f"there is no job {job}"
+        raise EmulationError(f"{asked}: {running}. `innet status {run.run_id}` shows them.")
+    return Certificate.parse(load_packets(files[job])[0])
+
+
+def group_facts(run: RunRecord) -> dict[str, GroupFacts]:
+    """What policies ask about the groups of a run's jobs, by the prefix of their names.
+
+    Raises:
+        ControlError: the run's controller does not answer.
+    """
+    from innet.plans import Plan
+    from innet.security.trust.facts import GroupFacts
+
+    with ControllerClient(run.run_dir / CONTROLLER_SOCKET_NAME) as client:
+        groups = client.request("plans", timeout_s=_PLANS_TIMEOUT_S)
+    facts: dict[str, GroupFacts] = {}
+    for group in groups:
+        for prefix, placements in group["plans"].items():
+            made, *moved = (
+                GroupFacts.of_plan(Plan.from_dict(plan), group["ranks"]) for plan in placements
+            )
+            for later in moved:
+                made = later.merged_with(made)
+            facts[prefix] = made
+    return facts

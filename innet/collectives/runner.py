@@ -1,0 +1,483 @@
+"""Runs the operations of one rank of a group: starts them, and makes works of them."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Collection, Generator
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, SupportsIndex, TypeVar
+
+from innet._native import _core
+from innet.collectives.arrays import byte_view
+from innet.collectives.call_sequence import CallSequence
+from innet.collectives.completion import (
+    Completion,
+    OnEnd,
+    OperationLog,
+    error_of,
+    error_of_failure,
+    named_rank,
+)
+from innet.collectives.group import Variants
+from innet.collectives.operation import Operation
+from innet.collectives.reductions import barrier
+from innet.collectives.work import (
+    Complete,
+    CompletionSource,
+    Deadline,
+    NodeWork,
+    Promise,
+    Work,
+    timeout_or,
+)
+from innet.errors import Cancelled, CollectiveError, ControlError, MismatchError, RankFailed
+from innet.settings import Settings
+from innet.telemetry.trace.recorder import Recorder
+from innet.worker.background import Background
+from innet.worker.membership import Membership
+
+T = TypeVar("T")
+
+Steps = Generator[Operation[Any], Any, T]
+"""A collective of several operations: yields them, is sent their results, returns its own."""
+
+_TIMEOUT_OVER_PLANNED = 4.0
+_LEAST_TIMEOUT_S = 1e-3
+"""The least timeout of a step of a collective whose earlier steps took all its time."""
+_MAX_LABEL_SIZE = 32
+"""Bytes of the label in a Hold; ``wire::kMaxLabelSize``."""
+
+
+class Services(Protocol):
+    """What a communicator needs of its process: a worker, or a host in a simulation."""
+
+    @property
+    def node(self) -> _core.NodeHandle:
+        """The host's node."""
+
+    @property
+    def collector(self) -> CompletionSource:
+        """Delivers the completions of the node's operations."""
+
+    @property
+    def settings(self) -> Settings:
+        """Settings of the run."""
+
+    @property
+    def segment_bytes(self) -> int:
+        """Bytes of a tensor that one packet carries."""
+
+    @property
+    def object_segment_bytes(self) -> int:
+        """Bytes of a published object that one packet carries."""
+
+    @property
+    def object_key(self) -> _core.SigningKey:
+        """The key that signs this rank's objects."""
+
+    @property
+    def trace(self) -> Recorder | None:
+        """Records the operations of a traced job; ``None`` of another job."""
+
+    def now_s(self) -> float:
+        """Seconds of the monotonic clock by which timeouts count."""
+
+    def background(self, name: str) -> Background:
+        """Runs a communicator's actions beside its program; ``name`` names the thread."""
+
+    def ended(self) -> Collection[str]:
+        """The hosts whose process has ended as it should."""
+
+    def stopped(self) -> Collection[str]:
+        """The hosts whose process neither answers nor sends anything."""
+
+    def leave_group(self, membership: Membership) -> None:
+        """This process needs nothing more of the group."""
+
+    def abandon_group(self, membership: Membership, why: str) -> None:
+        """End the group here, with an error that says ``why``, and leave it at once."""
+
+    def before_close(self, hook: Callable[[], None]) -> None:
+        """Run ``hook`` before the process closes."""
+
+    def no_more_before_close(self, hook: Callable[[], None]) -> None:
+        """Remove a hook of :meth:`before_close`."""
+
+
+def _nothing(_status: int) -> None:
+    """A failed call leaves nothing to clean up."""
+
+
+@dataclass(slots=True)  # not frozen: that costs a microsecond per call
+class Call(Generic[T]):
+    """A call of a communicator, of which a work is made.
+
+    Attributes:
+        what: the call, for people.
+        finish: makes the result once all data is there.
+        seq: its number in the group, if it has one.
+        timeout_s: its timeout, when an error should state it.
+        on_failure: receives the status of a call that ended without a result.
+        synchronising: every rank waits for every other, and so all learn of a mismatch.
+    """
+
+    what: str
+    finish: Callable[[], T]
+    seq: int | None = None
+    timeout_s: float | None = None
+    on_failure: Callable[[int], None] = _nothing
+    synchronising: bool = True
+
+
+class OperationRunner:
+    """Starts the operations of one rank of a group.
+
+    Attributes:
+        services: of the process.
+        node: of this rank.
+        collector: delivers the completions of the node's operations.
+        trace: records the operations of a traced job.
+        membership: this rank's place in the group.
+        variants: the group's plans.
+        rank: of this process.
+        size: number of ranks.
+        nodes: the node of each rank.
+        name: this rank as messages name it, such as ``rank 0 (h0)``.
+        segment_bytes: bytes of a tensor that one packet carries.
+        calls: numbers the collective calls.
+        is_closed: the communicator is closed.
+    """
+
+    def __init__(
+        self, services: Services, membership: Membership, variants: Variants, timeout_s: float
+    ) -> None:
+        self.services = services
+        self.node = services.node
+        self.collector = services.collector
+        self.trace = services.trace
+        self.membership = membership
+        self.variants = variants
+        self.timeout_s = timeout_s
+        self.rank = membership.rank
+        self.size = membership.size
+        self.nodes = membership.nodes
+        self.name = named_rank(self.rank, self.nodes[self.rank])
+        self.segment_bytes = services.segment_bytes
+        self.is_closed = False
+        self._log = OperationLog(membership.job, membership.name)
+        prefixes = [variant.own for variant in variants.all]
+        for prefix in prefixes:
+            self.node.register_producer(str(prefix), self.label)
+        in_flight = services.settings.collectives.operations_in_flight
+        self._stream = self.node.open_stream(prefixes, in_flight)
+        self.calls = CallSequence(
+            self.node, self._stream, self.name, in_flight, self._start_unwaited_barrier
+        )
+
+    @property
+    def label(self) -> str:
+        """:attr:`name` in the Holds of this rank; without its node where that would not fit."""
+        return self.name if len(self.name) <= _MAX_LABEL_SIZE else f"rank {self.rank}"
+
+    @property
+    def timeout_s(self) -> float:
+        """See :attr:`innet.collectives.Communicator.timeout_s`."""
+        return self._timeout_s
+
+    @timeout_s.setter
+    def timeout_s(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_or(timeout_s, timeout_s)
+        self._slowest_link_bps = math.inf
+
+    def allow_time_for_bytes(self, slowest_link_bps: float) -> None:
+        """See :meth:`innet.collectives.Communicator.allow_time_for_bytes`."""
+        self._slowest_link_bps = slowest_link_bps
+
+    # Starting operations.
+
+    def start(self, operation: Operation[T], timeout_s: float | None = None) -> Work[T]:
+        """Start the one operation of a call, within :meth:`CallSequence.call`."""
+        self.require_open(operation.what)
+        timeout_s = timeout_or(timeout_s, self._timeout_for_s(operation.size_bytes))
+        (seq,) = self.calls.take()
+        number = self._submit(operation, seq, timeout_s)
+        call = Call(
+            operation.what,
+            operation.finish,
+            seq,
+            timeout_s,
+            synchronising=operation.synchronising,
+        )
+        return self.work(number, call)
+
+    def start_steps(self, steps: Steps[T], most_steps: int, what: str) -> Work[T]:
+        """Start a collective of several operations, within :meth:`CallSequence.call`."""
+        self.require_open(what)
+        run = _StepRun(self, steps, self.calls.take(most_steps), what)
+        return run.start()
+
+    def submit_step(
+        self, operation: Operation[Any], seq: int, began_s: float, reserves: int
+    ) -> int:
+        """Start one operation of a collective that began at ``began_s``; the operation's number.
+
+        ``reserves`` numbers behind ``seq`` are kept for the steps that follow.
+        """
+        self.require_open(operation.what)
+        deadline_s = began_s + self._timeout_for_s(operation.size_bytes)
+        # A step that starts after the deadline still asks once: its error can name who was missing.
+        left_s = max(deadline_s - self.services.now_s(), _LEAST_TIMEOUT_S)
+        return self._submit(operation, seq, left_s, reserves)
+
+    def release(self, numbers: range) -> None:
+        """Give up sequence numbers that no step needs."""
+        for seq in numbers:
+            self.node.release(self._stream, seq)
+
+    def close(self) -> None:
+        """Close the stream of operations, and serve no contributions any more."""
+        self.node.close_stream(self._stream)
+        for variant in self.variants.all:
+            self.node.unregister_producer(str(variant.own))
+
+    # Making works.
+
+    def work(self, operation: int, call: Call[T]) -> Work[T]:
+        """The work of an operation of the node."""
+        return NodeWork(operation, self.collector, *self._following(call))
+
+    def promise(self, call: Call[T], deadline: Deadline | None = None) -> Promise[T]:
+        """The work of a call that its maker ends."""
+        return Promise(*self._following(call), deadline)
+
+    def follow(self, what: str, seq: int | None = None) -> OnEnd:
+        """Log an operation; see :meth:`OperationLog.follow`."""
+        return self._log.follow(what, seq)
+
+    def require_open(self, what: str = "") -> None:
+        """Check that operations can start.
+
+        Raises:
+            Cancelled: the communicator is closed.
+            RankFailed, CollectiveError: the group has failed.
+        """
+        if self.is_closed:
+            raise Cancelled("the communicator is closed")
+        if self.membership.failure is not None:
+            raise error_of_failure(self.membership.failure, what, self.calls.next)
+
+    def require_rank(self, rank: int) -> None:
+        """Check that the group has a rank.
+
+        Raises:
+            CollectiveError: it has not.
+        """
+        if not isinstance(rank, SupportsIndex) or not 0 <= operator.index(rank) < self.size:
+            raise CollectiveError(
+                f"there is no rank {rank!r}; ranks are the whole numbers 0 to {self.size - 1}"
+            )
+
+    def require_member(self, rank: int) -> None:
+        """:meth:`require_open` and :meth:`require_rank`."""
+        self.require_open()
+        self.require_rank(rank)
+
+    def _following(self, call: Call[T]) -> tuple[Complete[T], OnEnd]:
+        return functools.partial(self._complete, call), self._log.follow(call.what, call.seq)
+
+    def _complete(self, call: Call[T], completion: Completion) -> T:
+        """The result of a call, or its error."""
+        if completion.status == _core.STATUS_DONE:
+            return call.finish()
+        call.on_failure(completion.status)
+        if completion.status == _core.STATUS_DEADLINE_EXCEEDED:
+            completion = completion._replace(detail=self._with_cause(completion.detail))
+        error = error_of(completion, call.what, call.seq, self.membership.failure, call.timeout_s)
+        if isinstance(error, RankFailed):
+            self.membership.heard = error.reason, error.rank
+        if isinstance(error, MismatchError) and not call.synchronising:
+            self.calls.disagree(error)
+        raise error
+
+    def _with_cause(self, missing: str) -> str:
+        """The cause of a deadline: the ranks that cannot answer, if there are any.
+
+        Ranks that cannot answer are the cause also where others have given up and left since.
+        """
+        try:
+            stopped = self._ranks_on(self.services.stopped())
+            ended = [] if stopped else self._ranks_on(self.services.ended())
+        except ControlError:
+            return missing
+        if stopped:
+            who = ", ".join(named_rank(rank, self.nodes[rank]) for rank in stopped)
+            cause = f"{who} did not answer (stopped, or cut off from the network)"
+            self.membership.blamed = (cause, stopped[0])
+            return cause
+        left = (
+            f"; {named_rank(rank, self.nodes[rank])} left the group, and its process has ended"
+            for rank in ended
+        )
+        return missing + "".join(left)
+
+    def _ranks_on(self, nodes: Collection[str]) -> list[int]:
+        return [rank for rank, node in enumerate(self.nodes) if node in nodes]
+
+    def _timeout_for_s(self, size_bytes: int) -> float:
+        """Timeout of an operation on tensors of ``size_bytes`` per rank."""
+        planned_s = 2 * self.size * 8 * size_bytes / self._slowest_link_bps
+        return max(self._timeout_s, _TIMEOUT_OVER_PLANNED * planned_s)
+
+    # What the node is asked for.
+
+    def _start_unwaited_barrier(self, seq: int) -> None:
+        number = self._submit(barrier(self.variants), seq, self.timeout_s)
+        self.collector.deliver(number, lambda _status, _detail: None)
+
+    def _submit(
+        self, operation: Operation[Any], seq: int, timeout_s: float, reserves: int = 0
+    ) -> int:
+        """Start an operation under a sequence number; the node's number of it."""
+        kind = _kind(operation.kind)
+        number_in_names = seq if operation.number is None else operation.number
+        segmentation = _core.Segmentation(
+            operation.blocks,
+            operation.block_bytes,
+            operation.segment_bytes(self.segment_bytes),
+        )
+        # For ranks that called something else.
+        call = f"{self.name} called {operation.what}"
+        publication = None
+        if operation.publishes is not None:
+            publication = _core.PublicationSpec(
+                operation.variant.own,
+                kind,
+                number_in_names,
+                byte_view(operation.publishes),
+                segmentation,
+                operation.elements,
+                call,
+                segment_ends=operation.segment_ends,
+            )
+        number = self.node.submit(
+            publication,
+            _fetches(operation, kind, number_in_names, segmentation),
+            timeout_s=timeout_s,
+            in_place=operation.in_place,
+            stream=self._stream,
+            seq=seq,
+            synchronising=operation.synchronising,
+            reserves=reserves,
+            call=call,
+        )
+        if self.trace is not None:
+            self.trace.begin(
+                number,
+                operation.what,
+                "collective",
+                seq=seq,
+                bytes=operation.size_bytes,
+                algorithm=operation.variant.plan.algorithm,
+                group=operation.variant.prefix,
+            )
+        return int(number)
+
+
+class _StepRun(Generic[T]):
+    """Runs the operations of one collective, each after the result of the last.
+
+    The next operation starts on the collector's thread as soon as the last has ended, whether or
+    not somebody waits: another rank may be waiting for it. The operations take sequence numbers
+    that follow each other, so that later calls keep theirs.
+    """
+
+    def __init__(self, runner: OperationRunner, steps: Steps[T], numbers: range, what: str) -> None:
+        self._runner = runner
+        self._steps = steps
+        self._left = numbers
+        self._what = what
+        self._began_s = runner.services.now_s()
+        self._result: T
+        self._promise: Promise[T]
+
+    def start(self) -> Work[T]:
+        """Submit the first operation; the caller fails the numbers when this raises."""
+        seq = self._left[0]
+        timeout_s = self._runner.timeout_s
+        operation = next(self._steps)
+        number = self._submit(operation, reserves=len(self._left) - 1)
+        call = Call(self._what, lambda: self._result, seq, timeout_s)
+        self._promise = self._runner.promise(call)
+        self._deliver(operation, number)
+        return self._promise
+
+    def _submit(self, operation: Operation[Any], reserves: int = 0) -> int:
+        number = self._runner.submit_step(operation, self._left[0], self._began_s, reserves)
+        self._left = self._left[1:]
+        return number
+
+    def _deliver(self, operation: Operation[Any], number: int) -> None:
+        def on_end(status: int, detail: str) -> None:
+            if status != _core.STATUS_DONE:
+                self._end(Completion.of_node(status, detail))
+            elif self._promise.is_cancelled:
+                detail = "cancelled between two of its operations"
+                self._end(Completion(_core.STATUS_CANCELLED, detail))
+            else:
+                self._advance(operation)
+
+        collector = self._runner.collector
+        self._promise.cancel_with(functools.partial(collector.cancel, number))
+        collector.deliver(number, on_end)
+
+    def _advance(self, operation: Operation[Any]) -> None:
+        try:
+            following = self._steps.send(operation.finish())
+            number = self._submit(following)
+        except StopIteration as stop:
+            self._result = stop.value
+            self._runner.release(self._left)
+            self._promise.end(Completion())
+        except Exception as error:
+            self._steps.close()
+            self._runner.calls.fail(self._left, self._what, error)
+            self._promise.fail(error)
+        else:
+            self._deliver(following, number)
+
+    def _end(self, completion: Completion) -> None:
+        self._steps.close()  # undoes what the steps did for an operation that failed
+        self._runner.calls.fail(self._left, self._what, completion.detail)
+        self._promise.end(completion)
+
+
+def _fetches(
+    operation: Operation[Any], kind: _core.Name, seq: int, segmentation: _core.Segmentation
+) -> list[_core.FetchSpec]:
+    per_block = segmentation.segments_per_block
+    fetches = []
+    for wanted in operation.wants:
+        first = 0 if wanted.block is None else wanted.block * per_block
+        end = segmentation.segments if wanted.block is None else first + per_block
+        fetches.append(
+            _core.FetchSpec(
+                wanted.targets,
+                kind,
+                seq,
+                segmentation,
+                first,
+                end,
+                operation.elements,
+                byte_view(wanted.into),
+                wanted.by_block,
+                sizes=wanted.sizes,
+            )
+        )
+    return fetches
+
+
+@functools.lru_cache(maxsize=256)
+def _kind(text: str) -> _core.Name:
+    return _core.Name(f"/{text}")

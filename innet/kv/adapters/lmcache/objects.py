@@ -1,0 +1,194 @@
+"""LMCache's objects in a pool: their names, and their bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Self
+
+import numpy as np
+import torch
+from lmcache.utils import CacheEngineKey
+from lmcache.v1.distributed.api import ObjectKey
+from lmcache.v1.memory_management import MemoryFormat, MemoryObj
+
+from innet.kv.adapters.identity import engine_digest, key_hash, model_facts
+from innet.kv.names import BlockFamily, BlockKey
+from innet.kv.pool.network import Contents
+
+_LAYOUT: Final = "lmcache"
+
+
+class ObjectNames:
+    """The names of one tenant's objects.
+
+    A local model's weights are read for the first name, in a thread, as the event loop serves
+    blocks.
+
+    Args:
+        tenant: its component in names.
+        weights: identity of the weights, beside the model's name.
+    """
+
+    def __init__(self, tenant: str, weights: str) -> None:
+        self._tenant = tenant
+        self._weights = weights
+        self._lock = threading.Lock()
+        self._families: dict[str, BlockFamily] = {}
+
+    async def of_objects(self, keys: Sequence[ObjectKey]) -> list[BlockKey]:
+        """The names of objects in L2.
+
+        Raises:
+            KVError: a key's model is a path whose weights cannot be identified.
+        """
+        return [
+            BlockKey(
+                await self._family(key.model_name),
+                key_hash(
+                    "object",
+                    str(key.kv_rank),
+                    str(key.object_group_id),
+                    key.cache_salt,
+                    key.chunk_hash,
+                ),
+            )
+            for key in keys
+        ]
+
+    async def of_chunks(self, keys: Sequence[CacheEngineKey]) -> list[BlockKey]:
+        """The names of chunks, or of one layer of each, in a remote store.
+
+        Raises:
+            KVError: as of :meth:`of_objects`.
+        """
+        return [
+            BlockKey(await self._family(key.model_name), key_hash("chunk", key.to_string()))
+            for key in keys
+        ]
+
+    async def _family(self, model: str) -> BlockFamily:
+        known = self._families.get(model)
+        return await asyncio.to_thread(self._identify, model) if known is None else known
+
+    def _identify(self, model: str) -> BlockFamily:
+        with self._lock:  # the first tasks start together, and one of them reads the weights
+            if model not in self._families:
+                digest = engine_digest("lmcache", model_facts(model, self._weights))
+                # An object's layers are part of its contents, or of LMCache's key.
+                self._families[model] = BlockFamily(self._tenant, digest, _LAYOUT, 0, 1)
+            return self._families[model]
+
+
+_LENGTH_BYTES: Final = 4
+
+
+@dataclass(frozen=True)
+class Description:
+    """A memory object without its bytes.
+
+    Attributes:
+        shapes: of its tensors.
+        dtypes: of each, by PyTorch's names: ``bfloat16``.
+        format: the name of LMCache's memory format.
+    """
+
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...]
+    format: str
+
+    @classmethod
+    def of(cls, memory: MemoryObj) -> Self:
+        """The description of a memory object."""
+        # The shape of a single tensor may be in the singular field only.
+        shapes = memory.meta.shapes or [memory.get_shape()]
+        dtypes = memory.meta.dtypes or [memory.get_dtype()]
+        return cls(
+            shapes=tuple(tuple(map(int, shape)) for shape in shapes),
+            dtypes=tuple(str(dtype).removeprefix("torch.") for dtype in dtypes),
+            format=memory.get_memory_format().name,
+        )
+
+    @classmethod
+    def parse(cls, text: bytes) -> Self:
+        """The description at the start of a block.
+
+        Raises:
+            ValueError: it is invalid.
+        """
+        try:
+            fields = json.loads(text)
+            return cls(
+                shapes=tuple(tuple(map(int, shape)) for shape in fields["shapes"]),
+                dtypes=tuple(map(str, fields["dtypes"])),
+                format=str(fields["format"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"invalid description of a memory object: {error!r}") from error
+
+    def encode(self) -> bytes:
+        """Its form in a block."""
+        return json.dumps(asdict(self), separators=(",", ":")).encode()
+
+    def torch_shapes(self) -> list[torch.Size]:
+        """The shapes, as LMCache allocates by them."""
+        return [torch.Size(shape) for shape in self.shapes]
+
+    def torch_dtypes(self) -> Sequence[torch.dtype]:
+        """The types.
+
+        Raises:
+            ValueError: PyTorch has no such type.
+        """
+        found = [getattr(torch, name, None) for name in self.dtypes]
+        dtypes = [dtype for dtype in found if isinstance(dtype, torch.dtype)]
+        if len(dtypes) != len(found):
+            raise ValueError(f"PyTorch has not all of the types {', '.join(self.dtypes)}")
+        return dtypes
+
+    def memory_format(self) -> Any:
+        """LMCache's memory format.
+
+        Raises:
+            ValueError: LMCache has no such format.
+        """
+        if self.format not in MemoryFormat.__members__:
+            raise ValueError(f"LMCache has no memory format {self.format}")
+        return MemoryFormat[self.format]
+
+
+def pack(memory: MemoryObj) -> Contents:
+    """A memory object as a block, with a copy of its bytes."""
+    description = Description.of(memory).encode()
+    head = len(description).to_bytes(_LENGTH_BYTES, "big") + description
+    return np.concatenate([np.frombuffer(head, np.uint8), _bytes_of(memory)])
+
+
+def unpack(block: Contents) -> tuple[Description, Contents]:
+    """A block's description, and its object's bytes.
+
+    Raises:
+        ValueError: it does not begin with a description.
+    """
+    start = _LENGTH_BYTES + int.from_bytes(block[:_LENGTH_BYTES].tobytes(), "big")
+    return Description.parse(block[_LENGTH_BYTES:start].tobytes()), block[start:]
+
+
+def unpack_into(block: Contents, memory: MemoryObj) -> bool:
+    """Load a block into memory; ``False``, and nothing written, if it is another kind of object."""
+    try:
+        description, contents = unpack(block)
+    except ValueError:
+        return False
+    into = _bytes_of(memory)
+    if description != Description.of(memory) or contents.nbytes != into.nbytes:
+        return False
+    into[:] = contents
+    return True
+
+
+def _bytes_of(memory: MemoryObj) -> Contents:
+    return np.frombuffer(memory.byte_array, np.uint8)

@@ -1,0 +1,247 @@
+"""Eviction policies: which block a full store drops first.
+
+LRU and S3-FIFO are those of the switches' content stores, in C++. A policy has no clock and no
+randomness.
+"""
+
+from __future__ import annotations
+
+import heapq
+import sys
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from typing import Final, Literal, NamedTuple, get_args
+
+from innet._native import _core
+
+PolicyName = Literal["lru", "lfu", "s3fifo", "prefix-depth", "second-use"]
+POLICIES: tuple[PolicyName, ...] = get_args(PolicyName)
+
+_PATIENCE: Final = 2
+"""A used block is kept this many times as long as one that was not used since its insertion."""
+_MOST_STALE: Final = 2
+"""Stale heap entries per block before the heap is rebuilt."""
+
+
+def make_policy(name: PolicyName, capacity: int) -> EvictionPolicy:
+    """The policy of that name, for a store of that capacity, in the unit of its blocks' sizes."""
+    match name:
+        case "lfu":
+            return Lfu()
+        case "prefix-depth":
+            return PrefixDepth()
+        case "second-use":
+            return SecondUse()
+    return ContentStorePolicy(name, capacity)
+
+
+class EvictionPolicy(ABC):
+    """Orders the blocks of one store for eviction.
+
+    Blocks are identified by any bytes. ``depth`` is a block's position in its prompt, 0 for the
+    first; ``size`` is its share of the store's capacity, in the capacity's unit.
+
+    Attributes:
+        newest_stays: a block is never evicted before those that were there when it was inserted.
+    """
+
+    newest_stays = False
+
+    @abstractmethod
+    def insert(self, block: bytes, depth: int, size: int = 1) -> None:
+        """Add a block."""
+
+    @abstractmethod
+    def use(self, block: bytes) -> None:
+        """Record a request for a block."""
+
+    @abstractmethod
+    def demote(self, block: bytes) -> None:
+        """Make a block the next victim, unless it is used before."""
+
+    @abstractmethod
+    def remove(self, block: bytes) -> None:
+        """Forget a block that the store dropped for another reason than lack of room."""
+
+    @abstractmethod
+    def take_victim(self) -> bytes:
+        """Choose the block to evict and forget it; there must be one."""
+
+
+class ContentStorePolicy(EvictionPolicy):
+    """A policy of the switches' content stores: ``lru`` or ``s3fifo``."""
+
+    def __init__(self, name: Literal["lru", "s3fifo"], capacity: int) -> None:
+        self.newest_stays = name == "lru"
+        self._queue = _core.EvictionQueue(name, capacity)
+
+    def insert(self, block: bytes, depth: int, size: int = 1) -> None:
+        self._queue.insert(block, size)
+
+    def use(self, block: bytes) -> None:
+        self._queue.use(block)
+
+    def demote(self, block: bytes) -> None:
+        self._queue.demote(block)
+
+    def remove(self, block: bytes) -> None:
+        self._queue.remove(block)
+
+    def take_victim(self) -> bytes:
+        return self._queue.take_victim()
+
+
+class Rank(NamedTuple):
+    """Blocks with the lowest rank are evicted first; of equals, the one with the lower ``then``."""
+
+    value: int
+    then: int
+
+
+_LOWEST: Final = Rank(-sys.maxsize, 0)
+
+
+class RankedPolicy(EvictionPolicy):
+    """Ranks each block when it is used and evicts the lowest rank.
+
+    The heap keeps stale entries, which are skipped when they reach its top.
+    """
+
+    def __init__(self) -> None:
+        self._ranks: dict[bytes, Rank] = {}
+        self._heap: list[tuple[Rank, bytes]] = []
+        self._now = 0
+        """Blocks inserted or used so far."""
+
+    @abstractmethod
+    def rank_of_new(self, block: bytes, depth: int) -> Rank:
+        """The rank of a block that is inserted now."""
+
+    @abstractmethod
+    def rank_after_use(self, block: bytes) -> Rank:
+        """The rank of a block that is used now."""
+
+    @abstractmethod
+    def forget(self, block: bytes) -> None:
+        """Drop what the subclass keeps about a block."""
+
+    def insert(self, block: bytes, depth: int, size: int = 1) -> None:
+        self._now += 1
+        self._set(block, self.rank_of_new(block, depth))
+
+    def use(self, block: bytes) -> None:
+        self._now += 1
+        self._set(block, self.rank_after_use(block))
+
+    def demote(self, block: bytes) -> None:
+        self._set(block, _LOWEST)
+
+    def remove(self, block: bytes) -> None:
+        del self._ranks[block]
+        self.forget(block)
+
+    def take_victim(self) -> bytes:
+        while True:
+            rank, block = heapq.heappop(self._heap)
+            if self._ranks.get(block) == rank:
+                self.remove(block)
+                return block
+
+    def _set(self, block: bytes, rank: Rank) -> None:
+        self._ranks[block] = rank
+        heapq.heappush(self._heap, (rank, block))
+        if len(self._heap) > _MOST_STALE * len(self._ranks) + 64:
+            self._heap = [(rank, block) for block, rank in self._ranks.items()]
+            heapq.heapify(self._heap)
+
+
+class Lfu(RankedPolicy):
+    """Evicts the least frequently used block; of equals, the least recently used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._uses: dict[bytes, int] = {}
+
+    def rank_of_new(self, block: bytes, depth: int) -> Rank:
+        self._uses[block] = 0
+        return self.rank_after_use(block)
+
+    def rank_after_use(self, block: bytes) -> Rank:
+        self._uses[block] += 1
+        return Rank(self._uses[block], self._now)
+
+    def forget(self, block: bytes) -> None:
+        del self._uses[block]
+
+
+class PrefixDepth(RankedPolicy):
+    """Evicts the block with the smallest (time of last use) - (depth); of equals, the deepest.
+
+    A block is useless without those before it in its prompt. Time counts used blocks. In a store
+    that sees whole prompts, from their first block on, all blocks of a prompt have the same rank,
+    whatever its length: so the prompt that was unused for longest loses its last blocks first, and
+    what stays is always whole prefixes. (A block is used at most as many ticks after one before it
+    as it is deeper, so it never ranks above it.) A home that sees every n-th block of a prompt
+    receives depths divided by n, as its time is slower.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._depths: dict[bytes, int] = {}
+
+    def rank_of_new(self, block: bytes, depth: int) -> Rank:
+        self._depths[block] = depth
+        return self.rank_after_use(block)
+
+    def rank_after_use(self, block: bytes) -> Rank:
+        depth = self._depths[block]
+        return Rank(self._now - depth, -depth)
+
+    def forget(self, block: bytes) -> None:
+        del self._depths[block]
+
+
+class SecondUse(EvictionPolicy):
+    """Evicts the oldest unused block, or the oldest used one when that has waited twice as long.
+
+    Most blocks of a prompt are never used again. They pass through without taking the room of used
+    ones, as in 2Q (Johnson and Shasha, VLDB 1994). The share of each kind is not fixed: it follows
+    from the ages, counted in used blocks, so a store whose blocks are all used is plain LRU.
+    """
+
+    newest_stays = True
+
+    def __init__(self) -> None:
+        self._unused: OrderedDict[bytes, int] = OrderedDict()
+        self._used: OrderedDict[bytes, int] = OrderedDict()
+        self._now = 0
+
+    def insert(self, block: bytes, depth: int, size: int = 1) -> None:
+        self._now += 1
+        self._unused[block] = self._now
+
+    def use(self, block: bytes) -> None:
+        self._now += 1
+        self.remove(block)
+        self._used[block] = self._now
+
+    def demote(self, block: bytes) -> None:
+        self.remove(block)
+        # Older than any used block, however long that has waited.
+        self._unused[block] = -_PATIENCE * self._now
+        self._unused.move_to_end(block, last=False)
+
+    def remove(self, block: bytes) -> None:
+        if self._unused.pop(block, None) is None:
+            del self._used[block]
+
+    def take_victim(self) -> bytes:
+        unused = next(iter(self._unused.values()), None)
+        used = next(iter(self._used.values()), None)
+        if unused is None:
+            oldest = self._used
+        elif used is None or _PATIENCE * (self._now - unused) >= self._now - used:
+            oldest = self._unused
+        else:
+            oldest = self._used
+        return oldest.popitem(last=False)[0]

@@ -1,0 +1,264 @@
+"""Blocks in a SQLite database: one file, one process."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from innet.errors import KVError
+from innet.kv.pool.network import Sealed
+
+PAGE_BYTES: Final = 16384
+_PAGES_OF_ITS_OWN = 8
+_PAGES_IN_A_TABLE = 256
+"""SQLite's own pages: the first one, and one table for four times as many pages."""
+_OVERHEAD_BYTES = 64
+"""Of a record at most, in addition to its columns' contents."""
+_LINK_BYTES = 4
+"""In each page of a chain: the number of the next page."""
+_CHECKPOINT_PAGES = 1024
+_LAST_ROW = 1 << 62
+_FAULTS_OF_THE_DISK = (
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+)
+_SCHEMA = (
+    """
+    CREATE TABLE IF NOT EXISTS block (
+        id INTEGER PRIMARY KEY, name BLOB, depth INTEGER, size INTEGER, root BLOB, contents BLOB
+    ) STRICT
+    """,
+    # Only this is read when the file is opened: reading the whole table would take long.
+    "CREATE INDEX IF NOT EXISTS listed ON block (name, depth, size)",
+)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A record, without its contents.
+
+    Attributes:
+        row: its number.
+        name: of its block.
+        depth: of its block in its prompt.
+        size: in the file, see :func:`record_bytes`.
+    """
+
+    row: int
+    name: str
+    depth: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record to write."""
+
+    row: int
+    name: str
+    depth: int
+    block: Sealed
+
+    @property
+    def size(self) -> int:
+        """In the file, see :func:`record_bytes`."""
+        return record_bytes(self.name, len(self.block.root), self.block.contents.nbytes)
+
+
+def record_bytes(name: str, root_bytes: int, contents_bytes: int) -> int:
+    """The size of a record in the file: whole pages.
+
+    >>> record_bytes("/kv/a", 100, 1000), record_bytes("/kv/a", 100, 16384)
+    (16384, 32768)
+    """
+    # The name is in the index as well, whose pages may be half full.
+    payload = 3 * len(name) + root_bytes + contents_bytes + _OVERHEAD_BYTES
+    return -(-payload // (PAGE_BYTES - _LINK_BYTES)) * PAGE_BYTES
+
+
+class BlockDatabase:
+    """Reads and writes records; its calls block, and one thread at a time makes them.
+
+    The file never grows beyond its capacity. It survives a crash of the process or of the machine
+    at any moment: the last writes may then be missing. A file that is not a database, or is larger
+    than it may grow, is replaced by an empty one.
+    """
+
+    def __init__(self, path: Path, capacity_bytes: int) -> None:
+        """
+        Args:
+            path: of the file.
+            capacity_bytes: of records, see :func:`record_bytes`; the file grows to 1/256 more, and
+                a journal beside it to some MB.
+
+        Raises:
+            KVError: another process has it open, or the file cannot be created.
+        """
+        self._path = path
+        pages = capacity_bytes // PAGE_BYTES
+        self._pages = pages + pages // _PAGES_IN_A_TABLE + _PAGES_OF_ITS_OWN
+        self._connection = self._opened()
+
+    def records(self) -> list[Listed]:
+        """All records in the order of writing, without damaged ones."""
+        query = "SELECT id, name, depth, size FROM block INDEXED BY listed"
+        try:
+            rows = self._connection.execute(query).fetchall()
+        except sqlite3.Error:
+            self.reset()
+            return []
+        listed = [record for row in rows if (record := _listed(row)) is not None]
+        return sorted(listed, key=lambda record: record.row)
+
+    def read(self, row: int) -> Sealed | None:
+        """The block of a record, not verified; ``None``: it cannot be read."""
+        try:
+            found = self._connection.execute(
+                "SELECT root, contents FROM block WHERE id = ?", (row,)
+            ).fetchone()
+        except (sqlite3.Error, MemoryError, OverflowError):
+            return None
+        if found is None or not all(isinstance(column, bytes) for column in found):
+            return None
+        root, contents = found
+        return Sealed(np.frombuffer(contents, np.uint8), root)
+
+    def write(self, dropped: Sequence[int], added: Sequence[Record]) -> bool:
+        """Delete and add records, all or none; false: none, for lack of room or because of a fault.
+
+        A database that turns out to be damaged is replaced by an empty one first.
+        """
+        try:
+            try:
+                self._write(dropped, added)
+            except sqlite3.Error as error:
+                if not _is_damage(error):
+                    return False
+                self.reset()
+                self._write((), added)
+        except (sqlite3.Error, KVError):
+            return False
+        return True
+
+    def reset(self) -> None:
+        """Start again with an empty file."""
+        self._connection.close()
+        self._delete()
+        self._connection = self._opened()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def _write(self, dropped: Sequence[int], added: Sequence[Record]) -> None:
+        with self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.executemany(
+                "DELETE FROM block WHERE id = ?", [(row,) for row in dropped]
+            )
+            self._connection.executemany(
+                "INSERT INTO block VALUES (?, ?, ?, ?, ?, ?)",
+                [
+                    (r.row, r.name.encode(), r.depth, r.size, r.block.root, r.block.contents)
+                    for r in added
+                ],
+            )
+
+    def _opened(self) -> sqlite3.Connection:
+        try:
+            self._close_to_others()
+            if self._path.exists() and self._path.stat().st_size > self._pages * PAGE_BYTES:
+                self._delete()
+            try:
+                return self._connected()
+            except sqlite3.Error as error:
+                if not _is_damage(error):
+                    raise
+            self._delete()
+            return self._connected()
+        except (OSError, sqlite3.Error) as error:
+            raise KVError(
+                f"blocks cannot be kept in {self._path}: {error}. Give each pool of each process a "
+                "folder of its own that it can write to"
+            ) from error
+
+    def _connected(self) -> sqlite3.Connection:
+        with suppress(FileExistsError):
+            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        connection = sqlite3.connect(
+            self._path, timeout=0, isolation_level=None, check_same_thread=False
+        )
+        try:
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.execute("PRAGMA cell_size_check = ON")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+            connection.execute(f"PRAGMA journal_size_limit = {_CHECKPOINT_PAGES * PAGE_BYTES}")
+            for statement in _SCHEMA:
+                connection.execute(statement)
+            # Take the process's lock, even before the first record.
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("COMMIT")
+            connection.execute(f"PRAGMA max_page_count = {self._pages}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _close_to_others(self) -> None:
+        """Make the files readable by their owner only; SQLite gives new ones the database's mode.
+
+        An existing database is not opened here: closing it would end SQLite's locks.
+        """
+        for path in self._files():
+            with suppress(FileNotFoundError):
+                if not stat.S_ISREG(path.lstat().st_mode):
+                    raise KVError(
+                        f"{path} is not a regular file, so blocks are not kept there. Remove it, "
+                        "or name another folder"
+                    )
+                path.chmod(0o600)
+
+    def _delete(self) -> None:
+        for path in self._files():
+            path.unlink(missing_ok=True)
+
+    def _files(self) -> list[Path]:
+        suffixes = ("", "-wal", "-shm", "-journal")
+        return [self._path.with_name(self._path.name + suffix) for suffix in suffixes]
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    """Whether the file is damaged, rather than the disk full or another process in the way."""
+    # The low byte of a code is its kind.
+    kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+    return kind not in _FAULTS_OF_THE_DISK
+
+
+def _listed(row: tuple[object, ...]) -> Listed | None:
+    row_id, name, depth, size = row
+    if not isinstance(name, bytes) or not isinstance(row_id, int) or not 0 < row_id < _LAST_ROW:
+        return None
+    if not isinstance(depth, int) or not isinstance(size, int) or size <= 0:
+        return None
+    try:
+        return Listed(row_id, name.decode(), depth, size)
+    except UnicodeDecodeError:
+        return None

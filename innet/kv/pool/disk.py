@@ -1,0 +1,295 @@
+"""Blocks on disk, up to a number of bytes; the disk works beside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+
+from innet.errors import KVError
+from innet.kv.eviction import PolicyName
+from innet.kv.pool.block_database import BlockDatabase, Listed, Record
+from innet.kv.pool.memory import Budget
+from innet.kv.pool.network import Sealed
+from innet.kv.pool.statistics import TierStatistics
+
+Result = TypeVar("Result")
+
+FILE_NAME: Final = "blocks.sqlite"
+MOST_UNWRITTEN_BYTES: Final = 64 << 20
+"""Limit of pending writes, if there is more than one; blocks beyond it are not kept."""
+_BATCH_BYTES = 16 << 20
+
+
+class DiskWork(Protocol):
+    """Runs blocking calls one after the other, in their order."""
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """The result of ``work``."""
+
+    def close(self) -> None:
+        """End; no calls follow."""
+
+
+class DiskThread:
+    """Runs them on a thread of its own."""
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="innet-kv-disk")
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def close(self) -> None:
+        self._executor.shutdown(wait=False)
+
+
+@dataclass
+class _Entry:
+    row: int
+    depth: int
+    unwritten: Sealed | None
+
+
+class DiskTier:
+    """Blocks in a database.
+
+    It writes in the background: a block that is not yet written is read from memory. Blocks that
+    cannot be written are lost, and counted.
+
+    Attributes:
+        on_gone: called with the name of a block that is gone without having been removed.
+    """
+
+    def __init__(
+        self,
+        database: BlockDatabase,
+        capacity_bytes: int,
+        policy: PolicyName,
+        work: DiskWork,
+    ) -> None:
+        """Use :meth:`open`."""
+        self.on_gone: Callable[[str], None] = lambda name: None
+        self._database = database
+        self._work = work
+        self._budget = Budget(capacity_bytes, policy)
+        self._entries: dict[str, _Entry] = {}
+        self._rows = itertools.count(1)
+        self._waiting: dict[str, Record] = {}
+        self._unwritten_bytes = 0
+        self._dropped: list[int] = []
+        self._writing: asyncio.Task[None] | None = None
+        self._damaged = 0
+        self._failed = 0
+
+    @classmethod
+    async def open(
+        cls,
+        folder: Path,
+        capacity_bytes: int,
+        policy: PolicyName = "lru",
+        work: DiskWork | None = None,
+    ) -> DiskTier:
+        """Open ``folder``, which is created if there is none, and closed to other users.
+
+        Args:
+            folder: used by this pool of this process only.
+            capacity_bytes: of the blocks there, in whole pages of 16 KiB each.
+            policy: chooses the victims; it starts without earlier uses.
+            work: runs blocking calls; by default a thread.
+
+        Raises:
+            KVError: the folder cannot be written to, or another process uses it.
+        """
+        work = DiskThread() if work is None else work
+
+        def read() -> tuple[BlockDatabase, list[Listed]]:
+            _make(folder)
+            database = BlockDatabase(folder / FILE_NAME, capacity_bytes)
+            return database, database.records()
+
+        try:
+            database, listed = await work.run(read)
+        except BaseException:
+            work.close()
+            raise
+        tier = cls(database, capacity_bytes, policy, work)
+        tier._take(listed)
+        return tier
+
+    @property
+    def capacity_bytes(self) -> int:
+        """The most that all blocks take."""
+        return self._budget.capacity_bytes
+
+    def __contains__(self, name: str) -> bool:
+        """Whether the block is here; this does not count as a use."""
+        return name in self._entries
+
+    def names(self) -> list[str]:
+        """All blocks."""
+        return list(self._entries)
+
+    def depth(self, name: str) -> int:
+        """A block's position in its prompt; 0 for one that is not here."""
+        entry = self._entries.get(name)
+        return 0 if entry is None else entry.depth
+
+    async def get(self, name: str) -> Sealed | None:
+        """The block as written, which the caller verifies; ``None``: it is not here."""
+        entry = self._entries.get(name)
+        if entry is None:
+            return None
+        self._budget.use(name)
+        if entry.unwritten is not None:
+            return entry.unwritten
+        block = await self._work.run(lambda: self._database.read(entry.row))
+        if block is None and self._entries.get(name) is entry:
+            self._failed += 1
+            self.remove(name)
+            self.on_gone(name)
+        return block
+
+    def put(self, name: str, block: Sealed, depth: int) -> None:
+        """Keep a block, if there is room for it."""
+        if name in self._entries:
+            self._budget.use(name)
+            return
+        record = Record(next(self._rows), name, depth, block)
+        if not self._budget.has_room(record.size):
+            return
+        if self._unwritten_bytes and self._unwritten_bytes + record.size > MOST_UNWRITTEN_BYTES:
+            self._failed += 1
+            return
+        self._entries[name] = _Entry(record.row, depth, block)
+        self._waiting[name] = record
+        self._unwritten_bytes += record.size
+        for victim, _ in self._budget.insert(name, record.size, depth):
+            self._forget(victim)
+            if victim != name:
+                self.on_gone(victim)
+        self._write_soon()
+
+    def remove(self, name: str) -> bool:
+        """Drop a block, pinned or not; whether it was here."""
+        if name not in self._entries:
+            return False
+        self._budget.remove(name)
+        self._forget(name)
+        self._write_soon()
+        return True
+
+    def remove_damaged(self, name: str) -> None:
+        """Drop a block with other bytes than were put, if it is still here."""
+        self._damaged += self.remove(name)
+
+    def pin(self, name: str) -> bool:
+        """Protect a block from eviction; false: it is not here, or too much is pinned already."""
+        return name in self._entries and self._budget.pin(name)
+
+    def unpin(self, name: str) -> None:
+        """Let a block be evicted again."""
+        if name in self._entries:
+            self._budget.unpin(name)
+
+    def statistics(self) -> TierStatistics:
+        """The tier's figures."""
+        return self._budget.statistics(damaged=self._damaged, failed=self._failed)
+
+    async def flush(self) -> None:
+        """Wait until all blocks are written, or lost."""
+        while self._writing is not None:
+            await asyncio.shield(self._writing)
+
+    async def close(self) -> None:
+        """Write what is pending, and close the database."""
+        await self.flush()
+        await self._work.run(self._database.close)
+        self._work.close()
+
+    def _take(self, listed: list[Listed]) -> None:
+        """Start with the blocks of the database."""
+        for record in listed:
+            if record.name in self._entries or not self._budget.has_room(record.size):
+                self._dropped.append(record.row)
+                continue
+            self._entries[record.name] = _Entry(record.row, record.depth, None)
+            for victim, _ in self._budget.insert(record.name, record.size, record.depth):
+                self._forget(victim)
+        self._rows = itertools.count(1 + max((record.row for record in listed), default=0))
+        self._write_soon()
+
+    def _forget(self, name: str) -> None:
+        """Cancel a pending write, or delete the record."""
+        entry = self._entries.pop(name)
+        waiting = self._waiting.pop(name, None)
+        if waiting is None:
+            # A record that is being written now is deleted afterwards.
+            self._dropped.append(entry.row)
+        else:
+            self._unwritten_bytes -= waiting.size
+
+    def _write_soon(self) -> None:
+        if self._writing is None and (self._waiting or self._dropped):
+            self._writing = asyncio.ensure_future(self._write())
+
+    async def _write(self) -> None:
+        try:
+            while (self._waiting or self._dropped) and await self._write_batch():
+                pass
+        finally:
+            self._writing = None
+
+    async def _write_batch(self) -> bool:
+        """Write some blocks, and delete all dropped ones; false: neither worked."""
+        dropped, self._dropped = self._dropped, []
+        batch = self._take_batch()
+        if await self._work.run(lambda: self._database.write(dropped, batch)):
+            for record in batch:
+                self._written(record)
+            return True
+        for record in batch:
+            self._lose(record)
+        deleted = await self._work.run(lambda: self._database.write(dropped, ()))
+        if not deleted:
+            self._dropped[:0] = dropped
+        return deleted
+
+    def _take_batch(self) -> list[Record]:
+        batch: list[Record] = []
+        size = 0
+        while self._waiting and size < _BATCH_BYTES:
+            record = self._waiting.pop(next(iter(self._waiting)))
+            batch.append(record)
+            size += record.size
+        return batch
+
+    def _written(self, record: Record) -> None:
+        self._unwritten_bytes -= record.size
+        entry = self._entries.get(record.name)
+        if entry is not None and entry.row == record.row:
+            entry.unwritten = None
+
+    def _lose(self, record: Record) -> None:
+        self._failed += 1
+        self._unwritten_bytes -= record.size
+        entry = self._entries.get(record.name)
+        if entry is not None and entry.row == record.row:
+            self._budget.remove(record.name)
+            del self._entries[record.name]
+            self.on_gone(record.name)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)  # also one that was there
+    except OSError as error:
+        raise KVError(
+            f"blocks cannot be kept in {folder}: {error.strerror}. Name a folder that "
+            "can be created, or one of this user"
+        ) from error

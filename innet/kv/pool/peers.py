@@ -1,0 +1,280 @@
+"""The members of a pool: which are a block's homes, and requests to them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import heapq
+import math
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from innet.errors import KVError
+from innet.kv.names import BlockKey
+from innet.kv.pool.network import BlockNetwork, Outcome, Sealed
+from innet.kv.pool.requests import Action, Answer, Keep, Request, kind_of
+from innet.kv.pool.statistics import OUTCOME_CAUSES, Cause
+from innet.kv.pool.waiting import GivenUp, gather
+
+_DRAW_BYTES: Final = 8
+_ENOUGH_S: Final = 1.0
+"""A member that does not answer for so long counts as absent."""
+_PAUSE_S: Final = 0.01
+"""Between looks at the members: the network announces no change."""
+
+
+class Placement:
+    """The homes of blocks: consistent hashing, weighted by capacity, with replicas.
+
+    Rendezvous hashing (Thaler and Ravishankar, "Using name-based mappings to increase hit rates",
+    1998) with weights as in Schindelhauer and Schomaker, "Weighted distributed hash tables" (SPAA
+    2005): every node draws a number from the block's hash, and the highest are the homes. The draws
+    are independent, so a node that joins or leaves moves only blocks of its own, whatever the
+    weights; points on a circle would need many of them to be as even.
+
+    Example:
+        >>> placement = Placement({"h0": 1, "h1": 1, "h2": 2}, replicas=2)
+        >>> len(set(placement.homes(bytes(32))))
+        2
+
+    Attributes:
+        replicas: homes of a block.
+    """
+
+    def __init__(self, weights: Mapping[str, float], *, replicas: int = 1) -> None:
+        """
+        Args:
+            weights: of the nodes that offer memory, in any unit: each is home to its share of the
+                blocks.
+            replicas: homes of a block, on as many different nodes.
+
+        Raises:
+            KVError: a weight is not above 0, or there are fewer nodes than replicas.
+        """
+        for node, weight in weights.items():
+            if not 0 < weight < math.inf:
+                raise KVError(f"the weight of {node} is {weight}; it must be above 0")
+        if not 1 <= replicas <= len(weights):
+            raise KVError(
+                f"{replicas} replicas of a block need as many nodes with memory, and at least one; "
+                f"there are {len(weights)}"
+            )
+        self.replicas = replicas
+        self._nodes = [(node, node.encode(), weight) for node, weight in weights.items()]
+
+    def homes(self, block_hash: bytes) -> tuple[str, ...]:
+        """The nodes that keep the block, in the order in which they are asked."""
+        scores = ((_score(block_hash, text, weight), node) for node, text, weight in self._nodes)
+        return tuple(node for _, node in heapq.nlargest(self.replicas, scores))
+
+
+def _score(block_hash: bytes, node: bytes, weight: float) -> float:
+    digest = hashlib.blake2b(block_hash + node, digest_size=_DRAW_BYTES).digest()
+    drawn = (int.from_bytes(digest, "big") + 0.5) / (1 << 8 * _DRAW_BYTES)  # within (0, 1)
+    return weight / -math.log(drawn) if drawn < 1 else math.inf
+
+
+class Members:
+    """The members that a block's homes are chosen from; a failed one is left out for a while.
+
+    A member that joins, leaves or is left out moves only the blocks that it is home to.
+    """
+
+    def __init__(self, network: BlockNetwork, replicas: int, leave_out_s: float) -> None:
+        """
+        Args:
+            network: knows who offers memory.
+            replicas: homes of a block, if there are as many members.
+            leave_out_s: how long a failed member is left out.
+        """
+        self._network = network
+        self._replicas = replicas
+        self._leave_out_s = leave_out_s
+        self._out_until_s: dict[str, float] = {}
+        self._known: Mapping[str, int] = {}
+        self._weights: dict[str, int] = {}
+        self._placement: Placement | None = None
+
+    def homes(self, block_hash: bytes) -> tuple[str, ...]:
+        """The homes of a block, in the order in which they are asked; there may be none."""
+        known = self._network.members()
+        if known is not self._known or self._out_until_s:
+            self._update(known)
+        return () if self._placement is None else self._placement.homes(block_hash)
+
+    def other_homes(self, key: BlockKey) -> list[str]:
+        """The homes of a block except this node."""
+        return [home for home in self.homes(key.block_hash) if home != self._network.node]
+
+    def own_depth(self, depth: int) -> int:
+        """A block's depth as one home counts it, which keeps every n-th block of a prompt."""
+        return depth * self._replicas // max(self._replicas, len(self._network.members()))
+
+    def note(self, member: str, outcome: Outcome, began_s: float) -> None:
+        """Record how a request to ``member`` ended that was sent at ``began_s``.
+
+        A member that is unreachable is left out afterwards; so is one that is late, or was still
+        silent when the caller gave up, unless the time was too short to tell.
+        """
+        if outcome is Outcome.HERE:
+            self._out_until_s.pop(member, None)
+            return
+        now_s = _now_s()
+        late = outcome is Outcome.LATE and now_s - began_s >= _ENOUGH_S
+        if late or outcome is Outcome.UNREACHABLE:
+            self._out_until_s[member] = now_s + self._leave_out_s
+            self._known = {}
+
+    def left_out(self) -> tuple[str, ...]:
+        """The members that are left out now."""
+        now_s = _now_s()
+        self._out_until_s = {m: end_s for m, end_s in self._out_until_s.items() if end_s > now_s}
+        return tuple(self._out_until_s)
+
+    def _update(self, known: Mapping[str, int]) -> None:
+        left_out = self.left_out()
+        weights = {m: size for m, size in known.items() if size > 0 and m not in left_out}
+        self._known = {} if left_out else known
+        if weights != self._weights:
+            self._weights = weights
+            replicas = min(self._replicas, len(weights))
+            self._placement = Placement(weights, replicas=replicas) if weights else None
+
+
+async def await_members(
+    network: BlockNetwork, enough: Callable[[Mapping[str, int]], bool], timeout_s: float
+) -> bool:
+    """Wait until the members, with the bytes they offer, are ``enough``; whether they are.
+
+    Blocks go to other homes, and are looked for elsewhere, while members are missing.
+    """
+    end_s = _now_s() + timeout_s
+    while not enough(network.members()):
+        if _now_s() >= end_s:
+            return False
+        await asyncio.sleep(_PAUSE_S)
+    return True
+
+
+_Kind: TypeAlias = tuple[str, str, tuple[str, str, str]]
+"""Member, source, and what all blocks of one request share."""
+
+
+class _Batch:
+    """Blocks that one request asks a member to keep; the first caller sends it.
+
+    Attributes:
+        blocks: with their depths.
+        others: the callers that wait for each block but the first.
+    """
+
+    def __init__(self, key: BlockKey, depth: int) -> None:
+        self.blocks = [(key, depth)]
+        self.others: list[asyncio.Future[Answer | Cause | GivenUp]] = []
+
+    async def join(self, key: BlockKey, depth: int) -> Cause | GivenUp | None:
+        """Add a block and wait for the answer; ``None`` when it is kept."""
+        self.blocks.append((key, depth))
+        self.others.append(asyncio.get_running_loop().create_future())
+        place = len(self.others)
+        answer = await self.others[-1]
+        return answer if isinstance(answer, GivenUp) else _refusal(answer, place)
+
+    def end(self, answer: Answer | Cause | GivenUp) -> None:
+        """Pass the answer to all who wait."""
+        for other in self.others:
+            if not other.done():
+                other.set_result(answer)
+
+
+class PeerClient:
+    """Fetches from other members, and sends them requests.
+
+    Blocks that one member is asked to keep in the same turn of the event loop leave as one request,
+    and have one signed answer: those are all of several puts that begin together, as puts do that
+    waited for others to end. Nothing waits longer than such a turn. If the sender is cancelled, the
+    others ask again.
+    """
+
+    def __init__(self, network: BlockNetwork, members: Members, timeout_s: float) -> None:
+        """
+        Args:
+            network: of this node.
+            members: of the pool.
+            timeout_s: of a request.
+        """
+        self._network = network
+        self._members = members
+        self._timeout_s = timeout_s
+        self._open: dict[_Kind, _Batch] = {}
+
+    async def fetch(self, name: str, member: str, timeout_s: float) -> Sealed | Cause:
+        """A block from ``member``, or why it did not arrive."""
+        outcome, began_s = Outcome.LATE, _now_s()
+        try:
+            outcome, block = await self._network.fetch(name, member, timeout_s)
+        finally:
+            self._members.note(member, outcome, began_s)
+        return OUTCOME_CAUSES[outcome] if block is None else block
+
+    async def probe(self, name: str, member: str, timeout_s: float) -> Cause | None:
+        """Why ``member`` does not have a block; ``None`` if it has."""
+        outcome, began_s = Outcome.LATE, _now_s()
+        try:
+            outcome = await self._network.probe(name, member, timeout_s)
+        finally:
+            self._members.note(member, outcome, began_s)
+        return None if outcome is Outcome.HERE else OUTCOME_CAUSES[outcome]
+
+    async def request(self, member: str, action: Action) -> Cause | None:
+        """Send a request; ``None`` when it is done, and else why it is not."""
+        return _refusal(await self._answer(member, action), 0)
+
+    async def request_homes(self, key: BlockKey, action: Action) -> list[Cause | None]:
+        """Send a request to a block's other homes; :meth:`request` for each."""
+        homes = self._members.other_homes(key)
+        return await gather([self.request(home, action) for home in homes])
+
+    async def keep(self, member: str, key: BlockKey, depth: int, source: str) -> Cause | None:
+        """Let ``member`` keep a block, fetched from ``source``; ``None`` when it has it, and else
+        why it has not."""
+        kind = (member, source, kind_of(key))
+        while True:
+            batch = self._open.get(kind)
+            if batch is None or len(batch.blocks) >= self._network.most_kept_at_once:
+                break
+            end = await batch.join(key, depth)
+            if not isinstance(end, GivenUp):
+                return end
+        batch = self._open[kind] = _Batch(key, depth)
+        answer: Answer | Cause | GivenUp = GivenUp.GIVEN_UP
+        try:
+            await self._fill(kind, batch)
+            answer = await self._answer(member, Keep(key, depth, source, tuple(batch.blocks[1:])))
+            return _refusal(answer, 0)
+        finally:
+            batch.end(answer)
+
+    async def _fill(self, kind: _Kind, batch: _Batch) -> None:
+        """Let others join for the rest of this turn of the event loop."""
+        try:
+            await asyncio.sleep(0)
+        finally:
+            if self._open.get(kind) is batch:
+                del self._open[kind]
+
+    async def _answer(self, member: str, action: Action) -> Answer | Cause:
+        name = Request(member, self._network.node, self._network.nonce(), action).name
+        answer = await self.fetch(name, member, self._timeout_s)
+        return answer if isinstance(answer, Cause) else Answer.decode(answer.contents)
+
+
+def _refusal(answer: Answer | Cause, place: int) -> Cause | None:
+    if isinstance(answer, Cause):
+        return answer
+    return None if answer.refusal_of(place) is None else Cause.REFUSED
+
+
+def _now_s() -> float:
+    """The time of the event loop, which may be simulated."""
+    return asyncio.get_running_loop().time()

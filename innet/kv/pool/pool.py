@@ -1,0 +1,381 @@
+"""A pool of blocks that many nodes share, as one of them uses it."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Self, TypeVar
+
+from innet.errors import KVError
+from innet.kv.names import BlockKey
+from innet.kv.pool.home import Home
+from innet.kv.pool.memory import MemoryTier
+from innet.kv.pool.network import BlockNetwork, Contents
+from innet.kv.pool.peers import Members, PeerClient
+from innet.kv.pool.requests import MAX_NUMBER, Drop, Pin, Unpin
+from innet.kv.pool.settings import (
+    PoolSettings,
+    checked_contents,
+    checked_depth,
+    checked_lease,
+    checked_timeout,
+)
+from innet.kv.pool.statistics import Cause, Place, PoolStatistics
+from innet.kv.pool.store import DeferredIndex, LocalStore, ServedBlocks, ServedStore
+from innet.kv.pool.tiered_store import TieredStore
+from innet.kv.pool.transfers import Found, Loader, PoolNode, Replicator
+from innet.kv.pool.waiting import Window, gather
+from innet.node.messages import tenant_prefix
+
+Result = TypeVar("Result")
+
+
+class BlockPool:
+    """Blocks by their keys. Whatever goes wrong with a block is a miss, counted by its cause.
+
+    All methods are called in one event loop, as many at once as the caller likes: a window bounds
+    how many blocks are in flight.
+
+    Example::
+
+        local, offered = TieredStore(MemoryTier(1 << 30)), TieredStore(MemoryTier(4 << 30))
+        async with BlockPool(network, local=local, offered=offered) as pool:
+            await pool.put(key, contents)
+            found = await pool.get(key)      # None: compute it
+    """
+
+    def __init__(
+        self,
+        network: BlockNetwork,
+        *,
+        local: TieredStore,
+        offered: TieredStore | None = None,
+        settings: PoolSettings | None = None,
+    ) -> None:
+        """
+        Args:
+            network: of this node, for one tenant.
+            local: for blocks that this node uses itself.
+            offered: for blocks that this node is home to, as large as the network announces;
+                ``None``: it is home to no block. Where homes fetch blocks when they are requested,
+                it is ``local``: both uses share its capacity, and a block that its home has fetched
+                from here is the next victim.
+            settings: see there.
+
+        Raises:
+            KVError: there is one store where puts go to homes at once, or there are two where they
+                do not.
+        """
+        settings = PoolSettings() if settings is None else settings
+        if settings.puts == "when-asked":
+            offered = local if offered is None else offered
+        if (offered is local) != (settings.puts == "when-asked"):
+            raise KVError(
+                'one store cannot be both local and offered with puts="at-once": the node would '
+                'keep its puts twice. Give two stores, or puts="when-asked"'
+                if offered is local
+                else 'with puts="when-asked" a node has one store: give the same store as local '
+                "and as offered"
+            )
+        self._settings = settings
+        self._tenant = network.tenant
+        self._counts = PoolStatistics()
+        self._node = self._parts(network, local, offered or TieredStore(MemoryTier(0)))
+        self._loader = Loader(self._node)
+        self._replicator = Replicator(self._node)
+        self._serving: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Serve others from now on, with the blocks that the disk has from before."""
+        if self._serving is None:
+            self._serving = asyncio.ensure_future(self._node.home.serve())
+            await self._node.store.start(f"{tenant_prefix(self._tenant)}/")
+
+    async def close(self) -> None:
+        """Stop serving, and let the disks write what is pending."""
+        serving, self._serving = self._serving, None
+        if serving is None:
+            return
+        serving.cancel()
+        [end] = await asyncio.gather(serving, return_exceptions=True)
+        node = self._node
+        node.home.close()
+        node.store.close()
+        node.served.close()
+        for tiers in dict.fromkeys((node.local.tiers, node.store.tiers)):
+            await tiers.close()
+        if isinstance(end, Exception):
+            raise end
+
+    async def put(self, key: BlockKey, contents: Contents, *, depth: int = 0) -> int:
+        """Keep a block here and at its homes, as far as there is room.
+
+        Of a name that is here already, the first block stays: equal names mean equal blocks.
+
+        Args:
+            key: of the block.
+            contents: its bytes, in one dimension; they may change when this has ended.
+            depth: its position in its prompt, from 0, for the policy ``prefix-depth``.
+
+        Returns:
+            How many homes have it.
+
+        Raises:
+            KVError: ``contents`` are not bytes in one dimension, or the pool is closed.
+        """
+        self._check(key)
+        contents, depth = checked_contents(contents), checked_depth(depth)
+        window, began_s = self._node.window, _now_s()
+        await window.enter()
+        try:
+            ends = await self._replicator.put(key, contents, depth)
+        finally:
+            window.leave()
+        self._counts.puts += 1
+        self._counts.put_bytes += contents.nbytes
+        self._counts.store_times.add(_now_s() - began_s)
+        copies = ends.count(None)
+        self._counts.copies += copies
+        if copies < len(ends):
+            self._counts.lost_copies.update(end for end in ends if end is not None)
+        return copies
+
+    async def put_many(
+        self, blocks: Sequence[tuple[BlockKey, Contents]], *, first_depth: int = 0
+    ) -> list[int]:
+        """:meth:`put` blocks that follow each other in a prompt."""
+        homes = [0] * len(blocks)
+        left = iter(enumerate(blocks))
+
+        async def put_one_by_one() -> None:
+            for index, (key, contents) in left:
+                homes[index] = await self.put(key, contents, depth=first_depth + index)
+
+        # Beyond the window, a task for each block would only wait for one of these.
+        at_once = min(len(blocks), self._settings.window)
+        await asyncio.gather(*(put_one_by_one() for _ in range(at_once)))
+        return homes
+
+    async def get(
+        self, key: BlockKey, *, into: Contents | None = None, timeout_s: float | None = None
+    ) -> Contents | None:
+        """A block as it was put, or ``None``, whatever the cause.
+
+        Args:
+            key: of the block.
+            into: receives its bytes; by default they are shared with the pool, and read-only.
+            timeout_s: from the call to its end; by default that of the settings.
+
+        Returns:
+            The block's bytes; with ``into``, the part of it that they fill.
+
+        Raises:
+            KVError: ``into`` is smaller than the block, or the pool is closed.
+        """
+        contents, _ = await self.look_up(key, timeout_s=timeout_s)
+        if contents is None or into is None:
+            return contents
+        if into.nbytes < contents.nbytes:
+            raise KVError(f"a block of {contents.nbytes} bytes does not fit into {into.nbytes}")
+        into[: contents.nbytes] = contents
+        return into[: contents.nbytes]
+
+    async def look_up(
+        self, key: BlockKey, *, timeout_s: float | None = None
+    ) -> tuple[Contents, Place] | tuple[None, Cause]:
+        """A block and where it was found, or ``None`` and why it was not; else as :meth:`get`."""
+        self._check(key)
+        began_s = _now_s()
+        found = await self._loader.load(key, self._timeout(timeout_s))
+        if not isinstance(found, Found):
+            self._counts.misses[found] += 1
+            return None, found
+        contents = found.block.contents.view()
+        contents.flags.writeable = False
+        self._counts.hits[found.place] += 1
+        self._counts.hit_bytes += contents.nbytes
+        self._counts.load_times.add(_now_s() - began_s)
+        return contents, found.place
+
+    async def get_many(
+        self, keys: Sequence[BlockKey], *, timeout_s: float | None = None
+    ) -> list[Contents | None]:
+        """:meth:`get` for several blocks."""
+        return await gather([self.get(key, timeout_s=timeout_s) for key in keys])
+
+    def here(self, key: BlockKey) -> bool:
+        """Whether this node itself has a block."""
+        return self._node.has(key.name)
+
+    async def exists(self, key: BlockKey, *, timeout_s: float | None = None) -> bool:
+        """Whether a block is here, at a home, or in a cache on the path there."""
+        absence = await self._absence(key, timeout_s)
+        self._counts.count_lookup(int(absence is None), absence, 1)
+        return absence is None
+
+    async def exists_many(
+        self, keys: Sequence[BlockKey], *, timeout_s: float | None = None
+    ) -> list[bool]:
+        """:meth:`exists` for several blocks."""
+        return await gather([self.exists(key, timeout_s=timeout_s) for key in keys])
+
+    async def count_prefix(
+        self, keys: Sequence[BlockKey], *, timeout_s: float | None = None
+    ) -> int:
+        """How many of ``keys``, from the first on, exist without a gap.
+
+        Args:
+            keys: of a prompt's blocks, in order.
+            timeout_s: for all together; a block that is not found by then does not exist.
+        """
+        end_s = _now_s() + self._timeout(timeout_s)
+        window = self._settings.window
+        count = 0
+        gap: Cause | None = None
+        while count < len(keys) and gap is None:
+            left_s = max(0.0, end_s - _now_s())
+            absences = await gather(
+                [self._absence(key, left_s) for key in keys[count : count + window]]
+            )
+            found = next((i for i, each in enumerate(absences) if each), len(absences))
+            gap = absences[found] if found < len(absences) else None
+            count += found
+        self._counts.count_lookup(count, gap, len(keys))
+        return count
+
+    async def prefetch(
+        self,
+        keys: Sequence[BlockKey],
+        *,
+        nodes: Sequence[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> list[bool]:
+        """Load blocks to a nearer node before they are needed; for each, whether it is there now.
+
+        Args:
+            keys: of the blocks.
+            nodes: members that are to keep them beside their homes; by default this node.
+            timeout_s: for each block that this node loads; by default that of the settings.
+        """
+        if nodes is not None:
+            return await self._each(keys, lambda key: self._replicator.replicate(key, nodes))
+        for key in keys:
+            self._check(key)
+        time_s = self._timeout(timeout_s)
+        found = await gather([self._loader.load(key, time_s) for key in keys])
+        return [isinstance(one, Found) for one in found]
+
+    async def pin(self, keys: Sequence[BlockKey], lease_s: float) -> list[bool]:
+        """Protect blocks from eviction for ``lease_s``; for each, whether it is, at some place.
+
+        They stay where they are, here and at their homes. Half of a tier can be pinned, and a
+        lease is cut to the settings' ``longest_lease_s``; pinning again renews it.
+
+        Raises:
+            KVError: the lease is not above 0.
+        """
+        checked_s = checked_lease(lease_s)
+        lease_ms = min(MAX_NUMBER, max(1, round(checked_s * 1000)))
+
+        async def pin(key: BlockKey) -> bool:
+            self._node.home.drain_kept()
+            here = await self._node.home.pin(key.name, checked_s)
+            return None in await self._node.peers.request_homes(key, Pin(key, lease_ms)) or here
+
+        return await self._each(keys, pin)
+
+    async def unpin(self, keys: Sequence[BlockKey]) -> None:
+        """End this node's leases."""
+
+        async def unpin(key: BlockKey) -> None:
+            self._node.home.unpin(key.name, self._node.network.node)
+            await self._node.peers.request_homes(key, Unpin(key))
+
+        await self._each(keys, unpin)
+
+    async def evict(self, keys: Sequence[BlockKey]) -> list[bool]:
+        """Drop blocks here and at their homes; for each, whether it is gone from all of them.
+
+        A home keeps a block that another node has pinned. Caches on the path may have it for a
+        while.
+        """
+
+        async def evict(key: BlockKey) -> bool:
+            self._node.home.drain_kept()
+            here = self._node.home.drop(key.name, self._node.network.node)
+            ends = await self._node.peers.request_homes(key, Drop(key))
+            return here and all(end is None for end in ends)
+
+        return await self._each(keys, evict)
+
+    def statistics(self) -> PoolStatistics:
+        """What this node's pool has done since it was opened."""
+        self._node.home.drain_requests()
+        counted = copy.deepcopy(self._counts)
+        local, offered = self._node.local.tiers, self._node.store.tiers
+        stores = {"shared": local} if local is offered else {"local": local, "home": offered}
+        for what, store in stores.items():
+            counted.tiers[f"{what} memory"] = store.memory.statistics()
+            if store.disk is not None:
+                counted.tiers[f"{what} disk"] = store.disk.statistics()
+        return counted
+
+    def _parts(self, network: BlockNetwork, local: TieredStore, offered: TieredStore) -> PoolNode:
+        settings, counts = self._settings, self._counts
+        served = ServedBlocks(network)
+        index = DeferredIndex(settings.timeout_s / 2, settings.leave_out_s)
+        store = ServedStore(offered, served, index, settings.answer_s)
+        own = store if local is offered else LocalStore(local, served)
+        members = Members(network, settings.replicas, settings.leave_out_s)
+        return PoolNode(
+            network=network,
+            settings=settings,
+            counts=counts,
+            members=members,
+            peers=PeerClient(network, members, settings.put_timeout_s),
+            window=Window(settings.window),
+            served=served,
+            store=store,
+            local=own,
+            home=Home(network, members, settings, counts, store, own),
+        )
+
+    async def _each(
+        self, keys: Sequence[BlockKey], work: Callable[[BlockKey], Awaitable[Result]]
+    ) -> list[Result]:
+        for key in keys:
+            self._check(key)
+
+        async def one(key: BlockKey) -> Result:
+            async with self._node.window:
+                return await work(key)
+
+        return await gather([one(key) for key in keys])
+
+    async def _absence(self, key: BlockKey, timeout_s: float | None) -> Cause | None:
+        self._check(key)
+        return await self._loader.absence(key, self._timeout(timeout_s))
+
+    def _timeout(self, timeout_s: float | None) -> float:
+        return checked_timeout(timeout_s, self._settings.timeout_s)
+
+    def _check(self, key: BlockKey) -> None:
+        if self._serving is None:
+            raise KVError("the pool is not open; use `async with`, or await start() first")
+        if key.family.tenant != self._tenant:
+            raise KVError(
+                f"{key.name} is a block of another tenant than the pool's, {self._tenant}"
+            )
+
+
+def _now_s() -> float:
+    """The time of the event loop, which may be simulated."""
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,226 @@
+"""Replays requests on an emulated network."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from innet.cluster.launch.session import Session
+from innet.cluster.launch.supervision import RestartPolicy
+from innet.errors import EmulationError
+from innet.lab.compare.measurement import LinkTraffic
+from innet.lab.compare.progress import ProgressSink
+from innet.lab.compare.sampling import TrafficTotal, make_probe
+from innet.lab.experiment.task import JobResult, RunResult, Task
+from innet.lab.harness import EXIT_S, Conductor, SessionRanks, Team
+from innet.lab.replay import ReferenceRates
+from innet.lab.replay.plan import Design, ReplayPlan, home_weights, requests_of, with_switch_memory
+from innet.lab.replay.rank import TEAM, ReplayResult, ReplayTask, Served, WrittenRequest
+from innet.lab.replay.worker import BlockCounts, ReplayStatistics
+from innet.lab.workload.model import KvJob
+from innet.node.node_config import Mode
+from innet.telemetry.logs.output import OutputSink
+
+_START_S = 90.0
+
+
+async def replay_on_network(
+    task: Task, mode: Mode, output: OutputSink, progress: ProgressSink
+) -> RunResult:
+    """Replay a task's requests on its topology, launched for that.
+
+    A worker that dies is missed by nobody but its own requests. Cancelled, it gives what it has.
+
+    Args:
+        task: its workload is one replay.
+        mode: of the network.
+        output: takes what workers and switches print.
+        progress: shows the share of the requests that are served.
+
+    Raises:
+        EmulationError: the network cannot be launched, or no worker can work.
+        WorkloadError: the job's homes are none of the topology's hosts.
+    """
+    return await _Replay(task, mode, output, progress).run()
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """What workers, links and nodes have counted.
+
+    Attributes:
+        results: of the workers that are left.
+        links: what they carried.
+        switch_hits: of each content store.
+        retransmissions: of Interests.
+    """
+
+    results: list[ReplayResult]
+    links: list[LinkTraffic]
+    switch_hits: dict[str, int]
+    retransmissions: int
+
+
+class _Replay:
+    def __init__(self, task: Task, mode: Mode, output: OutputSink, progress: ProgressSink) -> None:
+        (job,) = task.workload.jobs
+        assert isinstance(job, KvJob)
+        self._task, self._job, self._mode = task, job, mode
+        self._output, self._progress = output, progress
+        self._design = Design.parse(task.algorithm)
+        written = job.written
+        self._hosts = tuple(written.hosts or task.topology.hosts)
+        homes = home_weights(written, job.name, self._hosts, task.topology.hosts)
+        self._members = tuple(dict.fromkeys((*self._hosts, *homes)))
+        timeout_s = written.timeout or task.settings.collectives.usual_timeout_s
+        self._plan = ReplayPlan.of(written, self._design, len(self._hosts), homes, timeout_s)
+        self._requests = job.requests[: written.warm_up + written.repetitions]
+        self._spans_s: list[tuple[float, float]] = []
+        self._interrupted = False
+
+    async def run(self) -> RunResult:
+        began_s = time.monotonic()
+        topology = with_switch_memory(self._task.topology, self._job.written, self._design.name)
+        async with (
+            Session(
+                topology, mode=self._mode, settings=self._task.settings, output=self._output
+            ) as session,
+            Conductor(session.network.run_dir / "replay.sock") as conductor,
+        ):
+            command = [sys.executable, "-m", "innet.lab.replay.rank", str(conductor.path)]
+            ranks = SessionRanks(session, command)
+            await ranks.start(self._members, RestartPolicy(on_worker_death="shrink"))
+            try:
+                team = await conductor.assemble(TEAM, len(self._members), _START_S, ranks.job)
+                counted = await self._replay(session, team)
+                if not counted.results and not self._interrupted:
+                    reason = await ranks.failure() or "their logs say why"
+                    raise EmulationError(
+                        f"all workers of the replay exited before its end: {reason}"
+                    )
+            finally:
+                conductor.hang_up()
+                await ranks.end(0 if self._interrupted else EXIT_S)
+        return self._result(counted, time.monotonic() - began_s)
+
+    async def _replay(self, session: Session, team: Team) -> _Counted:
+        tasks = await asyncio.to_thread(self._tasks)
+        try:
+            async with asyncio.timeout(_START_S):
+                await team.prepare(tasks)
+        except TimeoutError:
+            raise EmulationError(
+                f"workers were not ready within {_START_S:.0f} s; their logs say what they waited "
+                "for. A topology of fewer hosts starts sooner"
+            ) from None
+        probe = make_probe(session.network, session)
+        links, nodes = await probe.links(), await probe.nodes()
+        hits = _cache_hits(await session.status())
+        team.start()
+        try:
+            await team.finish(self._note, lets_leave=True)
+        except asyncio.CancelledError:
+            self._stop_for_user()
+        traffic = TrafficTotal()
+        traffic.add(links, await probe.links())
+        resent = (await probe.nodes()).retransmissions - nodes.retransmissions
+        now = _cache_hits(await session.status())
+        return _Counted(
+            results=list((await team.results(ReplayResult)).values()),
+            links=traffic.per_operation(self._task.topology, 1),
+            switch_hits={switch: max(0, now[switch] - hits.get(switch, 0)) for switch in now},
+            retransmissions=resent,
+        )
+
+    def _stop_for_user(self) -> None:
+        """Ctrl-C: what was measured by then is shown."""
+        self._interrupted = True
+        task = asyncio.current_task()
+        assert task is not None
+        task.uncancel()
+
+    def _note(self, _rank: int, progress: dict[str, Any]) -> None:
+        served = Served.model_validate(progress)
+        if served.number >= self._job.written.warm_up:
+            self._spans_s.append((served.begun_s, served.ended_s))
+        count = len(self._spans_s)
+        self._progress(count / max(1, len(self._requests)), f"{count} of {len(self._requests)}")
+
+    def _tasks(self) -> list[ReplayTask]:
+        """The requests of each member; of one that is a home alone, none."""
+        own = {
+            host: requests_of(rank, len(self._hosts), self._requests, self._job.written.assign)
+            for rank, host in enumerate(self._hosts)
+        }
+        return [
+            ReplayTask(
+                plan=self._plan,
+                job=self._job.name,
+                warm_up=self._job.written.warm_up,
+                requests=[
+                    WrittenRequest(
+                        number=number,
+                        arrival_s=request.arrival_s,
+                        input_tokens=request.input_tokens,
+                        output_tokens=request.output_tokens,
+                        blocks=[block.hex() for block in request.blocks],
+                    )
+                    for number, request in own.get(host, ())
+                ],
+            )
+            for host in self._members
+        ]
+
+    def _result(self, counted: _Counted, wall_s: float) -> RunResult:
+        written, spans_s = self._job.written, self._spans_s
+        statistics = ReplayStatistics()
+        for result in counted.results:
+            statistics.add(result.statistics)
+        served = sum(result.served for result in counted.results)
+        begin_s = min((begun for begun, _ in spans_s), default=0.0)
+        blocks = {block for request in self._requests for block in request.blocks}
+        job = JobResult(
+            job=self._job.name,
+            algorithm=self._task.algorithm,
+            operation="first token",
+            size_bytes=written.cache or written.block * len(blocks),
+            bound_s=None,
+            spans_s=[(begun - begin_s, ended - begin_s) for begun, ended in spans_s],
+            correct=statistics.wrong == 0,
+            failure=self._failure(),
+            blocks=BlockCounts.of(statistics, served, counted.switch_hits),
+            references=ReferenceRates.of(
+                self._requests, written.cache_blocks, self._plan.policy, written.warm_up
+            ),
+        )
+        return RunResult(
+            seed=self._task.seed,
+            jobs=[job],
+            links=counted.links,
+            queue=None,
+            operations=len(spans_s),
+            retransmissions=counted.retransmissions,
+            slots_in_use_max=0,
+            virtual_s=0.0,
+            wall_s=wall_s,
+            packets=0,
+            interrupted=self._interrupted,
+        )
+
+    def _failure(self) -> str | None:
+        missing = len(self._requests) - self._job.written.warm_up - len(self._spans_s)
+        if self._interrupted or missing <= 0:
+            return None
+        return f"{missing} requests were not served: the processes of their workers had exited"
+
+
+def _cache_hits(status: dict[str, dict[str, Any]]) -> dict[str, int]:
+    """What each switch's content store has answered."""
+    return {
+        node: int(answer["node"]["cache_hits"])
+        for node, answer in status.items()
+        if answer["kind"] == "switch"
+    }

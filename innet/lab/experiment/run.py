@@ -1,0 +1,266 @@
+"""Does one run of a workload in the simulator."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from typing import Any, Final
+
+from innet.errors import InnetError, SimulationError, WorkloadError
+from innet.lab.compare.measurement import LinkTraffic, QueueSeries
+from innet.lab.compare.sampling import QueueWatch
+from innet.lab.experiment.task import (
+    Interrupted,
+    JobResult,
+    Moment,
+    Observer,
+    Payloads,
+    RunResult,
+    Task,
+    nobody,
+)
+from innet.lab.replay.plan import Design, with_switch_memory
+from innet.lab.simulation.event_schedule import EventSchedule, Processors
+from innet.lab.simulation.network import largest_virtual_scale
+from innet.lab.simulation.programs.astra_sim import AstraSimProgram
+from innet.lab.simulation.programs.collective import CollectiveProgram
+from innet.lab.simulation.programs.kv import KvProgram, design_of
+from innet.lab.simulation.programs.program import Place, Program
+from innet.lab.simulation.programs.training import TrainingProgram
+from innet.lab.simulation.simulation import Simulation
+from innet.lab.simulation.streams import BackgroundTraffic
+from innet.lab.workload.document import ANY_HOST, BackgroundSpecification
+from innet.lab.workload.model import AstraSimJob, CollectiveJob, Job, KvJob, Workload
+from innet.topology import Topology
+
+_MOST_REAL_BYTES: Final = 1 << 30
+_WANTED_BYTES: Final = 1 << 25
+_LEAST_SCALE: Final = 16
+_ONE_FROM_EACH: Final = ("allgather", "gather")
+
+
+def virtual_scale(payloads: Payloads, topology: Topology, workload: Workload) -> int:
+    """How many bytes each byte of an array shall stand for; 1: it is what it is.
+
+    A power of two, so that usual sizes remain what they are.
+    """
+    held_bytes = sum(_held_bytes(job, topology) for job in workload.jobs)
+    if payloads == "real" or (payloads == "auto" and held_bytes <= _MOST_REAL_BYTES):
+        return 1
+    scale = _LEAST_SCALE
+    while held_bytes // scale > _WANTED_BYTES:
+        scale *= 2
+    while scale > largest_virtual_scale(topology):
+        scale //= 2
+    return max(1, scale)
+
+
+def _held_bytes(job: Job, topology: Topology) -> int:
+    """About what the arrays of all ranks take at once."""
+    ranks = len(job.written.hosts or topology.hosts)
+    if isinstance(job, CollectiveJob):
+        results = ranks if job.written.operation in _ONE_FROM_EACH else 1
+        return ranks * job.written.size * (1 + results)
+    if isinstance(job, AstraSimJob):
+        phases = (
+            phase.size_bytes
+            for layer in job.model.layers
+            for phase in (layer.forward, layer.input_gradient, layer.weight_gradient)
+        )
+        return ranks * sum(phases)
+    if isinstance(job, KvJob):
+        blocks = {block for request in job.requests for block in request.blocks}
+        return job.written.replicas * job.written.block * len(blocks)
+    return ranks * sum(layer.gradient_bytes for layer in job.layers)
+
+
+def make_program(job: Job, place: Place) -> Program:
+    """The program of ``job``, whose groups are there.
+
+    Raises:
+        WorkloadError: it does not fit the topology.
+        PlanError: an algorithm is unknown or does not fit.
+    """
+    if isinstance(job, CollectiveJob):
+        return CollectiveProgram(job, place)
+    if isinstance(job, AstraSimJob):
+        return AstraSimProgram(job, place)
+    if isinstance(job, KvJob):
+        return KvProgram(job, place)
+    return TrainingProgram(job, place)
+
+
+def fitted_topology(topology: Topology, workload: Workload, algorithm: str) -> Topology:
+    """The topology with what jobs bring along: the memory that a replay has on switches.
+
+    Raises:
+        WorkloadError: there are several replays, and switches have one content store each.
+    """
+    replays = [job for job in workload.jobs if isinstance(job, KvJob)]
+    if len(replays) > 1:
+        raise WorkloadError(
+            f"{workload.name} has several kv jobs: {', '.join(job.name for job in replays)}; "
+            "a switch has one content store. Put their requests into one trace"
+        )
+    for job in replays:
+        topology = with_switch_memory(
+            topology, job.written, Design.parse(design_of(job, algorithm)).name
+        )
+    return topology
+
+
+_TELL_PERIOD_S = 0.1
+_FIRST_QUEUE_PERIOD_S = 20e-6
+
+
+def run_task(task: Task, observer: Observer = nobody) -> RunResult:
+    """Run a workload to its end, or until ``observer`` or Ctrl-C ends it.
+
+    A job that fails does not end the others; its result says why.
+
+    Raises:
+        WorkloadError: the workload does not fit the topology.
+        PlanError: an algorithm is unknown or does not fit.
+    """
+    with Simulation(
+        fitted_topology(task.topology, task.workload, task.algorithm),
+        settings=task.settings,
+        seed=task.seed,
+        like=task.like,
+        virtual_scale=virtual_scale(task.payloads, task.topology, task.workload),
+    ) as sim:
+        if task.trace is not None:
+            sim.capture(task.trace.path, task.trace.links)
+        return _Run(task, sim, observer).result()
+
+
+class _Run:
+    def __init__(self, task: Task, sim: Simulation, observer: Observer) -> None:
+        self._task = task
+        self._sim = sim
+        self._observer = observer
+        self._processors = Processors(lambda: sim.now_s)
+        place = Place(sim, self._processors, task.algorithm, task.seed)
+        self._programs = [make_program(job, place) for job in task.workload.jobs]
+        events = (*task.topology.events, *task.workload.events)
+        self._schedule = EventSchedule(events, sim, self._processors, task.seed)
+        self._background = [
+            _begin(sim, number, written) for number, written in enumerate(task.workload.background)
+        ]
+        self._watch = QueueWatch(sim.network, _FIRST_QUEUE_PERIOD_S)
+        self._failures: dict[str, str] = {}
+        self._told_at_s = 0.0
+
+    def result(self) -> RunResult:
+        """Run, and tell what came out."""
+        began_s = time.monotonic()
+        interrupted = False
+        self._sim.observer = self._tell
+        try:
+            self._sim.run(self._all_jobs())
+        except (Interrupted, KeyboardInterrupt):
+            interrupted = True
+        finally:
+            self._sim.observer = None
+        network = self._sim.network
+        nodes = [node.status() for name, node in network.nodes.items() if network.is_alive(name)]
+        return RunResult(
+            seed=self._task.seed,
+            jobs=[self._job_result(program) for program in self._programs],
+            links=self._traffic(),
+            queue=self._deepest_queue(),
+            operations=self._completed(),
+            retransmissions=sum(map(_retransmissions, nodes)) + self._sim.tcp_retransmissions(),
+            slots_in_use_max=max(
+                (node["reducer"]["slots_in_use_max"] for node in nodes), default=0
+            ),
+            events=self._schedule.applied,
+            virtual_s=self._sim.now_s,
+            wall_s=time.monotonic() - began_s,
+            packets=self._sim.counters()["packets"],
+            interrupted=interrupted,
+            virtual_scale=self._sim.virtual_scale,
+            background_bytes=sum(traffic.offered_bytes for traffic in self._background),
+        )
+
+    async def _all_jobs(self) -> None:
+        self._schedule.start()
+        async with self._watch:
+            await asyncio.gather(*(self._job(program) for program in self._programs))
+
+    async def _job(self, program: Program) -> None:
+        try:
+            await program.run()
+        except InnetError as error:
+            self._failures[program.name] = f"at {self._sim.now_s:.6f} s: {error}"
+
+    def _tell(self) -> None:
+        if time.monotonic() - self._told_at_s < _TELL_PERIOD_S:
+            return
+        self._told_at_s = time.monotonic()
+        packets = self._sim.counters()["packets"]
+        of_operations = sum(program.operations for program in self._programs)
+        self._observer(Moment(self._sim.now_s, packets, self._completed(), of_operations))
+
+    def _completed(self) -> int:
+        return sum(program.record.completed for program in self._programs)
+
+    def _job_result(self, program: Program) -> JobResult:
+        return JobResult(
+            job=program.name,
+            algorithm=program.algorithm,
+            operation=program.operation,
+            size_bytes=program.size_bytes,
+            bound_s=program.bound_s,
+            completion_bound_s=program.completion_bound_s(),
+            spans_s=program.record.spans_s,
+            correct=program.record.correct,
+            failure=self._failures.get(program.name),
+            blocks=program.blocks,
+            references=program.references,
+        )
+
+    def _deepest_queue(self) -> QueueSeries | None:
+        spans_s = self._programs[0].record.spans_s
+        return self._watch.deepest(*spans_s[0]) if spans_s else None
+
+    def _traffic(self) -> list[LinkTraffic]:
+        network = self._sim.network
+        return [
+            LinkTraffic(
+                source=source,
+                destination=destination,
+                rate_bps=network.topology.link_between(source, destination).rate_bps,
+                bytes_per_operation=counters["sent_bytes"],
+                drops=counters["dropped_queue"],
+            )
+            for (source, destination), counters in network.link_counters().items()
+        ]
+
+
+def _begin(sim: Simulation, number: int, written: BackgroundSpecification) -> BackgroundTraffic:
+    sources, destinations = (
+        sim.topology.hosts if ends == (ANY_HOST,) else ends for ends in (written.source, written.to)
+    )
+    try:
+        return sim.background(
+            sources,
+            destinations,
+            rate_bps=written.rate,
+            flow_bytes=written.size,
+            distribution=written.distribution,
+            congestion=written.congestion,
+            at_s=written.at,
+            until_s=math.inf if written.until is None else written.until,
+        )
+    except SimulationError as error:
+        raise WorkloadError(f"background.{number}: {error}") from None
+
+
+def _retransmissions(status: dict[str, Any]) -> int:
+    return int(
+        status["endpoint"]["retransmissions_by_gap"]
+        + status["endpoint"]["retransmissions_by_timeout"]
+        + status["reducer"]["operand_retransmissions"]
+    )

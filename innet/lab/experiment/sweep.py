@@ -1,0 +1,307 @@
+"""Does many runs, as many at once as there are cores, and tells how far all of them are."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import queue
+import re
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field, replace
+from multiprocessing.queues import Queue
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import Final
+
+from innet.cluster.emulation.syscalls import set_parent_death_signal
+from innet.errors import KVError, SimulationError, WorkloadError
+from innet.lab.experiment.run import run_task
+from innet.lab.experiment.task import Interrupted, Moment, PacketTrace, Payloads, RunResult, Task
+from innet.lab.replay.plan import Design
+from innet.lab.simulation.baselines import require_known
+from innet.lab.workload import Workload
+from innet.node.node_config import Mode
+from innet.settings import Settings
+from innet.topology import Topology
+from innet.topology.link_choice import links_at
+
+SUFFIX = ".pcapng"
+
+
+def trace_paths(into: Path, names: Sequence[str]) -> list[Path]:
+    """The file of each run: ``into`` itself for a single one, or else files in that directory.
+
+    Raises:
+        SimulationError: it is a file, and there are several runs; or it cannot be written there.
+    """
+    is_file = into.suffix == SUFFIX
+    if is_file and len(names) > 1:
+        raise SimulationError(
+            f"{into} can have the packets of one run, and there are {len(names)}; give a directory "
+            "for a file of each, or one algorithm, size and seed"
+        )
+    try:
+        (into.parent if is_file else into).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SimulationError(
+            f"packet traces cannot be written to {into}: {error.strerror}; give another directory"
+        ) from None
+    return [into] if is_file else [into / f"{name}{SUFFIX}" for name in names]
+
+
+_LOOK_PERIOD_S: Final = 0.1
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What all runs of a sweep have in common.
+
+    Attributes:
+        settings: of the nodes.
+        like: the mode whose links are modelled.
+        payloads: whether arrays are in memory.
+    """
+
+    settings: Settings = field(default_factory=Settings)
+    like: Mode = "local"
+    payloads: Payloads = "auto"
+
+
+@dataclass
+class Standing:
+    """How far a sweep is.
+
+    Attributes:
+        runs: to do.
+        ended: runs that are done.
+        moments: how far each run that has begun is, by its number.
+    """
+
+    runs: int
+    ended: int = 0
+    moments: dict[int, Moment] = field(default_factory=dict)
+
+    @property
+    def fraction(self) -> float:
+        """Of all runs, each weighs the same."""
+        under_way = [m.operations / max(1, m.of_operations) for m in self.moments.values()]
+        return min(1.0, (self.ended + sum(under_way)) / max(1, self.runs))
+
+
+def make_tasks(
+    topology: Topology,
+    workload: Workload,
+    *,
+    algorithms: Sequence[str],
+    sizes_bytes: Sequence[int] = (),
+    seeds: Sequence[int] = (1,),
+    options: RunOptions | None = None,
+) -> list[Task]:
+    """A run for each size, algorithm and seed, in that order.
+
+    Where all jobs name their algorithm there is nothing to compare, and one is taken.
+
+    Args:
+        topology: where.
+        workload: what.
+        algorithms: of jobs that do not name theirs.
+        sizes_bytes: of its collective, in place of the workload's.
+        seeds: of each.
+        options: of all runs.
+
+    Raises:
+        WorkloadError: sizes are given, and the workload is no single job with a size; or designs
+            of a replay are compared by something else.
+        PlanError: an algorithm is unknown.
+        SimulationError: a link takes no time.
+    """
+    _require_time(topology)
+    if workload.is_replay:
+        _require_designs(algorithms)
+    else:
+        for algorithm in algorithms:
+            require_known(algorithm)
+    if all(job.written.algorithm for job in workload.jobs):
+        algorithms = algorithms[:1]
+    chosen = options or RunOptions()
+    workloads = [workload.with_size(size) for size in sizes_bytes] or [workload]
+    return [
+        Task(topology, sized, algorithm, seed, chosen.settings, chosen.like, chosen.payloads)
+        for sized in workloads
+        for algorithm in algorithms
+        for seed in seeds
+    ]
+
+
+def with_packet_traces(
+    tasks: Sequence[Task],
+    into: Path,
+    *,
+    at: Sequence[str] = (),
+    sizes_bytes: Sequence[int] = (),
+) -> list[Task]:
+    """The same runs, whose packets are written down in files named after the runs.
+
+    Args:
+        tasks: of one topology.
+        into: a file for the packets of the only run, or a directory for a file of each run.
+        at: the nodes and links whose packets are written down; by default all.
+        sizes_bytes: as for :func:`make_tasks`.
+
+    Raises:
+        SimulationError: packets cannot be captured there or written down.
+    """
+    links = links_at(tasks[0].topology, at) if at else None
+    per_size = len(tasks) // max(1, len(sizes_bytes))
+    names = [
+        "-".join(
+            (
+                re.sub(r"[^A-Za-z0-9.]+", "-", task.algorithm),
+                *([str(sizes_bytes[number // per_size])] if sizes_bytes else []),
+                f"seed{task.seed}",
+            )
+        )
+        for number, task in enumerate(tasks)
+    ]
+    return [
+        replace(task, trace=PacketTrace(path, links))
+        for task, path in zip(tasks, trace_paths(into, names), strict=True)
+    ]
+
+
+def _require_time(topology: Topology) -> None:
+    for link in topology.links:
+        if not link.takes_time:
+            raise SimulationError(
+                f"the link {'--'.join(link.nodes)} has neither a rate nor a delay, so "
+                "nothing on it takes time. Give one, such as --rate 10gbit or --delay 1us"
+            )
+
+
+def _require_designs(algorithms: Sequence[str]) -> None:
+    try:
+        for algorithm in algorithms:
+            Design.parse(algorithm)
+    except KVError as error:
+        raise WorkloadError(f"a replay of requests compares designs: {error}") from None
+
+
+def sweep(
+    tasks: Sequence[Task], *, processes: int, progress: Callable[[Standing], None]
+) -> list[tuple[Task, RunResult]]:
+    """Do all runs; Ctrl-C ends them early, with what each had until then.
+
+    Args:
+        tasks: the runs.
+        processes: how many at once; one run alone, or one process, is done in this one.
+        progress: called now and then with how far it is.
+
+    Raises:
+        InnetError: a run cannot begin, or a process died.
+    """
+    standing = Standing(len(tasks))
+    if min(processes, len(tasks)) <= 1:
+        return list(_one_by_one(tasks, standing, progress))
+    return _in_processes(tasks, processes, standing, progress)
+
+
+def _one_by_one(
+    tasks: Iterable[Task], standing: Standing, progress: Callable[[Standing], None]
+) -> Iterator[tuple[Task, RunResult]]:
+    for task in tasks:
+
+        def observe(moment: Moment) -> None:
+            standing.moments = {0: moment}
+            progress(standing)
+
+        result = run_task(task, observe)
+        standing.ended += 1
+        standing.moments.clear()
+        progress(standing)
+        yield task, result
+        if result.interrupted:
+            return
+
+
+def _in_processes(
+    tasks: Sequence[Task], processes: int, standing: Standing, progress: Callable[[Standing], None]
+) -> list[tuple[Task, RunResult]]:
+    context = multiprocessing.get_context("spawn")
+    moments: Queue[tuple[int, Moment]] = context.Queue()
+    stop = context.Event()
+    with ProcessPoolExecutor(
+        min(processes, len(tasks)), context, _begin_process, (moments, stop)
+    ) as pool:
+        futures = [pool.submit(_run_in_process, n, task) for n, task in enumerate(tasks)]
+        try:
+            _wait(futures, moments, standing, progress)
+        except BaseException as error:
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            if not isinstance(error, KeyboardInterrupt):  # then what each had so far is wanted
+                raise
+        return [
+            (task, future.result())
+            for task, future in zip(tasks, futures, strict=True)
+            if not future.cancelled()
+        ]
+
+
+def _wait(
+    futures: Sequence[Future[RunResult]],
+    moments: Queue[tuple[int, Moment]],
+    standing: Standing,
+    progress: Callable[[Standing], None],
+) -> None:
+    while True:
+        done = [future for future in futures if future.done()]
+        for future in done:
+            _raise_failure(future)
+        standing.ended = len(done)
+        for number, future in enumerate(futures):
+            if future.done():
+                standing.moments.pop(number, None)
+        progress(standing)
+        if len(done) == len(futures):
+            return
+        try:
+            number, moment = moments.get(timeout=_LOOK_PERIOD_S)
+        except queue.Empty:
+            continue
+        standing.moments[number] = moment
+
+
+def _raise_failure(future: Future[RunResult]) -> None:
+    try:
+        future.result()
+    except BrokenProcessPool:
+        raise SimulationError(
+            "a process of the sweep has died, perhaps for want of memory; try --processes 1"
+        ) from None
+
+
+# In the processes of a sweep.
+
+_moments: Queue[tuple[int, Moment]]
+_stop: Event
+
+
+def _begin_process(moments: Queue[tuple[int, Moment]], stop: Event) -> None:
+    global _moments, _stop
+    _moments, _stop = moments, stop
+    # The parent decides when to stop: a terminal's Ctrl-C reaches all processes.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    set_parent_death_signal(signal.SIGKILL)
+    os.nice(1)
+
+
+def _run_in_process(number: int, task: Task) -> RunResult:
+    def observe(moment: Moment) -> None:
+        _moments.put((number, moment))
+        if _stop.is_set():
+            raise Interrupted
+
+    return run_task(task, observe)

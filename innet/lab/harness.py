@@ -1,0 +1,524 @@
+"""The experiment harness: ranks join a conductor, take turns, and report their results.
+
+The conductor is the process of the experiment, a rank is a process on a host. Ranks form teams:
+all ranks of one contender, or of one replay. Each connects to the conductor's Unix socket (which
+network namespaces do not separate) and sends :class:`Hello`. In a turn, the conductor sends each
+rank of one team its task in :class:`Prepare` and waits until all are ready. :class:`Go` has a
+common start time on the machine's monotonic clock. A rank sends :class:`Status` when it is ready,
+while it runs if there is progress to show, and when it is done. When all are done, the conductor
+sends :class:`Check`, and each rank verifies its results and answers with :class:`Report`. Memory is
+allocated before the start and results are verified after the end of all ranks, because on a machine
+with fewer cores than ranks an early rank would take processor time from the others. Ranks of other
+teams meanwhile block on their socket, so contenders can alternate turn by turn under equal
+conditions. Messages are lines of JSON; end of file ends a rank.
+
+What a rank does is a :class:`RankWork` that :func:`serve` drives, or an :class:`AsyncRankWork` that
+:func:`serve_async` drives. The conductor's side is :class:`Conductor`, :class:`Team` and
+:class:`SessionRanks`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+import signal
+import socket
+import time
+import traceback
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar
+
+from pydantic import BaseModel
+
+from innet.errors import EmulationError
+from innet.line_messages import LineMessage, receive
+
+if TYPE_CHECKING:
+    from innet.cluster.emulation.processes import SupervisedProcess
+    from innet.cluster.launch.session import Session
+    from innet.cluster.launch.supervision import RestartPolicy
+
+_LINE_BYTES = 1 << 30
+"""A replay's requests are one line."""
+_START_DELAY_S = 0.005
+_START_DELAY_PER_RANK_S = 0.001
+
+EXIT_S = 10.0
+"""How long ranks may take to exit by themselves."""
+
+_T = TypeVar("_T")
+_Contender = TypeVar("_Contender")
+_Message = TypeVar("_Message", bound=LineMessage)
+_Result = TypeVar("_Result", bound=BaseModel)
+
+
+class Hello(LineMessage):
+    """A rank has joined and can take turns."""
+
+    team: str
+    rank: int = 0
+    version: str = ""
+    """What is measured, such as "PyTorch 2.13.0"."""
+
+
+class Prepare(LineMessage):
+    """The task of the next turn."""
+
+    turn: int
+    task: dict[str, Any]
+
+
+class Go(LineMessage):
+    """Start at this moment of ``time.monotonic()``."""
+
+    start_s: float
+
+
+class Check(LineMessage):
+    """All ranks are done: verify the results and report."""
+
+
+class Status(LineMessage):
+    """How far a rank is."""
+
+    state: Literal["ready", "running", "done"]
+    progress: dict[str, Any] | None = None
+
+
+class Report(LineMessage):
+    """The result of a turn on one rank, or why there is none."""
+
+    result: dict[str, Any] | None = None
+    error: str | None = None
+
+
+# A rank's side.
+
+
+class RankWork(Protocol):
+    """What a rank does in a turn. An exception of :meth:`run` or :meth:`report` is its result."""
+
+    def prepare(self, turn: int, task: dict[str, Any]) -> None:
+        """Allocate and load everything that :meth:`run` needs."""
+        ...
+
+    def run(self) -> None:
+        """Do what is measured."""
+        ...
+
+    def report(self) -> BaseModel:
+        """Verify the results; all ranks are done."""
+        ...
+
+
+class AsyncRankWork(Protocol):
+    """What a rank with an event loop does in a turn; see :class:`RankWork`."""
+
+    async def prepare(self, turn: int, task: dict[str, Any]) -> None:
+        """Allocate and load everything that :meth:`run` needs."""
+        ...
+
+    async def run(self, start_s: float, show: Callable[[BaseModel], None]) -> None:
+        """Do the task from ``start_s`` on; ``show`` sends progress. Cancelled by an interrupt."""
+        ...
+
+    def report(self) -> BaseModel:
+        """The result so far."""
+        ...
+
+
+def serve(path: str, hello: Hello, work: RankWork) -> None:
+    """Take turns until the conductor at ``path`` hangs up."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(path)
+        with contextlib.suppress(ConnectionError):  # it hung up before it had read everything
+            connection.sendall(hello.line())
+            _serve(connection, work)
+
+
+def _serve(connection: socket.socket, work: RankWork) -> None:
+    lines = connection.makefile("rb")
+    while line := lines.readline():
+        prepare = Prepare.model_validate_json(line)
+        work.prepare(prepare.turn, prepare.task)
+        connection.sendall(Status(state="ready").line())
+        if not (line := lines.readline()):
+            return
+        start_s = Go.model_validate_json(line).start_s
+        time.sleep(max(0.0, start_s - time.monotonic()))
+        failure = _failure_of(work.run)
+        connection.sendall(Status(state="done").line())
+        if not lines.readline():
+            return
+        connection.sendall((failure or _report_of(work)).line())
+
+
+async def serve_async(path: str, hello: Hello, work: AsyncRankWork) -> None:
+    """Take turns until the conductor at ``path`` hangs up; the loop runs meanwhile."""
+    reader, writer = await asyncio.open_unix_connection(path, limit=_LINE_BYTES)
+    writer.write(hello.line())
+    with contextlib.suppress(ConnectionError):
+        await _serve_async(reader, writer, work)
+    writer.close()
+
+
+async def _serve_async(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, work: AsyncRankWork
+) -> None:
+    def show(progress: BaseModel) -> None:
+        writer.write(Status(state="running", progress=progress.model_dump()).line())
+
+    while line := await reader.readline():
+        prepare = Prepare.model_validate_json(line)
+        await work.prepare(prepare.turn, prepare.task)
+        writer.write(Status(state="ready").line())
+        if not (line := await reader.readline()):
+            return
+        running = asyncio.ensure_future(work.run(Go.model_validate_json(line).start_s, show))
+        running.add_done_callback(lambda _: writer.write(Status(state="done").line()))
+        line = await reader.readline()  # early where the user interrupts the turn
+        running.cancel()
+        (ended,) = await asyncio.gather(running, return_exceptions=True)
+        if not line:
+            return
+        failure = _failure(ended) if isinstance(ended, Exception) else None
+        writer.write((failure or _report_of(work)).line())
+
+
+def _failure_of(action: Callable[[], object]) -> Report | None:
+    try:
+        action()
+    except Exception as error:  # whatever a foreign library raises is the turn's result
+        return _failure(error)
+    return None
+
+
+def _failure(error: Exception) -> Report:
+    traceback.print_exception(error)
+    return Report(error=f"{type(error).__name__}: {error}")
+
+
+def _report_of(work: RankWork | AsyncRankWork) -> Report:
+    try:
+        return Report(result=work.report().model_dump())
+    except Exception as error:
+        return _failure(error)
+
+
+def process_cpu_s() -> float:
+    """Processor time that this process has used."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+# The conductor's side.
+
+
+@dataclass(frozen=True)
+class Turn(Generic[_Result]):
+    """The outcome of a turn.
+
+    Attributes:
+        results: by rank.
+        started_s: the common start, on the monotonic clock.
+    """
+
+    results: tuple[_Result, ...]
+    started_s: float
+
+
+@dataclass
+class _Member:
+    """The connection of one rank."""
+
+    who: str
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    is_done: bool = False
+    has_left: bool = False
+
+    async def receive(self, kind: type[_Message]) -> _Message:
+        return await receive(self.reader, kind, self.who, leaves="the experiment")
+
+
+class Team:
+    """All ranks of one contender or replay; made by :meth:`Conductor.assemble`.
+
+    Attributes:
+        name: of the team.
+        version: what its ranks say is measured.
+    """
+
+    def __init__(self, name: str, version: str, members: Sequence[_Member]) -> None:
+        self.name = name
+        self.version = version
+        self._members = members
+        self._turns = 0
+
+    async def take_turn(
+        self, task: BaseModel, kind: type[_Result], deadline_s: float
+    ) -> Turn[_Result]:
+        """Let all ranks do ``task`` at the same time.
+
+        Args:
+            task: names itself in messages.
+            kind: of their results.
+            deadline_s: for the whole turn.
+
+        Raises:
+            EmulationError: a rank left, failed, or did not end in time.
+        """
+        try:
+            async with asyncio.timeout(deadline_s):
+                await self.prepare([task] * len(self._members))
+                started_s = self.start()
+                await self.finish()
+                results = await self.results(kind)
+        except TimeoutError:
+            raise EmulationError(
+                f"{self.name} {task} did not end within {deadline_s:.0f} s"
+            ) from None
+        return Turn(tuple(results.values()), started_s)
+
+    async def prepare(self, tasks: Sequence[BaseModel]) -> None:
+        """Give each rank its task; returns when all are ready.
+
+        Raises:
+            EmulationError: a rank left.
+        """
+        self._turns += 1
+        turn = self._turns
+
+        def written() -> list[bytes]:
+            return [Prepare(turn=turn, task=task.model_dump(mode="json")).line() for task in tasks]
+
+        lines = await asyncio.to_thread(written)  # tasks of a replay are large
+        for member, line in zip(self._members, lines, strict=True):
+            member.writer.write(line)
+        await _gather([self._reaches(member, "ready") for member in self._members])
+
+    def start(self) -> float:
+        """Let all ranks start together; when, on the monotonic clock."""
+        delay_s = _START_DELAY_S + _START_DELAY_PER_RANK_S * len(self._members)
+        go = Go(start_s=time.monotonic() + delay_s)
+        for member in self._members:
+            member.writer.write(go.line())
+        return go.start_s
+
+    async def finish(
+        self,
+        show: Callable[[int, dict[str, Any]], None] | None = None,
+        *,
+        lets_leave: bool = False,
+    ) -> None:
+        """Wait until all ranks are done.
+
+        Args:
+            show: receives the progress of a rank.
+            lets_leave: a rank that leaves is done, too, and has no result.
+
+        Raises:
+            EmulationError: a rank left.
+        """
+
+        async def finish_one(rank: int, member: _Member) -> None:
+            try:
+                await self._reaches(member, "done", show and partial(show, rank))
+            except EmulationError:
+                member.has_left = True
+                if not lets_leave:
+                    raise
+
+        await _gather([finish_one(rank, member) for rank, member in enumerate(self._members)])
+
+    async def results(self, kind: type[_Result]) -> dict[int, _Result]:
+        """The result of each rank that has not left; ends what a rank still does.
+
+        Raises:
+            EmulationError: a rank failed.
+        """
+
+        async def result(rank: int, member: _Member) -> tuple[int, _Result]:
+            member.writer.write(Check().line())
+            if not member.is_done:
+                await self._reaches(member, "done")
+            report = await member.receive(Report)
+            if report.result is None:
+                raise EmulationError(f"{self.name} failed on rank {rank}: {report.error}")
+            return rank, kind.model_validate(report.result)
+
+        return dict(
+            await _gather(
+                [
+                    result(rank, member)
+                    for rank, member in enumerate(self._members)
+                    if not member.has_left
+                ]
+            )
+        )
+
+    def dismiss(self) -> None:
+        """Hang up; the ranks then exit by themselves."""
+        for member in self._members:
+            member.writer.close()
+
+    @staticmethod
+    async def _reaches(
+        member: _Member, state: str, show: Callable[[dict[str, Any]], None] | None = None
+    ) -> None:
+        while (status := await member.receive(Status)).state != state:
+            if show is not None and status.progress is not None:
+                show(status.progress)
+        member.is_done = state == "done"
+
+
+class Conductor:
+    """The socket that ranks join, while its context lasts.
+
+    Attributes:
+        path: of the socket, in a directory that others cannot write to.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._joined: dict[str, asyncio.Queue[tuple[Hello, _Member]]] = {}
+        self._writers: list[asyncio.StreamWriter] = []
+        self._server: asyncio.Server | None = None
+
+    async def assemble(
+        self,
+        name: str,
+        ranks: int,
+        deadline_s: float,
+        job: asyncio.Future[tuple[str, ...]] | None = None,
+    ) -> Team:
+        """Wait until all ranks of a team have joined.
+
+        Args:
+            name: of the team.
+            ranks: their number.
+            deadline_s: for all of them.
+            job: runs them, where one does; its end ends the wait.
+
+        Raises:
+            EmulationError: some rank did not join.
+        """
+        joined: dict[int, tuple[Hello, _Member]] = {}
+
+        async def all_join() -> None:
+            while len(joined) < ranks:
+                hello, member = await self._queue(name).get()
+                joined[hello.rank] = hello, member
+
+        joining = asyncio.ensure_future(all_join())
+        waits: set[asyncio.Future[Any]] = {joining} if job is None else {joining, job}
+        try:
+            await asyncio.wait(waits, timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            joining.cancel()
+        if len(joined) < ranks:
+            if job is not None and job.done():
+                await job
+            missing = ", ".join(str(rank) for rank in range(ranks) if rank not in joined)
+            when = "before its processes ended" if job and job.done() else f"in {deadline_s:.0f} s"
+            raise EmulationError(f"ranks {missing} of {name} did not start {when}")
+        return Team(name, joined[0][0].version, [joined[rank][1] for rank in range(ranks)])
+
+    def hang_up(self) -> None:
+        """Let all ranks of all teams exit."""
+        for writer in self._writers:
+            writer.close()
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_unix_server(self._join, self.path, limit=_LINE_BYTES)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._server is not None:
+            self._server.close()
+        self.hang_up()
+        self.path.unlink(missing_ok=True)
+
+    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
+        try:
+            hello = await receive(reader, Hello, "a rank")
+        except EmulationError:
+            writer.close()  # it exited at once; whoever started it knows why
+            return
+        member = _Member(f"rank {hello.rank} of {hello.team}", reader, writer)
+        self._queue(hello.team).put_nowait((hello, member))
+
+    def _queue(self, name: str) -> asyncio.Queue[tuple[Hello, _Member]]:
+        return self._joined.setdefault(name, asyncio.Queue())
+
+
+class SessionRanks:
+    """Ranks of one team as a job of a session."""
+
+    def __init__(self, session: Session, command: Sequence[str]) -> None:
+        self._session = session
+        self._command = command
+        self.job: asyncio.Future[tuple[str, ...]] | None = None
+
+    async def start(
+        self, hosts: Sequence[str] | None = None, restarts: RestartPolicy | None = None
+    ) -> None:
+        """Start the job: a rank on each of ``hosts``, by default on all."""
+        self.job = asyncio.ensure_future(
+            self._session.run_workers(self._command, hosts=hosts, restarts=restarts)
+        )
+
+    async def failure(self) -> str | None:
+        """The job's own report once it has ended, ``None`` when it did not fail."""
+        assert self.job is not None
+        await asyncio.wait([self.job], timeout=EXIT_S)
+        if self.job.done() and not self.job.cancelled() and self.job.exception() is not None:
+            return str(self.job.exception())
+        return None
+
+    async def end(self, grace_s: float = EXIT_S) -> None:
+        """Wait for the job, whose team must have been dismissed; kill ranks that do not exit."""
+        if self.job is None:
+            return
+        await asyncio.wait([self.job], timeout=grace_s)
+        for process in self._session.network.processes.processes:
+            if process.spec.argv == tuple(self._command):
+                await kill(process)
+        await asyncio.gather(self.job, return_exceptions=True)
+
+
+async def kill(process: SupervisedProcess) -> None:
+    """End a process at once."""
+    process.send_signal(signal.SIGKILL)
+    await process.wait()
+
+
+def alternating(
+    contenders: Sequence[_Contender], turns: Callable[[_Contender], int]
+) -> Iterator[tuple[int, _Contender]]:
+    """Rounds of all contenders: the number of the round, and whose turn it is.
+
+    Every other round is in reverse, so that what grows or shrinks meanwhile favours nobody.
+
+    >>> list(alternating(["a", "b"], {"a": 2, "b": 1}.__getitem__))
+    [(0, 'a'), (0, 'b'), (1, 'a')]
+    """
+    for number in range(max(map(turns, contenders), default=0)):
+        for contender in contenders if number % 2 == 0 else reversed(contenders):
+            if number < turns(contender):
+                yield number, contender
+
+
+async def _gather(coroutines: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
+    """All results; the first failure, such as of a rank that leaves, ends the wait for others."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()

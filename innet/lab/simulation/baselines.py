@@ -1,0 +1,318 @@
+"""What users have without in-network aggregation, over simulated TCP: a ring, a parameter server.
+
+Both reduce lengths, not values: they are there to be timed. :class:`TcpGroup` gives them the sums
+that programs check.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from innet.cluster.control.group_plans import plan_options
+from innet.errors import DeadlineExceeded, PlanError, SimulationError
+from innet.lab.simulation.simulation import Simulation
+from innet.lab.simulation.streams import Stream
+from innet.plans import ALGORITHMS
+from innet.suggestions import did_you_mean
+
+_LEAST_SEGMENTS = 2
+_MOST_SEGMENT_BYTES = 1 << 20
+
+
+class Ring:
+    """Allreduces of lengths over a ring of streams, in the order of ``hosts``.
+
+    Example::
+
+        ring = Ring(sim)
+        sim.run(ring.allreduce(100_000_000))
+        print(sim.now_s)
+    """
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        hosts: Sequence[str] | None = None,
+        *,
+        congestion: str = "cubic",
+    ) -> None:
+        """
+        Args:
+            simulation: whose links are used.
+            hosts: of the ranks; by default all of the topology.
+            congestion: of the streams.
+
+        Raises:
+            SimulationError: fewer than two hosts, or a name that is none.
+        """
+        ranks = tuple(simulation.topology.hosts if hosts is None else hosts)
+        if len(ranks) < 2:
+            raise SimulationError("a ring needs at least two hosts")
+        self._streams = [
+            simulation.stream(host, ranks[(rank + 1) % len(ranks)], congestion=congestion)
+            for rank, host in enumerate(ranks)
+        ]
+        self._carried_bytes = 0
+
+    async def allreduce(self, size_bytes: int) -> None:
+        """One allreduce of ``size_bytes`` per rank; returns when all ranks have the result."""
+        ranks = len(self._streams)
+        chunk_bytes = -(-size_bytes // ranks)
+        segments = max(_LEAST_SEGMENTS, -(-chunk_bytes // _MOST_SEGMENT_BYTES))
+        segment_bytes = -(-chunk_bytes // segments)
+        passes = 2 * (ranks - 1) * segments
+        before_bytes = self._carried_bytes
+        self._carried_bytes += passes * segment_bytes
+        await asyncio.gather(
+            *(
+                _pass_on(
+                    self._streams[rank - 1], stream, before_bytes, segments, passes, segment_bytes
+                )
+                for rank, stream in enumerate(self._streams)
+            )
+        )
+
+
+async def _pass_on(
+    incoming: Stream,
+    outgoing: Stream,
+    before_bytes: int,
+    own_segments: int,
+    passes: int,
+    segment_bytes: int,
+) -> None:
+    """One rank: its own chunk goes out at once, everything else once it has come in."""
+    outgoing.write(own_segments * segment_bytes)
+    for number in range(1, passes + 1):
+        await incoming.arrived(before_bytes + number * segment_bytes)
+        if number <= passes - own_segments:
+            outgoing.write(segment_bytes)
+
+
+_PART_BYTES = 1 << 20
+
+
+class ParameterServer:
+    """Allreduces of lengths by way of one host, itself one of the ranks.
+
+    Example::
+
+        server = ParameterServer(sim)
+        sim.run(server.allreduce(100_000_000))
+    """
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        hosts: Sequence[str] | None = None,
+        *,
+        server: str | None = None,
+        congestion: str = "cubic",
+    ) -> None:
+        """
+        Args:
+            simulation: whose links are used.
+            hosts: of the ranks; by default all of the topology.
+            server: which of them adds; by default the first.
+            congestion: of the streams.
+
+        Raises:
+            SimulationError: fewer than two hosts, or a name that is none.
+        """
+        ranks = tuple(simulation.topology.hosts if hosts is None else hosts)
+        if len(ranks) < 2:
+            raise SimulationError("a parameter server needs at least one host beside its own")
+        at = ranks[0] if server is None else server
+        workers = [host for host in ranks if host != at]
+        self._pushes = [simulation.stream(w, at, congestion=congestion) for w in workers]
+        self._answers = [simulation.stream(at, w, congestion=congestion) for w in workers]
+        self._carried_bytes = 0
+
+    async def allreduce(self, size_bytes: int) -> None:
+        """One allreduce of ``size_bytes`` per rank; returns when all ranks have the result."""
+        end_bytes = self._carried_bytes
+        for push in self._pushes:
+            push.write(size_bytes)
+        while size_bytes > 0:
+            part_bytes = min(size_bytes, _PART_BYTES)
+            size_bytes -= part_bytes
+            end_bytes += part_bytes
+            await asyncio.gather(*(push.arrived(end_bytes) for push in self._pushes))
+            for answer in self._answers:
+                answer.write(part_bytes)
+        self._carried_bytes = end_bytes
+        await asyncio.gather(*(answer.arrived(end_bytes) for answer in self._answers))
+
+
+RING: Final = "tcp-ring"
+PARAMETER_SERVER: Final = "tcp-ps"
+TITLES: Final = {
+    RING: "ring over TCP",
+    PARAMETER_SERVER: "parameter server over TCP",
+}
+_OPTIONS: Final = {RING: ("congestion",), PARAMETER_SERVER: ("congestion", "server")}
+
+
+class Baseline(Protocol):
+    """Allreduces of lengths, one after the other."""
+
+    async def allreduce(self, size_bytes: int) -> None:
+        """One of ``size_bytes`` per rank; returns when all ranks have the result."""
+
+
+def is_baseline(algorithm: str) -> bool:
+    """Whether an algorithm with its options is one of these.
+
+    >>> is_baseline("tcp-ps:server=h3"), is_baseline("ps")
+    (True, False)
+    """
+    return algorithm.partition(":")[0] in TITLES
+
+
+def require_known(algorithm: str) -> None:
+    """See to it that ``algorithm`` names one of innet's own or of these.
+
+    Raises:
+        PlanError: it does not; the message lists them.
+    """
+    name = algorithm.partition(":")[0]
+    if name not in TITLES and name not in ALGORITHMS:
+        raise PlanError(
+            f"unknown algorithm {name!r}{did_you_mean(name, (*ALGORITHMS, *TITLES))}; known are "
+            f"{', '.join(ALGORITHMS)}, and over TCP {', '.join(TITLES)}"
+        )
+
+
+def make_baseline(algorithm: str, sim: Simulation, hosts: Sequence[str]) -> Baseline:
+    """What ``algorithm`` names, between ``hosts``.
+
+    Raises:
+        PlanError: an option is unknown, or the server is none of the hosts.
+        SimulationError: fewer than two hosts, or an unknown congestion control.
+    """
+    name, options = _parsed(algorithm)
+    if name == RING:
+        return Ring(sim, hosts, **options)
+    server = options.get("server")
+    if server is not None and server not in hosts:
+        raise PlanError(f"{algorithm}: {server!r} is none of the job's hosts: {', '.join(hosts)}")
+    return ParameterServer(sim, hosts, **options)
+
+
+def plan_alike(algorithm: str) -> str:
+    """The algorithm of innet's own that loads the links with the same payload.
+
+    >>> plan_alike("tcp-ps:server=h3,congestion=reno")
+    'ps:server=h3'
+    """
+    name, options = _parsed(algorithm)
+    if name == RING:
+        return "ring"
+    return f"ps:server={options['server']}" if "server" in options else "ps"
+
+
+def _parsed(algorithm: str) -> tuple[str, dict[str, Any]]:
+    name, _, text = algorithm.partition(":")
+    options = plan_options(text)
+    for option in options:
+        if option not in _OPTIONS[name]:
+            known = ", ".join(_OPTIONS[name])
+            raise PlanError(f"{name} has no option {option!r}; it has {known}")
+    return name, options
+
+
+FloatArray = npt.NDArray[np.float32]
+
+
+class TcpRank:
+    """One rank's place in a :class:`TcpGroup`; stands for its communicator.
+
+    Attributes:
+        rank: its number.
+        size: of the group.
+    """
+
+    def __init__(self, group: TcpGroup, rank: int, size: int) -> None:
+        self.rank = rank
+        self.size = size
+        self._group = group
+        self._calls = 0
+
+    def iallreduce(self, array: FloatArray, *, out: FloatArray | None = None) -> Awaitable[Any]:
+        """Start a sum over all ranks; they call it in the same order."""
+        number, self._calls = self._calls, self._calls + 1
+        return asyncio.ensure_future(self._group.sum(number, self.rank, array, out))
+
+
+class TcpGroup:
+    """Sums begin when all ranks have called them, one after the other.
+
+    The streams carry lengths. The sum itself, which is the same whatever carries it, is made here.
+    """
+
+    def __init__(
+        self, algorithm: str, sim: Simulation, hosts: Sequence[str], timeout_s: float
+    ) -> None:
+        """
+        Raises:
+            PlanError, SimulationError: as
+                :func:`~innet.lab.simulation.baselines.make_baseline`.
+        """
+        self.ranks = [TcpRank(self, rank, len(hosts)) for rank in range(len(hosts))]
+        self._algorithm = algorithm
+        self._hosts = tuple(hosts)
+        self._baseline = make_baseline(algorithm, sim, hosts)
+        self._virtual_scale = sim.virtual_scale
+        self._timeout_s = timeout_s
+        self._called: dict[int, dict[int, FloatArray]] = {}
+        self._totals: dict[int, asyncio.Future[FloatArray]] = {}
+        self._turn = asyncio.Lock()
+
+    async def sum(
+        self, number: int, rank: int, array: FloatArray, out: FloatArray | None
+    ) -> FloatArray:
+        """One rank's part of sum ``number``.
+
+        Raises:
+            DeadlineExceeded: it took too long.
+        """
+        called = self._called.setdefault(number, {})
+        called[rank] = array
+        if number not in self._totals:
+            self._totals[number] = asyncio.get_running_loop().create_future()
+        total = self._totals[number]
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                if len(called) == len(self.ranks):
+                    await self._carry(number)
+                result = await asyncio.shield(total)
+        except TimeoutError:
+            raise DeadlineExceeded(
+                self._complaint(number), operation=f"{self._algorithm} allreduce", seq=number
+            ) from None
+        if out is None:
+            return result.copy()
+        out[...] = result
+        return out
+
+    async def _carry(self, number: int) -> None:
+        called = self._called[number]
+        result = np.zeros_like(called[0])
+        for contribution in called.values():
+            result += contribution
+        async with self._turn:
+            await self._baseline.allreduce(result.nbytes * self._virtual_scale)
+        del self._called[number]
+        self._totals.pop(number).set_result(result)
+
+    def _complaint(self, number: int) -> str:
+        called = self._called.get(number, {})
+        missing = [f"rank {r} ({h})" for r, h in enumerate(self._hosts) if r not in called]
+        if missing:
+            return f"missing: {', '.join(missing)}"
+        return "its streams have not arrived: does a path between the hosts work?"

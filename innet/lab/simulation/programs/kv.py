@@ -1,0 +1,242 @@
+"""A replay: each request arrives at its time on a worker, which loads or computes its blocks.
+
+What workers and pools do is :mod:`innet.lab.replay` and :mod:`innet.kv.pool`, as in real processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from innet.errors import KVError, WorkloadError
+from innet.kv.pool import BlockPool
+from innet.kv.tenant import Tenant
+from innet.lab.replay import ReferenceRates
+from innet.lab.replay.plan import DESIGNS, NETWORK, Design, ReplayPlan, home_weights, requests_of
+from innet.lab.replay.worker import (
+    BlockCounts,
+    ReplayStatistics,
+    ReplayWorker,
+    SyntheticContents,
+    replay_pool,
+)
+from innet.lab.simulation.pools import SimulatedPools
+from innet.lab.simulation.programs.program import Place, Program
+from innet.lab.simulation.simulation import Simulation
+from innet.lab.traces import Request
+from innet.lab.workload.model import KvJob
+
+
+class SwitchHits:
+    """Interests that the switches' content stores have answered."""
+
+    def __init__(self, sim: Simulation) -> None:
+        self._sim = sim
+        self._before = dict.fromkeys(sim.topology.switches, 0)
+
+    def begin(self) -> None:
+        """Count from here on."""
+        self._before = self._now()
+
+    def since_begin(self) -> dict[str, int]:
+        """By switch; one that has crashed meanwhile has forgotten what it had answered."""
+        now = self._now()
+        return {switch: max(0, now[switch] - self._before.get(switch, 0)) for switch in now}
+
+    def _now(self) -> dict[str, int]:
+        network = self._sim.network
+        return {
+            switch: int(network.nodes[switch].status()["node"]["cache_hits"])
+            for switch in self._sim.topology.switches
+            if network.is_alive(switch)
+        }
+
+
+class SimulatedMember:
+    """A host in the pool: a crash takes all that it has, and it is there again with a restart.
+
+    Attributes:
+        opened: set once it is in the pool.
+    """
+
+    def __init__(
+        self,
+        sim: Simulation,
+        pools: SimulatedPools,
+        tenant: Tenant,
+        host: str,
+        plan: ReplayPlan,
+        contents: SyntheticContents,
+    ) -> None:
+        """
+        Args:
+            sim: has the host.
+            pools: of the simulation.
+            tenant: whose pool it is.
+            host: the host.
+            plan: of the replay.
+            contents: of the blocks.
+        """
+        self.opened = asyncio.Event()
+        self._sim = sim
+        self._pools = pools
+        self._tenant = tenant
+        self._host = host
+        self._plan = plan
+        self._contents = contents
+        self._pool: BlockPool | None = None
+        self._restarted = asyncio.Event()
+        self._served_before = 0
+        sim.on_restart(self._on_restart)
+
+    @property
+    def pool(self) -> BlockPool | None:
+        """Its pool; ``None`` while the host is down."""
+        return self._pool if self._sim.network.is_alive(self._host) else None
+
+    @property
+    def served(self) -> int:
+        """How often it was asked for blocks that it has as their home."""
+        return self._served_before + (0 if self._pool is None else self._pool.statistics().served)
+
+    async def run(self) -> None:
+        """Be in the pool until cancelled."""
+        while True:
+            async with (
+                self._pools.open(
+                    self._host, self._tenant, capacity_bytes=self._plan.offered_bytes(self._host)
+                ) as network,
+                replay_pool(network, self._plan, self._contents) as pool,
+            ):
+                self._pool = pool
+                self.opened.set()
+                await self._restarted.wait()
+                self._restarted.clear()
+                self._served_before = self.served
+                self._pool = None
+
+    def _on_restart(self, node: str) -> None:
+        if node == self._host:
+            self._restarted.set()
+
+
+class KvProgram(Program):
+    """See :class:`~innet.lab.workload.document.KvSpecification`.
+
+    An operation is a request, from its arrival to the first token of its answer. The size is that
+    of the cluster's memory for blocks: all that there are, where it is unlimited.
+    """
+
+    operation = "first token"
+    bound_s = None
+
+    def __init__(self, job: KvJob, place: Place) -> None:
+        """
+        Raises:
+            WorkloadError: a host does not exist, or there is no such design.
+        """
+        super().__init__(job, place)
+        written = job.written
+        self.algorithm = design_of(job, place.algorithm)
+        self.record.ranks = 1
+        self.operations = min(self.operations, len(job.requests))
+        self._requests = job.requests[: self.operations]
+        self.size_bytes = written.cache or written.block * len(
+            {block for request in self._requests for block in request.blocks}
+        )
+        self._written = written
+        self._statistics = ReplayStatistics()
+        self._untimed = ReplayStatistics()
+        sim = place.sim
+        homes = home_weights(written, job.name, self.hosts, sim.topology.hosts)
+        self._plan = ReplayPlan.of(
+            written, Design.parse(self.algorithm), len(self.hosts), homes, self.timeout_s
+        )
+        contents = SyntheticContents(sim.array(written.block, "uint8").nbytes)
+        pools = SimulatedPools(sim)
+        tenant = pools.tenant(job.name)
+        self._members = {
+            host: SimulatedMember(sim, pools, tenant, host, self._plan, contents)
+            for host in dict.fromkeys((*self.hosts, *homes))
+        }
+        self._workers = [
+            ReplayWorker(
+                tenant.component,
+                self._plan,
+                contents,
+                lambda member=self._members[host]: member.pool,  # type: ignore[misc]
+                partial(place.processors.compute, host),
+            )
+            for host in self.hosts
+        ]
+        self._switch_hits = SwitchHits(sim)
+        self._served_before = 0
+        self._given = 0
+
+    async def run(self) -> None:
+        """All hosts, from start to end."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                members = [tasks.create_task(member.run()) for member in self._members.values()]
+                for member in self._members.values():
+                    await member.opened.wait()
+                await super().run()
+                self._given = self._served()  # a member that has left its pool tells of nothing
+                for task in members:
+                    task.cancel()
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None
+
+    async def rank(self, rank: int) -> None:
+        """The requests of one worker."""
+        async with asyncio.TaskGroup() as tasks:
+            own = requests_of(rank, len(self.hosts), self._requests, self._written.assign)
+            for number, request in own:
+                arrival_s = self._start_s + request.arrival_s * self._written.time_scale
+                await asyncio.sleep(max(0.0, arrival_s - self.place.sim.now_s))
+                tasks.create_task(self._serve(self._workers[rank], request, number))
+
+    @property
+    def blocks(self) -> BlockCounts:
+        """Where the blocks of the timed requests were found."""
+        given = self._given - self._served_before
+        return BlockCounts.of(self._statistics, given, self._switch_hits.since_begin())
+
+    @property
+    def references(self) -> ReferenceRates:
+        """What one store finds."""
+        return ReferenceRates.of(
+            self._requests, self._written.cache_blocks, self._plan.policy, self._written.warm_up
+        )
+
+    async def _serve(self, worker: ReplayWorker, request: Request, number: int) -> None:
+        timed = number >= self._written.warm_up
+        statistics = self._statistics if timed else self._untimed
+        operation = len(self.record.started_s)
+        begun_s = self.place.sim.now_s
+        self.record.begin(operation, begun_s)
+        found = await worker.first_token(request, statistics)
+        self.record.end(operation, self.place.sim.now_s, correct=statistics.wrong == 0)
+        if operation + 1 == self._written.warm_up:
+            self._switch_hits.begin()
+            self._served_before = self._served()
+        await worker.keep(request, found, statistics)
+
+    def _served(self) -> int:
+        return sum(member.served for member in self._members.values())
+
+
+def design_of(job: KvJob, algorithm: str) -> str:
+    """The design of a job, where ``algorithm`` is what others are compared by.
+
+    Raises:
+        WorkloadError: the job names one that there is not.
+    """
+    written = job.written.algorithm
+    if written is None:
+        return algorithm if algorithm.partition(":")[0] in DESIGNS else NETWORK
+    try:
+        Design.parse(written)
+    except KVError as error:
+        raise WorkloadError(f"job {job.name}: {error}") from None
+    return written

@@ -1,0 +1,404 @@
+"""The workload file: its keys, their types and their meaning. The JSON schema is made from this."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from typing import Annotated, Any, Final, Literal, get_args
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+
+from innet.kv.eviction import PolicyName
+from innet.kv.prefill import PrefillCost
+from innet.quantities import (
+    MAX_SIZE_BYTES,
+    Quantity,
+    QuantityError,
+    format_size,
+    parse_rate_bps,
+    parse_size_bytes,
+)
+from innet.topology.document import SCHEMA_DIALECT
+from innet.topology.event_document import (
+    Duration,
+    EventSpecification,
+    PositiveDuration,
+    texts_of,
+    texts_schema,
+)
+from innet.topology.names import NAME_EXPECTED, Name
+from innet.topology.specification import Specification, optional
+
+_BLOCKS: Final = re.compile(r"\s*([0-9]{1,18})\s*blocks?\s*", re.IGNORECASE)
+_MEMORY_EXPECTED: Final = "a size such as 8GiB, or a number of blocks such as 10000blocks"
+
+
+def _positive_size(value: Quantity) -> int:
+    size_bytes = parse_size_bytes(value)
+    if size_bytes <= 0:
+        raise QuantityError("a size above 0, such as 1MiB", value)
+    return size_bytes
+
+
+PositiveSize = Annotated[
+    int,
+    BeforeValidator(_positive_size),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["1MiB", 4096]}),
+]
+"""A whole number of bytes, at least one."""
+
+
+def parse_memory_bytes(text: str, block_bytes: int) -> int:
+    """A size, or a number of blocks, in bytes.
+
+    Raises:
+        QuantityError: it is neither, or more than can be counted.
+
+    >>> parse_memory_bytes("10000 blocks", 1 << 20), parse_memory_bytes("2MiB", 1 << 20)
+    (10485760000, 2097152)
+    """
+    blocks = _BLOCKS.fullmatch(text)
+    if blocks is None:
+        try:
+            return parse_size_bytes(text)
+        except QuantityError:
+            raise QuantityError(_MEMORY_EXPECTED, text) from None
+    size_bytes = int(blocks[1]) * block_bytes
+    if size_bytes > MAX_SIZE_BYTES:
+        raise QuantityError(_MEMORY_EXPECTED, text)
+    return size_bytes
+
+
+class JobFields(Specification):
+    """Where and when a job runs, and how its groups communicate."""
+
+    hosts: list[str] = optional("where its ranks are, in their order; by default all hosts")
+    algorithm: str = optional(
+        "of its group, such as inc or tcp-ring; by default the one being compared"
+    )
+    start: Duration = Field(default=0.0, description="virtual time at which it begins")
+    timeout: PositiveDuration = optional(
+        "deadline of each operation; by default 15 times its bound above the setting "
+        "collectives.timeout_s"
+    )
+
+
+ComputeDistribution = Literal["constant", "uniform", "exponential", "lognormal"]
+
+
+class ComputeSpecification(Specification):
+    """Times of computing: those of the workload, times a number drawn for each rank and step.
+
+    The number is 1 in the mean, whatever the distribution:
+
+    * ``constant``: always 1;
+    * ``uniform``: between 1 - spread and 1 + spread;
+    * ``exponential``: 1 - spread, and an exponential part with the mean ``spread``;
+    * ``lognormal``: its logarithm is normal with the standard deviation ``spread``.
+    """
+
+    distribution: ComputeDistribution = Field(
+        default="constant", description="of each rank and step"
+    )
+    spread: float = Field(default=0.1, ge=0, le=1, description="how wide; 0 is constant")
+    slow: dict[str, float] = optional("hosts whose computing takes so many times as long")
+
+    def factor(self, host: str, rank: int, step: int, seed: int) -> float:
+        """By what all times of a step are multiplied there."""
+        slow = (self.slow or {}).get(host, 1.0)
+        # A source of its own for each: what one rank draws changes nothing for others.
+        source = random.Random(f"{seed}/compute/{rank}/{step}")
+        return slow * self._drawn(source)
+
+    def _drawn(self, source: random.Random) -> float:
+        if self.distribution == "uniform":
+            return 1.0 + self.spread * (2.0 * source.random() - 1.0)
+        if self.distribution == "exponential":
+            return 1.0 - self.spread + self.spread * source.expovariate(1.0)
+        if self.distribution == "lognormal":
+            return math.exp(self.spread * source.gauss(0.0, 1.0) - self.spread**2 / 2)
+        return 1.0
+
+
+FlowDistribution = Literal["constant", "exponential", "pareto"]
+"""Of the sizes of background flows."""
+
+ANY_HOST = "any host"
+
+
+def _flow_hosts(value: Any) -> tuple[str, ...]:
+    return tuple(texts_of(value, f'a host such as h0, a list of hosts, or "{ANY_HOST}"'))
+
+
+def _flow_rate(value: Quantity) -> float:
+    rate_bps = parse_rate_bps(value)
+    if rate_bps <= 0:
+        raise QuantityError("a rate above 0, such as 300mbit", value)
+    return rate_bps
+
+
+FlowHosts = Annotated[tuple[str, ...], BeforeValidator(_flow_hosts), texts_schema("h0", ANY_HOST)]
+
+
+class BackgroundSpecification(Specification):
+    """TCP flows that begin at random times and share the links with the jobs.
+
+    Sizes of flows are, with ``size`` as their mean: ``constant``; ``exponential``; or ``pareto``
+    with the shape 1.5, of which few are large and carry most.
+    """
+
+    source: FlowHosts = Field(alias="from", description="who sends; one is drawn for each flow")
+    to: FlowHosts = Field(description="who receives; one is drawn for each flow")
+    rate: Annotated[
+        float,
+        BeforeValidator(_flow_rate),
+        WithJsonSchema({"type": "string", "examples": ["300mbit"]}),
+    ] = Field(description="offered in the mean, by all flows together")
+    size: PositiveSize = Field(default=1 << 20, description="of a flow, in the mean")
+    distribution: FlowDistribution = Field(default="exponential", description="of sizes")
+    congestion: Literal["cubic", "reno"] = Field(default="cubic", description="control, of TCP")
+    at: Duration = Field(default=0.0, description="virtual time from which flows begin")
+    until: Duration = optional("no flow begins from here on")
+
+
+_DEFAULT = PrefillCost()
+
+
+class PrefillSpecification(Specification):
+    """What computing a prompt's blocks takes: start + tokens · token + pairs · pair."""
+
+    token: Duration = Field(default=_DEFAULT.token_s, description="of each token")
+    pair: Duration = Field(
+        default=_DEFAULT.pair_s, description="of each pair of a token and one that it attends to"
+    )
+    start: Duration = Field(default=_DEFAULT.start_s, description="of each prefill")
+
+
+class KvSpecification(JobFields):
+    """Requests of a recorded trace, whose workers share the key-value blocks of their prefixes."""
+
+    kind: Literal["kv"]
+    trace: str = Field(description="Mooncake's .jsonl or Azure's .csv, beside this file")
+    block: PositiveSize = Field(default=2 << 20, description="bytes of a block of 512 tokens")
+    cache: PositiveSize = optional(
+        "memory for blocks in the whole cluster, such as 8GiB or 10000blocks; by default unlimited"
+    )
+    worker_share: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="part of it for what each worker itself uses; by default what suits the "
+        "design. In the design network, a host's parts are one store",
+    )
+    switch_share: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="part of it on the switches, as their content stores, where the design has "
+        "caches on the way; by default what suits the design. The rest is at homes",
+    )
+    homes: dict[str, float] = optional(
+        "hosts that keep blocks for others, with their weights; by default all workers alike"
+    )
+    replicas: int = Field(default=1, ge=1, le=16, description="homes of a block")
+    policy: PolicyName | None = Field(
+        default=None,
+        description="what workers and homes drop first; by default what suits the design",
+    )
+    assign: Literal["round-robin", "prefix"] = Field(
+        default="round-robin",
+        description="which worker gets a request; prefix: by the hash of its second block, as the "
+        "first is often a system prompt",
+    )
+    time_scale: float = Field(
+        default=1.0, ge=0, le=1e6, description="the trace's times are multiplied by this"
+    )
+    repetitions: int = Field(
+        default=1_000_000,
+        ge=1,
+        le=1_000_000,
+        description="timed requests, from the trace's beginning; by default all",
+        alias="requests",
+    )
+    warm_up: int = Field(default=0, ge=0, le=1_000_000, description="requests before, not timed")
+    window: int = Field(
+        default=8, ge=1, le=1024, description="blocks that a request asks for at once"
+    )
+    deadline: PositiveDuration = Field(
+        default=1.0, description="of a block; then the worker computes it"
+    )
+    prefill: PrefillSpecification = PrefillSpecification()
+
+    @field_validator("cache", mode="before")
+    @classmethod
+    def _in_bytes(cls, cache: object, info: ValidationInfo) -> object:
+        block_bytes = info.data.get("block")
+        if block_bytes is None or not isinstance(cache, str):
+            return cache
+        return parse_memory_bytes(cache, block_bytes)
+
+    @model_validator(mode="after")
+    def _shares_within_one(self) -> KvSpecification:
+        if (self.worker_share or 0.0) + (self.switch_share or 0.0) > 1:
+            raise ValueError("worker-share and switch-share are more than all memory")
+        return self
+
+    @model_validator(mode="after")
+    def _cache_holds_a_block(self) -> KvSpecification:
+        if (why := self.why_no_cache_of(self.cache)) is not None:
+            raise ValueError(why)
+        return self
+
+    @property
+    def cache_blocks(self) -> int | None:
+        """Blocks that the cluster has memory for; ``None``: all."""
+        return None if self.cache is None else self.cache // self.block
+
+    def why_no_cache_of(self, cache_bytes: int | None) -> str | None:
+        """Why the cluster's memory cannot be so large; ``None`` if it can."""
+        if cache_bytes is None or cache_bytes >= self.block:
+            return None
+        return (
+            f"a cache of {cache_bytes} bytes holds no block, of which each has {self.block} bytes: "
+            f"give all hosts together room for some, such as {format_size(1024 * self.block)}, or "
+            "make blocks smaller"
+        )
+
+
+CollectiveName = Literal[
+    "allreduce",
+    "reduce",
+    "reduce-scatter",
+    "allgather",
+    "broadcast",
+    "gather",
+    "scatter",
+    "alltoall",
+    "barrier",
+]
+COLLECTIVES: tuple[str, ...] = get_args(CollectiveName)
+
+_ELEMENT_BYTES = 4
+
+
+def _whole_elements(value: Quantity) -> int:
+    size_bytes = parse_size_bytes(value)
+    if size_bytes <= 0 or size_bytes % _ELEMENT_BYTES:
+        raise QuantityError("a size in multiples of 4 bytes, such as 16MiB", value)
+    return size_bytes
+
+
+TensorSize = Annotated[
+    int,
+    BeforeValidator(_whole_elements),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["16MiB", 4096]}),
+]
+
+
+class CollectiveSpecification(JobFields):
+    """The same collective again and again; all ranks begin each together."""
+
+    kind: Literal["collective"]
+    operation: CollectiveName = Field(description="which")
+    size: TensorSize = Field(
+        default=_ELEMENT_BYTES, description="of each rank's contribution, float32"
+    )
+    repetitions: int = Field(default=3, ge=1, le=1_000_000, description="timed operations")
+    warm_up: int = Field(default=1, ge=0, le=1000, description="operations before, not timed")
+    pause: Duration = Field(default=0.0, description="between the end of one and the next")
+    root: int = Field(default=0, ge=0, description="the root's rank, where there is one")
+
+
+class LayerSpecification(Specification):
+    """A layer of a model."""
+
+    name: str = Field(default="", description="for people")
+    forward: Duration = Field(default=0.0, description="computing in the forward pass")
+    backward: Duration = Field(default=0.0, description="computing in the backward pass")
+    gradient: Annotated[
+        int,
+        BeforeValidator(parse_size_bytes),
+        WithJsonSchema({"type": ["string", "number"], "examples": ["4MiB", 0]}),
+    ] = Field(default=0, description="bytes of its gradients, float32")
+
+
+class TrainingSpecification(JobFields):
+    """Data-parallel training: forward, backward, and the sums of the gradients in buckets."""
+
+    kind: Literal["training"]
+    layers: list[LayerSpecification] = optional("in the order of the forward pass", min_length=1)
+    layers_file: str = optional(
+        "CSV with the header layer,forward_s,backward_s,gradient_bytes, beside this file"
+    )
+    repetitions: int = Field(
+        default=3, ge=1, le=1_000_000, description="timed steps", alias="steps"
+    )
+    warm_up: int = Field(default=1, ge=0, le=1000, description="steps before, not timed")
+    bucket: TensorSize = Field(
+        default=25 << 20, description="gradients summed together, as DDP does"
+    )
+    first_bucket: TensorSize = Field(
+        default=1 << 20, description="the first bucket to be ready is this small, as DDP's"
+    )
+    overlap: bool = Field(
+        default=True, description="sums run during backward; otherwise after all of it"
+    )
+    update: Duration = Field(default=0.0, description="the optimiser, at the end of a step")
+    compute: ComputeSpecification = ComputeSpecification()
+
+    @model_validator(mode="after")
+    def _layers_once(self) -> TrainingSpecification:
+        if ("layers" in self.model_fields_set) == ("layers_file" in self.model_fields_set):
+            raise ValueError("expected either 'layers' or 'layers-file'")
+        return self
+
+
+class AstraSimSpecification(JobFields):
+    """A training loop from a text workload of ASTRA-sim."""
+
+    kind: Literal["astra-sim"]
+    file: str = Field(description="the text workload, beside this file")
+    repetitions: int = Field(
+        default=1, ge=1, le=1_000_000, description="timed passes of the loop", alias="steps"
+    )
+    warm_up: int = Field(default=0, ge=0, le=1000, description="passes before, not timed")
+    cycle: PositiveDuration = Field(default=1e-9, description="what the file's cycles are")
+    model_parallel: int = optional(
+        "ranks of a model-parallel group, where the file is hybrid and does not say", ge=1
+    )
+    compute: ComputeSpecification = ComputeSpecification()
+
+
+JobSpecification = Annotated[
+    CollectiveSpecification | TrainingSpecification | AstraSimSpecification | KvSpecification,
+    Field(discriminator="kind"),
+]
+
+
+class WorkloadDocument(Specification):
+    """What runs on a simulated network, and what happens to it meanwhile."""
+
+    name: Name = Field(description=NAME_EXPECTED)
+    jobs: dict[Name, JobSpecification] = Field(
+        min_length=1, description="groups of ranks at work, by name; all at once"
+    )
+    background: list[BackgroundSpecification] = Field(
+        default_factory=list, description="traffic of others meanwhile"
+    )
+    events: list[EventSpecification] = Field(
+        default_factory=list, description="what happens to nodes and links"
+    )
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON schema (draft 2020-12) of a workload file."""
+    schema = WorkloadDocument.model_json_schema()
+    return {"$schema": SCHEMA_DIALECT, **schema, "title": "innet workload"}

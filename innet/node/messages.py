@@ -1,0 +1,149 @@
+"""What nodes and the controller send each other in requests: jobs, pools, rules, reports."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from innet.security.key import Key
+from innet.security.keys import JobTrust
+
+MAX_WEIGHT: Final = 1000
+"""Of a job or a pool, as switches accept it."""
+MAX_ANNOUNCED_PREFIXES = 4096
+"""Of one node that the others are told of."""
+Failure = tuple[str, int | None]
+"""What ended a group, and the rank (in that group) that failed if one did."""
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+
+class JobMessage(_Message):
+    """A job that a switch is to serve, with its keys."""
+
+    prefix: str
+    weight: int
+    hosts: tuple[str, ...]
+    """Faces to these nodes carry names of the job, and of no other."""
+    keys: JobTrust
+    admits_others: bool
+    """Those faces carry names of no job, too."""
+
+
+KV_PREFIX: Final = "/kv"
+"""First component of the names of all KV blocks."""
+
+
+def tenant_prefix(tenant: str) -> str:
+    """The prefix of all names of a tenant's pool, of blocks and of requests.
+
+    >>> tenant_prefix("a1b2")
+    '/kv/a1b2'
+    """
+    return f"{KV_PREFIX}/{tenant}"
+
+
+class PoolMessage(_Message):
+    """A pool of blocks that a switch is to serve."""
+
+    prefix: str
+    """Two components: ``/kv/<tenant>``."""
+    weight: int
+    hosts: tuple[str, ...]
+    """Faces to these nodes carry names of the pool, beside those of their jobs."""
+    key: Key
+    """The tenant's public key: it vouches for names of the pool, and for no others."""
+
+
+class Registrations(_Message):
+    """What the programs of a node serve.
+
+    Attributes:
+        version: grows with each change of it, as long as the node's process lives.
+        prefixes: as URIs, without repetition.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    version: int
+    prefixes: tuple[str, ...] = Field(max_length=MAX_ANNOUNCED_PREFIXES)
+
+
+class RuleMessage(_Message):
+    """One reduction rule, as :class:`innet.plans.Rule` has it, in plain types."""
+
+    interval: str
+    operands: list[tuple[str, str]]
+    """(interval, node that answers for it)."""
+    primary: bool
+
+
+def job_of(prefix: str) -> str:
+    """The job that a plan's name prefix belongs to.
+
+    >>> job_of("/j1/g0.inc")
+    'j1'
+    """
+    return prefix.split("/")[1]
+
+
+class GroupReport(_Message):
+    """A worker's place in a group.
+
+    Attributes:
+        name, number, algorithm, ranks: as the controller gave them.
+        plans: by name prefix, as made for the whole network.
+        ready: the worker answers for its names.
+        left: it needs nothing more of the group.
+        failure: what it was told of the group's end.
+    """
+
+    name: str
+    number: int
+    algorithm: str
+    ranks: tuple[str, ...]
+    plans: dict[str, dict[str, Any]]
+    ready: bool
+    left: bool
+    failure: tuple[str, int | None] | None
+
+
+class PoolReport(_Message):
+    """A worker's part in a pool of blocks.
+
+    Attributes:
+        tenant: whose blocks they are: the component that stands for it in names.
+        key: that verifies them.
+        capacity_bytes: of memory that the worker offers to others; 0: none.
+        weight: the pool's part of the switches' memory, beside other pools' and jobs' weights.
+    """
+
+    tenant: str = Field(pattern="^[0-9a-f]{2,128}$")
+    key: Key
+    capacity_bytes: int = Field(ge=0)
+    weight: int
+
+
+class WorkerReport(_Message):
+    """A worker, and the groups and pools that it is in.
+
+    Attributes:
+        node: its host.
+        pid: its process.
+        incarnation: as the controller gave it.
+        failed: why it can go on no longer, if it cannot.
+        sealing_key: what is sealed to it, hexadecimal.
+        groups: with those that it has left while others have not.
+        pools: that it is a member of.
+    """
+
+    node: str
+    pid: int
+    incarnation: int
+    failed: str | None
+    sealing_key: str | None = None
+    groups: list[GroupReport]
+    pools: list[PoolReport] = []

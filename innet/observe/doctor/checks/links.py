@@ -1,0 +1,175 @@
+"""Checks of links: cut, slow, full, lossy, or with packets that are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from innet.observe.doctor.finding import Finding
+from innet.observe.doctor.observation import LinkPair, NodePair, Observation
+from innet.quantities import format_rate
+
+
+class CutLink:
+    """A link that carries nothing although the nodes at both ends run."""
+
+    def findings(self, seen: Observation) -> Iterator[Finding]:
+        """One finding for each such link."""
+        for link in seen.topology.links:
+            near, far = link.nodes
+            if seen.is_cut(link):
+                yield Finding(
+                    check="cut_link",
+                    subject=f"{near}--{far}",
+                    problem=f"The link {near}--{far} carries no packets, although both its "
+                    "nodes run; traffic takes another path where there is one.",
+                    remedy=f"Look at the cable and at both ports ({link.a} and {link.b}): "
+                    "`ip link` shows whether they are up, and a filter may drop UDP between them.",
+                )
+
+
+_SLOW_SHARE = 0.7
+"""Of the topology's rate; a link with a queue carries 95 % and more."""
+_WAITING_BYTES = 10_000
+"""A queue of one packet may just be passing."""
+
+
+class SlowLink:
+    """A link that carries far less than it should although packets wait for it."""
+
+    def findings(self, seen: Observation) -> Iterator[Finding]:
+        """One finding for each slow direction."""
+        for link in seen.links():
+            rate_bps = link.link.rate_bps
+            if rate_bps is None or min(link.depths_bytes) < _WAITING_BYTES:
+                continue
+            if link.sent_bps < _SLOW_SHARE * rate_bps:
+                yield Finding(
+                    check="slow_link",
+                    subject=str(link),
+                    problem=f"The link {link} is slow: it carries {_rate(link.sent_bps)} with "
+                    f"{min(link.depths_bytes) // 1000} kB waiting for it; by the topology it is "
+                    f"one of {_rate(rate_bps)}.",
+                    remedy="Measure it (iperf3); look for another rate limit on it (tc qdisc), or "
+                    "for a machine that has no time to send. Plans that avoid it: `innet plan`.",
+                    severity=1 - link.sent_bps / rate_bps,
+                )
+
+
+def _rate(rate_bps: float) -> str:
+    """Rounded to three digits."""
+    magnitude = 10 ** max(0, len(str(int(rate_bps))) - 3)
+    return format_rate(int(rate_bps) // magnitude * magnitude)
+
+
+_FULL_SHARE = 0.8
+_FEW_SENT = 100
+_DROPPED_SHARE = 0.01
+
+
+class FullQueue:
+    """A queue that is full at both looks, or that drops packets."""
+
+    def findings(self, seen: Observation) -> Iterator[Finding]:
+        """One finding for each queue."""
+        for link in seen.links():
+            always_full = min(link.depths_bytes) >= _FULL_SHARE * link.link.queue_bytes
+            drops = link.dropped_queue > _DROPPED_SHARE * max(link.packets_out, _FEW_SENT)
+            when = "at both looks" if always_full else "at times"
+            if always_full or drops:
+                yield Finding(
+                    check="full_queue",
+                    subject=str(link),
+                    problem=f"The queue of {link} ({link.link.queue_bytes // 1024} KiB) is full "
+                    f"{when}; {link.dropped_queue} packets were dropped within "
+                    f"{link.span_s:.1f} s.",
+                    remedy="The link is overloaded: choose a plan that loads it less "
+                    "(`innet plan` shows the load), a smaller transport.max_window, or a faster "
+                    "link. Traffic of other programs does not slow down for innet's.",
+                    severity=link.dropped_queue,
+                )
+
+
+_LOST_SHARE = 0.005
+_MISSING_SHARE = 0.03
+"""The two ends answer at different times, so small differences mean nothing."""
+_FEW_PACKETS = 200
+_REPEATED_SHARE = 0.02
+
+
+class LossyLink:
+    """A link that loses packets, or a host that retransmits many Interests."""
+
+    def findings(self, seen: Observation) -> Iterator[Finding]:
+        """One finding for each lossy direction; without any, one for each host that retransmits."""
+        lossy = [finding for link in seen.links() if (finding := self._lossy(link)) is not None]
+        yield from lossy
+        if not lossy:
+            for node in seen.nodes():
+                yield from self._repeating(node)
+
+    @staticmethod
+    def _lossy(link: LinkPair) -> Finding | None:
+        if link.packets_out < _FEW_PACKETS:
+            return None
+        missing = 0 if link.packets_in is None else link.packets_out - link.packets_in
+        missing -= link.dropped_queue
+        if link.dropped_loss > _LOST_SHARE * link.packets_out:
+            lost = link.dropped_loss
+        elif missing > _MISSING_SHARE * link.packets_out:
+            lost = missing
+        else:
+            return None
+        return Finding(
+            check="lossy_link",
+            subject=str(link),
+            problem=f"The link {link} lost {lost} of {link.packets_out} packets "
+            f"({100 * lost / link.packets_out:.1f} %) within {link.span_s:.1f} s; by the topology "
+            f"it loses {100 * link.link.loss:g} %.",
+            remedy="Every lost packet is retransmitted after a round trip or more. On a real link "
+            "look for a bad cable, a wrong duplex mode or full buffers (ethtool -S, netstat -su).",
+            cause="link",
+            severity=lost / link.packets_out,
+        )
+
+    @staticmethod
+    def _repeating(node: NodePair) -> Iterator[Finding]:
+        asked = node.grown("endpoint", "interests_expressed")
+        repeated = node.grown("endpoint", "retransmissions_by_gap") + node.grown(
+            "endpoint", "retransmissions_by_timeout"
+        )
+        if asked >= _FEW_PACKETS and repeated > _REPEATED_SHARE * asked:
+            yield Finding(
+                check="lossy_link",
+                subject=node.name,
+                problem=f"{node.name} retransmitted {repeated} of {asked} Interests "
+                f"({100 * repeated / asked:.1f} %) within {node.span_s:.1f} s, and no link shows "
+                "losses that would explain it.",
+                remedy="Answers are late, or lost where no counter shows it: look for slow nodes "
+                "(a shared processor), or raise transport.min_rto_s.",
+                cause="repetitions",
+                severity=repeated / asked,
+            )
+
+
+class RefusedPackets:
+    """A face that receives malformed packets, or packets with an invalid signature."""
+
+    def findings(self, seen: Observation) -> Iterator[Finding]:
+        """One finding for each face and reason."""
+        for link in seen.links():
+            for packets, reason in (
+                (link.malformed_in, "malformed"),
+                (link.invalid_in, "not signed correctly"),
+            ):
+                if packets:
+                    yield Finding(
+                        check="refused_packets",
+                        subject=str(link),
+                        problem=f"{link.peer} dropped {packets} packets from {link.node} within "
+                        f"{link.span_s:.1f} s: they are {reason}.",
+                        remedy="Something on that link changes packets, or a program outside the "
+                        "run sends them. `innet capture --at` on that link shows them; "
+                        "results are late at worst, not wrong.",
+                        cause=reason,
+                        severity=packets,
+                    )

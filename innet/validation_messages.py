@@ -1,0 +1,75 @@
+"""Sentences for values that a schema refuses: the place, what was expected, and what was found.
+
+The one place that puts pydantic's findings into words, of files, settings and command lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from innet.quantities import shown
+
+_EXPECTED: Final[Mapping[str, Callable[[dict[str, Any]], str]]] = {
+    "string_type": lambda _: "text (put it in quotes if it looks like a number)",
+    "int_type": lambda _: "a whole number",
+    "int_parsing": lambda _: "a whole number",
+    "int_from_float": lambda _: "a whole number",
+    "float_type": lambda _: "a number",
+    "float_parsing": lambda _: "a number",
+    "finite_number": lambda _: "a finite number",
+    "list_type": lambda _: "a list",
+    "tuple_type": lambda _: "a list",
+    "dict_type": lambda _: "a mapping of keys to values",
+    "model_type": lambda _: "a mapping of keys to values",
+    "model_attributes_type": lambda _: "a mapping of keys to values",
+    "union_tag_not_found": lambda _: "a mapping with the key 'kind'",
+    "bool_type": lambda _: "true or false",
+    "bool_parsing": lambda _: "true or false",
+    "literal_error": lambda c: str(c["expected"]),
+    "enum": lambda c: str(c["expected"]),
+    "greater_than": lambda c: f"a number above {c['gt']:g}",
+    "greater_than_equal": lambda c: f"at least {c['ge']:g}",
+    "less_than": lambda c: f"a number below {c['lt']:g}",
+    "less_than_equal": lambda c: f"at most {c['le']:g}",
+    "multiple_of": lambda c: f"a multiple of {c['multiple_of']}",
+}
+
+
+def message_of(error: ErrorDetails) -> str:
+    """One sentence about one finding, without its place."""
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "missing":
+        return f"expected the key {error['loc'][-1]!r}, which is missing"
+    if kind == "union_tag_invalid":
+        return f"expected 'kind' to be one of {context['expected_tags']}, found {context['tag']!r}"
+    if kind in ("too_short", "too_long"):
+        limit = "at least" if kind == "too_short" else "at most"
+        length = context["min_length" if kind == "too_short" else "max_length"]
+        return f"expected {limit} {length} entries, found {context['actual_length']}"
+    if kind in _EXPECTED:
+        return f"expected {_EXPECTED[kind](context)}, found {found(error['input'])}"
+    return error["msg"]
+
+
+def first_message(error: ValidationError) -> str:
+    """The first finding with the dotted path to its place."""
+    first = error.errors(include_url=False)[0]
+    place = ".".join(str(step) for step in first["loc"])
+    return f"{place}: {message_of(first)}" if place else message_of(first)
+
+
+def found(value: object) -> str:
+    """A value as a person would name it: scalars as they are, collections by their kind."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "a list"
+    return shown(value)

@@ -1,0 +1,133 @@
+"""Requests in an event loop: documents ahead of a reply, clients that hang up, servers that end."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from innet.cluster.requests import ClientConnection, RequestClient, RequestServer
+from innet.errors import ControlError, NoAnswer
+from innet.node.requests import ControlClient, Request
+
+Respond = Callable[[Request, ClientConnection], Awaitable[Any]]
+
+
+class Line(BaseModel):
+    text: str
+
+
+def server(path: Path, respond: Respond) -> RequestServer:
+    return RequestServer(path, respond, who="the session")
+
+
+def client(path: Path, *, is_patient: bool = False) -> RequestClient:
+    return RequestClient(path, who="the session", is_patient=is_patient)
+
+
+async def count(request: Request, connection: ClientConnection) -> int:
+    for number in range(request.params["to"]):
+        connection.send(Line(text=str(number)))
+    return len(request.params)
+
+
+async def test_documents_come_ahead_of_the_reply_in_order(tmp_path: Path) -> None:
+    lines: list[Any] = []
+    async with server(tmp_path / "s", count):
+        asking = client(tmp_path / "s")
+        for _ in range(2):
+            assert await asking.request("count", {"to": 3}, on_document=lines.append) == 1
+        asking.close()
+    assert [line["text"] for line in lines] == ["0", "1", "2"] * 2
+
+
+async def test_threads_ask_the_same_server(tmp_path: Path) -> None:
+    async with server(tmp_path / "s", count):
+        with ControlClient(tmp_path / "s", who="the session") as asking:
+            assert await asyncio.to_thread(asking.request, "count", to=0) == 1
+
+
+async def test_a_handler_is_cancelled_when_its_client_hangs_up(tmp_path: Path) -> None:
+    begun, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def wait(_request: Request, _connection: ClientConnection) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    async with server(tmp_path / "s", wait):
+        asking = client(tmp_path / "s")
+        request = asyncio.ensure_future(asking.request("wait", {}, None))
+        await begun.wait()
+        request.cancel()
+        await asyncio.wait([request])
+        await asking.hang_up()
+        assert cancelled.is_set(), "hanging up waits until the server has closed the connection"
+        asking.close()
+
+
+async def test_a_handler_is_cancelled_when_its_client_is_killed_with_output_unread(
+    tmp_path: Path,
+) -> None:
+    cancelled = asyncio.Event()
+
+    async def print_and_wait(_request: Request, connection: ClientConnection) -> None:
+        connection.send(Line(text="unread"))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    async with server(tmp_path / "s", print_and_wait):
+        with socket.socket(socket.AF_UNIX) as killed:
+            killed.connect(str(tmp_path / "s"))
+            killed.sendall(b'{"method": "wait"}\n')
+            await asyncio.to_thread(select.select, [killed], [], [])
+        await asyncio.wait_for(cancelled.wait(), 10)
+
+
+async def test_a_defect_in_a_handler_is_refused_and_the_server_goes_on(tmp_path: Path) -> None:
+    async def fail(request: Request, _connection: ClientConnection) -> None:
+        raise {"defect": KeyError("x"), "refusal": ControlError("not today")}[request.method]
+
+    async with server(tmp_path / "s", fail):
+        asking = client(tmp_path / "s")
+        with pytest.raises(ControlError, match="the session: KeyError: 'x'"):
+            await asking.request("defect", {})
+        with pytest.raises(ControlError, match="the session: not today"):
+            await asking.request("refusal", {})
+        asking.close()
+
+
+async def test_who_is_patient_waits_for_a_server_and_who_is_not_says_why(tmp_path: Path) -> None:
+    with pytest.raises(NoAnswer, match=r"did not answer 'count' \(No such file"):
+        await client(tmp_path / "s").request("count", {"to": 0}, None)
+    patient = client(tmp_path / "s", is_patient=True)
+    request = asyncio.ensure_future(patient.request("count", {"to": 0}))
+    async with server(tmp_path / "s", count):
+        assert await request == 1
+        patient.close()
+
+
+async def test_a_server_that_ends_answers_nothing_more(tmp_path: Path) -> None:
+    begun = asyncio.Event()
+
+    async def wait(_request: Request, _connection: ClientConnection) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    asking = client(tmp_path / "s")
+    async with server(tmp_path / "s", wait):
+        request = asyncio.ensure_future(asking.request("wait", {}, None))
+        await begun.wait()
+    with pytest.raises(ControlError, match="the session"):
+        await request
+    asking.close()
