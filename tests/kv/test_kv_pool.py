@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -19,6 +20,7 @@ from innet.kv.pool_member import PoolMember
 from innet.kv.pool_options import MemberOptions, PoolOptions
 from tests.kv.fake_network import FakeFabric
 
+ROOT = Path(__file__).parents[2]
 MODEL = ModelIdentity(
     architecture="llama", weights="tiny@1", compute="f32", cache_type="f32",
     layers=2, kv_heads=1, head_dim=2,
@@ -142,19 +144,28 @@ def test_who_gives_up_waiting_cancels(member: PoolMember) -> None:
     assert cancelled.wait(30)
 
 
-def test_a_forked_child_is_told(pool: innet.KVPool) -> None:
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
+FORKS = """
+import os, signal
+from innet.errors import KVError
+from innet import KVPool
+from innet.kv.pool_options import MemberOptions
+from tests.kv.test_kv_pool import MODEL, TOKENS, only_member
+with only_member(MemberOptions.of({})) as member:
+    pool = KVPool(MODEL, block_tokens=2, member=member)
+    assert pool.blocking.exists(TOKENS) == 0
+    if os.fork() == 0:
+        signal.alarm(20)
         try:
             pool.blocking.exists(TOKENS)
         except KVError as error:
-            os.write(write, str(error).encode())
-        os._exit(0)
-    os.waitpid(child, 0)
-    os.close(write)
-    with os.fdopen(read) as said:
-        assert "forked" in said.read()
+            os._exit("forked" not in str(error))
+        os._exit(2)
+    assert os.wait()[1] == 0
+"""
+
+
+def test_a_forked_child_is_refused() -> None:
+    subprocess.run([sys.executable, "-c", FORKS], cwd=ROOT, check=True, timeout=60)
 
 
 def test_the_pools_own_thread_does_not_wait_for_itself(member: PoolMember) -> None:

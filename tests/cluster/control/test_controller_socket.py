@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -144,28 +143,24 @@ def test_a_client_that_does_not_read_delays_no_other(path, client):
         idle.linger = 0
 
 
-def test_a_forked_child_sends_requests_of_its_own(path, client):
-    with serve(path):
-        assert client.request("pid") == os.getpid()
-        child = os.fork()
-        if child == 0:
-            signal.alarm(20)  # a client that waits for a thread of the parent waits for ever
-            status = 1
-            try:
-                status = int(client.request("pid", timeout_s=10) != os.getppid())
-            finally:
-                os._exit(status)
-        assert os.waitpid(child, 0)[1] == 0
-        assert client.request("pid") == os.getpid()
+FORKS = """
+child = os.fork()
+if child == 0:
+    signal.alarm(20)  # a client that waits for a thread of the parent waits for ever
+    os._exit(client.request('pid', timeout_s=10) != controller)
+assert os.waitpid(child, 0)[1] == 0
+"""
+"""A child of a fork sends requests of its own."""
 
 
-def test_a_program_may_end_its_own_zeromq(path, client):
-    # In a process of its own: the controller's server uses that context, too.
+@pytest.mark.parametrize("meanwhile", [FORKS, "zmq.Context.instance().term()"])
+def test_a_program_may_fork_and_end_its_own_zeromq(path, meanwhile):
     program = (
-        "import sys, zmq; from pathlib import Path;"
-        "from innet.node.controller_client import ControllerClient;"
-        "client = ControllerClient(Path(sys.argv[1])); client.request('pid');"
-        "zmq.Context.instance().term(); client.request('pid')"
+        "import os, signal, sys, zmq; from pathlib import Path\n"
+        "from innet.node.controller_client import ControllerClient\n"
+        "client = ControllerClient(Path(sys.argv[1])); controller = client.request('pid')\n"
+        f"{meanwhile}\n"
+        "assert client.request('pid') == controller"
     )
     with serve(path):
         subprocess.run([sys.executable, "-c", program, str(path)], check=True, timeout=60)
