@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import psutil
+import zmq
 from pydantic import BaseModel, ConfigDict
 
 from innet.cluster.control.controller import Controller
@@ -125,6 +126,16 @@ def main(arguments: list[str]) -> int:
         return 1
 
 
+def needs_successor(error: BaseException | None) -> bool:
+    """Whether another process has to replace this one after an error in its event loop.
+
+    It has file descriptors again, or a socket that receives.
+    """
+    if isinstance(error, OSError):
+        return error.errno in (errno.EMFILE, errno.ENFILE)
+    return isinstance(error, zmq.ZMQError)
+
+
 async def _serve(config: ControllerConfig, settings: Settings, launcher: int) -> int:
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[int] = loop.create_future()
@@ -136,8 +147,8 @@ async def _serve(config: ControllerConfig, settings: Settings, launcher: int) ->
     def on_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         _log.error("%s", context["message"], exc_info=error)
-        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-            end(1)  # another process has descriptors again
+        if needs_successor(error):
+            end(1)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end, 0)

@@ -35,6 +35,9 @@ from innet.errors import ControlError, NoAnswer
 from innet.node.requests import Request
 from innet.telemetry.events import report
 
+_WATCH_PAUSE_S = 0.5
+"""Before another attempt to watch a process."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -74,6 +77,7 @@ class ControllerDriver:
         self._ping_clients: dict[str, RequestClient] = {}
         self._processes: dict[str, _WatchedProcess] = {}
         self._attaching: dict[int, int] = {}
+        self._unwatched: dict[str, asyncio.TimerHandle] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
 
@@ -94,7 +98,7 @@ class ControllerDriver:
         await asyncio.gather(*self._pings.values(), return_exceptions=True)
         for client in self._ping_clients.values():
             client.close()
-        for node in list(self._processes):
+        for node in [*self._processes, *self._unwatched]:
             self._unwatch(node)
 
     # Events
@@ -153,7 +157,13 @@ class ControllerDriver:
         if self._is_closed:
             return
         for action in self._controller.take():
-            self._act(action)
+            try:
+                self._act(action)
+            except Exception as error:  # the actions behind it are carried out all the same
+                what = f"the controller could not carry out a {type(action).__name__}"
+                asyncio.get_running_loop().call_exception_handler(
+                    {"message": what, "exception": error}
+                )
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -213,19 +223,30 @@ class ControllerDriver:
 
     def _watch(self, action: Watch) -> None:
         self._unwatch(action.node)
+        loop = asyncio.get_running_loop()
+        pidfd = self._attaching.pop(action.pid, None)
         try:
-            pidfd = self._attaching.pop(action.pid, None) or os.pidfd_open(action.pid)
-        except OSError:  # it has just ended
+            pidfd = os.pidfd_open(action.pid) if pidfd is None else pidfd
+        except ProcessLookupError:
             self._controller.on_process_ended(
                 action.node, action.incarnation, time.monotonic(), is_supervised=False
             )
-            asyncio.get_running_loop().call_soon(self._carry_out)
+            loop.call_soon(self._carry_out)
+            return
+        except OSError as error:  # too few descriptors, for example: that passes
+            _log.warning(
+                "process %d of %s cannot be watched yet: %s", action.pid, action.node, error
+            )
+            self._unwatched[action.node] = loop.call_later(_WATCH_PAUSE_S, self._watch, action)
             return
         process = _WatchedProcess(action.incarnation, pidfd, self._is_supervised(action.pid))
         self._processes[action.node] = process
-        asyncio.get_running_loop().add_reader(pidfd, partial(self._on_process_ended, action.node))
+        loop.add_reader(pidfd, partial(self._on_process_ended, action.node))
 
     def _unwatch(self, node: str) -> None:
+        retry = self._unwatched.pop(node, None)
+        if retry is not None:
+            retry.cancel()
         process = self._processes.pop(node, None)
         if process is not None:
             asyncio.get_running_loop().remove_reader(process.pidfd)

@@ -49,7 +49,7 @@ class RemoteController:
         self._record.generation += 1
 
     def give_up(self) -> None:
-        """No controller answers any more: requests fail at once."""
+        """No controller answers any more: requests fail at once, and reports are only recorded."""
         self._given_up = True
 
     def record(self) -> LaunchRecord:
@@ -77,30 +77,39 @@ class RemoteController:
         """As the controller's method."""
         with self._lock:
             self._record.forget(job)
-        self._ask("close_job", job=_job_adapter.dump_python(job))
+        self._tell("close_job", job=_job_adapter.dump_python(job))
 
     def fail(self, node: str, why: str) -> None:
         """As the controller's method."""
         with self._lock:
             self._record.failed.setdefault(node, why)
-        self._ask("fail_node", node=node, why=why)
+        self._tell("fail_node", node=node, why=why)
 
     def lose(self, node: str, why: str) -> None:
         """As the controller's method."""
         with self._lock:
             self._record.failed.setdefault(node, why)
             self._record.gone[node] = why
-        self._ask("lose_node", node=node, why=why)
+        self._tell("lose_node", node=node, why=why)
 
     def end(self, node: str) -> None:
         """As the controller's method."""
         with self._lock:
             self._record.gone[node] = ""
-        self._ask("end_node", node=node)
+        self._tell("end_node", node=node)
 
     def failures(self) -> dict[str, str]:
-        """As the controller's method."""
-        failures: dict[str, str] = self._ask("failures")
+        """The failed nodes and why, in the order of their failures.
+
+        Without a controller, those that the launcher itself has seen.
+        """
+        try:
+            failures: dict[str, str] = self._ask("failures")
+        except NoAnswer:
+            if not self._given_up:
+                raise
+            with self._lock:
+                return dict(self._record.failed)
         return failures
 
     def lose_switch(self, switch: str, why: str, *, returns: bool) -> None:
@@ -108,14 +117,14 @@ class RemoteController:
         report("switch_lost", f"the network works round {why}", node=switch, returns=returns)
         with self._lock:
             self._record.lost[switch] = Loss(why, returns)
-        self._ask("lose_switch", switch=switch, why=why, returns=returns)
+        self._tell("lose_switch", switch=switch, why=why, returns=returns)
 
     def restore_switch(self, switch: str) -> None:
         """As the controller's method."""
         report("switch_restored", f"sums and routes return to {switch}", node=switch)
         with self._lock:
             self._record.lost.pop(switch, None)
-        self._ask("restore_switch", switch=switch)
+        self._tell("restore_switch", switch=switch)
 
     def watch_nodes(self) -> None:
         """As the controller's method."""
@@ -126,6 +135,14 @@ class RemoteController:
     def ping(self) -> None:
         """Wait until the controller answers."""
         self._ask("ping")
+
+    def _tell(self, method: str, **params: Any) -> None:
+        """Report a change to the controller, unless there is none any more."""
+        try:
+            self._ask(method, **params)
+        except NoAnswer:
+            if not self._given_up:
+                raise
 
     def _ask(self, method: str, **params: Any) -> Any:
         deadline_s = time.monotonic() + _ANSWER_TIMEOUT_S

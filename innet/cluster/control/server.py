@@ -16,7 +16,7 @@ from innet.node.controller_client import controller_address
 from innet.node.requests import MAX_REQUEST_BYTES, Reply, Request
 
 _LINGER_MS = 500
-"""For replies to clients that have not read them when the controller ends."""
+"""How long the end of the controller waits for clients that have not read their replies."""
 
 Respond = Callable[[Request], Awaitable[Any]]
 """The result of a request; its errors become refusals."""
@@ -36,6 +36,7 @@ class ControllerServer:
         self._path = path
         self._respond = respond
         self._who = who
+        self._context: zmq.asyncio.Context | None = None
         self._socket: zmq.asyncio.Socket | None = None
         self._receiver: asyncio.Task[None] | None = None
         self._results: set[asyncio.Future[Any]] = set()
@@ -46,21 +47,24 @@ class ControllerServer:
         Raises:
             ControlError: the socket cannot be bound.
         """
-        self._socket = zmq.asyncio.Context.instance().socket(zmq.ROUTER)
+        self._context = zmq.asyncio.Context()
+        self._socket = self._context.socket(zmq.ROUTER)
         self._socket.maxmsgsize = MAX_REQUEST_BYTES
         try:
             self._socket.bind(controller_address(self._path))
         except zmq.ZMQError as error:
-            self._socket.close(linger=0)
+            self._context.destroy(linger=0)
             raise ControlError(
                 f"{self._who} cannot open its socket {self._path}: {error.strerror}. Has the run "
                 "ended?"
             ) from error
         self._receiver = asyncio.ensure_future(self._receive(self._socket))
+        self._receiver.add_done_callback(self._report_failure)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Cancel the requests under way, and tell their clients."""
+        """Cancel the requests under way, and wait until their clients have read the refusals."""
+        assert self._context is not None
         assert self._socket is not None
         assert self._receiver is not None
         self._receiver.cancel()
@@ -69,6 +73,7 @@ class ControllerServer:
             result.cancel()
         await asyncio.gather(*self._requests, return_exceptions=True)
         self._socket.close(linger=_LINGER_MS)
+        await asyncio.to_thread(self._context.term)  # without it, the end of the process loses them
         self._path.unlink(missing_ok=True)
 
     async def _receive(self, connection: zmq.asyncio.Socket) -> None:
@@ -78,6 +83,16 @@ class ControllerServer:
             request = asyncio.ensure_future(self._serve(connection, client, document))
             self._requests.add(request)
             request.add_done_callback(self._requests.discard)
+
+    def _report_failure(self, receiver: asyncio.Task[None]) -> None:
+        """Tell the event loop, whose handler ends the process so that another replaces it."""
+        if not receiver.cancelled():
+            asyncio.get_running_loop().call_exception_handler(
+                {
+                    "message": f"{self._who} receives no more requests",
+                    "exception": receiver.exception(),
+                }
+            )
 
     async def _serve(self, connection: zmq.asyncio.Socket, client: bytes, document: bytes) -> None:
         reply = await self._reply(document)

@@ -102,13 +102,18 @@ class ControllerProcess:
     async def _recover(self, process: SupervisedProcess) -> None:
         number, most = self.remote.generation + 1, self._settings.controller_restarts
         returns = number <= most
-        remedy = f"starting it again ({number} of {most})" if returns else "it stays away"
-        self._say(f"the {process.describe()}; {remedy}. What runs goes on.")
+        remedy = f"restarting it ({number} of {most})" if returns else "it is not restarted again"
+        self._say(f"the {process.describe()}; {remedy}. Running jobs continue.")
         if not returns:
+            self.remote.give_up()
             return
         await asyncio.sleep(pause_before_restart_s(_FIRST_PAUSE_S, number))
         self.remote.next_generation()
-        self._start()
+        try:
+            self._start()
+        except EmulationError as error:
+            self._say(str(error))
+            self.remote.give_up()
 
 
 _START_TIMEOUT_S = 30.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -9,10 +10,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zmq
+import zmq.asyncio
 
+from innet.cluster.control.__main__ import needs_successor
+from innet.cluster.control.server import ControllerServer
 from innet.errors import ControlError, HostTaken, NoAnswer, RankFailed
 from innet.node.controller_client import ControllerClient
 from innet.worker.controller_connection import ControllerConnection
@@ -184,3 +189,38 @@ def test_a_client_without_descriptors_says_so(path):
         pytest.raises(ControlError, match="Too many open files"),
     ):
         client.request("pid", timeout_s=0.1)
+
+
+def test_a_reply_that_is_being_read_outlives_the_controller(path, client):
+    # In a process of its own, which ends as soon as the server has closed.
+    program = (
+        "import asyncio, os, sys; from pathlib import Path;"
+        "from innet.cluster.control.server import ControllerServer\n"
+        "async def respond(request): served.set(); return 'x' * 30_000_000\n"
+        "async def main():\n"
+        "    async with ControllerServer(Path(sys.argv[1]), respond, who='the controller'):\n"
+        "        await served.wait()\n"
+        "    os._exit(0)\n"
+        "served = asyncio.Event(); asyncio.run(main())"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program, str(path)])
+    assert len(client.request("text")) == 30_000_000
+    assert process.wait(20) == 0
+
+
+def test_a_socket_that_fails_is_reported_and_ends_the_process(path, monkeypatch):
+    async def fail(_socket: object) -> list[bytes]:
+        raise zmq.ZMQError(zmq.ENOTSOCK)
+
+    async def serve() -> BaseException | None:
+        failure: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+
+        def on_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+            failure.set_result(context["exception"])
+
+        asyncio.get_running_loop().set_exception_handler(on_error)
+        monkeypatch.setattr(zmq.asyncio.Socket, "recv_multipart", fail)
+        async with ControllerServer(path, lambda _request: failure, who="the controller"):
+            return await asyncio.wait_for(failure, 20)
+
+    assert needs_successor(asyncio.run(serve()))

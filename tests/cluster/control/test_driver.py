@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import subprocess
 import sys
@@ -14,11 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from innet.cluster.control import driver as driver_module
+from innet.cluster.control.actions import Action, Send
 from innet.cluster.control.controller import Controller
 from innet.cluster.control.driver import ControllerDriver
-from innet.cluster.control.jobs import KnownJob
+from innet.cluster.control.jobs import KnownJob, LaunchRecord
 from innet.errors import ControlError, HostTaken
 from innet.node.controller_client import ControllerClient
+from innet.node.messages import WorkerReport
 from innet.node.requests import ControlServer
 from innet.security import JobTrust
 from innet.settings import RecoverySettings
@@ -35,9 +39,11 @@ class Node:
         self.told: list[str] = []
         self.may_answer = threading.Event()
         self.may_answer.set()
+        self.worker: WorkerReport | None = None
         methods = ("install_job", "install_group", "remove_group", "remove_job", "fail_group")
         handlers = {method: self._handler(method) for method in (*methods, "set_routes")}
-        self.server = ControlServer(path, {**handlers, "ping": self._ping}, who=path.stem)
+        reports = {"ping": self._ping, "memberships": self._memberships}
+        self.server = ControlServer(path, {**handlers, **reports}, who=path.stem)
 
     def _handler(self, method: str):
         def take(**_params: object) -> None:
@@ -49,6 +55,11 @@ class Node:
     def _ping(self) -> dict[str, list[str]]:
         assert self.may_answer.wait(20)
         return {"unheard": []}
+
+    def _memberships(self) -> WorkerReport:
+        if self.worker is None:
+            raise ControlError("no worker is here")
+        return self.worker
 
 
 @pytest.fixture
@@ -62,10 +73,17 @@ def nodes(tmp_path: Path) -> Iterator[dict[str, Node]]:
 
 
 @contextmanager
-def running(tmp_path: Path) -> Iterator[ControllerClient]:
-    """A client of a controller, which runs on a thread of its own."""
+def running(
+    tmp_path: Path, record: LaunchRecord | None = None, first: Action | None = None
+) -> Iterator[ControllerClient]:
+    """A client of a controller, which runs on a thread of its own.
+
+    ``record`` is of the controller that it replaces; ``first`` is before its own actions.
+    """
     recovery = RecoverySettings(heartbeat_interval_s=0.05, heartbeat_timeout_s=0.3)
-    controller = Controller(load_topology("star:3"), recovery=recovery)
+    controller = Controller(load_topology("star:3"), recovery=recovery, record=record)
+    if first is not None:
+        controller._outbox._actions.appendleft(first)
     sockets = {node: tmp_path / f"{node}.ctl" for node in NODES}
     driver = ControllerDriver(controller, tmp_path / "c.ctl", sockets)
     loop, stop = asyncio.new_event_loop(), asyncio.Event()
@@ -157,3 +175,35 @@ def test_a_switch_that_hangs_is_lost_and_returns_when_it_answers(nodes, tmp_path
         until(lambda: "s0" not in client.request("routes", node="h0"))
         nodes["s0"].may_answer.set()
         until(lambda: "s0" in client.request("routes", node="h0"))
+
+
+def test_an_action_that_fails_does_not_lose_the_actions_behind_it(nodes, tmp_path):
+    to_nobody = Send("a stranger", [("ping", {})], timeout_s=1.0, number=0)
+    nodes["h1"].worker = worker(os.getpid())
+    with running(tmp_path, LaunchRecord(generation=1), first=to_nobody) as client:
+        until(lambda: client.request("present", timeout_s=5) == ["h1"])
+
+
+def test_a_process_that_cannot_be_watched_yet_has_not_ended(nodes, tmp_path, monkeypatch):
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    nodes["h1"].worker = worker(process.pid)
+    attempts, pidfd_open = [], os.pidfd_open
+
+    def open_process(pid: int) -> int:
+        attempts.append(pid)
+        if len(attempts) < 3:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return pidfd_open(pid)
+
+    monkeypatch.setattr(driver_module, "_WATCH_PAUSE_S", 0.01)
+    monkeypatch.setattr(os, "pidfd_open", open_process)
+    with running(tmp_path, LaunchRecord(generation=1)) as client:
+        until(lambda: len(attempts) >= 3)
+        assert client.request("present") == ["h1"]
+        process.kill()
+        process.communicate()
+        until(lambda: client.request("present") == [])
+
+
+def worker(pid: int) -> WorkerReport:
+    return WorkerReport(node="h1", pid=pid, incarnation=1, failed=None, groups=[])
