@@ -59,7 +59,9 @@ async def test_who_waits_for_a_signature_alone_has_it() -> None:
 
 async def test_a_network_is_closed_whoever_has_given_a_signature_up() -> None:
     async with network() as made:
-        made.publish(BLOCK.name, CONTENTS).cancel()
+        signed = made.publish(BLOCK.name, CONTENTS)
+        signed.cancel()
+    assert signed.cancelled()
 
 
 async def test_a_home_puts_a_block_that_is_its_own_and_lets_go_of_one_that_was_given_up() -> None:

@@ -51,6 +51,7 @@ def test_who_is_ready_last_needs_no_store_any_more() -> None:
     del held
     for meeting in meetings:
         meeting.succeeded()
+    assert len({meeting.generation for meeting in meetings}) == 1
 
 
 def test_ranks_agree_when_the_group_came_about_for_some_of_them_only() -> None:

@@ -139,6 +139,7 @@ async def test_a_controller_that_is_away_is_told_when_it_is_back(host, tmp_path)
         await serve(client, "/sum")
         back = await asyncio.to_thread(Controller, tmp_path)
         await asyncio.to_thread(back.until_served, "/sum")
+        assert host.announcer.unannounced == {}
         await asyncio.to_thread(back.close)
 
 

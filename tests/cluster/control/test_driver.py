@@ -175,6 +175,7 @@ def test_a_switch_that_hangs_is_lost_and_returns_when_it_answers(nodes, tmp_path
         until(lambda: "s0" not in client.request("routes", node="h0"))
         nodes["s0"].may_answer.set()
         until(lambda: "s0" in client.request("routes", node="h0"))
+        assert client.request("failures") == {}
 
 
 def test_an_action_that_fails_does_not_lose_the_actions_behind_it(nodes, tmp_path):

@@ -115,4 +115,5 @@ def test_bytes_that_were_changed_are_a_vector_or_refused(
     at = data.draw(st.integers(0, len(encoded) - 1))
     encoded[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=9))
     with contextlib.suppress(MalformedPacket):
-        StateVector.decode(bytes(encoded))
+        decoded = StateVector.decode(bytes(encoded))
+        assert StateVector.decode(decoded.encode()) == decoded
