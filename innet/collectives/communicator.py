@@ -845,7 +845,7 @@ class Communicator(JointlyClosed):
         """Fail the calls of others that this rank will never make, because of ``why``."""
         failure = self._membership.failure
         if failure is not None:
-            told = failure[0]  # the cause, not this rank that passes it on
+            told = failure.why  # the cause, not this rank that passes it on
         else:
             told = f"{self._runner.name} left the group without calling this operation"
             told += f": {why}" if why else ""

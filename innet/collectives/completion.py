@@ -18,7 +18,7 @@ from innet.errors import (
     RankFailed,
     ReductionOverflow,
 )
-from innet.node.messages import Failure
+from innet.node.messages import GroupFailure
 from innet.telemetry.events import report
 
 _ERRORS: dict[int, type[CollectiveError]] = {
@@ -94,7 +94,7 @@ def error_of(
     completion: Completion,
     what: str,
     seq: int | None = None,
-    failure: Failure | None = None,
+    failure: GroupFailure | None = None,
     timeout_s: float | None = None,
 ) -> CollectiveError:
     """The error of an operation that ended with a status other than ``STATUS_DONE``.
@@ -110,7 +110,7 @@ def error_of(
     if status == _core.STATUS_ABORTED:
         if failure is None and failed_rank is not None:
             # Another rank learned of the failure first and passed it on.
-            failure = detail, failed_rank
+            failure = GroupFailure(detail, failed_rank)
         if failure is not None:
             return error_of_failure(failure, what, seq)
     told = detail if seq is not None else f"{what}: {detail}"
@@ -123,7 +123,9 @@ def error_of(
     return kind(told, operation=what, seq=seq)
 
 
-def error_of_failure(failure: Failure, what: str = "", seq: int | None = None) -> CollectiveError:
+def error_of_failure(
+    failure: GroupFailure, what: str = "", seq: int | None = None
+) -> CollectiveError:
     """The error of an operation whose group failed, because a rank did or for another reason."""
     why, rank = failure
     if rank is None:

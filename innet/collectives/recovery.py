@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, get_args
 from innet.collectives.completion import error_of_failure
 from innet.collectives.runner import OperationRunner
 from innet.errors import CollectiveError, RankFailed
+from innet.node.messages import GroupFailure
 from innet.worker.job_file import OnDeath
 from innet.worker.membership import Membership
 
@@ -53,7 +54,7 @@ class Recovery:
         from innet.worker import current_worker  # a simulation has none
 
         failure = current_worker().groups.failure_of(self._membership)
-        return None if failure is None else RankFailed(failure[0], rank=failure[1])
+        return None if failure is None else RankFailed(failure.why, rank=failure.rank)
 
     def recover(self, on_death: OnDeath) -> Communicator:
         """Go on as the policy says."""
@@ -62,9 +63,9 @@ class Recovery:
         if on_death == "wait":
             return self.restart()
         known = self._membership.failure or self._membership.heard
-        why, rank = known or ("a rank of the group has failed", None)
+        why, rank = known or GroupFailure("a rank of the group has failed")
         hint = "the policy is to abort; others are innet run --on-worker-death shrink and wait"
-        raise error_of_failure((f"{why}; {hint}", rank), "recover()")
+        raise error_of_failure(GroupFailure(f"{why}; {hint}", rank), "recover()")
 
     def shrink(self) -> Communicator:
         """Join the group of the survivors."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import operator
@@ -33,6 +34,7 @@ from innet.collectives.work import (
     timeout_or,
 )
 from innet.errors import Cancelled, CollectiveError, ControlError, MismatchError, RankFailed
+from innet.node.messages import GroupFailure
 from innet.settings import Settings
 from innet.telemetry.trace.recorder import Recorder
 from innet.worker.background import Background
@@ -296,7 +298,7 @@ class OperationRunner:
             completion = completion._replace(detail=self._with_cause(completion.detail))
         error = error_of(completion, call.what, call.seq, self.membership.failure, call.timeout_s)
         if isinstance(error, RankFailed):
-            self.membership.heard = error.reason, error.rank
+            self.membership.heard = GroupFailure(error.reason, error.rank)
         if isinstance(error, MismatchError) and not call.synchronising:
             self.calls.disagree(error)
         raise error
@@ -314,7 +316,7 @@ class OperationRunner:
         if stopped:
             who = ", ".join(named_rank(rank, self.nodes[rank]) for rank in stopped)
             cause = f"{who} did not answer (stopped, or cut off from the network)"
-            self.membership.blamed = (cause, stopped[0])
+            self.membership.blamed = GroupFailure(cause, stopped[0])
             return cause
         left = (
             f"; {named_rank(rank, self.nodes[rank])} left the group, and its process has ended"
@@ -420,13 +422,14 @@ class _StepRun(Generic[T]):
 
     def _deliver(self, operation: Operation[Any], number: int) -> None:
         def on_end(status: int, detail: str) -> None:
-            if status != _core.STATUS_DONE:
-                self._end(Completion.of_node(status, detail))
-            elif self._promise.is_cancelled:
+            completion = Completion.of_node(status, detail)
+            if status == _core.STATUS_DONE and self._promise.is_cancelled:
                 detail = "cancelled between two of its operations"
-                self._end(Completion(_core.STATUS_CANCELLED, detail))
-            else:
+                completion = Completion(_core.STATUS_CANCELLED, detail)
+            if completion.status == _core.STATUS_DONE:
                 self._advance(operation)
+            else:
+                self._fail_rest(completion.detail, lambda: self._promise.end(completion))
 
         collector = self._runner.collector
         self._promise.cancel_with(functools.partial(collector.cancel, number))
@@ -435,22 +438,26 @@ class _StepRun(Generic[T]):
     def _advance(self, operation: Operation[Any]) -> None:
         try:
             following = self._steps.send(operation.finish())
-            number = self._submit(following)
+            self._deliver(following, self._submit(following))
         except StopIteration as stop:
             self._result = stop.value
-            self._runner.release(self._left)
-            self._promise.end(Completion())
-        except Exception as error:
-            self._steps.close()
-            self._runner.calls.fail(self._left, self._what, error)
-            self._promise.fail(error)
-        else:
-            self._deliver(following, number)
+            try:
+                self._runner.release(self._left)
+            finally:
+                self._promise.end(Completion())
+        except BaseException as error:
+            cause = error
+            self._fail_rest(cause, lambda: self._promise.fail(cause))
 
-    def _end(self, completion: Completion) -> None:
-        self._steps.close()  # undoes what the steps did for an operation that failed
-        self._runner.calls.fail(self._left, self._what, completion.detail)
-        self._promise.end(completion)
+    def _fail_rest(self, cause: BaseException | str, end: Callable[[], None]) -> None:
+        """Undo what the steps did, fail the operations that are left, and end the promise.
+
+        Each happens although one before it raises: other threads and ranks wait for it.
+        """
+        with contextlib.ExitStack() as last_first:
+            last_first.callback(end)
+            last_first.callback(self._runner.calls.fail, self._left, self._what, cause)
+            last_first.callback(self._steps.close)
 
 
 def _fetches(

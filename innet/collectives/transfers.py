@@ -94,8 +94,16 @@ class Transfers:
         """Drop what was published as ``kind`` up to ``seq``."""
         self._node.retire(_core.Name(f"{self._own}{kind}"), seq)
 
-    def fetch(self, fetch: PeerFetch, ended: Ended) -> int:
-        """Start a fetch; the operation's number. ``ended`` receives its completion."""
+    def fetch(
+        self, fetch: PeerFetch, ended: Ended, started: Callable[[int], None] | None = None
+    ) -> int:
+        """Start a fetch; the operation's number.
+
+        Args:
+            fetch: what to fetch.
+            ended: receives the completion, perhaps before this returns.
+            started: receives the operation's number before ``ended`` can be called.
+        """
         size_bytes = fetch.into.size if fetch.size_bytes is None else fetch.size_bytes
         segments = max(1, -(-fetch.into.size // self.segment_bytes))
         wanted = _core.FetchSpec(
@@ -111,6 +119,8 @@ class Transfers:
         operation = self._node.submit(None, [wanted], timeout_s=fetch.timeout_s)
         if self._trace is not None and fetch.what:
             self._trace.begin(operation, fetch.what, "one-sided", bytes=fetch.into.size)
+        if started is not None:
+            started(operation)
         self._collector.deliver(operation, ended)
         return operation
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,8 +13,18 @@ MAX_WEIGHT: Final = 1000
 """Of a job or a pool, as switches accept it."""
 MAX_ANNOUNCED_PREFIXES = 4096
 """Of one node that the others are told of."""
-Failure = tuple[str, int | None]
-"""What ended a group, and the rank (in that group) that failed if one did."""
+
+
+class GroupFailure(NamedTuple):
+    """Why a group has ended, on the wire an array of two elements.
+
+    Attributes:
+        why: the cause, for people.
+        rank: the rank of that group that failed; ``None``: the group ended for another reason.
+    """
+
+    why: str
+    rank: int | None = None
 
 
 class _Message(BaseModel):
@@ -98,7 +108,7 @@ class GroupReport(_Message):
         plans: by name prefix, as made for the whole network.
         ready: the worker answers for its names.
         left: it needs nothing more of the group.
-        failure: what it was told of the group's end.
+        failure: why the group has ended, if the worker knows that it has.
     """
 
     name: str
@@ -108,7 +118,7 @@ class GroupReport(_Message):
     plans: dict[str, dict[str, Any]]
     ready: bool
     left: bool
-    failure: tuple[str, int | None] | None
+    failure: GroupFailure | None
 
 
 class PoolReport(_Message):

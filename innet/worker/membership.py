@@ -17,7 +17,7 @@ from innet.errors import (
     DeadlineExceeded,
     RankFailed,
 )
-from innet.node.messages import Failure, GroupReport, job_of
+from innet.node.messages import GroupFailure, GroupReport, job_of
 from innet.node.runtime import install_rules
 from innet.plans import Plan
 from innet.telemetry.events import report
@@ -79,9 +79,9 @@ class Membership:
     algorithm: str = "auto"
     made: Mapping[str, Plan] = field(default_factory=dict)
     ready: bool = False
-    failure: Failure | None = None
-    heard: Failure | None = None
-    blamed: Failure | None = None
+    failure: GroupFailure | None = None
+    heard: GroupFailure | None = None
+    blamed: GroupFailure | None = None
     release: Callable[[], None] = _release_nothing
     on_placed: Callable[[Mapping[str, Plan]], None] = _ignore_placement
 
@@ -156,7 +156,7 @@ class Memberships:
         self._current: dict[str, Membership] = {}
         self._leaving: dict[GroupKey, Membership] = {}
         # The controller's answer to `join` may arrive after what it says of the group next.
-        self._early_failures: dict[GroupKey, Failure] = {}
+        self._early_failures: dict[GroupKey, GroupFailure] = {}
         self._early_placements: dict[GroupKey, _Placement] = {}
 
     def join(
@@ -281,7 +281,7 @@ class Memberships:
 
     def abandon(self, membership: Membership, why: str) -> None:
         """End the group in this process, with an error that says ``why``, and leave it at once."""
-        self._end(membership, (why, None))
+        self._end(membership, GroupFailure(why))
         self._others_use(membership)  # they need not wait for us, nor we for them
         self.leave(membership)
 
@@ -304,13 +304,13 @@ class Memberships:
         """
         self._ask(membership, "shrink_group", heard=membership.heard)
 
-    def failure_of(self, membership: Membership) -> Failure | None:
+    def failure_of(self, membership: Membership) -> GroupFailure | None:
         """What has ended the group, which its own members may not know yet."""
         if membership.failure is None:
             answer = self._controller.ask(
                 "group_failure", group=membership.name, number=membership.number
             )
-            return None if answer is None else (answer["why"], answer["rank"])
+            return None if answer is None else GroupFailure(answer["why"], answer["rank"])
         return membership.failure
 
     def fail(self, why: str, *, of_another: bool) -> list[tuple[str, int, str, int | None]]:
@@ -324,7 +324,7 @@ class Memberships:
         causes = []
         for membership in memberships:
             rank = membership.rank
-            cause: Failure = (f"rank {rank} ({self._host}) {why}", rank)
+            cause = GroupFailure(f"rank {rank} ({self._host}) {why}", rank)
             if of_another and (told := membership.heard or membership.blamed) is not None:
                 cause = told
                 causes.append((*membership.key, *cause))
@@ -334,7 +334,7 @@ class Memberships:
     def disown(self, why: str) -> None:
         """Let all groups count as failed, and touch no node: this is a copy after a fork."""
         for membership in self._current.values():
-            membership.failure = (why, None)
+            membership.failure = GroupFailure(why)
 
     # What the controller says.
 
@@ -343,13 +343,13 @@ class Memberships:
         with self._lock:
             membership = self._current_of(group, number)
             if membership is None:
-                self._early_failures[group, number] = (why, rank)
+                self._early_failures[group, number] = GroupFailure(why, rank)
         if membership is None:
             self.on_over(group, number)
             return
         what = f"group {group!r} failed: {why}"
         report("peer_lost", what, group=group, rank=rank, job=membership.job)
-        self._end(membership, (why, rank))
+        self._end(membership, GroupFailure(why, rank))
 
     def on_over(self, group: str, number: int) -> None:
         """Free what is kept for a group that nobody needs any more."""
@@ -423,10 +423,10 @@ class Memberships:
         for prefix, plan in plans.items():
             install_rules(self._node, prefix, plan.rules_for(self._host))
 
-    def _end(self, membership: Membership, failure: Failure) -> None:
+    def _end(self, membership: Membership, failure: GroupFailure) -> None:
         membership.failure = failure
         for prefix in membership.plans:
-            self._node.abort(prefix, failure[0])
+            self._node.abort(prefix, failure.why)
 
     def _current_of(self, group: str, number: int) -> Membership | None:
         membership = self._current.get(group)

@@ -16,6 +16,7 @@ from typing import Any
 from innet._native import _core
 from innet.collectives import Communicator
 from innet.collectives.group import Variants
+from innet.node.messages import GroupFailure
 from innet.node.routing import next_hops
 from innet.node.runtime import install_rules
 from innet.plans import Plan, make_plan, rank_order
@@ -201,7 +202,7 @@ class Cluster:
     def fail(self, communicator: Communicator, why: str, rank: int) -> None:
         """``rank`` of the communicator's group has failed, and its worker hears of it."""
         membership = communicator._membership
-        membership.failure = (why, rank)
+        membership.failure = GroupFailure(why, rank)
         for prefix in membership.plans:
             self.nodes[membership.nodes[membership.rank]].abort(prefix, why)
 

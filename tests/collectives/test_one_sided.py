@@ -7,15 +7,18 @@ import json
 import random
 import threading
 from types import SimpleNamespace
+from typing import Any
 
 import ml_dtypes  # noqa: F401  (makes bfloat16 known to NumPy by name)
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from innet._native import _core
 from innet.collectives.one_sided import array_server
 from innet.collectives.one_sided.registered_array import RegisteredArray
 from innet.collectives.one_sided.requests import Located, decode_reply
+from innet.collectives.work import CompletionSource
 from innet.errors import (
     Cancelled,
     CollectiveError,
@@ -25,6 +28,7 @@ from innet.errors import (
     ReductionOverflow,
 )
 from innet.topology import load_topology
+from innet.worker.collector import Callback
 from tests.collectives.cluster import Cluster
 
 
@@ -269,6 +273,46 @@ def test_a_request_that_is_given_up_raises_cancelled(trio):
     work.cancel()
     with pytest.raises(Cancelled, match="waiting"):
         work.wait()
+
+
+class _DeliversAtOnce:
+    """Delivers the first completion before ``deliver`` returns, and the second when cancelled.
+
+    Between two threads, the first happens now and then.
+    """
+
+    def __init__(self, collector: CompletionSource) -> None:
+        self._collector = collector
+        self._is_first = True
+        self._held: dict[int, Callback] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._collector, name)
+
+    def deliver(self, operation: int, callback: Callback) -> None:
+        if self._is_first:
+            self._is_first = False
+            ended = self._collector.wait(operation, 60)
+            assert ended is not None
+            callback(*ended)
+        else:
+            self._held[operation] = callback
+
+    def cancel(self, operation: int) -> None:
+        if operation in self._held:
+            self._held.pop(operation)(_core.STATUS_CANCELLED, "given up")
+
+
+def test_a_get_that_is_given_up_while_its_data_is_fetched_raises_cancelled():
+    with Cluster(load_topology("star:2")) as cluster:
+        owner, other = cluster.communicators
+        owner.register("weights", np.zeros(3))
+        transfers = other._array_transfers
+        transfers._collector = _DeliversAtOnce(transfers._collector)
+        work = other.iget("weights", 0)
+        work.cancel()
+        with pytest.raises(Cancelled, match="weights"):
+            work.wait(20)
 
 
 def test_a_failed_rank_is_named_together_with_the_array():

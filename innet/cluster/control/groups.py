@@ -13,7 +13,7 @@ from innet.cluster.control.group_plans import Group, GroupKey, GroupPlans
 from innet.cluster.control.jobs import Job, JobRegistry, LaunchRecord
 from innet.cluster.control.placements import Placements
 from innet.errors import ControlError, RankFailed
-from innet.node.messages import Failure, GroupReport, WorkerReport
+from innet.node.messages import GroupFailure, GroupReport, WorkerReport
 from innet.plans import Plan
 
 
@@ -48,7 +48,7 @@ class GroupRegistry:
         self._gone: dict[str, str] = {}
         self._disagreements: dict[tuple[str, str], str] = {}
         """By a group's name and a node that has not been told yet."""
-        self._failed_joins: dict[tuple[str, str], Failure] = {}
+        self._failed_joins: dict[tuple[str, str], GroupFailure] = {}
         """Likewise, of groups that failed while the node waited for others to join."""
 
     def join(
@@ -142,7 +142,7 @@ class GroupRegistry:
         return {"missing": known.ranks_but(known.ready), "failure": None}
 
     def shrink(
-        self, group: str, number: int, node: str, heard: Failure | None = None
+        self, group: str, number: int, node: str, heard: Sequence[Any] | None = None
     ) -> Operation[dict[str, Any]]:
         """``node`` goes on with those who survived the failure of a group; as :meth:`join`.
 
@@ -347,10 +347,10 @@ class GroupRegistry:
         failed = self._failed_groups.get((name, number))
         return None if failed is None else failed.group
 
-    def _fail_left(self, name: str, number: int, heard: Failure | None) -> FailedGroup:
+    def _fail_left(self, name: str, number: int, heard: Sequence[Any] | None) -> FailedGroup:
         """End a group that ranks have left, for those who need them."""
         group = self._numbered(name, number)
-        why, left = heard or ("", None)
+        why, left = GroupFailure(*heard) if heard else GroupFailure("")
         if group is not None and left is not None and left in range(len(group.ranks)):
             group.left.add(left)
         if group is None or not group.left:
@@ -407,7 +407,7 @@ class GroupRegistry:
     def _fail_group(self, group: Group, but: Collection[str], why: str, rank: int | None) -> None:
         said = {"why": why, "rank": rank}
         for waiting in group.joined - group.complete - {rank}:
-            self._failed_joins[group.name, group.ranks[waiting]] = why, rank
+            self._failed_joins[group.name, group.ranks[waiting]] = GroupFailure(why, rank)
         self._remove(group)
         self._failed_groups[group.key] = FailedGroup(group, said)
         self._tell_members(group, but, "fail_group", **said)
@@ -459,7 +459,7 @@ class GroupRegistry:
             if rank in joined or node not in self._gone:
                 continue
             if (failure := self._failed_joins.pop((group, asking), None)) is not None:
-                raise RankFailed(failure[0], rank=failure[1])
+                raise RankFailed(failure.why, rank=failure.rank)
             why = self._gone[node] or f"ended without joining group {group!r}"
             raise ControlError(f"rank {rank} ({node}) {why}")
 

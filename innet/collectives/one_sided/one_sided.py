@@ -264,7 +264,10 @@ class OneSided:
         self._start_stage(ask.work, fetch, ended)
 
     def _start_stage(self, work: Promise[Any], fetch: PeerFetch, ended: Ended) -> None:
-        """Start one fetch of a work; errors that ``ended`` raises end the work."""
+        """Start one fetch of a work; cancelling the work cancels it.
+
+        Errors that ``ended`` raises end the work.
+        """
 
         def on_end(status: int, detail: str) -> None:
             try:
@@ -272,8 +275,11 @@ class OneSided:
             except Exception as error:
                 work.fail(error)
 
-        operation = self._transfers.fetch(fetch, on_end)
-        work.cancel_with(partial(self._transfers.cancel, operation))
+        def started(operation: int) -> None:
+            # Before delivery: the end of this fetch may start the next one, in another thread.
+            work.cancel_with(partial(self._transfers.cancel, operation))
+
+        self._transfers.fetch(fetch, on_end, started)
 
     def _release(self, ask: _Ask, name: str) -> None:
         number = self._numbers[ask.owner].take_release()
@@ -302,8 +308,7 @@ class OneSided:
     def _error(self, status: int, detail: str, what: str) -> BaseException:
         failure = self._runner.membership.failure
         if status == _core.STATUS_ABORTED and failure is not None:
-            why, rank = failure
-            return error_of_failure((f"{what}: {why}", rank))
+            return error_of_failure(failure._replace(why=f"{what}: {failure.why}"))
         return error_of(Completion.of_node(status, detail), what)
 
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from innet.lab.simulation.event_loop import LoopBackground, SimulatedCollector, VirtualTime
 from innet.lab.simulation.network import SimulatedNetwork
+from innet.node.messages import GroupFailure
 from innet.node.runtime import install_rules
 from innet.plans import Plan
 from innet.worker.asked_objects import AskedObjects
@@ -113,7 +114,7 @@ class SimulatedHost:
 
     def fail(self, membership: Membership, why: str, rank: int | None) -> None:
         """The group can go on no longer: ``rank`` of it has failed, if one has."""
-        membership.failure = (why, rank)
+        membership.failure = GroupFailure(why, rank)
         for prefix in membership.plans:
             self.node.abort(prefix, why)
 
