@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
-from innet.kv.pool import Place
-from innet.kv.pool.disk import FILE_NAME
-from tests.kv.pools import Disks, Pools, contents, key, with_pools
+import pytest
+
+from innet.kv.pool import BlockPool, DiskTier, MemoryTier, Place, TieredStore
+from innet.kv.pool.disk import FILE_NAME, DiskWork
+from tests.kv.fake_network import FakeFabric, Result, run
+from tests.kv.pools import ROOM, Disks, InlineDisk, Pools, contents, key, with_pools
+
+
+class SlowDisk(InlineDisk):
+    """A disk that takes a second for each call."""
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        await asyncio.sleep(1)
+        return await super().run(work)
 
 
 def test_what_a_homes_memory_has_no_room_for_is_given_from_its_disk(tmp_path: Path) -> None:
@@ -122,3 +134,34 @@ def test_a_home_with_a_disk_alone_gives_its_blocks(tmp_path: Path) -> None:
         assert not any(pools.serving(n) for n in range(30))
 
     with_pools(work, members=1, blocks=0, disks=Disks(tmp_path))
+
+
+@pytest.mark.parametrize("cancelled_after_s", [0, 0.5, 1.5, 2.5])
+def test_a_close_that_is_cancelled_closes_all_disks(
+    tmp_path: Path, cancelled_after_s: float
+) -> None:
+    async def store(name: str, disk: DiskWork) -> TieredStore:
+        return TieredStore(
+            MemoryTier(ROOM), await DiskTier.open(tmp_path / name, 1 << 20, work=disk)
+        )
+
+    async def work() -> None:
+        fabric = FakeFabric({"h0": ROOM})
+        pool = BlockPool(
+            fabric.network("h0"),
+            local=await store("local", SlowDisk()),
+            offered=await store("offered", SlowDisk()),
+        )
+        await pool.start()
+        for number in range(3):
+            await pool.put(key(number), contents(number))
+        closing = asyncio.ensure_future(pool.close())
+        await asyncio.sleep(cancelled_after_s)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        for name in ("local", "offered"):
+            again = await store(name, InlineDisk())  # refused while another has it open
+            await again.close()
+
+    run(work())

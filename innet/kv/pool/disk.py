@@ -16,6 +16,7 @@ from innet.kv.pool.block_database import BlockDatabase, Listed, Record
 from innet.kv.pool.memory import Budget
 from innet.kv.pool.network import Sealed
 from innet.kv.pool.statistics import TierStatistics
+from innet.kv.pool.waiting import wait_to_end
 
 Result = TypeVar("Result")
 
@@ -206,10 +207,17 @@ class DiskTier:
             await asyncio.shield(self._writing)
 
     async def close(self) -> None:
-        """Write what is pending, and close the database."""
-        await self.flush()
-        await self._work.run(self._database.close)
-        self._work.close()
+        """Write what is pending, and close the database, which a cancellation does not prevent."""
+        closing = asyncio.ensure_future(self._close())
+        await wait_to_end(closing)
+        closing.result()
+
+    async def _close(self) -> None:
+        try:
+            await self.flush()
+        finally:
+            await self._work.run(self._database.close)
+            self._work.close()
 
     def _take(self, listed: list[Listed]) -> None:
         """Start with the blocks of the database."""

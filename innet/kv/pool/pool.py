@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from typing import Self, TypeVar
 
 from innet.errors import KVError
@@ -25,7 +26,7 @@ from innet.kv.pool.statistics import Cause, Place, PoolStatistics
 from innet.kv.pool.store import DeferredIndex, LocalStore, ServedBlocks, ServedStore
 from innet.kv.pool.tiered_store import TieredStore
 from innet.kv.pool.transfers import Found, Loader, PoolNode, Replicator
-from innet.kv.pool.waiting import Window, gather
+from innet.kv.pool.waiting import Window, gather, wait_to_end
 from innet.node.messages import tenant_prefix
 
 Result = TypeVar("Result")
@@ -87,7 +88,11 @@ class BlockPool:
         self._serving: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        await self.start()
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -100,20 +105,24 @@ class BlockPool:
             await self._node.store.start(f"{tenant_prefix(self._tenant)}/")
 
     async def close(self) -> None:
-        """Stop serving, and let the disks write what is pending."""
+        """Stop serving, and let the disks write what is pending.
+
+        A cancelled caller waits for that, too: no disk stays open.
+        """
         serving, self._serving = self._serving, None
         if serving is None:
             return
         serving.cancel()
-        [end] = await asyncio.gather(serving, return_exceptions=True)
         node = self._node
-        node.home.close()
-        node.store.close()
-        node.served.close()
-        for tiers in dict.fromkeys((node.local.tiers, node.store.tiers)):
-            await tiers.close()
-        if isinstance(end, Exception):
-            raise end
+        async with AsyncExitStack() as ending:  # each step runs, even if another one fails
+            for tiers in dict.fromkeys((node.local.tiers, node.store.tiers)):
+                ending.push_async_callback(tiers.close)
+            ending.callback(node.served.close)
+            ending.callback(node.store.close)
+            ending.callback(node.home.close)
+            await wait_to_end(serving)
+        if not serving.cancelled():
+            serving.result()
 
     async def put(self, key: BlockKey, contents: Contents, *, depth: int = 0) -> int:
         """Keep a block here and at its homes, as far as there is room.

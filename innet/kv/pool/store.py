@@ -6,14 +6,13 @@ import asyncio
 import math
 from collections import OrderedDict, defaultdict
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from innet.errors import KVError
 from innet.kv.pool.network import BlockNetwork, Contents, Sealed
 from innet.kv.pool.tiered_store import Tier, TieredStore
-from innet.kv.pool.waiting import SingleFlight
+from innet.kv.pool.waiting import SingleFlight, wait_to_end
 
 _MOST_LINGERING: Final = 8
 _NAMES_AT_A_TIME: Final = 64
@@ -73,9 +72,8 @@ class ServedBlocks:
     async def wait_until_signed(self, name: str) -> None:
         """Wait until nothing is being signed under a name, even if this is cancelled meanwhile."""
         publication = self._publications.get(name)
-        while publication is not None and not publication.publishing.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([publication.publishing])
+        if publication is not None:
+            await wait_to_end(publication.publishing)
 
     async def add(self, name: str, block: Sealed) -> Sealed | None:
         """Serve a signed block, and hold it; the block that is served.

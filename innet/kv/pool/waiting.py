@@ -18,6 +18,18 @@ async def gather(works: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
     return [await works[0]] if len(works) == 1 else await asyncio.gather(*works)
 
 
+async def wait_to_end(work: asyncio.Future[Any]) -> None:
+    """Wait until ``work`` has ended; raise a cancellation of the caller afterwards."""
+    cancelled: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.wait([work])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+
+
 class GivenUp(Enum):
     """The result of shared work whose owner was cancelled."""
 
