@@ -118,6 +118,20 @@ def test_a_block_that_was_damaged_on_a_homes_disk_is_missed_and_made_again(
     run(work())
 
 
+def test_a_lease_ends_with_the_damaged_block(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with HomeWithDisk(tmp_path) as home:
+            await home.user.put(key(1), contents(1))
+            assert await home.user.pin([key(1)], 60) == [True]
+            home.disk.damage = flipped
+            assert not await is_right(home.other)
+            home.disk.damage = None
+            assert await home.user.put(key(1), contents(1)) == 1
+            assert await home.other.evict([key(1)]) == [True]
+
+    run(work())
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("for_itself", [False, True])
 def test_a_home_that_uses_its_own_blocks_gets_none_that_is_damaged(

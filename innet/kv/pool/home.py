@@ -47,7 +47,8 @@ _log = logging.getLogger(__name__)
 class LeaseTable:
     """Who has pinned which blocks of a store, and until when: each lease ends on its own.
 
-    A block is pinned as long as any lease of it lasts. The tiers limit how much can be pinned.
+    A block is pinned as long as any lease of it lasts. The tiers limit how much can be pinned. The
+    leases of a block that is gone, because it was damaged for example, end with it.
     """
 
     def __init__(self, tiers: TieredStore, longest_s: float) -> None:
@@ -59,6 +60,7 @@ class LeaseTable:
         self._tiers = tiers
         self._longest_s = longest_s
         self._leases: dict[str, dict[str, asyncio.TimerHandle]] = {}
+        tiers.on_gone = self._end_all
 
     def pin(self, name: str, holder: str, lease_s: float) -> bool:
         """Begin or renew a holder's lease; false: there is no room for it, or no such block."""
@@ -94,9 +96,12 @@ class LeaseTable:
 
     def close(self) -> None:
         """End all leases."""
-        for name, holders in list(self._leases.items()):
-            for holder in list(holders):
-                self.unpin(name, holder)
+        for name in list(self._leases):
+            self._end_all(name)
+
+    def _end_all(self, name: str) -> None:
+        for holder in list(self._leases.get(name, ())):
+            self.unpin(name, holder)
 
 
 class KeptBlocks:

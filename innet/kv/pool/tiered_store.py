@@ -24,13 +24,15 @@ class TieredStore:
         memory: the first tier.
         disk: the second, if there is one.
         on_change: called with a block's name and its tier when that may have changed; ``None``: it
-            is gone.
+            is not here.
+        on_gone: called with a block's name before ``on_change`` when it is not here.
     """
 
     def __init__(self, memory: MemoryTier, disk: DiskTier | None = None) -> None:
         self.memory = memory
         self.disk = disk
         self.on_change: Callable[[str, Tier | None], None] = lambda name, tier: None
+        self.on_gone: Callable[[str], None] = lambda name: None
         if disk is not None:
             disk.on_gone = self._report
 
@@ -116,4 +118,7 @@ class TieredStore:
             self._report(evicted.name)
 
     def _report(self, name: str) -> None:
-        self.on_change(name, self.tier(name))
+        tier = self.tier(name)
+        if tier is None:
+            self.on_gone(name)
+        self.on_change(name, tier)
