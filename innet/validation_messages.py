@@ -21,6 +21,8 @@ _EXPECTED: Final[Mapping[str, Callable[[dict[str, Any]], str]]] = {
     "float_type": lambda _: "a number",
     "float_parsing": lambda _: "a number",
     "finite_number": lambda _: "a finite number",
+    "bytes_type": lambda _: "bytes",
+    "is_instance_of": lambda c: f"a {c['class']}",
     "list_type": lambda _: "a list",
     "tuple_type": lambda _: "a list",
     "dict_type": lambda _: "a mapping of keys to values",
@@ -55,6 +57,12 @@ def message_of(error: ErrorDetails) -> str:
     if kind in _EXPECTED:
         return f"expected {_EXPECTED[kind](context)}, found {found(error['input'])}"
     return error["msg"]
+
+
+def value_message(error: ValidationError, value: object) -> str:
+    """One sentence about a single value, all of whose forms a schema refuses."""
+    forms = [_EXPECTED[each["type"]](each.get("ctx", {})) for each in error.errors()]
+    return f"expected {' or '.join(forms)}, found {found(value)}"
 
 
 def first_message(error: ValidationError) -> str:

@@ -14,10 +14,12 @@ from innet.kv.eviction import PolicyName
 from innet.kv.pool import PoolSettings
 from innet.node.messages import MAX_WEIGHT
 from innet.quantities import QuantityError, parse_size_bytes
+from innet.validation_messages import value_message
 
 DEFAULT_TENANT: Final = "default"
 DEFAULT_ENGINE: Final = "python"
 _ENGINE: Final = re.compile(r"[A-Za-z0-9_-]{1,32}")
+_SIZES: Final = ("memory", "disk", "offered_memory", "offered_disk")
 _SETTINGS: Final = ("replicas", "window", "timeout_s", "puts", "keeps_fetched")
 """Options that :class:`PoolSettings` has under the same names."""
 
@@ -145,11 +147,13 @@ def _default_policy(chosen: dict[str, Any]) -> PolicyName:
 def _require_type(name: str, value: Any) -> None:
     if name not in _TYPES:
         raise KVError(f"a pool has no option {name}; options: {', '.join(_TYPES)}")
+    if name in _SIZES:
+        return  # parse_size_bytes checks it
     try:
         _TYPES[name].validate_python(value)
     except ValidationError as error:
-        kinds = [each["msg"].removeprefix("Input should be ") for each in error.errors()]
-        raise KVError(f"{name} of a pool should be {' or '.join(kinds)}") from error
+        shown = type(value) if name == "secret" else value
+        raise KVError(f"{name} of a pool: {value_message(error, shown)}") from error
 
 
 def _path(value: Any) -> Any:

@@ -14,6 +14,7 @@ from innet.errors import KVError
 from innet.kv.pool import BlockPool
 from innet.kv.pool_member import PoolMember
 from innet.kv.pool_options import DEFAULT_ENGINE, MemberOptions, PoolOptions
+from innet.validation_messages import first_message
 
 
 class AdapterOptions(BaseModel):
@@ -55,9 +56,7 @@ class AdapterOptions(BaseModel):
             checked = cls.model_validate(own)
             MemberOptions.of(options)
         except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(map(str, first["loc"]))
-            raise KVError(f"{where}: {key}: {first['msg']}") from error
+            raise KVError(f"{where}: {first_message(error)}") from error
         except KVError as error:
             raise KVError(f"{where}: {error} (and {', '.join(cls.model_fields)})") from error
         return checked, options
