@@ -13,8 +13,8 @@ namespace innet {
 
 /// `<requests>/<requester>/<nonce>/keep/<model-digest>/<layout>/<layers>/<hash>/<depth>/<source>`,
 /// and up to three times `/<layers>/<hash>/<depth>`. `<requests>` is `<blocks>/request/<member>`,
-/// and a block is called `<blocks>/<model-digest>/<layout>/<layers>/<hash>`. innet/kv/requests.py
-/// parses all requests.
+/// and a block is called `<blocks>/<model-digest>/<layout>/<layers>/<hash>`.
+/// innet/kv/pool/requests.py parses all requests.
 struct KeepRequest {
     struct Block {
         wire::Name name;
