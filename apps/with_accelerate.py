@@ -9,9 +9,7 @@ import torch
 import torch.distributed as dist
 from accelerate import Accelerator
 from frameworks.training import (
-    BATCH,
-    Classifier,
-    LabelledVectors,
+    WORKLOADS,
     StepTimer,
     endless,
     parse_arguments,
@@ -23,12 +21,13 @@ from torch.utils.data import DataLoader
 def main() -> None:
     """Train, and print the loss and the time of a step."""
     arguments = parse_arguments(__doc__)
+    workload = WORKLOADS[arguments.model]
     # Accelerate takes Gloo on processors, unless there is a process group already.
     dist.init_process_group(arguments.backend)
     accelerator = Accelerator(cpu=True)
-    model = Classifier()
+    model = workload.make_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    loader = DataLoader(LabelledVectors(), batch_size=BATCH, shuffle=True)
+    loader = DataLoader(workload.make_data(), batch_size=workload.batch, shuffle=True)
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     timer = StepTimer()
     loss = torch.zeros(())

@@ -8,9 +8,7 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 from frameworks.training import (
-    BATCH,
-    Classifier,
-    LabelledVectors,
+    WORKLOADS,
     StepTimer,
     endless,
     parse_arguments,
@@ -23,11 +21,12 @@ from torch.utils.data import DataLoader, DistributedSampler
 def main() -> None:
     """Train, and print the loss and the time of a step."""
     arguments = parse_arguments(__doc__)
+    workload = WORKLOADS[arguments.model]
     dist.init_process_group(arguments.backend)
-    model = DistributedDataParallel(Classifier())
+    model = DistributedDataParallel(workload.make_model())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    data = LabelledVectors()
-    loader = DataLoader(data, batch_size=BATCH, sampler=DistributedSampler(data, seed=3))
+    data = workload.make_data()
+    loader = DataLoader(data, batch_size=workload.batch, sampler=DistributedSampler(data, seed=3))
     timer = StepTimer()
     loss = torch.zeros(())
     for _, batch in zip(range(arguments.steps), endless(loader), strict=False):

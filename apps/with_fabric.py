@@ -10,9 +10,7 @@ import os
 import torch
 import torch.distributed as dist
 from frameworks.training import (
-    BATCH,
-    Classifier,
-    LabelledVectors,
+    WORKLOADS,
     StepTimer,
     endless,
     parse_arguments,
@@ -26,16 +24,19 @@ from torch.utils.data import DataLoader
 def main() -> None:
     """Train, and print the loss and the time of a step."""
     arguments = parse_arguments(__doc__)
+    workload = WORKLOADS[arguments.model]
     fabric = Fabric(
         accelerator="cpu",
         num_nodes=int(os.environ["WORLD_SIZE"]),
         strategy=DDPStrategy(process_group_backend=arguments.backend),
     )
     fabric.launch()
-    model = Classifier()
+    model = workload.make_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     model, optimizer = fabric.setup(model, optimizer)
-    loader = fabric.setup_dataloaders(DataLoader(LabelledVectors(), batch_size=BATCH, shuffle=True))
+    loader = fabric.setup_dataloaders(
+        DataLoader(workload.make_data(), batch_size=workload.batch, shuffle=True)
+    )
     timer = StepTimer()
     loss = torch.zeros(())
     for _, batch in zip(range(arguments.steps), endless(loader), strict=False):

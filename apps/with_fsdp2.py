@@ -8,9 +8,7 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 from frameworks.training import (
-    BATCH,
-    Classifier,
-    LabelledVectors,
+    WORKLOADS,
     StepTimer,
     endless,
     parse_arguments,
@@ -25,16 +23,17 @@ from torch.utils.data import DataLoader, DistributedSampler
 def main() -> None:
     """Train, and print the loss and the time of a step."""
     arguments = parse_arguments(__doc__)
+    workload = WORKLOADS[arguments.model]
     dist.init_process_group(arguments.backend)
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-    model = Classifier()
-    for layer in model.layers:
+    model = workload.make_model()
+    for layer in list(model.modules()):
         if isinstance(layer, nn.Linear):
             fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    data = LabelledVectors()
-    loader = DataLoader(data, batch_size=BATCH, sampler=DistributedSampler(data, seed=3))
+    data = workload.make_data()
+    loader = DataLoader(data, batch_size=workload.batch, sampler=DistributedSampler(data, seed=3))
     timer = StepTimer()
     loss = torch.zeros(())
     for _, batch in zip(range(arguments.steps), endless(loader), strict=False):

@@ -12,21 +12,20 @@ import lightning
 import torch
 import torch.distributed as dist
 from frameworks.training import (
-    BATCH,
-    Classifier,
-    LabelledVectors,
+    WORKLOADS,
     StepTimer,
     parse_arguments,
     report,
 )
 from lightning.pytorch.strategies import DDPStrategy
+from torch import nn
 from torch.utils.data import DataLoader
 
 
 class _Module(lightning.LightningModule):
-    def __init__(self) -> None:
+    def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.model = Classifier()
+        self.model = model
         self.timer = StepTimer()
         self.last_loss = torch.zeros(())
 
@@ -45,7 +44,8 @@ class _Module(lightning.LightningModule):
 def main() -> None:
     """Train, and print the loss and the time of a step."""
     arguments = parse_arguments(__doc__)
-    module = _Module()
+    workload = WORKLOADS[arguments.model]
+    module = _Module(workload.make_model())
     trainer = lightning.Trainer(
         accelerator="cpu",
         devices=1,
@@ -56,7 +56,7 @@ def main() -> None:
         enable_checkpointing=False,
         enable_progress_bar=False,
     )
-    trainer.fit(module, DataLoader(LabelledVectors(), batch_size=BATCH, shuffle=True))
+    trainer.fit(module, DataLoader(workload.make_data(), batch_size=workload.batch, shuffle=True))
     loss = trainer.strategy.reduce(module.last_loss, reduce_op="mean")
     report(float(loss), module.timer)
     dist.destroy_process_group()

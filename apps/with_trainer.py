@@ -10,9 +10,7 @@ from typing import Any
 
 import torch.distributed as dist
 from frameworks.training import (
-    BATCH,
-    Classifier,
-    LabelledVectors,
+    WORKLOADS,
     StepTimer,
     parse_arguments,
     report,
@@ -31,23 +29,24 @@ class _Timing(TrainerCallback):
 def main() -> None:
     """Train, and print the loss and the time of a step."""
     arguments = parse_arguments(__doc__)
+    workload = WORKLOADS[arguments.model]
     # Trainer takes Gloo on processors, unless there is a process group already.
     dist.init_process_group(arguments.backend)
     timer = StepTimer()
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(
-            model=Classifier(),
+            model=workload.make_model(),
             args=TrainingArguments(
                 output_dir=folder,
                 use_cpu=True,
                 max_steps=arguments.steps,
-                per_device_train_batch_size=BATCH,
+                per_device_train_batch_size=workload.batch,
                 learning_rate=1e-3,
                 report_to="none",
                 save_strategy="no",
                 disable_tqdm=True,
             ),
-            train_dataset=LabelledVectors(),
+            train_dataset=workload.make_data(),
             callbacks=[_Timing(timer)],
         )
         result = trainer.train()

@@ -5,6 +5,12 @@ python benchmarks/frameworks.py --json
 Links have no rate, and all ranks are processes of this machine. The jobs of a framework run one
 after the other on one network, innet's and Gloo's in turns, with the same threads per rank.
 
+Two models (``apps/frameworks/training.py``). The transformer is what ``apps/train_gpt.py`` trains
+on 8 hosts by default: 1.7 million parameters, 512 tokens per rank and step, 3,000 flop per
+parameter. The perceptron has 330,000 parameters and 16 vectors per rank and step, 100 flop per
+parameter: far less computation per byte of gradients than training has, so that its step shows the
+communication. Its keys end in ``_communication_bound``.
+
 A job of Gloo that fails or does not end is repeated, and counted: at the end of a process, PyTorch
 2.13 sometimes waits forever (the thread that destroys the group holds the GIL while it joins a
 thread of Gloo that needs the GIL) or aborts. A job of innet that fails ends the benchmark.
@@ -14,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import itertools
 import os
 import re
 import statistics
@@ -39,6 +46,10 @@ PACKAGES: Final = {
 }
 """What each framework needs installed."""
 BACKENDS = ("gloo", "innet")
+SUFFIXES: Final = {"transformer": "", "perceptron": "_communication_bound"}
+"""By model: how its keys end."""
+TRANSFORMER_SHARE = 5
+"""The transformer takes this part of the perceptron's steps, each of which takes longer."""
 AIM = 0.9
 ATTEMPTS = 3
 """How often a job of Gloo is started before the benchmark gives up."""
@@ -69,11 +80,16 @@ class Frameworks:
         repeated: jobs of Gloo that failed and were started again.
     """
 
-    def __init__(self, ranks: int, steps: int) -> None:
+    def __init__(self, ranks: int, steps: dict[str, int]) -> None:
+        """
+        Args:
+            ranks: hosts of the star.
+            steps: of a job, by model.
+        """
         self._ranks = ranks
         self._steps = steps
         self._lines: list[str] = []
-        self._limit_s = 60 + 30 * ranks
+        self._limit_s = 60 + 60 * ranks
         self.repeated = 0
 
     def session(self) -> Session:
@@ -83,7 +99,7 @@ class Frameworks:
             output=lambda _label, line: self._lines.append(line),
         )
 
-    async def turn(self, session: Session, framework: str, backend: str) -> Turn:
+    async def turn(self, session: Session, framework: str, model: str, backend: str) -> Turn:
         """Train with one framework over one backend; repeats a failed job of Gloo.
 
         Raises:
@@ -93,14 +109,15 @@ class Frameworks:
         attempts = ATTEMPTS if backend == "gloo" else 1
         for _ in range(attempts - 1):
             try:
-                return await self._job(session, framework, backend)
+                return await self._job(session, framework, model, backend)
             except EmulationError as error:
                 print(f"repeated: {error}", file=sys.stderr)
                 self.repeated += 1
-        return await self._job(session, framework, backend)
+        return await self._job(session, framework, model, backend)
 
-    async def _job(self, session: Session, framework: str, backend: str) -> Turn:
+    async def _job(self, session: Session, framework: str, model: str, backend: str) -> Turn:
         self._lines.clear()
+        steps = self._steps[model]
         script = APPS / f"with_{framework}.py"
         before = read_nodes(await session.status())
         try:
@@ -108,7 +125,7 @@ class Frameworks:
                 await session.run_workers(
                     [
                         *(sys.executable, str(script)),
-                        *("--backend", backend, "--steps", str(self._steps)),
+                        *("--backend", backend, "--steps", str(steps), "--model", model),
                     ]
                 )
         except JobFailed as error:
@@ -123,12 +140,12 @@ class Frameworks:
         if not found:
             raise EmulationError(f"{script.name} reports no step: " + "; ".join(self._lines))
         loss, step_ms, cpu_ms = map(float, found[0].groups())
-        switch_cpu_s = (after.switch_cpu_s - before.switch_cpu_s) / self._steps
+        switch_cpu_s = (after.switch_cpu_s - before.switch_cpu_s) / steps
         return Turn(loss, step_ms / 1e3, cpu_ms / 1e3, switch_cpu_s)
 
 
-def figures_of(turns: dict[str, list[Turn]], key: str) -> Figures:
-    """Medians, spread and the ratio of one framework with one number of ranks.
+def figures_of(turns: dict[str, list[Turn]], key: str, suffix: str) -> Figures:
+    """Medians, spread and the ratio of one framework and model with one number of ranks.
 
     Raises:
         EmulationError: the backends do not train to the same loss.
@@ -137,17 +154,21 @@ def figures_of(turns: dict[str, list[Turn]], key: str) -> Figures:
     for backend, taken in turns.items():
         times_s = [turn.step_s for turn in taken]
         name = f"{key}_{backend}"
-        figures[f"{name}_step_s"] = statistics.median(times_s)
-        figures[f"{name}_step_min_s"] = min(times_s)
-        figures[f"{name}_step_max_s"] = max(times_s)
-        figures[f"{name}_rank_cpu_s"] = statistics.median(turn.rank_cpu_s for turn in taken)
-        figures[f"{name}_switch_cpu_s"] = statistics.median(turn.switch_cpu_s for turn in taken)
+        figures[f"{name}_step_s{suffix}"] = statistics.median(times_s)
+        figures[f"{name}_step_min_s{suffix}"] = min(times_s)
+        figures[f"{name}_step_max_s{suffix}"] = max(times_s)
+        figures[f"{name}_rank_cpu_s{suffix}"] = statistics.median(turn.rank_cpu_s for turn in taken)
+        switch_cpu_s = statistics.median(turn.switch_cpu_s for turn in taken)
+        figures[f"{name}_switch_cpu_s{suffix}"] = switch_cpu_s
     # Neighbouring turns have the same of whatever else the machine does.
     pairs = list(zip(turns["gloo"], turns["innet"], strict=True))
     for gloo, innet in pairs:
         if abs(innet.loss - gloo.loss) > 1e-3 * abs(gloo.loss):
-            raise EmulationError(f"{key}: loss {innet.loss} over innet, {gloo.loss} over Gloo")
-    figures[f"{key}_ratio"] = statistics.median(gloo.step_s / innet.step_s for gloo, innet in pairs)
+            raise EmulationError(
+                f"{key}{suffix}: loss {innet.loss} over innet, {gloo.loss} over Gloo"
+            )
+    ratio = statistics.median(gloo.step_s / innet.step_s for gloo, innet in pairs)
+    figures[f"{key}_ratio{suffix}"] = ratio
     return figures
 
 
@@ -170,13 +191,16 @@ def main() -> None:
         "--ranks", type=int, nargs="+", help="numbers of hosts; default 2 4 8, quick: 2"
     )
     parser.add_argument("--rounds", type=int, help="jobs of each backend; default 5, quick: 2")
-    parser.add_argument("--steps", type=int, help="of a job; default 200, quick: 100")
+    parser.add_argument(
+        "--steps", type=int, help="of a job with the perceptron; default 200, quick: 100"
+    )
     parser.add_argument("--only", choices=PACKAGES, nargs="+", help="these frameworks alone")
     arguments = parser.parse_args()
     quick = arguments.quick
     ranks = arguments.ranks or ([2] if quick else [2, 4, 8])
     rounds = arguments.rounds or (2 if quick else 5)
-    steps = arguments.steps or (100 if quick else 200)
+    most = arguments.steps or (100 if quick else 200)
+    steps = {"transformer": max(10, most // TRANSFORMER_SHARE), "perceptron": most}
     names = arguments.only or (["ddp", "trainer", "fabric"] if quick else list(PACKAGES))
     # Compiled modules are what users have: hundreds of modules are not compiled again by each rank.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -184,23 +208,25 @@ def main() -> None:
 
     async def measure(progress: ProgressBar) -> Figures:
         frameworks = installed(names)
-        figures: Figures = {"rounds": rounds, "steps": steps, "aim": AIM, "gloo_repeated": 0}
-        jobs = len(ranks) * len(frameworks) * rounds * len(BACKENDS)
+        figures: Figures = {"rounds": rounds, "steps": most, "aim": AIM, "gloo_repeated": 0}
+        cases = list(itertools.product(frameworks, SUFFIXES))
+        jobs = len(ranks) * len(cases) * rounds * len(BACKENDS)
         done = 0
         for hosts in ranks:
             trainings = Frameworks(hosts, steps)
             async with trainings.session() as session:
-                for name in frameworks:
+                for name, model in cases:
                     turns: dict[str, list[Turn]] = {backend: [] for backend in BACKENDS}
-                    for _ in range(rounds):
-                        for backend in BACKENDS:
-                            progress(done / jobs, f"{name} on {hosts} hosts over {backend}")
-                            turns[backend].append(await trainings.turn(session, name, backend))
-                            done += 1
-                    figures |= figures_of(turns, f"{name}_{hosts}")
+                    for _, backend in itertools.product(range(rounds), BACKENDS):
+                        progress(done / jobs, f"{name}, {model}, {hosts} hosts, {backend}")
+                        turn = await trainings.turn(session, name, model, backend)
+                        turns[backend].append(turn)
+                        done += 1
+                    figures |= figures_of(turns, f"{name}_{hosts}", SUFFIXES[model])
             figures["gloo_repeated"] += trainings.repeated
-        for name in frameworks:
-            figures[f"{name}_ratio"] = min(figures[f"{name}_{hosts}_ratio"] for hosts in ranks)
+        for name, model in cases:
+            ratio = f"ratio{SUFFIXES[model]}"
+            figures[f"{name}_{ratio}"] = min(figures[f"{name}_{hosts}_{ratio}"] for hosts in ranks)
         return figures
 
     benchmark.run(measure)

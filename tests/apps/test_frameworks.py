@@ -26,14 +26,15 @@ NEEDS = {
 }
 
 
-def train(framework: str, backend: str) -> float:
+def train(framework: str, backend: str, model: str) -> float:
     """The loss after five steps on two hosts.
 
     Ranks of Gloo are killed after rank 0 has reported: PyTorch 2.13 sometimes waits forever at the
     end of a process that destroys a group of Gloo.
     """
     lines: list[str] = []
-    command = [sys.executable, str(APPS / f"with_{framework}.py"), "--steps", "5"]
+    script = APPS / f"with_{framework}.py"
+    command = [sys.executable, str(script), "--steps", "5", "--model", model]
 
     async def launch() -> None:
         loop, reported = asyncio.get_running_loop(), asyncio.Event()
@@ -61,11 +62,18 @@ def train(framework: str, backend: str) -> float:
     return float(losses[0].group(1))
 
 
-@pytest.mark.parametrize("framework", NEEDS)
-def test_a_framework_trains_to_the_loss_that_gloo_gives(framework: str) -> None:
+@pytest.mark.parametrize(
+    ("framework", "model"),
+    [
+        *((name, "perceptron") for name in NEEDS),
+        *(("ddp", "transformer"), ("fsdp2", "transformer")),
+    ],
+)
+def test_a_framework_trains_to_the_loss_that_gloo_gives(framework: str, model: str) -> None:
     if importlib.util.find_spec(NEEDS[framework]) is None:
         pytest.skip(f"{NEEDS[framework]} is not installed: pip install 'innet[frameworks]'")
-    assert train(framework, "innet") == pytest.approx(train(framework, "gloo"), rel=1e-3)
+    over_gloo = train(framework, "gloo", model)
+    assert train(framework, "innet", model) == pytest.approx(over_gloo, rel=1e-3)
 
 
 def test_every_framework_of_the_page_is_tried() -> None:
