@@ -16,6 +16,7 @@ from innet.kv.hash_chain import TokenIds, chain, root_hash
 from innet.kv.layout import BlockLayout, KVArray, KVSource, LayerRange
 from innet.kv.names import BlockKey
 from innet.kv.pool import BlockPool, PoolStatistics
+from innet.kv.pool.waiting import now_s
 from innet.kv.prefill import Arrivals, LoadSpeed, LoadTime, PrefillCost, blocks_worth_loading
 
 Progress = Callable[[int, int], None]
@@ -245,7 +246,7 @@ class PrefixCache:
             if contents is None:
                 return False
             if piece.key in away:
-                arrivals.append((_now_s(), contents.nbytes))
+                arrivals.append((now_s(), contents.nbytes))
             return self._layout.join(into, piece.start, piece.layers, contents)
 
         found = await count_done_in_order(count * ranges, step, self._window, progress)
@@ -344,7 +345,7 @@ class PrefixCache:
             counts.tokens_asked,
             counts.tokens_found,
             counts.tokens_put,
-            self._speed.estimate(_now_s()),
+            self._speed.estimate(now_s()),
             self._blocks.statistics(),
         )
 
@@ -391,7 +392,7 @@ class PrefixCache:
         self, pieces: Sequence[_Piece], away: set[BlockKey], tokens: int, cost: PrefillCost
     ) -> int:
         ranges = len(self._families)
-        time = self._speed.estimate(_now_s())
+        time = self._speed.estimate(now_s())
         if time is None:
             return len(pieces) // ranges
         sizes = [self._layout.size_bytes(p.layers) if p.key in away else 0 for p in pieces]
@@ -422,12 +423,12 @@ class _Deadline:
     """When a load has to end; ``None``: each block has the pool's timeout."""
 
     def __init__(self, deadline_s: float | None) -> None:
-        self.began_s = _now_s()
+        self.began_s = now_s()
         self._end_s = None if deadline_s is None else self.began_s + deadline_s
 
     def left_s(self) -> float | None:
         """Seconds until then."""
-        return None if self._end_s is None else max(0.0, self._end_s - _now_s())
+        return None if self._end_s is None else max(0.0, self._end_s - now_s())
 
 
 async def count_done_in_order(
@@ -478,8 +479,3 @@ async def _cancel(futures: Sequence[asyncio.Future[Any]]) -> None:
         future.cancel()
     if futures:
         await asyncio.gather(*futures, return_exceptions=True)
-
-
-def _now_s() -> float:
-    """The time of the event loop, which may be simulated."""
-    return asyncio.get_running_loop().time()

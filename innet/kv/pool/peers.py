@@ -14,7 +14,7 @@ from innet.kv.names import BlockKey
 from innet.kv.pool.network import BlockNetwork, Outcome, Sealed
 from innet.kv.pool.requests import Action, Answer, Keep, Request, kind_of
 from innet.kv.pool.statistics import OUTCOME_CAUSES, Cause
-from innet.kv.pool.waiting import GivenUp, gather
+from innet.kv.pool.waiting import GivenUp, gather, now_s
 
 _DRAW_BYTES: Final = 8
 _ENOUGH_S: Final = 1.0
@@ -119,16 +119,16 @@ class Members:
         if outcome is Outcome.HERE:
             self._out_until_s.pop(member, None)
             return
-        now_s = _now_s()
-        late = outcome is Outcome.LATE and now_s - began_s >= _ENOUGH_S
+        ended_s = now_s()
+        late = outcome is Outcome.LATE and ended_s - began_s >= _ENOUGH_S
         if late or outcome is Outcome.UNREACHABLE:
-            self._out_until_s[member] = now_s + self._leave_out_s
+            self._out_until_s[member] = ended_s + self._leave_out_s
             self._known = {}
 
     def left_out(self) -> tuple[str, ...]:
         """The members that are left out now."""
-        now_s = _now_s()
-        self._out_until_s = {m: end_s for m, end_s in self._out_until_s.items() if end_s > now_s}
+        at_s = now_s()
+        self._out_until_s = {m: end_s for m, end_s in self._out_until_s.items() if end_s > at_s}
         return tuple(self._out_until_s)
 
     def _update(self, known: Mapping[str, int]) -> None:
@@ -148,9 +148,9 @@ async def await_members(
 
     Blocks go to other homes, and are looked for elsewhere, while members are missing.
     """
-    end_s = _now_s() + timeout_s
+    end_s = now_s() + timeout_s
     while not enough(network.members()):
-        if _now_s() >= end_s:
+        if now_s() >= end_s:
             return False
         await asyncio.sleep(_PAUSE_S)
     return True
@@ -210,7 +210,7 @@ class PeerClient:
 
     async def fetch(self, name: str, member: str, timeout_s: float) -> Sealed | Cause:
         """A block from ``member``, or why it did not arrive."""
-        outcome, began_s = Outcome.LATE, _now_s()
+        outcome, began_s = Outcome.LATE, now_s()
         try:
             outcome, block = await self._network.fetch(name, member, timeout_s)
         finally:
@@ -219,7 +219,7 @@ class PeerClient:
 
     async def probe(self, name: str, member: str, timeout_s: float) -> Cause | None:
         """Why ``member`` does not have a block; ``None`` if it has."""
-        outcome, began_s = Outcome.LATE, _now_s()
+        outcome, began_s = Outcome.LATE, now_s()
         try:
             outcome = await self._network.probe(name, member, timeout_s)
         finally:
@@ -273,8 +273,3 @@ def _refusal(answer: Answer | Cause, place: int) -> Cause | None:
     if isinstance(answer, Cause):
         return answer
     return None if answer.refusal_of(place) is None else Cause.REFUSED
-
-
-def _now_s() -> float:
-    """The time of the event loop, which may be simulated."""
-    return asyncio.get_running_loop().time()

@@ -26,7 +26,7 @@ from innet.kv.pool.statistics import Cause, Place, PoolStatistics
 from innet.kv.pool.store import DeferredIndex, LocalStore, ServedBlocks, ServedStore
 from innet.kv.pool.tiered_store import TieredStore
 from innet.kv.pool.transfers import Found, Loader, PoolNode, Replicator
-from innet.kv.pool.waiting import Window, gather, wait_to_end
+from innet.kv.pool.waiting import Window, gather, now_s, wait_to_end
 from innet.node.messages import tenant_prefix
 
 Result = TypeVar("Result")
@@ -142,7 +142,7 @@ class BlockPool:
         """
         self._check(key)
         contents, depth = checked_contents(contents), checked_depth(depth)
-        window, began_s = self._node.window, _now_s()
+        window, began_s = self._node.window, now_s()
         await window.enter()
         try:
             ends = await self._replicator.put(key, contents, depth)
@@ -150,7 +150,7 @@ class BlockPool:
             window.leave()
         self._counts.puts += 1
         self._counts.put_bytes += contents.nbytes
-        self._counts.store_times.add(_now_s() - began_s)
+        self._counts.store_times.add(now_s() - began_s)
         copies = ends.count(None)
         self._counts.copies += copies
         if copies < len(ends):
@@ -202,7 +202,7 @@ class BlockPool:
     ) -> tuple[Contents, Place] | tuple[None, Cause]:
         """A block and where it was found, or ``None`` and why it was not; else as :meth:`get`."""
         self._check(key)
-        began_s = _now_s()
+        began_s = now_s()
         found = await self._loader.load(key, self._timeout(timeout_s))
         if not isinstance(found, Found):
             self._counts.misses[found] += 1
@@ -211,7 +211,7 @@ class BlockPool:
         contents.flags.writeable = False
         self._counts.hits[found.place] += 1
         self._counts.hit_bytes += contents.nbytes
-        self._counts.load_times.add(_now_s() - began_s)
+        self._counts.load_times.add(now_s() - began_s)
         return contents, found.place
 
     async def get_many(
@@ -245,12 +245,12 @@ class BlockPool:
             keys: of a prompt's blocks, in order.
             timeout_s: for all together; a block that is not found by then does not exist.
         """
-        end_s = _now_s() + self._timeout(timeout_s)
+        end_s = now_s() + self._timeout(timeout_s)
         window = self._settings.window
         count = 0
         gap: Cause | None = None
         while count < len(keys) and gap is None:
-            left_s = max(0.0, end_s - _now_s())
+            left_s = max(0.0, end_s - now_s())
             absences = await gather(
                 [self._absence(key, left_s) for key in keys[count : count + window]]
             )
@@ -383,8 +383,3 @@ class BlockPool:
             raise KVError(
                 f"{key.name} is a block of another tenant than the pool's, {self._tenant}"
             )
-
-
-def _now_s() -> float:
-    """The time of the event loop, which may be simulated."""
-    return asyncio.get_running_loop().time()

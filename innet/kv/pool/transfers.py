@@ -16,7 +16,7 @@ from innet.kv.pool.settings import PoolSettings
 from innet.kv.pool.statistics import Cause, Place, PoolStatistics
 from innet.kv.pool.store import LocalStore, ServedBlocks, ServedStore
 from innet.kv.pool.tiered_store import Tier
-from innet.kv.pool.waiting import SingleFlight, Window, gather
+from innet.kv.pool.waiting import SingleFlight, Window, gather, now_s
 
 _LOCAL: Final = {Tier.MEMORY: Place.LOCAL_MEMORY, Tier.DISK: Place.LOCAL_DISK}
 _SERVED: Final = {Tier.MEMORY: Place.HOME_MEMORY, Tier.DISK: Place.HOME_DISK}
@@ -93,7 +93,7 @@ class Loader:
     async def load(self, key: BlockKey, timeout_s: float) -> Found | Cause:
         """A block, or why it was not found, within ``timeout_s``."""
         name = key.name
-        end_s = _now_s() + timeout_s
+        end_s = now_s() + timeout_s
         try:
             if self._node.has(name) or name in self._node.store.index:
                 async with asyncio.timeout_at(end_s):
@@ -109,7 +109,7 @@ class Loader:
         name = key.name
         if self._node.has(name):
             return None
-        end_s = _now_s() + timeout_s
+        end_s = now_s() + timeout_s
         cause: Cause | None = None
         try:
             async with asyncio.timeout_at(end_s), self._node.window:
@@ -175,7 +175,7 @@ class Loader:
         """The other homes to ask one after the other, each for its part of the time left."""
         homes = self._node.members.other_homes(key)
         for index, home in enumerate(homes):
-            yield home, max(0.0, end_s - _now_s()) / (len(homes) - index)
+            yield home, max(0.0, end_s - now_s()) / (len(homes) - index)
 
     def _no_answer(self, key: BlockKey) -> Cause:
         return Cause.ABSENT if self._node.members.homes(key.block_hash) else Cause.NO_HOME
@@ -276,8 +276,3 @@ class Replicator:
             return False
 
         return all(await gather([keep(node) for node in nodes]))
-
-
-def _now_s() -> float:
-    """The time of the event loop, which may be simulated."""
-    return asyncio.get_running_loop().time()

@@ -1,4 +1,4 @@
-"""Concurrency in a pool: a window of blocks in flight, and equal work that is shared."""
+"""Time and concurrency in a pool: a window of blocks in flight, and equal work that is shared."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from typing import Any, Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
+
+
+def now_s() -> float:
+    """The time of the event loop, which may be simulated."""
+    return asyncio.get_running_loop().time()
 
 
 async def gather(works: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
