@@ -4,8 +4,39 @@ from __future__ import annotations
 
 import asyncio
 
-from innet.kv.pool import PoolSettings
-from tests.kv.pools import ROOM, Pools, key, with_pools
+from innet.kv.pool import MemoryTier, PoolSettings, TieredStore
+from innet.kv.pool.home import LeaseTable
+from innet.kv.pool.network import Sealed
+from tests.kv.pools import ROOM, Pools, contents, key, with_pools
+
+
+def test_a_lease_ends_at_its_time_unless_it_is_renewed() -> None:
+    tiers = TieredStore(MemoryTier(4 * ROOM))
+    leases = LeaseTable(tiers, longest_s=100)
+    for name in ("once", "renewed"):
+        tiers.put(name, Sealed(contents(0), b""), 0)
+        assert leases.pin(name, "user", 10, at_s=0)
+    assert leases.pin("renewed", "user", 1e9, at_s=5)
+    assert not leases.pin("elsewhere", "user", 10, at_s=5)
+    ends = []
+    for at_s in (9.9, 10, 104.9, 105):
+        leases.expire(at_s)
+        ends.append([leases.drop(name, "other") for name in ("once", "renewed")])
+    assert ends == [[False, False], [True, False], [True, False], [True, True]]
+    assert leases.next_end_s == float("inf")
+
+
+def test_a_lease_that_was_renewed_often_ends_once() -> None:
+    tiers = TieredStore(MemoryTier(4 * ROOM))
+    leases = LeaseTable(tiers, longest_s=100)
+    tiers.put("block", Sealed(contents(0), b""), 0)
+    for at_s in range(1000):
+        assert leases.pin("block", "user", 10, at_s)
+    assert leases.next_end_s > 900
+    leases.expire(1008)
+    assert not leases.drop("block", "other")
+    leases.expire(1009)
+    assert leases.drop("block", "other")
 
 
 def test_what_is_pinned_stays_until_its_lease_ends() -> None:

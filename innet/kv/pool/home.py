@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import logging
+import math
 from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
@@ -23,7 +25,7 @@ from innet.kv.pool.settings import PoolSettings
 from innet.kv.pool.statistics import PoolStatistics
 from innet.kv.pool.store import DeferredBlock, LocalStore, ServedStore
 from innet.kv.pool.tiered_store import Tier, TieredStore
-from innet.kv.pool.waiting import SingleFlight, gather
+from innet.kv.pool.waiting import SingleFlight, gather, now_s
 
 Result = TypeVar("Result")
 
@@ -39,13 +41,14 @@ _MOST_REQUESTS: Final = 4096
 """Requests in progress. More are not answered: they time out at their requesters."""
 _MOST_ANSWERS: Final = 4096
 """Answers that can be requested again. Of more, the earliest are withdrawn before their time."""
+_LEAST_ENDS: Final = 64
 _FAILED: Final = "failed"
 
 _log = logging.getLogger(__name__)
 
 
 class LeaseTable:
-    """Who has pinned which blocks of a store, and until when: each lease ends on its own.
+    """Who has pinned which blocks of a store, and until when; its owner calls :meth:`expire`.
 
     A block is pinned as long as any lease of it lasts. The tiers limit how much can be pinned. The
     leases of a block that is gone, because it was damaged for example, end with it.
@@ -59,29 +62,48 @@ class LeaseTable:
         """
         self._tiers = tiers
         self._longest_s = longest_s
-        self._leases: dict[str, dict[str, asyncio.TimerHandle]] = {}
+        self._leases: dict[str, dict[str, float]] = {}
+        self._ends: list[tuple[float, str, str]] = []  # a heap, with leases that are over before
+        self._most_ends = _LEAST_ENDS
         tiers.on_gone = self._end_all
 
-    def pin(self, name: str, holder: str, lease_s: float) -> bool:
+    @property
+    def next_end_s(self) -> float:
+        """When to call :meth:`expire`."""
+        return self._ends[0][0] if self._ends else math.inf
+
+    def pin(self, name: str, holder: str, lease_s: float, at_s: float) -> bool:
         """Begin or renew a holder's lease; false: there is no room for it, or no such block."""
         if not self._tiers.pin(name):
             return False
-        holders = self._leases.setdefault(name, {})
-        if holder in holders:
-            holders[holder].cancel()
-        loop = asyncio.get_running_loop()
-        end_s = min(lease_s, self._longest_s)
-        holders[holder] = loop.call_later(end_s, self.unpin, name, holder)
+        end_s = at_s + min(lease_s, self._longest_s)
+        self._leases.setdefault(name, {})[holder] = end_s
+        heapq.heappush(self._ends, (end_s, name, holder))
+        if len(self._ends) > self._most_ends:
+            self._forget_old_ends()
         return True
+
+    def expire(self, at_s: float) -> None:
+        """End the leases whose time is over."""
+        while self.next_end_s <= at_s:
+            end_s, name, holder = heapq.heappop(self._ends)
+            if self._leases.get(name, {}).get(holder) == end_s:
+                self.unpin(name, holder)
+
+    def _forget_old_ends(self) -> None:
+        """Keep the ends of present leases only: many may have been renewed or ended early."""
+        self._ends = [
+            (end_s, name, holder)
+            for name, holders in self._leases.items()
+            for holder, end_s in holders.items()
+        ]
+        heapq.heapify(self._ends)
+        self._most_ends = max(_LEAST_ENDS, 2 * len(self._ends))
 
     def unpin(self, name: str, holder: str) -> None:
         """End a lease, if there is one."""
         holders = self._leases.get(name, {})
-        timer = holders.pop(holder, None)
-        if timer is None:
-            return
-        timer.cancel()
-        if not holders:
+        if holders.pop(holder, None) is not None and not holders:
             del self._leases[name]
             self._tiers.unpin(name)
 
@@ -98,6 +120,7 @@ class LeaseTable:
         """End all leases."""
         for name in list(self._leases):
             self._end_all(name)
+        self._ends.clear()
 
     def _end_all(self, name: str) -> None:
         for holder in list(self._leases.get(name, ())):
@@ -194,6 +217,7 @@ class Home:
             LeaseTable(tiers, settings.longest_lease_s)
             for tiers in dict.fromkeys((store.tiers, local.tiers))
         ]
+        self._lease_timer: asyncio.TimerHandle | None = None
         self._kept = KeptBlocks(network, store, settings)
         # Its requesters wait longer, so that they do not take this home for dead when its
         # producer is.
@@ -222,6 +246,7 @@ class Home:
         """End all leases."""
         for leases in self._leases:
             leases.close()
+        self._watch_leases()
 
     def drain_requests(self) -> None:
         """Handle pending requests now, and register the blocks that the network kept on its own.
@@ -284,7 +309,26 @@ class Home:
         self, name: str, holder: str, lease_s: float, tables: Sequence[LeaseTable]
     ) -> bool:
         await self.bring(name)
-        return any(leases.pin(name, holder, lease_s) for leases in tables)
+        pinned = any(leases.pin(name, holder, lease_s, now_s()) for leases in tables)
+        self._watch_leases()
+        return pinned
+
+    def _watch_leases(self) -> None:
+        """Let the timer run until the next lease ends."""
+        end_s = min(leases.next_end_s for leases in self._leases)
+        if self._lease_timer is not None:
+            if self._lease_timer.when() == end_s:
+                return
+            self._lease_timer.cancel()
+            self._lease_timer = None
+        if end_s < math.inf:
+            self._lease_timer = asyncio.get_running_loop().call_at(end_s, self._expire_leases)
+
+    def _expire_leases(self) -> None:
+        self._lease_timer = None
+        for leases in self._leases:
+            leases.expire(now_s())
+        self._watch_leases()
 
     def _handle(self, events: Sequence[NetworkEvent]) -> None:
         for event in events:
