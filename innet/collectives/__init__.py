@@ -1,7 +1,8 @@
 """Collectives over named reductions: "publish mine, fetch those names".
 
-Start with ``communicator``, what users hold; ``reductions`` and ``copies`` state what each
-collective publishes and fetches, ``runner`` starts it, ``work`` is an operation under way.
+Start with ``communicator``, the operations that users call; ``group_member`` has its other methods.
+``reductions`` and ``copies`` state what each collective publishes and fetches, ``runner`` starts
+it, ``work`` is an operation under way.
 ``one_sided``, ``keyed``, ``partial`` and ``masked`` are imported when they are first used.
 """
 

@@ -107,8 +107,9 @@ def split_blocks(array: Array, blocks: int, operation: str) -> tuple[int, ...]:
     """The shape of one of ``blocks`` equal parts of ``array`` along its first axis.
 
     Raises:
-        CollectiveError: the first axis does not divide.
+        CollectiveError: it is no array, or the first axis does not divide.
     """
+    require_array(array)
     if array.ndim == 0 or array.shape[0] % blocks != 0:
         raise CollectiveError(
             f"{operation} over {blocks} ranks needs an array whose first axis is a multiple of "

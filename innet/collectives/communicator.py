@@ -1,18 +1,16 @@
-"""The communicator: what a worker's program holds."""
+"""The communicator: the operations that a worker's program calls."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from innet.collectives.arrays import Array
 from innet.collectives.copies import allgather, alltoall, broadcast, gather, scatter
-from innet.collectives.group import Variants
+from innet.collectives.group import AtFirstUse, Variants
+from innet.collectives.group_member import GroupMember
 from innet.collectives.messages import Messages
 from innet.collectives.objects import ObjectData, Objects
-from innet.collectives.recovery import Recovery
 from innet.collectives.reductions import (
     allreduce,
     allreduce_q8,
@@ -20,12 +18,9 @@ from innet.collectives.reductions import (
     reduce,
     reduce_scatter,
 )
-from innet.collectives.runner import OperationRunner, Services
+from innet.collectives.runner import Services
 from innet.collectives.transfers import Transfers
-from innet.collectives.work import Work
-from innet.errors import RankFailed
-from innet.joint_close import JointlyClosed
-from innet.plans import Plan
+from innet.collectives.work import Work, blocking, non_blocking
 from innet.worker.job_file import OnDeath
 from innet.worker.membership import Membership
 
@@ -35,43 +30,25 @@ if TYPE_CHECKING:  # imported when first called: most programs need none of them
     from innet.collectives.one_sided import Combine, OneSided, RegisteredArray, Snapshot
     from innet.collectives.partial import KOfN, PartialReductions, PartialSum
 
-T = TypeVar("T")
 
+class Communicator(GroupMember):
+    """Collectives, messages, objects and shared arrays among the ranks of one group.
 
-class _AtFirstUse(Generic[T]):
-    """A delegate that is made when it is first used. Thread-safe.
+    All ranks call the same collectives in the same order. ``allreduce`` waits for its end and
+    returns the result; ``iallreduce`` has the same parameters, starts the operation and returns its
+    :class:`Work`, which can be waited for or awaited. So it is for every operation. The arguments
+    of an operation stay as they are until its end, unless its documentation allows more.
 
-    Attributes:
-        made: the delegate, once it is.
-    """
+    Arrays are NumPy's. A result goes into ``out`` when that is given (which may be the input: in
+    place), else into a new array. ``timeout_s`` is an operation's deadline, by default the
+    communicator's :attr:`timeout_s`.
 
-    def __init__(self, make: Callable[[], T]) -> None:
-        self._make = make
-        self._lock = threading.Lock()
-        self.made: T | None = None
+    Every operation may raise, in addition to what its documentation says:
 
-    def __call__(self) -> T:
-        if self.made is None:
-            with self._lock:
-                if self.made is None:
-                    self.made = self._make()
-        return self.made
-
-
-class Communicator(JointlyClosed):
-    """Collectives among the ranks of one group.
-
-    All ranks call the same collectives in the same order. Each exists blocking (``allreduce``) and
-    as a future (``iallreduce``) that can be waited for or awaited. Arrays are NumPy's; a result
-    goes into ``out`` when that is given (which may be the input: in place), else into a new array.
-
-    Attributes:
-        rank: this process's place in the group.
-        size: number of ranks in the group.
-        nodes: the host of each rank.
-        attributes: what libraries keep with this communicator, each under a key of its own (as
-            MPI's attribute caching).
-        on_death: what :meth:`recover` does: ``abort``, ``shrink`` or ``wait``.
+    * CollectiveError: an argument does not fit.
+    * MismatchError: ranks called different operations, shapes or types.
+    * ReductionOverflow: an integer result does not fit its type.
+    * RankFailed, DeadlineExceeded: a rank has failed, or did not come in time.
     """
 
     def __init__(
@@ -82,26 +59,15 @@ class Communicator(JointlyClosed):
         timeout_s: float,
         on_death: OnDeath = "abort",
     ) -> None:
-        self._services = services
-        self._membership = membership
-        self._variants = variants
-        self.rank = membership.rank
-        self.size = membership.size
-        self.nodes = membership.nodes
-        self.attributes: dict[str, Any] = {}
-        self.on_death = on_death
-        self._runner = OperationRunner(services, membership, variants, timeout_s)
+        super().__init__(services, membership, variants, timeout_s, on_death)
         self._messages = Messages(self._runner)
         self._objects = Objects(self._runner)
-        self._recovery = Recovery(self._runner, self.close)
-        self._one_sided = _AtFirstUse(self._make_one_sided)
-        self._keyed = _AtFirstUse(self._make_keyed)
-        self._partial = _AtFirstUse(self._make_partial)
+        self._one_sided = AtFirstUse(self._make_one_sided)
+        self._keyed = AtFirstUse(self._make_keyed)
+        self._partial = AtFirstUse(self._make_partial)
         # Registered from the start: other ranks may ask before this one makes such a call.
         self._array_transfers = Transfers(self._runner, "arrays")
         self._round_transfers = Transfers(self._runner, "rounds")
-        membership.release = self._release
-        services.before_close(self.close)
 
     def _make_one_sided(self) -> OneSided:
         from innet.collectives.one_sided import OneSided
@@ -118,14 +84,10 @@ class Communicator(JointlyClosed):
 
         return PartialReductions(self._runner, self._round_transfers)
 
-    # Collectives, each asynchronous and blocking.
+    # Collectives.
 
-    def iallreduce(self, array: Array, op: str = "sum", out: Array | None = None) -> Work[Array]:
-        """Start an :meth:`allreduce`."""
-        with self.collective("allreduce"):
-            return self._runner.start(allreduce(self._variants, array, op, out))
-
-    def allreduce(self, array: Array, op: str = "sum", out: Array | None = None) -> Array:
+    @blocking
+    def allreduce(self, array: Array, op: str = "sum", out: Array | None = None) -> Work[Array]:
         """Reduce over all ranks; all get the result.
 
         Operations: ``sum``, ``prod``, ``min`` and ``max``; for integers and bool also ``band``,
@@ -136,24 +98,14 @@ class Communicator(JointlyClosed):
         of 8 to 64 bits, and ml_dtypes' bfloat16, float8_e4m3fn and float8_e5m2. Those narrower than
         float32 are added in float32 and rounded once in each node; a float8_e4m3fn result beyond
         448 becomes NaN, for it has no infinity.
-
-        Raises:
-            MismatchError: ranks called different operations, shapes or types.
-            ReductionOverflow: an integer result does not fit its type.
-            RankFailed, DeadlineExceeded: a rank is gone, or did not come in time.
         """
-        return self.iallreduce(array, op, out).wait_or_cancel()
+        with self.collective("allreduce"):
+            return self._runner.start(allreduce(self._variants, array, op, out))
 
-    def iallreduce_q8(
-        self, array: Array, out: Array | None = None, lost: Array | None = None
-    ) -> Work[Array]:
-        """Start an :meth:`allreduce_q8`; ``array`` may be changed at once, ``lost`` is ready."""
-        with self.collective("allreduce_q8"):
-            return self._runner.start(allreduce_q8(self._variants, array, out, lost))
-
+    @blocking
     def allreduce_q8(
         self, array: Array, out: Array | None = None, lost: Array | None = None
-    ) -> Array:
+    ) -> Work[Array]:
         """Sum float32 arrays over all ranks in 8 bits an element: 3.9 times less to send.
 
         Blocks of 32 elements share a scale (docs/compression.md). Each node adds in float32 and
@@ -161,100 +113,81 @@ class Communicator(JointlyClosed):
         an infinity or a number of 2**127 or more is NaN everywhere.
 
         Args:
-            array: float32, of any shape.
+            array: float32, of any shape; may be changed once the operation has started.
             out: where the result goes; may be ``array``.
-            lost: float32, of the same size: becomes what encoding took from ``array``, to be added
-                to the next contribution (error feedback). 0 in a block that is NaN.
+            lost: float32, of the same size: receives, at the start, what encoding took from
+                ``array``, to be added to the next contribution (error feedback). 0 in a block that
+                is NaN.
         """
-        return self.iallreduce_q8(array, out, lost).wait_or_cancel()
+        with self.collective("allreduce_q8"):
+            return self._runner.start(allreduce_q8(self._variants, array, out, lost))
 
-    def ireduce(
-        self, array: Array, root: int = 0, op: str = "sum", out: Array | None = None
-    ) -> Work[Array | None]:
-        """Start a :meth:`reduce`."""
-        with self.collective("reduce", synchronising=False):
-            self._runner.require_rank(root)
-            return self._runner.start(reduce(self._variants, self.rank, array, root, op, out))
-
+    @blocking
     def reduce(
         self, array: Array, root: int = 0, op: str = "sum", out: Array | None = None
-    ) -> Array | None:
+    ) -> Work[Array | None]:
         """Reduce over all ranks; ``root`` gets the result, the others ``None``."""
-        return self.ireduce(array, root, op, out).wait_or_cancel()
+        with self.collective("reduce", synchronising=False):
+            self._runner.require_rank(root)
+            return self._runner.start(reduce(self._variants, array, root, op, out))
 
-    def ireduce_scatter(
+    @blocking
+    def reduce_scatter(
         self, array: Array, op: str = "sum", out: Array | None = None
     ) -> Work[Array]:
-        """Start a :meth:`reduce_scatter`."""
-        with self.collective("reduce_scatter"):
-            return self._runner.start(
-                reduce_scatter(self._variants, self.rank, self.size, array, op, out)
-            )
-
-    def reduce_scatter(self, array: Array, op: str = "sum", out: Array | None = None) -> Array:
         """Reduce over all ranks; rank r gets block r of ``size`` along the first axis."""
-        return self.ireduce_scatter(array, op, out).wait_or_cancel()
+        with self.collective("reduce_scatter"):
+            return self._runner.start(reduce_scatter(self._variants, array, op, out))
 
-    def iallgather(self, array: Array, out: Array | None = None) -> Work[Array]:
-        """Start an :meth:`allgather`."""
+    @blocking
+    def allgather(self, array: Array, out: Array | None = None) -> Work[Array]:
+        """The arrays of all ranks, stacked: shape ``(size, *array.shape)``."""
         with self.collective("allgather"):
-            return self._runner.start(allgather(self._variants, self.rank, self.size, array, out))
+            return self._runner.start(allgather(self._variants, array, out))
 
-    def allgather(self, array: Array, out: Array | None = None) -> Array:
-        """Everybody's arrays, stacked: shape ``(size, *array.shape)``."""
-        return self.iallgather(array, out).wait_or_cancel()
-
-    def ibroadcast(self, array: Array, root: int = 0) -> Work[Array]:
-        """Start a :meth:`broadcast`."""
+    @blocking
+    def broadcast(self, array: Array, root: int = 0) -> Work[Array]:
+        """Fill every rank's ``array`` with the root's; returns it."""
         with self.collective("broadcast", synchronising=False):
             self._runner.require_rank(root)
-            return self._runner.start(broadcast(self._variants, self.rank, array, root))
+            return self._runner.start(broadcast(self._variants, array, root))
 
-    def broadcast(self, array: Array, root: int = 0) -> Array:
-        """Fill everybody's ``array`` with the root's; returns it."""
-        return self.ibroadcast(array, root).wait_or_cancel()
-
-    def igather(self, array: Array, root: int = 0, out: Array | None = None) -> Work[Array | None]:
-        """Start a :meth:`gather`."""
+    @blocking
+    def gather(self, array: Array, root: int = 0, out: Array | None = None) -> Work[Array | None]:
+        """The arrays of all ranks, stacked, at ``root``; ``None`` elsewhere."""
         with self.collective("gather", synchronising=False):
             self._runner.require_rank(root)
-            return self._runner.start(
-                gather(self._variants, self.rank, self.size, array, root, out)
-            )
+            return self._runner.start(gather(self._variants, array, root, out))
 
-    def gather(self, array: Array, root: int = 0, out: Array | None = None) -> Array | None:
-        """Everybody's arrays, stacked, at ``root``; ``None`` elsewhere."""
-        return self.igather(array, root, out).wait_or_cancel()
-
-    def iscatter(self, array: Array | None, root: int = 0, out: Array | None = None) -> Work[Array]:
-        """Start a :meth:`scatter`."""
+    @blocking
+    def scatter(self, array: Array | None, root: int = 0, out: Array | None = None) -> Work[Array]:
+        """Rank r gets block r of the root's ``array``; other ranks pass ``None`` and ``out``."""
         with self.collective("scatter", synchronising=False):
             self._runner.require_rank(root)
-            return self._runner.start(
-                scatter(self._variants, self.rank, self.size, array, root, out)
-            )
+            return self._runner.start(scatter(self._variants, array, root, out))
 
-    def scatter(self, array: Array | None, root: int = 0, out: Array | None = None) -> Array:
-        """Rank r gets block r of the root's ``array``; other ranks pass ``None`` and ``out``."""
-        return self.iscatter(array, root, out).wait_or_cancel()
-
-    def ialltoall(self, array: Array, out: Array | None = None) -> Work[Array]:
-        """Start an :meth:`alltoall`."""
-        with self.collective("alltoall"):
-            return self._runner.start(alltoall(self._variants, self.rank, self.size, array, out))
-
-    def alltoall(self, array: Array, out: Array | None = None) -> Array:
+    @blocking
+    def alltoall(self, array: Array, out: Array | None = None) -> Work[Array]:
         """Block r of ``array`` goes to rank r; block r of the result came from rank r."""
-        return self.ialltoall(array, out).wait_or_cancel()
+        with self.collective("alltoall"):
+            return self._runner.start(alltoall(self._variants, array, out))
 
-    def ibarrier(self, *, timeout_s: float | None = None) -> Work[None]:
-        """Start a :meth:`barrier`; its deadline is by default that of the group's operations."""
+    @blocking
+    def barrier(self, *, timeout_s: float | None = None) -> Work[None]:
+        """Wait until every rank has called it."""
         with self.collective("barrier"):
             return self._runner.start(barrier(self._variants), timeout_s)
 
-    def barrier(self) -> None:
-        """Wait until every rank has come here."""
-        self.ibarrier().wait_or_cancel()
+    iallreduce = non_blocking(allreduce)
+    iallreduce_q8 = non_blocking(allreduce_q8)
+    ireduce = non_blocking(reduce)
+    ireduce_scatter = non_blocking(reduce_scatter)
+    iallgather = non_blocking(allgather)
+    ibroadcast = non_blocking(broadcast)
+    igather = non_blocking(gather)
+    iscatter = non_blocking(scatter)
+    ialltoall = non_blocking(alltoall)
+    ibarrier = non_blocking(barrier)
 
     def collective(
         self,
@@ -266,12 +199,11 @@ class Communicator(JointlyClosed):
     ) -> AbstractContextManager[None]:
         """A block that makes one collective call, or fails it on every rank.
 
-        For collectives that are made of others. All ranks call the same collectives in the same
-        order; a block that prepares a contribution, and then makes a call with it, may fail before
-        that call, and would be one behind from then on. With this, every other rank ends the call
-        at once with a :class:`~innet.errors.PeerError` that names this rank and the cause (or with
-        the same :class:`~innet.errors.MismatchError` or :class:`~innet.errors.ReductionOverflow`),
-        and the next call is right on all ranks.
+        For collectives that are made of others. A block that prepares a contribution may fail
+        before its call; this rank would then be one call behind the others. With this, every other
+        rank ends the call at once with a :class:`~innet.errors.PeerError` that names this rank and
+        the cause (or with the same :class:`~innet.errors.MismatchError` or
+        :class:`~innet.errors.ReductionOverflow`), and the next call is right on all ranks.
 
         Args:
             what: names the call for people, such as ``MaskedSum.allreduce``.
@@ -296,10 +228,8 @@ class Communicator(JointlyClosed):
     def fail(self, what: str, error: BaseException, *, synchronising: bool = True) -> None:
         """Fail a collective call that cannot be made, on every rank that needs it.
 
-        Args:
-            what: names the call for people.
-            error: why; stands in the errors of the others.
-            synchronising: of the call that the others make, as :meth:`collective` says.
+        ``error`` stands in the errors of the others; ``what`` and ``synchronising`` are as for
+        :meth:`collective`.
         """
         try:
             with self.collective(what, synchronising=synchronising):
@@ -310,24 +240,18 @@ class Communicator(JointlyClosed):
 
     # Reductions by key, and of sparse tensors.
 
-    def ireduce_by_key(
-        self, keys: Array, values: Array, op: str = "sum", root: int | None = None
-    ) -> Work[KeysAndValues | None]:
-        """Start a :meth:`reduce_by_key`; its steps go on whether or not anybody waits."""
-        return self._keyed().reduce_by_key(keys, values, op, root)
-
+    @blocking
     def reduce_by_key(
         self, keys: Array, values: Array, op: str = "sum", root: int | None = None
-    ) -> KeysAndValues | None:
+    ) -> Work[KeysAndValues | None]:
         """Reduce key-value pairs over all ranks: the union of the keys, each with one value.
 
         Values of equal keys are reduced with ``sum``, ``min``, ``max`` or ``prod``, on the switches
-        where the plan says so; within one rank first, in the order given. Ranks may have any
-        number of pairs, none too, and any keys.
+        where the plan says so; within one rank first, in the order given.
 
         Args:
             keys: uint64, uint32, int64 or int32, of shape ``(n,)``, not negative; the same type
-                on every rank.
+                on every rank. Ranks may have any keys, and any number of them, also none.
             values: float32, float64 or int64, of shape ``(n,)``; the same type on every rank.
             op: how values of equal keys are reduced.
             root: the rank that gets the result; by default all do.
@@ -336,31 +260,22 @@ class Communicator(JointlyClosed):
             The keys, ascending, and their values, the same bits on every rank; ``None`` on ranks
             other than ``root``.
 
-        Raises:
-            CollectiveError: no pairs of these types; or too many ranks for the links' packets.
-            MismatchError: ranks called different operations or types.
-            ReductionOverflow: an integer does not fit its type.
-            RankFailed, DeadlineExceeded: a rank is gone, or did not come in time.
-
         Example::
 
             words, counts = comm.reduce_by_key(hashes, np.ones(len(hashes), np.int64))
         """
-        return self.ireduce_by_key(keys, values, op, root).wait_or_cancel()
+        return self._keyed().reduce_by_key(keys, values, op, root)
 
-    def iallreduce_sparse(self, indices: Array, values: Array, size: int) -> Work[Array]:
-        """Start an :meth:`allreduce_sparse`."""
-        return self._keyed().allreduce_sparse(indices, values, size)
-
-    def allreduce_sparse(self, indices: Array, values: Array, size: int) -> Array:
+    @blocking
+    def allreduce_sparse(self, indices: Array, values: Array, size: int) -> Work[Array]:
         """Sum vectors of which each rank names a few elements, such as the top k of a gradient.
 
         What travels is proportional to the elements named, not to ``size``; elements that several
         ranks name are added on the switches (with the algorithm ``inc``).
 
         Args:
-            indices: whole numbers of shape ``(k,)`` in ``0 .. size - 1``, in any order; what is
-                named twice is added. ``k`` may differ between ranks.
+            indices: whole numbers of shape ``(k,)`` in ``0 .. size - 1``, in any order; an index
+                may repeat. ``k`` may differ between ranks.
             values: float32, float64 or int64, of shape ``(k,)``.
             size: elements of the whole vector; the same on every rank.
 
@@ -368,61 +283,37 @@ class Communicator(JointlyClosed):
             The sum, of shape ``(size,)`` and the type of ``values``; zero where no rank
             named an element. The same bits on every rank.
 
-        Raises:
-            As :meth:`reduce_by_key`.
-
         Example::
 
             top = np.argpartition(np.abs(gradient), -k)[-k:]
             total = comm.allreduce_sparse(top, gradient[top], gradient.size)
         """
-        return self.iallreduce_sparse(indices, values, size).wait_or_cancel()
+        return self._keyed().allreduce_sparse(indices, values, size)
 
-    def iallreduce_blocks(self, array: Array, out: Array | None = None) -> Work[Array]:
-        """Start an :meth:`allreduce_blocks`; ``array`` may be changed at once."""
-        return self._keyed().allreduce_blocks(array, out)
-
-    def allreduce_blocks(self, array: Array, out: Array | None = None) -> Array:
+    @blocking
+    def allreduce_blocks(self, array: Array, out: Array | None = None) -> Work[Array]:
         """Sum float32 arrays of which whole blocks are zero, such as an embedding's gradient.
 
-        A block is 32 elements that follow each other, the first from 0 on. What travels is
-        proportional to the blocks that are not zero, and one bit for each that is; blocks that
-        several ranks have are added on the switches (with the algorithm ``inc``). Which blocks
-        these are need not be known to the others. A block with NaN or infinity is not zero.
+        A block is 32 consecutive elements. What travels is proportional to the blocks that are not
+        zero, plus one bit for each block; blocks that several ranks have are added on the switches
+        (with the algorithm ``inc``). A block with NaN or infinity is not zero.
 
         Args:
-            array: float32, of any shape, the same on every rank; dense.
+            array: float32, of any shape, the same on every rank; may be changed once the operation
+                has started.
             out: where the result goes; may be ``array``.
 
         Returns:
             The sum, of the shape of ``array``; ``0.0`` in a block that no rank sent. The same bits
             on every rank.
-
-        Raises:
-            CollectiveError: not float32, or links whose packets have no room for a block.
-            MismatchError: ranks called different operations or shapes.
-            RankFailed, DeadlineExceeded: a rank is gone, or did not come in time.
-
-        Example::
-
-            comm.allreduce_blocks(embedding.grad, out=embedding.grad)
         """
-        return self.iallreduce_blocks(array, out).wait_or_cancel()
+        return self._keyed().allreduce_blocks(array, out)
 
-    # Reductions over the ranks that are ready in time.
+    ireduce_by_key = non_blocking(reduce_by_key)
+    iallreduce_sparse = non_blocking(allreduce_sparse)
+    iallreduce_blocks = non_blocking(allreduce_blocks)
 
-    def iallreduce_of(
-        self,
-        array: Array,
-        policy: KOfN,
-        op: str = "sum",
-        *,
-        out: Array | None = None,
-        late: Array | None = None,
-    ) -> Work[PartialSum]:
-        """Start an :meth:`allreduce_of`; ``array`` and ``late`` stay as they are until its end."""
-        return self._partial().allreduce_of(array, policy, op, out=out, late=late)
-
+    @blocking
     def allreduce_of(
         self,
         array: Array,
@@ -431,16 +322,16 @@ class Communicator(JointlyClosed):
         *,
         out: Array | None = None,
         late: Array | None = None,
-    ) -> PartialSum:
+    ) -> Work[PartialSum]:
         """Reduce over the ranks that are ready in time; all get the result and its contributors.
 
         Every rank calls it as any other collective. A rank that comes too late for a round gets the
-        round's result at once, and its contribution is not in it. It can call again right away with
-        the same array, until that is included; or go on, and give what was left out with its next.
+        round's result at once, without its contribution. It can call again with the same array
+        until that is included; or add what was left out to its next contribution (``late``).
 
         Args:
-            array: as for :meth:`allreduce`; not changed by anybody until the end.
-            policy: when to go on without the others; the same on every rank.
+            array: as for :meth:`allreduce`.
+            policy: when to continue without the others; the same on every rank.
             op: as for :meth:`allreduce`.
             out: where the result goes.
             late: what earlier rounds have left out of this rank's contributions, at first zeros, of
@@ -451,10 +342,7 @@ class Communicator(JointlyClosed):
                 A call that raises leaves it as it was.
 
         Raises:
-            CollectiveError: the policy needs more ranks than there are, or ``late`` does not fit.
             DeadlineExceeded: fewer than ``k`` ranks came in time; the message names the others.
-            MismatchError: ranks called with different policies, shapes or types.
-            RankFailed, ReductionOverflow: as :meth:`allreduce`.
 
         Example::
 
@@ -462,17 +350,36 @@ class Communicator(JointlyClosed):
             part = comm.allreduce_of(gradient, innet.KOfN(k=7, deadline_s=0.05), late=late)
             weights -= rate * part.mean()
         """
-        return self.iallreduce_of(array, policy, op, out=out, late=late).wait_or_cancel()
+        return self._partial().allreduce_of(array, policy, op, out=out, late=late)
+
+    iallreduce_of = non_blocking(allreduce_of)
 
     # Messages between two ranks, with tags. None of these is a collective.
 
-    def isend(self, array: Array, to: int, tag: int = 0) -> Work[None]:
-        """Start a :meth:`send`."""
+    @blocking
+    def send(self, array: Array, to: int, tag: int = 0) -> Work[None]:
+        """Send ``array`` to rank ``to``; ends when it is buffered and may be changed."""
         return self._messages.send(array, to, tag)
 
-    def send(self, array: Array, to: int, tag: int = 0) -> None:
-        """Send ``array`` to rank ``to``; returns when it is buffered and may be changed."""
-        self.isend(array, to, tag).wait_or_cancel()
+    @blocking
+    def recv(
+        self, array: Array, source: int, tag: int = 0, *, timeout_s: float | None = None
+    ) -> Work[Array]:
+        """Fill ``array`` with the next message of rank ``source`` with that tag; returns it."""
+        return self._messages.receive(array, source, tag, timeout_s)
+
+    @blocking
+    def recv_any(self, array: Array, tag: int = 0) -> Work[int]:
+        """Fill ``array`` with the next message that any rank sends with that tag; its sender.
+
+        Messages of one sender are taken in the order they were sent. Use a separate tag for it:
+        this rank requests the next message of every rank, also for receives that follow.
+        """
+        return self._messages.receive_any(array, tag)
+
+    isend = non_blocking(send)
+    irecv = non_blocking(recv)
+    irecv_any = non_blocking(recv_any)
 
     def fail_send(self, to: int, tag: int, error: BaseException) -> None:
         """Fail a :meth:`send` that cannot be made: the receive of it raises ``error``."""
@@ -482,40 +389,15 @@ class Communicator(JointlyClosed):
         """Skip a :meth:`recv` that cannot be made: its message is dropped."""
         self._messages.skip_receive(source, tag)
 
-    def irecv(
-        self, array: Array, source: int, tag: int = 0, *, timeout_s: float | None = None
-    ) -> Work[Array]:
-        """Start a :meth:`recv`; its deadline is by default that of the group's operations."""
-        return self._messages.receive(array, source, tag, timeout_s)
-
-    def recv(self, array: Array, source: int, tag: int = 0) -> Array:
-        """Fill ``array`` with the next message of rank ``source`` with that tag; returns it."""
-        return self.irecv(array, source, tag).wait_or_cancel()
-
-    def irecv_any(self, array: Array, tag: int = 0) -> Work[int]:
-        """Start a :meth:`recv_any`."""
-        return self._messages.receive_any(array, tag)
-
-    def recv_any(self, array: Array, tag: int = 0) -> int:
-        """Fill ``array`` with the next message that any rank sends with that tag; its sender.
-
-        Messages of one sender are taken in the order they were sent. Every rank is asked for its
-        next message, and fetches go on for receives that follow: use a tag of its own for it.
-        """
-        return self.irecv_any(array, tag).wait_or_cancel()
-
     # Objects: bytes under a name of their own. None of these is a collective.
 
-    def ipublish(self, name: str, data: ObjectData) -> Work[None]:
-        """Start a :meth:`publish`; ``data`` must stay as it is until the end."""
-        return self._objects.publish(name, data)
-
-    def publish(self, name: str, data: ObjectData) -> None:
+    @blocking
+    def publish(self, name: str, data: ObjectData) -> Work[None]:
         """Offer ``data`` (a model, a KV block) to all ranks, under ``name``.
 
         It is copied and signed once (a manifest with one Ed25519 signature and the digests of its
         segments), in a time proportional to its size, and stays until :meth:`withdraw` or
-        :meth:`close`. It can be fetched when this returns; ``data`` may then be changed.
+        :meth:`close`. When the operation has ended, ranks can fetch it, and ``data`` may change.
 
         Args:
             name: a path such as ``model/step-100``. A name stands for one value: caches may keep
@@ -532,7 +414,32 @@ class Communicator(JointlyClosed):
             else:
                 weights = comm.fetch("model", source=0, out=weights)
         """
-        self.ipublish(name, data).wait_or_cancel()
+        return self._objects.publish(name, data)
+
+    @blocking
+    def fetch(
+        self,
+        name: str,
+        source: int,
+        out: Array | None = None,
+        *,
+        timeout_s: float | None = None,
+    ) -> Work[Array]:
+        """The object ``name`` of rank ``source``, verified; waits until it is published.
+
+        It lands in ``out``, whose bytes must be as many, else in a new array of bytes
+        (``result.view(dtype)`` gives it a type). Any number of ranks may fetch it at once: data
+        that they have in common crosses each link about once.
+
+        Raises:
+            SecurityError: what is published is not signed by the key of rank ``source``.
+            MismatchError: the object and ``out`` differ in size.
+            TransportError: the source's node does not answer for it, or there is no memory for it.
+        """
+        return self._objects.fetch(name, source, out, timeout_s)
+
+    ipublish = non_blocking(publish)
+    ifetch = non_blocking(fetch)
 
     def withdraw(self, name: str) -> None:
         """Offer an object no longer; nothing happens when this rank did not offer it.
@@ -541,58 +448,15 @@ class Communicator(JointlyClosed):
         """
         self._objects.withdraw(name)
 
-    def ifetch(
-        self,
-        name: str,
-        source: int,
-        out: Array | None = None,
-        *,
-        timeout_s: float | None = None,
-    ) -> Work[Array]:
-        """Start a :meth:`fetch`."""
-        return self._objects.fetch(name, source, out, timeout_s)
-
-    def fetch(
-        self,
-        name: str,
-        source: int,
-        out: Array | None = None,
-        *,
-        timeout_s: float | None = None,
-    ) -> Array:
-        """The object ``name`` of rank ``source``, verified; waits until it is published.
-
-        It lands in ``out``, whose bytes must be as many, else in a new array of bytes
-        (``result.view(dtype)`` gives it a type). Any number of ranks may fetch it at once: what
-        they ask for in common crosses each link about once. This is no collective.
-
-        Args:
-            timeout_s: deadline; by default that of the communicator's operations.
-
-        Raises:
-            DeadlineExceeded: the object was not published, or did not come in time.
-            SecurityError: what is published is not signed by the key of rank ``source``.
-            MismatchError: the object and ``out`` differ in size.
-            TransportError: the source's node does not answer for it, or there is no memory for it.
-            RankFailed: a rank is gone.
-        """
-        return self.ifetch(name, source, out, timeout_s=timeout_s).wait_or_cancel()
-
     # Registered arrays, which any rank reads and writes at any time, in any order.
 
     def register(self, name: str, array: Array) -> RegisteredArray:
         """Let all ranks read and write ``array`` of this rank under ``name``.
 
-        The memory stays the caller's and is written by others from now on: touch it inside the
-        blocks that the result offers. It is served until the group closes; a name stands for one
-        array that long.
-
-        Args:
-            name: a path such as ``expert/3``.
-            array: of any type without Python objects, writable and contiguous.
-
-        Raises:
-            CollectiveError: the name is taken, or the array cannot be shared.
+        The memory stays the caller's; others write it from now on, so access it inside the blocks
+        that the result offers. It is served until the group closes, and ``name``, a path such as
+        ``expert/3``, stands for one array that long. The array is of any type without Python
+        objects, writable and contiguous.
 
         Example::
 
@@ -603,22 +467,7 @@ class Communicator(JointlyClosed):
         """
         return self._one_sided().register(name, array)
 
-    def iget(
-        self,
-        name: str,
-        source: int,
-        out: Array | None = None,
-        *,
-        rows: slice | None = None,
-        at_least: int = 0,
-        behind: int = 0,
-        timeout_s: float | None = None,
-    ) -> Work[Snapshot]:
-        """Start a :meth:`get`."""
-        return self._one_sided().get(
-            name, source, out, rows=rows, at_least=at_least, behind=behind, timeout_s=timeout_s
-        )
-
+    @blocking
     def get(
         self,
         name: str,
@@ -629,48 +478,28 @@ class Communicator(JointlyClosed):
         at_least: int = 0,
         behind: int = 0,
         timeout_s: float | None = None,
-    ) -> Snapshot:
+    ) -> Work[Snapshot]:
         """The array ``name`` of rank ``source``, as ``(array, version)``.
 
-        All of it is of one version, whatever is put meanwhile, and at least as new as what the
-        caller's own finished puts made. It waits until the array is registered. Ranks that get the
-        same version fetch the same names: what they have in common crosses each link about once.
+        All of it is of one version, and at least as new as the versions that this rank's finished
+        puts made. It waits until the array is registered. Ranks that get the same version fetch the
+        same names: data that they have in common crosses each link about once.
 
         Args:
+            name: as registered.
+            source: the rank that registered it.
             out: where it goes, of the same shape and type; by default a new array.
             rows: only these, along the first axis, such as ``slice(128, 256)``.
             at_least: wait for this version.
             behind: accept a version that is so many older, if another rank got it before: it
                 may be in caches, and the owner need not copy the newest.
-            timeout_s: deadline; by default that of the communicator's operations.
-
-        Raises:
-            MismatchError: the array and ``out`` differ in shape or type.
-            DeadlineExceeded: array or version did not come in time; the message names the rank.
-            RankFailed: a rank is gone.
+            timeout_s: deadline.
         """
-        return self.iget(
+        return self._one_sided().get(
             name, source, out, rows=rows, at_least=at_least, behind=behind, timeout_s=timeout_s
-        ).wait_or_cancel()
-
-    def iput(
-        self,
-        name: str,
-        to: int,
-        array: Array,
-        *,
-        rows: slice | None = None,
-        combine: Combine = "replace",
-        timeout_s: float | None = None,
-    ) -> Work[int]:
-        """Start a :meth:`put`; ``array`` may be changed as soon as this returns.
-
-        Puts of one rank that are under way together may take effect in any order.
-        """
-        return self._one_sided().put(
-            name, to, array, rows=rows, combine=combine, timeout_s=timeout_s
         )
 
+    @blocking
     def put(
         self,
         name: str,
@@ -680,177 +509,28 @@ class Communicator(JointlyClosed):
         rows: slice | None = None,
         combine: Combine = "replace",
         timeout_s: float | None = None,
-    ) -> int:
+    ) -> Work[int]:
         """Write ``array`` into the array ``name`` of rank ``to``; the version that this made.
 
-        It takes effect at once and as a whole, before this returns: no get sees a part of it, and
-        no sum is lost.
+        It takes effect at once and as a whole, before the operation ends: no get sees a part of it,
+        and no sum is lost. Puts of one rank that are under way together may take effect in any
+        order. A put that misses its deadline may still take effect.
 
         Args:
-            array: of the registered array's type, and of its shape or that of ``rows``.
+            name: as registered.
+            to: the rank that registered it.
+            array: of the registered array's type, and of its shape or that of ``rows``; may be
+                changed once the operation has started.
             rows: write only these, along the first axis.
             combine: ``replace`` what is there, or add to it (``sum``).
-            timeout_s: deadline; by default that of the communicator's operations.
-
-        Raises:
-            MismatchError: shape or type do not fit.
-            ReductionOverflow: an integer sum leaves the range of its type.
-            DeadlineExceeded: the array was not registered, or the put not done, in time. What is
-                under way may still take effect.
-            RankFailed: a rank is gone.
+            timeout_s: deadline.
         """
-        return self.iput(
+        return self._one_sided().put(
             name, to, array, rows=rows, combine=combine, timeout_s=timeout_s
-        ).wait_or_cancel()
+        )
 
-    # Going on after the death of a rank (docs/faults.md).
-
-    def succeed_with(self, communicator_of: Callable[[Membership], Communicator]) -> None:
-        """Let :meth:`shrink` and :meth:`restart` make communicators with ``communicator_of``."""
-        self._recovery.succeed_with(communicator_of)
-
-    def failure(self) -> RankFailed | None:
-        """What ended the group, as the controller knows it; ``None`` if it has not failed."""
-        return self._recovery.failure()
-
-    def recover(self) -> Communicator:
-        """Go on after a :class:`~innet.errors.RankFailed` as the group's policy says.
-
-        ``abort`` raises an error that says why, ``shrink`` is :meth:`shrink`, ``wait`` is
-        :meth:`restart`. Every surviving rank calls it.
-
-        Example::
-
-            comm = innet.init()
-            step = load_checkpoint()
-            while step < steps:
-                try:
-                    train(comm, step)
-                    step += 1
-                except RankFailed:
-                    comm = comm.recover()
-                    step = load_checkpoint()
-        """
-        return self._recovery.recover(self.on_death)
-
-    def shrink(self) -> Communicator:
-        """The communicator of the survivors; this one is closed.
-
-        Every surviving rank calls it, whatever error it got, and all get the same ranks: the
-        survivors in their old order, with new numbers. A rank that fails meanwhile is left out as
-        well, and so are those that have left the group. The mean of a sum is over the new
-        ``size``. (It is ULFM's ``MPI_Comm_shrink``: Bland et al. 2013, "Post-failure recovery of
-        MPI communication capability".)
-
-        Raises:
-            ControlError: no rank of the group has failed or left, or the group's algorithm makes
-                sums on a host whose process is gone.
-            PlanError: the group's algorithm does not fit the survivors.
-            DeadlineExceeded: some survivors did not come; the message names them.
-        """
-        return self._recovery.shrink()
-
-    def restart(self) -> Communicator:
-        """The communicator of the same hosts and ranks, with a successor of each that failed.
-
-        This one is closed. Every surviving rank calls it; the successor, a new process on the host
-        of the one that died, calls :func:`innet.init` with the arguments of the first time. It has
-        nothing of its predecessor's memory, so all ranks go on from a checkpoint, or are sent the
-        state by one that survived.
-
-        Raises:
-            ControlError: no successor will come.
-            DeadlineExceeded: none came in time.
-        """
-        return self._recovery.restart()
-
-    def expel(self, rank: int, why: str) -> None:
-        """Give up a rank whose program hangs: its process is killed, and counts as failed.
-
-        All groups it is in fail, and ``why`` stands in their errors. One rank's call is enough.
-        """
-        self._recovery.expel(rank, why)
-
-    # About the group.
-
-    def explain(self, size_bytes: int) -> str:
-        """Why an allreduce of ``size_bytes`` per rank uses its plan, in sentences."""
-        return self._variants.explain(size_bytes)
-
-    def plan_for(self, size_bytes: int) -> Plan:
-        """The plan of a reduction of ``size_bytes`` per rank: who adds what, and where.
-
-        Its expression, evaluated with :func:`innet.plans.evaluate_allreduce` in steps of
-        :attr:`segment_bytes`, gives the result to the bit.
-        """
-        return self._variants.for_size(size_bytes).plan
-
-    @property
-    def segment_bytes(self) -> int:
-        """Bytes of a tensor that one packet carries."""
-        return self._runner.segment_bytes
-
-    def stats(self) -> dict[str, Any]:
-        """Counters of this rank's node; see ``innet status``."""
-        status: dict[str, Any] = self._runner.node.status()
-        return status
-
-    @property
-    def timeout_s(self) -> float:
-        """Deadline of operations, from their call; may be changed for those that follow.
-
-        Collectives have more time by default where the slowest link needs it for their bytes.
-        Setting this attribute sets the deadline of all operations.
-
-        It must be above 0: an operation cannot be given no time (CollectiveError).
-        """
-        return self._runner.timeout_s
-
-    @timeout_s.setter
-    def timeout_s(self, timeout_s: float) -> None:
-        self._runner.timeout_s = timeout_s
-
-    def allow_time_for_bytes(self, slowest_link_bps: float) -> None:
-        """Give collectives a multiple of their planned time, where :attr:`timeout_s` is less.
-
-        No algorithm sends the tensor more than once per rank, and back, over one link.
-        """
-        self._runner.allow_time_for_bytes(slowest_link_bps)
-
-    def abort(self, why: str) -> None:
-        """End what is under way here with an error that says ``why``, and leave at once.
-
-        Unlike :meth:`close`, it does not wait: others may miss what they have not fetched yet.
-        """
-        if not self._runner.is_closed:
-            self._runner.is_closed = True
-            self._services.no_more_before_close(self.close)
-            self._publish_no_more(why)
-            self._services.abandon_group(self._membership, why)
-
-    def close(self) -> None:
-        """Leave the group. What others may still need from this rank stays until all have left.
-
-        Others that wait for a collective which this rank has not called get a
-        :class:`~innet.errors.RankFailed` at once.
-        """
-        if self._runner.is_closed:
-            return
-        self._runner.is_closed = True
-        self._services.no_more_before_close(self.close)
-        self._publish_no_more()
-        self._services.leave_group(self._membership)
-
-    def _publish_no_more(self, why: str = "") -> None:
-        """Fail the calls of others that this rank will never make, because of ``why``."""
-        failure = self._membership.failure
-        if failure is not None:
-            told = failure.why  # the cause, not this rank that passes it on
-        else:
-            told = f"{self._runner.name} left the group without calling this operation"
-            told += f": {why}" if why else ""
-        for variant in self._variants.all:
-            self._runner.node.end_producer(variant.own, self._runner.calls.next, told)
+    iget = non_blocking(get)
+    iput = non_blocking(put)
 
     def _release(self) -> None:
         self._runner.close()

@@ -14,67 +14,34 @@ from innet.collectives.arrays import (
     split_blocks,
 )
 from innet.collectives.group import Variants
-from innet.collectives.operation import (
-    Operation,
-    Wanted,
-    copied,
-    describe,
-    publishing_only,
-    rooted,
-)
+from innet.collectives.operation import CallSpec, Operation, Wanted, describe, rooted
 from innet.errors import CollectiveError
 
 
-def broadcast(variants: Variants, rank: int, array: Array, root: int) -> Operation[Array]:
-    """Broadcast: the root publishes ``array``, everybody else fetches it into ``array``."""
-    kind = f"broadcast.{copied_type(array)}"
-    what = describe("broadcast", kind, array, root=root)
-    kind = rooted(copied(kind, array.size), root)
-    variant = variants.first
-    if rank == root:
-        return publishing_only(what, variant, kind, array, lambda: array)
+def broadcast(variants: Variants, array: Array, root: int) -> Operation[Array]:
+    """Broadcast: the root publishes ``array``, all other ranks fetch it into ``array``."""
+    call = _copying(variants, "broadcast", array, root=root)
+    if variants.rank == root:
+        return call.operation(lambda: array, publishes=as_input(array))
     output = Output(array)
-    return Operation(
-        what=what,
-        variant=variant,
-        kind=kind,
-        elements=array.size,
-        block_bytes=array.nbytes,
-        wants=(Wanted(variant.ranks[root], output.memory),),
-        finish=output.finish,
-        synchronising=False,
-    )
+    wanted = Wanted(call.variant.ranks[root], output.memory)
+    return call.operation(output.finish, wants=(wanted,))
 
 
 def gather(
-    variants: Variants, rank: int, size: int, array: Array, root: int, out: Array | None
+    variants: Variants, array: Array, root: int, out: Array | None
 ) -> Operation[Array | None]:
-    """Gather: everybody publishes; row r of the root's result is the array of rank r."""
-    kind = f"gather.{copied_type(array)}"
-    what = describe("gather", kind, array, root=root)
-    kind = rooted(copied(kind, array.size), root)
-    variant = variants.first
-    if rank != root:
-        return publishing_only(what, variant, kind, array, lambda: None)
-    output = output_like(out, (size, *array.shape), array.dtype)
-    rows = output.memory
-    rows[rank] = array
-    return Operation(
-        what=what,
-        variant=variant,
-        kind=kind,
-        elements=array.size,
-        block_bytes=array.nbytes,
-        wants=tuple(
-            Wanted(variant.ranks[peer], rows[peer]) for peer in range(size) if peer != rank
-        ),
-        finish=output.finish,
-        synchronising=False,
-    )
+    """Gather: all ranks publish; row r of the root's result is the array of rank r."""
+    call = _copying(variants, "gather", array, root=root)
+    if variants.rank != root:
+        return call.operation(lambda: None, publishes=as_input(array))
+    output = output_like(out, (variants.size, *array.shape), array.dtype)
+    output.memory[root] = array
+    return call.operation(output.finish, wants=_of_peers(variants, output.memory))
 
 
 def scatter(
-    variants: Variants, rank: int, size: int, array: Array | None, root: int, out: Array | None
+    variants: Variants, array: Array | None, root: int, out: Array | None
 ) -> Operation[Array]:
     """Scatter: the root publishes all blocks, each rank fetches its own.
 
@@ -84,98 +51,93 @@ def scatter(
     Raises:
         CollectiveError: the root gave no array, or another rank no ``out``.
     """
-    variant = variants.first
-    if rank != root:
+    size = variants.size
+    if variants.rank != root:
         if out is None:
             raise CollectiveError(
-                f"scatter from rank {root}: rank {rank} must pass out= with the shape "
+                f"scatter from rank {root}: rank {variants.rank} must pass out= with the shape "
                 "and type of its block"
             )
-        output = output_like(out, out.shape, out.dtype)
-        kind = f"scatter.{copied_type(out)}"
-        return Operation(
-            what=describe("scatter", kind, out, root=root),
-            variant=variant,
-            kind=rooted(copied(kind, out.size * size), root),
-            elements=out.size * size,
-            block_bytes=out.nbytes,
-            blocks=size,
-            wants=(Wanted(variant.ranks[root], output.memory, block=rank),),
-            finish=output.finish,
-            synchronising=False,
-        )
+        call = _copying(variants, "scatter", out, blocks=size, root=root)
+        output = Output(out)
+        wanted = Wanted(call.variant.ranks[root], output.memory, block=variants.rank)
+        return call.operation(output.finish, wants=(wanted,))
     if array is None:
         raise CollectiveError(f"scatter from rank {root}: the root must pass the array to scatter")
-    kind = f"scatter.{copied_type(array)}"
-    block_shape = split_blocks(array, size, "scatter")
-    output = output_like(out, block_shape, array.dtype)
-    published = as_input(array)
-    output.memory[...] = published[root * block_shape[0] : (root + 1) * block_shape[0]]
-    return Operation(
-        what=describe("scatter", kind, output.memory, root=root),
-        variant=variant,
-        kind=rooted(copied(kind, array.size), root),
-        elements=array.size,
-        block_bytes=array.nbytes // size,
-        blocks=size,
-        publishes=published,
-        finish=output.finish,
-        synchronising=False,
+    blocks = _in_blocks(array, size, "scatter")
+    call = _copying(variants, "scatter", blocks[root], blocks=size, root=root)
+    output = output_like(out, blocks.shape[1:], array.dtype)
+    output.memory[...] = blocks[root]
+    return call.operation(output.finish, publishes=blocks)
+
+
+def allgather(variants: Variants, array: Array, out: Array | None) -> Operation[Array]:
+    """Allgather: publish mine, fetch all others; row r of the result is the array of rank r."""
+    call = _copying(variants, "allgather", array)
+    output = output_like(out, (variants.size, *array.shape), array.dtype)
+    output.memory[variants.rank] = array
+    return call.operation(
+        output.finish, publishes=as_input(array), wants=_of_peers(variants, output.memory)
     )
 
 
-def allgather(
-    variants: Variants, rank: int, size: int, array: Array, out: Array | None
-) -> Operation[Array]:
-    """Allgather: publish mine, fetch everybody's; row r of the result is the array of rank r."""
-    kind = f"allgather.{copied_type(array)}"
-    output = output_like(out, (size, *array.shape), array.dtype)
-    rows = output.memory
-    rows[rank] = array
-    variant = variants.first
-    return Operation(
-        what=describe("allgather", kind, array),
-        variant=variant,
-        kind=copied(kind, array.size),
-        elements=array.size,
-        block_bytes=array.nbytes,
-        publishes=as_input(array),
-        wants=tuple(
-            Wanted(variant.ranks[peer], rows[peer]) for peer in range(size) if peer != rank
-        ),
-        finish=output.finish,
-    )
-
-
-def alltoall(
-    variants: Variants, rank: int, size: int, array: Array, out: Array | None
-) -> Operation[Array]:
-    """All-to-all: publish a block for everyone, fetch my block of everyone's.
+def alltoall(variants: Variants, array: Array, out: Array | None) -> Operation[Array]:
+    """All-to-all: publish a block for each rank, fetch this rank's block of each.
 
     ``array`` has ``size`` blocks along its first axis; block r goes to rank r, and block r of the
     result came from rank r.
     """
-    kind = f"alltoall.{copied_type(array)}"
-    block_shape = split_blocks(array, size, "alltoall")
-    published = as_input(array)
-    if out is not None and out is array:
-        published = array.copy()
+    rank, size = variants.rank, variants.size
+    published = array.copy() if out is not None and out is array else array
+    blocks = _in_blocks(published, size, "alltoall")
+    call = _copying(variants, "alltoall", blocks[rank], blocks=size, shown=array)
     output = output_like(out, array.shape, array.dtype)
-    blocks = output.memory.reshape(size, *block_shape)
-    blocks[rank] = published.reshape(size, *block_shape)[rank]
-    variant = variants.first
-    return Operation(
-        what=describe("alltoall", kind, array),
-        variant=variant,
-        kind=copied(kind, array.size),
-        elements=array.size,
-        block_bytes=array.nbytes // size,
-        blocks=size,
-        publishes=published,
-        wants=tuple(
-            Wanted(variant.ranks[peer], blocks[peer], block=rank)
-            for peer in range(size)
-            if peer != rank
-        ),
-        finish=output.finish,
+    landing = output.memory.reshape(blocks.shape)
+    landing[rank] = blocks[rank]
+    return call.operation(
+        output.finish,
+        publishes=blocks,
+        wants=_of_peers(variants, landing, block=rank),
     )
+
+
+def _copying(
+    variants: Variants,
+    name: str,
+    block: Array,
+    *,
+    blocks: int = 1,
+    root: int | None = None,
+    shown: Array | None = None,
+) -> CallSpec:
+    """The call of a copy whose tensor has ``blocks`` blocks like ``block``.
+
+    ``shown`` is the array whose shape messages state, by default the block.
+    """
+    kind = f"{name}.{copied_type(block)}"
+    elements = block.size * blocks
+    return CallSpec(
+        what=describe(name, kind, block if shown is None else shown, root=root),
+        variant=variants.first,
+        kind=rooted(f"{kind}.{elements}", root),  # no node compares the sizes; the name does
+        elements=elements,
+        block_bytes=block.nbytes,
+        blocks=blocks,
+        synchronising=root is None,
+    )
+
+
+def _of_peers(variants: Variants, rows: Array, block: int | None = None) -> tuple[Wanted, ...]:
+    """What all other ranks published, or a block of each, for the rows of their numbers."""
+    targets = variants.first.ranks
+    return tuple(
+        Wanted(targets[peer], rows[peer], block)
+        for peer in range(variants.size)
+        if peer != variants.rank
+    )
+
+
+def _in_blocks(array: Array, blocks: int, operation: str) -> Array:
+    """The equal parts of ``array`` along its first axis, as rows."""
+    shape = split_blocks(array, blocks, operation)
+    return as_input(array).reshape(blocks, *shape)

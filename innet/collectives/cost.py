@@ -42,7 +42,7 @@ def measure(comm: Communicator, work: Callable[[], T]) -> tuple[T, Cost]:
     began_s = time.perf_counter()
     result = work()
     seconds = time.perf_counter() - began_s
-    comm.barrier()  # what a rank still answers for the others belongs to the work
+    comm.barrier()  # answers to other ranks are part of the work
     bytes_here = _link_bytes(comm) - bytes_before
     slowest_s = comm.allreduce(np.array([seconds]), "max")
     return result, Cost(float(slowest_s[0]), int(comm.allreduce(bytes_here, "max").max()))

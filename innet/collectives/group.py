@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar, overload
+from typing import Generic, TypeVar, overload
 from weakref import WeakValueDictionary
 
 from innet._native import _core
@@ -38,6 +39,26 @@ class LazyList(Sequence[T]):
 
     def __len__(self) -> int:
         return len(self._indexes)
+
+
+class AtFirstUse(Generic[T]):
+    """A delegate that is made when it is first used. Thread-safe.
+
+    Attributes:
+        made: the delegate, once it is.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self.made: T | None = None
+
+    def __call__(self) -> T:
+        if self.made is None:
+            with self._lock:
+                if self.made is None:
+                    self.made = self._make()
+        return self.made
 
 
 class Variant:
@@ -80,9 +101,17 @@ class Variant:
 
 
 class Variants:
-    """The plans of a group, and the choice among them by size."""
+    """The plans of a group, and the choice among them by size.
+
+    Attributes:
+        rank: of this process in the group.
+        size: number of ranks.
+        all: every plan.
+    """
 
     def __init__(self, membership: Membership, chooser: PlanChooser | None) -> None:
+        self.rank = membership.rank
+        self.size = membership.size
         self.all = [
             Variant(prefix, plan, membership.nodes, membership.rank)
             for prefix, plan in membership.plans.items()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from innet.collectives.communicator import Communicator
 from innet.collectives.group import Variants
-from innet.collectives.recovery import checked_policy
+from innet.collectives.group_member import checked_policy
 from innet.collectives.work import timeout_or
 from innet.plans import PlanChooser
 from innet.worker import Membership, Worker, current_worker
@@ -25,8 +25,8 @@ def init(
 ) -> Communicator:
     """Join a group of the job's ranks and get its communicator.
 
-    Every member calls it with the same arguments; it returns when all have, and each answers for
-    its names. A process may be in any number of groups at once. The failure of a process ends the
+    Every member calls it with the same arguments; it returns when all have called it and serve
+    their names. A process may be in any number of groups at once. The failure of a process ends the
     groups that it is in, and no others.
 
     Args:
@@ -47,8 +47,8 @@ def init(
             ``timeout_s`` is not above 0, or there is no such policy.
         ControlError: ranks gave different arguments; every rank gets the error at once.
         PlanError: the algorithm is unknown or does not fit the topology.
-        DeadlineExceeded: some ranks did not come; the message names them.
-        RankFailed: one came and failed before all were ready.
+        DeadlineExceeded: some ranks did not join in time; the message names them.
+        RankFailed: a rank joined and failed before all were ready.
 
     Example::
 
@@ -85,7 +85,7 @@ def _communicator(
     try:
         worker.groups.await_ready(membership, timeout_s)
     except BaseException as error:
-        communicator.abort(f"group {name!r} did not come about: {error}")
+        communicator.abort(f"group {name!r} was not formed: {error}")
         raise
     return communicator
 

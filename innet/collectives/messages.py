@@ -1,8 +1,8 @@
 """Messages between ranks: receives from a given rank, and from whichever rank sends first.
 
-A message is fetched by its name, which holds its sender. So to receive from any rank is to ask all
-of them for their next message with the tag; the first that arrives is taken, and the requests to
-the others stay open for the receives that follow. As in MPI, messages of one sender are taken in
+A message is fetched by its name, which holds its sender. A receive from any rank requests the next
+message with the tag of every rank, and takes the first that arrives; the other requests stay open
+for the receives that follow. As in MPI, messages of one sender are taken in
 the order they were sent, and a message goes to the first receive that was posted and fits it.
 """
 
@@ -28,7 +28,7 @@ from innet.errors import CollectiveError
 T = TypeVar("T")
 
 _SHORTEST_S = 0.001
-"""Timeout of a request whose receive is about to end: asking again then costs no processor."""
+"""Least timeout of a request, so that requests of a receive that ends soon do not spin."""
 
 
 class Messages:
@@ -160,7 +160,7 @@ class _Request:
         operation: the fetch.
         seq: number of the message.
         buffer: where it lands.
-        is_answered: it has come, and no receive has taken it yet.
+        is_answered: the message has arrived, and no receive has taken it yet.
     """
 
     operation: int
@@ -228,8 +228,8 @@ class AnySource:
         """
         if self._ranks == 1:
             raise CollectiveError(
-                "recv_any() in a group of one rank: nobody can send it anything; ask for the "
-                "group's size first"
+                "recv_any() in a group of one rank: no other rank can send a message; check "
+                "comm.size first"
             )
         receive = Receive(memory, source, time.monotonic() + timeout_s)
         late = "no rank sent one" if source is None else f"rank {source} did not send one"
@@ -254,14 +254,14 @@ class AnySource:
         receive.work.end(completion)
 
     def _request_for_all(self, tag: int) -> None:
-        """Have a request open to each rank whose next message a receive waits for."""
+        """Keep a request open to each rank whose next message a receive waits for."""
         state = self._tags[tag]
         for source in range(self._ranks):
             while source != self._rank and self._request_or_take(tag, state, source):
                 pass
 
     def _request_or_take(self, tag: int, state: _Tag, source: int) -> bool:
-        """Whether a receive took the message of ``source`` that has come."""
+        """Whether a receive took the message of ``source`` that has arrived."""
         receive = state.first_for(source)
         if receive is None:
             return False
@@ -321,7 +321,7 @@ class AnySource:
             failed = []
         else:
             failed = [receive]
-        if status == _core.STATUS_ABORTED:  # nothing of that rank comes any more
+        if status == _core.STATUS_ABORTED:  # no more messages of that rank arrive
             failed = [one for one in state.waiting if one.takes(source)]
         state.waiting = [one for one in state.waiting if one not in failed]
         return failed

@@ -61,7 +61,7 @@ class Objects:
         self._runner.require_open()
         named = self._name(self._runner.rank, name)
         self._node.withdraw_object(named)
-        self._node.object_root(named)  # returns once the node has done all it was told before
+        self._node.object_root(named)  # returns once the node has carried out the withdrawal
 
     def fetch(
         self, name: str, source: int, out: Array | None, timeout_s: float | None
@@ -113,7 +113,7 @@ class Objects:
         text = f"{what}: {completion.detail}"
         if status == _core.STATUS_UNTRUSTED:
             return SecurityError(
-                f"{text}. It was not taken; is somebody else publishing in its place?"
+                f"{text}. The object was refused; does another program publish under its name?"
             )
         if status == _core.STATUS_NO_ROUTE or (status == _core.STATUS_ABORTED and failure is None):
             return TransportError(text)

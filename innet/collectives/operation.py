@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from innet._native import _core
-from innet.collectives.arrays import Array, as_input
+from innet.collectives.arrays import Array
 from innet.collectives.group import Variant
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class Operation(Generic[T]):
     """One collective of one rank.
 
     Attributes:
-        what: for people, such as ``allreduce(sum.f32, 4096 elements)``.
+        what: for people, such as ``allreduce(sum.f32, shape (4096,))``.
         variant: the plan it follows.
         kind: the name component that says what is published, such as ``sum.f32``. It has every
             parameter that all ranks must agree on: a rank that is asked for another kind answers
@@ -75,33 +75,53 @@ class Operation(Generic[T]):
         return room_bytes // self.granule_bytes * self.granule_bytes
 
 
-def publishing_only(
-    what: str, variant: Variant, kind: str, array: Array, finish: Callable[[], T]
-) -> Operation[T]:
-    """The operation of a rank that publishes its whole array and fetches nothing."""
-    return Operation(
-        what=what,
-        variant=variant,
-        kind=kind,
-        elements=array.size,
-        block_bytes=array.nbytes,
-        publishes=as_input(array),
-        finish=finish,
-        synchronising=False,
-    )
+@dataclass(frozen=True, slots=True)
+class CallSpec:
+    """What all ranks of one collective call state alike.
+
+    Attributes:
+        what: for people, such as ``allreduce(sum.f32, shape (4096,))``.
+        variant, kind, elements, block_bytes, blocks, synchronising: as of :class:`Operation`.
+    """
+
+    what: str
+    variant: Variant
+    kind: str
+    elements: int
+    block_bytes: int
+    blocks: int = 1
+    synchronising: bool = True
+
+    def operation(
+        self,
+        finish: Callable[[], T],
+        *,
+        publishes: Array | None = None,
+        wants: Sequence[Wanted] = (),
+        in_place: bool = False,
+    ) -> Operation[T]:
+        """The part of one rank; arguments as of :class:`Operation`."""
+        return Operation(
+            what=self.what,
+            variant=self.variant,
+            kind=self.kind,
+            elements=self.elements,
+            block_bytes=self.block_bytes,
+            finish=finish,
+            blocks=self.blocks,
+            publishes=publishes,
+            wants=wants,
+            in_place=in_place,
+            synchronising=self.synchronising,
+        )
 
 
-def rooted(kind: str, root: int) -> str:
+def rooted(kind: str, root: int | None) -> str:
     """The kind of a call with a root: ranks that name different roots ask for different tensors."""
-    return f"{kind}.root{root}"
+    return kind if root is None else f"{kind}.root{root}"
 
 
-def copied(kind: str, elements: int) -> str:
-    """The kind of a tensor that no node reduces: the name compares the numbers of elements."""
-    return f"{kind}.{elements}"
-
-
-def describe(name: str, kind: str, array: Array, **details: Any) -> str:
-    """``allreduce(sum.f32, 4096 elements)`` and the like."""
-    more = "".join(f", {key}={value}" for key, value in details.items())
+def describe(name: str, kind: str, array: Array, **details: int | None) -> str:
+    """``allreduce(sum.f32, shape (4096,))`` and the like, without details that are ``None``."""
+    more = "".join(f", {key}={value}" for key, value in details.items() if value is not None)
     return f"{name}({kind}, shape {tuple(array.shape)}{more})"

@@ -36,7 +36,7 @@ _RECEIPT_TIMEOUT_S = 3600.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _QueuedSend:
-    """A send that waits for room.
+    """A send that waits until earlier messages are confirmed.
 
     Attributes:
         start: sends the message; the operation's number.
@@ -54,8 +54,9 @@ class _Channel:
         to: the receiver.
         tag: of the messages.
         next_seq: number of the next message.
-        unconfirmed: messages whose receipt has not come.
-        queue: sends that wait for room, and causes of sends that failed behind these.
+        unconfirmed: messages whose receipt has not arrived.
+        queue: sends that wait until earlier messages are confirmed, and the errors of sends that
+            failed behind these.
         lock: guards all of these.
     """
 
@@ -85,7 +86,7 @@ class _Channel:
             if queued not in self.queue:
                 return
             place = self.queue.index(queued)
-            self.queue[place] = Cancelled("given up before it had room")
+            self.queue[place] = Cancelled("given up before it was sent")
         queued.work.end(completion)
 
 
@@ -181,7 +182,7 @@ class PointToPoint:
     def _enqueue(
         self, channel: _Channel, start: Callable[[], int], call: Call[None], timeout_s: float
     ) -> Work[None]:
-        """Send once there is room."""
+        """Send once enough earlier messages are confirmed."""
         overdue = Completion(
             _core.STATUS_DEADLINE_EXCEEDED,
             f"{MESSAGES_IN_FLIGHT} messages to rank {channel.to} with tag {channel.tag} waited to "
@@ -199,7 +200,7 @@ class PointToPoint:
         return queued.work
 
     def fail(self, to: int, tag: int, error: BaseException) -> None:
-        """Take the place of a message to rank ``to`` that failed; its receive ends with why."""
+        """Send ``error`` in place of a message to rank ``to``; its receive raises it."""
         channel = self._channel(to, tag)
         with channel.lock:
             channel.queue.append(error)
@@ -240,7 +241,7 @@ class PointToPoint:
             return self._incoming.setdefault((source, tag), _Incoming()).take()
 
     def give_back(self, source: int, tag: int, seq: int) -> None:
-        """Let the next receive wait for message ``seq``, which was not received."""
+        """Let the next receive take message ``seq``, which was not received."""
         with self._lock:
             self._incoming[source, tag].give_back(seq)
 
@@ -260,7 +261,7 @@ class PointToPoint:
         return self._node.submit(None, [fetch], timeout_s=timeout_s)
 
     def close(self) -> None:
-        """Offer no messages any more, and give up receipts that have not come."""
+        """Offer no messages any more, and give up receipts that have not arrived."""
         self._node.unregister_producer(str(self._own))
         self._node.abort(str(self._all), "the communicator is closed")
 
@@ -283,7 +284,7 @@ class PointToPoint:
             with channel.lock:
                 channel.unconfirmed.discard(seq)
                 oldest = min(channel.unconfirmed, default=channel.next_seq)
-                if status == _core.STATUS_ABORTED:  # nobody receives any more
+                if status == _core.STATUS_ABORTED:  # the receiver has left
                     refused = [
                         queued for queued in channel.queue if isinstance(queued, _QueuedSend)
                     ]
@@ -298,7 +299,7 @@ class PointToPoint:
         self._collector.deliver(operation, confirmed)
 
     def confirm(self, source: int, tag: int, seq: int) -> None:
-        """Let rank ``source`` drop its message ``seq``, which has come."""
+        """Let rank ``source`` drop its message ``seq``, which has arrived."""
         kind = _core.Name(f"/receipt/{source}/{tag}")
         segmentation = _core.Segmentation(1, 0, self._segment_bytes)
         publication = self._publication(

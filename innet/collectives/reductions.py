@@ -5,6 +5,8 @@ Each function makes the operation of one rank.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from innet._native import _core
@@ -17,13 +19,7 @@ from innet.collectives.arrays import (
     split_blocks,
 )
 from innet.collectives.group import Variants
-from innet.collectives.operation import (
-    Operation,
-    Wanted,
-    describe,
-    publishing_only,
-    rooted,
-)
+from innet.collectives.operation import CallSpec, Operation, Wanted, describe, rooted
 from innet.errors import CollectiveError
 
 _Q8_KIND = "sum.q8"
@@ -33,71 +29,67 @@ def allreduce(
     variants: Variants, array: Array, op: str, out: Array | None, what: str | None = None
 ) -> Operation[Array]:
     """Allreduce: publish mine, fetch the sum, of the shape and type of ``array``."""
-    kind = f"{op}.{reduction_type(array, op)}"
-    output = output_like(out, array.shape, array.dtype)
-    # A result beside the caller's array means that the contribution is not overwritten.
-    in_place = out is array and output.memory is array
-    variant = variants.for_size(array.nbytes)
-    return Operation(
-        what=what or describe("allreduce", kind, array),
-        variant=variant,
-        kind=kind,
-        elements=array.size,
-        block_bytes=array.nbytes,
-        publishes=as_input(array),
-        wants=(Wanted(variant.roots, output.memory),),
-        finish=output.finish,
-        in_place=in_place,
-    )
+    call = _reducing(variants, "allreduce", array, op, what=what)
+    return _landing_in(call, array, out)
 
 
 def reduce(
-    variants: Variants, rank: int, array: Array, root: int, op: str, out: Array | None
+    variants: Variants, array: Array, root: int, op: str, out: Array | None
 ) -> Operation[Array | None]:
-    """Reduce: everybody publishes, the root fetches the sum; others get ``None``."""
-    kind = f"{op}.{reduction_type(array, op)}"
-    variant = variants.for_size(array.nbytes)
-    what = describe("reduce", kind, array, root=root)
-    kind = rooted(kind, root)
-    if rank != root:
-        return publishing_only(what, variant, kind, array, lambda: None)
-    output = output_like(out, array.shape, array.dtype)
-    return Operation(
-        what=what,
-        variant=variant,
-        kind=kind,
-        elements=array.size,
-        block_bytes=array.nbytes,
-        publishes=as_input(array),
-        wants=(Wanted(variant.roots, output.memory),),
-        finish=output.finish,
-        in_place=out is array and output.memory is array,
-        synchronising=False,
-    )
+    """Reduce: all ranks publish, the root fetches the sum; the others get ``None``."""
+    call = _reducing(variants, "reduce", array, op, root=root)
+    if variants.rank != root:
+        return call.operation(lambda: None, publishes=as_input(array))
+    return _landing_in(call, array, out)
 
 
 def reduce_scatter(
-    variants: Variants, rank: int, size: int, array: Array, op: str, out: Array | None
+    variants: Variants, array: Array, op: str, out: Array | None
 ) -> Operation[Array]:
     """Reduce-scatter: publish mine, fetch my block of the sum.
 
-    ``array`` has ``size`` blocks along its first axis; the result is the sum of everybody's block
+    ``array`` has ``size`` blocks along its first axis; the result is the sum of all ranks' block
     number ``rank``.
     """
+    rank, size = variants.rank, variants.size
+    call = _reducing(variants, "reduce_scatter", array, op, blocks=size)
+    output = output_like(out, split_blocks(array, size, "reduce_scatter"), array.dtype)
+    wanted = Wanted(call.variant.block_roots[rank], output.memory, block=rank)
+    return call.operation(output.finish, publishes=as_input(array), wants=(wanted,))
+
+
+def _reducing(
+    variants: Variants,
+    name: str,
+    array: Array,
+    op: str,
+    *,
+    blocks: int = 1,
+    root: int | None = None,
+    what: str | None = None,
+) -> CallSpec:
+    """The call of a reduction of ``array``; ``what`` stands for its description, if given."""
     kind = f"{op}.{reduction_type(array, op)}"
-    block_shape = split_blocks(array, size, "reduce_scatter")
-    output = output_like(out, block_shape, array.dtype)
-    variant = variants.for_size(array.nbytes)
-    return Operation(
-        what=describe("reduce_scatter", kind, array),
-        variant=variant,
-        kind=kind,
+    return CallSpec(
+        what=what or describe(name, kind, array, root=root),
+        variant=variants.for_size(array.nbytes),
+        kind=rooted(kind, root),
         elements=array.size,
-        block_bytes=array.nbytes // size,
-        blocks=size,
+        block_bytes=array.nbytes // blocks,
+        blocks=blocks,
+        synchronising=root is None,
+    )
+
+
+def _landing_in(call: CallSpec, array: Array, out: Array | None) -> Operation[Any]:
+    """Publish ``array`` and fetch the whole sum into ``out``."""
+    output = output_like(out, array.shape, array.dtype)
+    return call.operation(
+        output.finish,
         publishes=as_input(array),
-        wants=(Wanted(variant.block_roots[rank], output.memory, block=rank),),
-        finish=output.finish,
+        wants=(Wanted(call.variant.roots, output.memory),),
+        # A result beside the caller's array means that the contribution is not overwritten.
+        in_place=out is array and output.memory is array,
     )
 
 

@@ -90,13 +90,13 @@ class Services(Protocol):
         """Runs a communicator's actions beside its program; ``name`` names the thread."""
 
     def ended(self) -> Collection[str]:
-        """The hosts whose process has ended as it should."""
+        """The hosts whose process has ended normally."""
 
     def stopped(self) -> Collection[str]:
         """The hosts whose process neither answers nor sends anything."""
 
     def leave_group(self, membership: Membership) -> None:
-        """This process needs nothing more of the group."""
+        """Leave the group: this process needs nothing more of it."""
 
     def abandon_group(self, membership: Membership, why: str) -> None:
         """End the group here, with an error that says ``why``, and leave it at once."""
@@ -229,7 +229,7 @@ class OperationRunner:
         """
         self.require_open(operation.what)
         deadline_s = began_s + self._timeout_for_s(operation.size_bytes)
-        # A step that starts after the deadline still asks once: its error can name who was missing.
+        # A step that starts after the deadline still tries once: its error can name missing ranks.
         left_s = max(deadline_s - self.services.now_s(), _LEAST_TIMEOUT_S)
         return self._submit(operation, seq, left_s, reserves)
 
@@ -306,7 +306,7 @@ class OperationRunner:
     def _with_cause(self, missing: str) -> str:
         """The cause of a deadline: the ranks that cannot answer, if there are any.
 
-        Ranks that cannot answer are the cause also where others have given up and left since.
+        They are the cause even if other ranks have failed and left since.
         """
         try:
             stopped = self._ranks_on(self.services.stopped())
@@ -390,8 +390,8 @@ class OperationRunner:
 class _StepRun(Generic[T]):
     """Runs the operations of one collective, each after the result of the last.
 
-    The next operation starts on the collector's thread as soon as the last has ended, whether or
-    not somebody waits: another rank may be waiting for it. The operations take sequence numbers
+    The next operation starts on the collector's thread as soon as the last has ended, even if no
+    thread waits here: another rank may be waiting for it. The operations take sequence numbers
     that follow each other, so that later calls keep theirs.
     """
 

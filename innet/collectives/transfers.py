@@ -48,13 +48,13 @@ class PeerFetch:
 class Transfers:
     """Publishes for one rank under ``<prefix>/<rank>``, and fetches what its peers publish."""
 
-    def __init__(self, runner: OperationRunner, room: str) -> None:
-        """``room`` is the component of names after the group's prefix, such as ``arrays``."""
+    def __init__(self, runner: OperationRunner, namespace: str) -> None:
+        """``namespace`` is the component of names after the group's prefix, such as ``arrays``."""
         self._node = runner.node
         self._collector = runner.collector
         self._trace = runner.trace
         self._rank = runner.rank
-        prefix = f"{runner.variants.first.prefix}/{room}"
+        prefix = f"{runner.variants.first.prefix}/{namespace}"
         self._all = prefix
         self._own = _core.Name(f"{prefix}/{runner.rank}")
 

@@ -1,20 +1,24 @@
-"""Operations under way: what a call returns, and who ends it."""
+"""Operations under way: the work that a call returns, and the promise that its maker ends."""
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import functools
+import inspect
 import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from innet.collectives.completion import Completion, OnEnd
 from innet.errors import CollectiveError
 
 T = TypeVar("T")
+S = TypeVar("S")
+P = ParamSpec("P")
 
 Complete = Callable[[Completion], T]
 """Makes the result of an operation that has ended, or raises its error."""
@@ -28,8 +32,8 @@ def timeout_or(timeout_s: float | None, default_s: float) -> float:
     """``timeout_s``, or the default when none was given.
 
     Raises:
-        CollectiveError: it is not above 0. An operation that has no time would fail always; to look
-            whether one has ended, there is ``work.done()``.
+        CollectiveError: it is not above 0. An operation without time would always fail; to poll an
+            operation, call ``work.done()``.
     """
     if timeout_s is None:
         return default_s
@@ -51,13 +55,13 @@ class CompletionSource(Protocol):
         """Whether ``wait`` would return at once."""
 
     def cancel(self, operation: int) -> None:
-        """Give the operation up."""
+        """Cancel the operation."""
 
     def deliver(self, operation: int, callback: Callable[[int, str], None]) -> None:
         """Call ``callback`` from a thread of the runtime when the operation ends."""
 
     def discard(self, operation: int) -> None:
-        """Drop the completion of an operation that nobody will ask for."""
+        """Drop the completion of an operation whose work was deleted."""
 
 
 class Work(Generic[T]):
@@ -72,7 +76,7 @@ class Work(Generic[T]):
         """
         Args:
             complete: makes the result of an operation that ends with a completion.
-            on_end: receives the error, or ``None``, before anybody who waits.
+            on_end: receives the error, or ``None``, before waiting threads continue.
         """
         self._complete = complete
         self._on_end = on_end
@@ -117,7 +121,7 @@ class Work(Generic[T]):
     def cancel(self) -> None:
         """Give the operation up here; unless it has ended, waiting for it raises ``Cancelled``.
 
-        Other ranks go on, and miss what this one has not given yet.
+        Other ranks continue, and miss contributions that this rank has not sent yet.
         """
 
     def exception(self) -> BaseException | None:
@@ -144,7 +148,7 @@ class Work(Generic[T]):
         return self._future.done()
 
     def _subscribe(self) -> None:
-        """Let the end come without anybody waiting."""
+        """Let the operation end without a thread that waits."""
 
     def _end(self, completion: Completion) -> None:
         """Complete the operation; only the first end counts."""
@@ -203,12 +207,12 @@ class NodeWork(Work[T]):
     def cancel(self) -> None:
         """Give the operation up here; unless it has ended, waiting for it raises ``Cancelled``.
 
-        Other ranks go on, and miss what this one has not given yet.
+        Other ranks continue, and miss contributions that this rank has not sent yet.
         """
         self._source.cancel(self._operation)
 
     def __del__(self) -> None:
-        # Nobody can wait for it any more: the node need not keep its completion and its buffers.
+        # No thread can wait for it any more: the node need not keep its completion and its buffers.
         if not self._is_delivered and not self._future.done():
             self._source.discard(self._operation)
 
@@ -243,7 +247,7 @@ class NodeWork(Work[T]):
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """When a promise is given up.
+    """The time after which a promise fails.
 
     Attributes:
         at_s: on the monotonic clock.
@@ -303,7 +307,7 @@ class Promise(Work[T]):
         work.add_done_callback(end)
 
     def cancel_with(self, cancel: Callable[[], None]) -> None:
-        """Let ``cancel`` give up what is under way from now on; at once if this is cancelled."""
+        """Let ``cancel`` cancel what is under way from now on; at once if this is cancelled."""
         with self._lock:
             self._cancel = cancel
             is_cancelled = self._is_cancelled
@@ -313,7 +317,7 @@ class Promise(Work[T]):
     def cancel(self) -> None:
         """Give the operation up here; unless it has ended, waiting for it raises ``Cancelled``.
 
-        Other ranks go on, and miss what this one has not given yet.
+        Other ranks continue, and miss contributions that this rank has not sent yet.
         """
         with self._lock:
             self._is_cancelled = True
@@ -361,3 +365,29 @@ class Promise(Work[T]):
         if timer is not None:
             timer.cancel()  # its thread ends now, not at the deadline
         super()._settle(error, *result)
+
+
+def blocking(start: Callable[Concatenate[S, P], Work[T]]) -> Callable[Concatenate[S, P], T]:
+    """Decorator of a method that starts an operation: it waits for the end, returns the result.
+
+    :func:`non_blocking` is the method itself, for a second name.
+    """
+
+    @functools.wraps(start)
+    def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return start(self, *args, **kwargs).wait_or_cancel()
+
+    result = start.__annotations__["return"].removeprefix("Work[").removesuffix("]")
+    signature = inspect.signature(start).replace(return_annotation=result)
+    vars(call).update(__signature__=signature, **{_START: start})
+    call.__annotations__ = {**start.__annotations__, "return": result}
+    return call
+
+
+def non_blocking(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], Work[T]]:
+    """The method that starts the operation of a :func:`blocking` method, and returns its work."""
+    start: Callable[Concatenate[S, P], Work[T]] = vars(method)[_START]
+    return start
+
+
+_START = "_innet_start"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from innet.cluster.launch import RestartPolicy
-from innet.collectives.recovery import checked_policy
+from innet.collectives.group_member import checked_policy
 from innet.errors import CollectiveError
 
 

@@ -154,7 +154,7 @@ class PairLayout:
 
         Args:
             segments: a row of bytes for each segment.
-            sizes: how many bytes of each row came.
+            sizes: number of bytes received of each row.
 
         Raises:
             CollectiveError: a segment does not hold what a segment of pairs must.
@@ -232,7 +232,7 @@ class PairType:
 
     @property
     def layout(self) -> PairLayout:
-        """What they take on the wire."""
+        """Bytes on the wire."""
         return PairLayout(self.mixer.dtype, self.value)
 
 

@@ -1,4 +1,4 @@
-"""Reductions by key: the union of everybody's keys, and the values of equal keys reduced.
+"""Reductions by key: the union of all ranks' keys, with the values of equal keys reduced.
 
 First the ranks add up how many pairs each range of mixed keys has; from that each of them cuts the
 key space into the same segments, none of which can overflow a packet. Then each publishes its pairs
@@ -93,8 +93,8 @@ class _KeyedCall:
         pairs: of this rank.
         op: ``sum``, ``min``, ``max`` or ``prod``.
         wanted_here: this rank gets the result; otherwise it only contributes.
-        elements: what all ranks must give alike, such as the size of a vector that the keys are
-            places in; ``None``: nothing.
+        elements: a number that must be equal on all ranks, such as the size of the vector that the
+            keys index; ``None``: none.
         root: the rank that gets the result, alike on all ranks; ``None``: all do.
     """
 
@@ -145,7 +145,7 @@ def _as_keys(indices: Array, size: int) -> Array:
     """Indices into a vector of ``size`` elements as keys, of the smallest type that holds them.
 
     Raises:
-        CollectiveError: some are no places in the vector.
+        CollectiveError: some are outside the vector.
     """
     if indices.size == 0:
         indices = indices.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Masked aggregation: sums in which nobody sees one rank's part, for federated learning.
+"""Masked aggregation: sums that hide each rank's contribution, for federated learning.
 
 Bonawitz et al., "Practical Secure Aggregation for Privacy-Preserving Machine Learning" (CCS 2017),
 with the consistency check against active adversaries. docs/masked-sums.md says what it hides from

@@ -166,7 +166,7 @@ class MaskedRound:
             except InvalidTag as error:
                 raise SecurityError(
                     f"what rank {owner} dealt to rank {self._rank} is not what it encrypted: "
-                    "somebody on the way has changed it, or its program is another"
+                    "it was changed on the way, or that rank runs another program"
                 ) from error
             self._shares[owner] = shares
 
@@ -285,7 +285,7 @@ class MaskedRound:
         if differing:
             raise SecurityError(
                 f"rank {self._rank} has signed that ranks {sorted(signed)} are in the sum, and "
-                f"ranks {differing} have not: they were told of other deaths, or a signature was "
+                f"ranks {differing} have not: they learned of other deaths, or a signature was "
                 "changed. Nothing is revealed, and the round is lost"
             )
         return signed
@@ -323,7 +323,7 @@ class MaskedRound:
         except InvalidTag as error:
             raise SecurityError(
                 f"rank {other} has revealed nothing that rank {self._rank} can open: it refused, "
-                "or somebody on the way has changed the message. The round is lost"
+                "or the message was changed on the way. The round is lost"
             ) from error
 
     def _share_of(self, owner: int, included: Collection[int]) -> bytes:

@@ -77,7 +77,7 @@ class MaskedSum(JointlyClosed):
         return self._sequence.communicator
 
     def allreduce(self, array: npt.ArrayLike) -> MaskedTotal:
-        """The sum of everybody's ``array``, the same bits on every rank.
+        """The sum of all ranks' ``array``, the same bits on every rank.
 
         Args:
             array: of any shape, the same everywhere; integers or floating point. A sum of
@@ -97,7 +97,7 @@ class MaskedSum(JointlyClosed):
             SecurityError: fewer ranks are left than the threshold; they do not agree who is in the
                 sum; a rank sent what does not fit what it had promised; or a rank failed after
                 ranks had signed. The communicator has no masked sums any more then.
-            DeadlineExceeded: a rank did not come in time; likewise.
+            DeadlineExceeded: a rank did not take part in time; likewise.
         """
         outcome = self._sequence.run(lambda: self._request(array)).require_success()
         assert outcome.total is not None
@@ -109,7 +109,7 @@ class MaskedSum(JointlyClosed):
         Every rank calls it; the communicator stays open.
 
         Raises:
-            DeadlineExceeded: a rank did not come in time.
+            DeadlineExceeded: a rank did not call it in time.
         """
         self._sequence.run(Close)
 

@@ -191,7 +191,7 @@ class RoundSequence:
         Raises:
             PeerError: a rank failed before any rank signed; the next round is not affected.
             SecurityError: the round is lost, and so are all that would follow.
-            DeadlineExceeded: a rank did not come in time; likewise.
+            DeadlineExceeded: a rank did not take part in time; likewise.
         """
         request = prepare if prepare is Close else functools.cache(prepare)
         try:
@@ -232,7 +232,7 @@ class RoundSequence:
         self._end(Outcome(end, cause))
 
     def _is_lost(self, error: BaseException) -> bool:
-        """Whether some rank may have signed who is in this sum when it hears of ``error``.
+        """Whether some rank may have signed who is in this sum when it learns of ``error``.
 
         Some rank may know the sum then. If the other ranks add the same values to another sum, the
         difference of the two shows the part of a rank that is in only one of them.
@@ -255,7 +255,7 @@ class RoundSequence:
             )
         return PeerError(f"{who} takes no part in a masked sum: {error}", rank=error.rank)
 
-    # A round in which nobody dies.
+    # A round in which no rank dies.
 
     def _begin(self, request: Prepare) -> Outcome:
         with self.communicator.collective("masked sum", numbers=_EXCHANGES):

@@ -34,7 +34,7 @@ from innet.worker.background import Alarm, Background
 REPLY_GRACE_S = 0.5
 """How much longer a requester waits than the owner tries, so that it receives the reason."""
 _ASK_AGAIN_S = 0.1
-"""Pause before asking a rank again that could not be reached."""
+"""Pause before the next attempt to reach an unreachable rank."""
 _LISTEN_TIMEOUT_S = 3600.0
 
 
@@ -74,7 +74,7 @@ class ArrayServer:
         self._waiting: list[_Waiting] = []
         self._listening: dict[int, int] = {}
         self._unreachable: list[tuple[int, int]] = []
-        """Ranks and request numbers to ask for again, because the rank could not be reached."""
+        """Unreachable ranks, and the numbers of the requests to fetch from them later."""
         self._serves = False
 
     def add(self, array: RegisteredArray) -> None:
@@ -96,7 +96,7 @@ class ArrayServer:
         self.look_again()
 
     def look_again(self) -> None:
-        """Serve the requests that wait for what has just happened."""
+        """Serve requests that waited for a new array or version."""
         self._background.post(self._serve_waiting)
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ class ArrayServer:
                 self._background.post(lambda: self._listen(client, number))
             elif status == _core.STATUS_MISMATCH:
                 self._background.post(lambda: self._skip(client, number, detail))
-            elif status not in (_core.STATUS_ABORTED, _core.STATUS_CANCELLED):  # not over yet
+            elif status not in (_core.STATUS_ABORTED, _core.STATUS_CANCELLED):
                 self._background.post(lambda: self._ask_again(client, number))
 
         fetch = PeerFetch(client, f"/request/{self._rank}", number, record, _LISTEN_TIMEOUT_S)
@@ -226,7 +226,7 @@ class ArrayServer:
     ) -> None:
         reply: Reply
         if status != _core.STATUS_DONE:
-            reply = refusal("failed", f"what was to be put did not come: {detail}")
+            reply = refusal("failed", f"the data of the put was not received: {detail}")
         else:
             try:
                 version = array.write(incoming, request.rows, request.combine)

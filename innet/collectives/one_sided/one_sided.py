@@ -66,7 +66,7 @@ class _Ask:
 
     Attributes:
         what: the call, for people.
-        owner: the rank that is asked.
+        owner: the rank that receives it.
         number: of the request among those to this owner.
         timeout_s: of the call.
         work: what the caller holds.
@@ -81,7 +81,7 @@ class _Ask:
 
 @dataclass(frozen=True)
 class _Get:
-    """What a get asks for."""
+    """The arguments of a get."""
 
     name: str
     path: str
@@ -289,11 +289,13 @@ class OneSided:
     def _take_back(self, ask: _Ask, name: str) -> None:
         """Use up the number of a request that cannot be made: the owner waits for each number.
 
-        Nothing happens when it was asked before something, such as an interrupt, ended the call.
+        Nothing happens if an interrupt ended the call after the request was published.
         """
         self._close(ask, answered=False)
         nothing = encode(Release(name=name, of=ask.number))
-        with suppress(CollectiveError):  # it was asked; or the caller gets the first error
+        with suppress(
+            CollectiveError
+        ):  # it was published before; or the caller gets the first error
             self._transfers.publish(
                 f"/request/{ask.owner}", ask.number, nothing, f"no request {ask.number}"
             )

@@ -42,7 +42,7 @@ class PartialSum:
 
 
 class _Contribution:
-    """What one rank gives to a round, with what earlier rounds left out.
+    """One rank's contribution to a round, with those that earlier rounds left out.
 
     Args:
         array: this round's own.
@@ -141,7 +141,7 @@ class PartialReductions:
         decision = yield self._rounds.decision(number, what)
         _require_closed(decision, number, nodes, what)
         included = self._runner.rank in decision.ranks
-        everybody = len(decision.ranks) == len(nodes)
+        has_all = len(decision.ranks) == len(nodes)
         array = contribution.array
         variant = self._runner.variants.for_size(array.nbytes)
         positions = [variant.plan.ranks.index(nodes[member]) for member in decision.ranks]
@@ -149,14 +149,14 @@ class PartialReductions:
         summing: Operation[Array] = Operation(
             what=what,
             variant=variant,
-            kind=kind if everybody else f"{kind}.of-{set_digits(positions)}",
+            kind=kind if has_all else f"{kind}.of-{set_digits(positions)}",
             elements=array.size,
             block_bytes=array.nbytes,
             publishes=mine,
             wants=(Wanted(variant.roots, output.memory),),
             finish=output.finish,
             in_place=mine is not None and np.may_share_memory(mine, output.memory),
-            synchronising=everybody,
+            synchronising=has_all,
         )
         try:
             total = yield summing

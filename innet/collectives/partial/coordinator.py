@@ -151,7 +151,7 @@ class Rounds:
         """
         for number in range(self._next, end):
             self._next = number + 1
-            with suppress(CollectiveError):  # an interrupt came while it was begun
+            with suppress(CollectiveError):  # an interrupt ended the call that began it
                 what = f"round {number}, which failed"
                 self._announce(number, Terms(None, _NO_PATIENCE_S), what)
 

@@ -153,7 +153,7 @@ class _OpenRound:
 
     def outcome(self, size: int, now_s: float) -> Outcome | None:
         if self.policy is None:
-            return Outcome.CLOSED  # the sum over those in it has the failure for everybody
+            return Outcome.CLOSED  # the sum of its ranks carries the failure to all ranks
         if self.disagree:
             return Outcome.DISAGREEMENT
         enough = len(self.ready) >= self.policy.k
