@@ -9,13 +9,19 @@ import pytest
 from tests.torch_suite.forked_ranks import ForkedRanks
 from tests.torch_suite.hosts import Hosts
 from tests.torch_suite.selection import SELECTED
-from tests.torch_suite.upstream import WORLD_SIZE
+from tests.torch_suite.upstream import WORLD_SIZE, limit_s
+
+_START_AND_END_S = 30
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     suite = getattr(item, "cls", None)
-    if suite is not None and suite.__name__ == "TestDistributed" and item.name not in SELECTED:
+    if suite is None or suite.__name__ != "TestDistributed":
+        return
+    if item.name not in SELECTED:
         item.add_marker("torch_suite")
+    # PyTorch ends a test at its limit, and prints where each rank is: let that come first.
+    item.add_marker(pytest.mark.timeout(limit_s(item.name) + _START_AND_END_S))
 
 
 @pytest.fixture(scope="session")

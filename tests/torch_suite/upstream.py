@@ -27,7 +27,13 @@ _ENVIRONMENT = {
     "INIT_METHOD": f"file://{tempfile.gettempdir()}/innet-torch-suite-{os.getpid()}",
     # A test that hangs shows where.
     "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": "90",
+    # Tests of torch.compile spend most of their time on probing what the compiler of C++ can do,
+    # and on starting a pool of processes that compile, in every rank.
+    "TORCHINDUCTOR_VEC_ISA_OK": "0",
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",
 }
+_LIMITS_S = {"test_ddp_compile_static_graph": 300}
+"""Beside PyTorch's own: the ranks compile one after the other, because they share a cache."""
 
 # These make their model in a branch for each backend they know.
 _CASES_BY_BACKEND = "test_accumulate_gradients_no_sync"
@@ -50,6 +56,7 @@ def load() -> ModuleType:
     """The module, with tests for GPUs made such that they run without."""
     os.environ.update(_ENVIRONMENT)
     decorators = import_quietly("torch.testing._internal.common_distributed")
+    decorators.TIMEOUT_OVERRIDE.update(_LIMITS_S)
     for feature in ("ddp", "subgroup", "plugin", "gpu", "cuda"):
         decorators.DistTestCases.backend_feature[feature].add(BACKEND)
     substitutes: dict[str, Any] = {
@@ -69,6 +76,13 @@ def load() -> ModuleType:
     for backends in ("PROFILING_SUPPORTED_BACKENDS", "SEND_RECV_PROFILING_SUPPORTED_BACKENDS"):
         getattr(module, backends).append(BACKEND)
     return module
+
+
+def limit_s(test: str) -> int:
+    """The time after which PyTorch ends a test."""
+    decorators = import_quietly("torch.testing._internal.common_distributed")
+    limit: int = decorators.get_timeout(test)
+    return limit
 
 
 def tests_of(module: ModuleType) -> dict[str, Test]:
