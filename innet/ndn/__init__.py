@@ -8,7 +8,7 @@
         await client.register("/hello", lambda interest: encode_data(interest.name, b"world"))
         print((await client.express("/weather/today")).content)
 
-``client.py`` is where to begin; ``objects/`` publishes and fetches what is larger than a packet.
+Start with ``client.py``; ``objects/`` publishes and fetches data larger than a packet.
 """
 
 from innet.names import Name

@@ -13,7 +13,7 @@ from innet.errors import NoForwarder
 INNET_VARIABLE = "INNET_NDN"
 """Set by a launcher for the processes of its jobs: their node's address."""
 NDN_VARIABLE = "NDN_CLIENT_TRANSPORT"
-"""Set by a user for every NDN program, of any house."""
+"""Set by a user for all NDN programs, of any implementation."""
 DEFAULT = "unix:///run/nfd/nfd.sock"
 NDN_PORT = 6363
 

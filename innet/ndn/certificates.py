@@ -74,7 +74,7 @@ def stored_signer(
 async def serve_certificates(client: Client, certificates: Sequence[Certificate]) -> None:
     """Register the names of the certificates' keys, and answer with the certificates.
 
-    Who asks for a key's name gets that of its certificates which counts for longest.
+    An Interest for a key's name receives the certificate that is valid for longest.
 
     Raises:
         CommandRefused: the forwarder does not let this client serve them.
@@ -120,9 +120,9 @@ def policy_validator(
     anchors: Sequence[Certificate],
     revocations: Sequence[Revocation] = (),
 ) -> Validator:
-    """A validator that follows ``policy`` up to ``anchors``, and fetches what is between.
+    """A validator that follows ``policy`` up to ``anchors``, and fetches the certificates between.
 
-    Certificates count no longer that one of ``revocations`` revokes.
+    It refuses certificates that one of ``revocations`` revokes.
 
     Raises:
         SecurityError: there is no anchor, or one is none of this policy's.

@@ -54,10 +54,10 @@ class Client:
     Args:
         address: face URI of the forwarder; by default ``INNET_NDN`` (in a job of innet), then
             ``NDN_CLIENT_TRANSPORT``, then ``unix:///run/nfd/nfd.sock``.
-        signer: signs what is published, when nothing else is said.
+        signer: signs publications for which the caller gives no other signer.
         command_signer: signs management commands; a digest is enough for a local forwarder that
             obeys every local program.
-        validator: decides what is believed. The default finds damage alone: give one that knows
+        validator: accepts or refuses Data. The default detects damage only: give one that knows
             which signers to trust.
 
     Attributes:
@@ -108,7 +108,7 @@ class Client:
         await self._connection.open()
 
     async def close(self) -> None:
-        """Take prefixes back, end what is under way, and disconnect."""
+        """Unregister prefixes, end the operations under way, and disconnect."""
         await self._registrations.close()
         for task in self._tasks:
             task.cancel()
@@ -139,23 +139,23 @@ class Client:
         Args:
             name: of the Data; with an implicit digest as last component, just that packet.
             can_be_prefix: whether longer names are an answer.
-            must_be_fresh: whether caches answer only with what is still fresh.
+            must_be_fresh: whether caches answer only with fresh Data.
             parameters: ApplicationParameters; the name gets their digest.
             signer: signs the Interest.
             forwarding_hint: a delegation by whose routes the Interest may travel.
-            hop_limit: how many forwarders it may pass.
-            lifetime_s: of each Interest. Longer than the producer takes to answer, or it is asked
-                twice.
-            deadline_s: when to give up.
-            no_route_patience_s: how long to ask again when no route leads there: it may be on its
-                way.
+            hop_limit: how many forwarders the Interest may pass.
+            lifetime_s: of each Interest. If the producer takes longer to answer, it receives the
+                Interest again.
+            deadline_s: time until the call gives up.
+            no_route_patience_s: how long to retry while no route exists: a registration may be
+                under way.
             validator: in place of the client's.
 
         Raises:
             InterestTimeout: no answer before the deadline.
-            InterestRefused: a forwarder said that it cannot be answered, and why.
-            NoForwarder: the connection to the forwarder was lost and did not come back in time.
-            SecurityError: the answer may not be believed.
+            InterestRefused: a forwarder sent a Nack; the message says why.
+            NoForwarder: the connection to the forwarder was lost and not restored in time.
+            SecurityError: the validator refused the answer.
             ValueError: the name is malformed or empty.
         """
         clock = asyncio.get_running_loop().time
@@ -195,8 +195,8 @@ class Client:
         """Send one Interest as it is, and wait for its lifetime. The answer is not validated.
 
         Raises:
-            InterestTimeout: no answer came.
-            InterestRefused: a Nack came.
+            InterestTimeout: no answer arrived.
+            InterestRefused: a Nack arrived.
         """
         interest = wire.parse_interest(packet)
         loop = asyncio.get_running_loop()

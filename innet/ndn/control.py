@@ -151,9 +151,10 @@ class ControlResponse:
     """A forwarder's answer to a command.
 
     Attributes:
-        code: 200 when it obeyed, else as HTTP's: 400, 403, 404, …
+        code: 200 for success, else as HTTP's: 400, 403, 404, …
         text: the same in words.
-        parameters: what it has done, with its own choices; ``None`` when it does not say.
+        parameters: those that the forwarder applied, with its defaults; ``None`` if it states
+            none.
     """
 
     code: int
@@ -191,7 +192,7 @@ def command_name(module: str, verb: str, parameters: ControlParameters) -> Name:
 def encode_prefix_announcement(
     prefix: Name | str, *, expiration_s: float, signer: Signer | None = None
 ) -> bytes:
-    """A prefix announcement: a Data packet by which a producer says what it serves, and how long.
+    """A prefix announcement: Data in which a producer states what prefix it serves, and how long.
 
     Raises:
         ValueError: the prefix is malformed.

@@ -134,7 +134,7 @@ class Face:
             self._send(packet)
 
     def close(self) -> None:
-        """End the connection, after what was sent has left."""
+        """End the connection after all sent packets have left."""
         self._end()
         self._transport.close()
 

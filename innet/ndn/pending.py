@@ -89,7 +89,7 @@ class PendingTable(Generic[Waiter]):
         return self._take(pending for pending in same_key if pending.name == name)
 
     def expire(self, now_s: float) -> list[PendingInterest[Waiter]]:
-        """Take out all whose time has come."""
+        """Take out all that have expired."""
         expired: list[PendingInterest[Waiter]] = []
         while (at := self.next_expiry_s()) is not None and at <= now_s:
             expired += self._take([heapq.heappop(self._by_time)[2]])

@@ -31,7 +31,7 @@ class Ping:
 
     Attributes:
         number: in its name.
-        rtt_s: until the answer came; ``None`` when none did.
+        rtt_s: time until the answer arrived; ``None`` if none did.
         refusal: why a forwarder refused it.
     """
 

@@ -33,19 +33,19 @@ class Producers:
         self._handlers: dict[Name, Handler] = {}
 
     def add(self, prefix: Name, handler: Handler) -> None:
-        """Let ``handler`` answer what is below ``prefix``, in place of an earlier one."""
+        """Let ``handler`` answer Interests below ``prefix``, in place of an earlier one."""
         self._handlers[prefix] = handler
 
     def remove(self, prefix: Name) -> None:
-        """Answer nothing below ``prefix`` any more."""
+        """Stop answering Interests below ``prefix``."""
         self._handlers.pop(prefix, None)
 
     def get(self, prefix: Name) -> Handler | None:
-        """Who was added for exactly this prefix."""
+        """The handler of exactly this prefix."""
         return self._handlers.get(prefix)
 
     def handler_of(self, name: Name) -> Handler | None:
-        """Who serves ``name``."""
+        """The handler that serves ``name``."""
         for length in range(len(name), -1, -1):
             if handler := self._handlers.get(name.prefix(length)):
                 return handler

@@ -93,7 +93,7 @@ class Registrations:
                     "rib", "unregister", wanted.unregister, deadline_s=_CLOSING_DEADLINE_S
                 )
             except TransportError as error:
-                _log.info("%s was not taken back: %s", prefix, error)
+                _log.info("%s was not unregistered: %s", prefix, error)
                 return
 
     async def _want(

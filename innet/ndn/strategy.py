@@ -49,11 +49,11 @@ class NextHop(NamedTuple):
 
 
 class PendingInterest(NamedTuple):
-    """An Interest that is to go further.
+    """An Interest to forward.
 
     Attributes:
         name: URI of its name.
-        face: where it came from.
+        face: the face that it arrived on.
         repeated: whether it was sent upstream before.
         next_hops: faces it may be sent to, the cheapest first.
     """
@@ -77,12 +77,12 @@ Decision = Sequence[int] | Refuse
 class Strategy:
     """Callbacks of a strategy, in the order of the events, on one thread.
 
-    The answer comes to whoever waits without a strategy's help: what it hears of it is for its
-    own measurements.
+    The node forwards Data to the requesters by itself: the callbacks about answers are for the
+    strategy's own measurements.
     """
 
     def after_receive_interest(self, interest: PendingInterest) -> Decision:
-        """Who is asked. Best-route's choice, unless this is overridden."""
+        """The faces to forward to. Best-route's choice, unless this is overridden."""
         return [hop.face for hop in interest.next_hops[:1]]
 
     def before_satisfy_interest(self, name: str, face: int, rtt_s: float | None) -> None:

@@ -24,7 +24,7 @@ ReceivedLpPacket = _core.ReceivedLpPacket
 
 
 MAX_PACKET_BYTES = 8800
-"""The largest packet that programs of other houses take."""
+"""Maximum packet size that other NDN implementations accept."""
 _SIGNATURE_NONCE_BYTES = 8
 _Parsed = TypeVar("_Parsed")
 
@@ -132,7 +132,7 @@ def encode_lp_packet(
 
 
 def check_size(packet: bytes, name: Name) -> None:
-    """Refuse a packet that programs of other houses would not take.
+    """Refuse a packet that other NDN implementations would not accept.
 
     Raises:
         TransportError: it is larger than 8800 bytes.

@@ -6,7 +6,7 @@
 
 ``expression`` names intervals of ranks, ``algorithms/`` places their sums, ``routes`` and
 ``bounds`` say what that costs the links, ``cost`` compares plans, ``replacement`` moves sums away
-from nodes that are gone, ``reference`` says what must come out.
+from lost nodes, ``reference`` computes the expected result.
 """
 
 from __future__ import annotations

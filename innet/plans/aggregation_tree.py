@@ -141,7 +141,7 @@ def rank_order(topology: Topology, hosts: Collection[str] | None = None) -> tupl
 
     Numbering ranks in this order makes the ranks below every switch consecutive, so each switch
     makes one sum. Hosts keep the topology's order as far as the tree allows it, in whatever order
-    they are given. Names that are no hosts come last; the planner refuses them.
+    they are given. Names of other nodes are last; the planner refuses them.
 
     Raises:
         PlanError: some host cannot be reached from a switch.

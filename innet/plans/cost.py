@@ -69,7 +69,7 @@ class CostModel:
         rank receives ``size_bytes``.
         """
         segment_bytes = min(size_bytes, SEGMENT_BYTES)
-        # Ranks behind one gate are told apart by their own links alone; one of them will do.
+        # Ranks behind one gate differ by their own links alone: one of them represents all.
         apart = {self.routes.gate(rank) or rank: rank for rank in ranks}.values()
         back = _Exchanges(self._topology, self.routes, segment_bytes)
         # The way there is as long, and its links may be as fast as the fastest.

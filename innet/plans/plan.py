@@ -299,7 +299,7 @@ class Plan:
         if placed.node not in self.nodes_for(placed.interval):
             raise PlanError(
                 f"{place} asks {placed.node} for {placed.interval}, which has no rule for it; "
-                f"known: {', '.join(self.nodes_for(placed.interval)) or 'nobody'}"
+                f"known: {', '.join(self.nodes_for(placed.interval)) or 'none'}"
             )
 
 

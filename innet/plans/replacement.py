@@ -1,4 +1,4 @@
-"""Another placement of the same expression, once nodes or links of the first one are gone.
+"""Another placement of the same expression, after nodes or links of the first are lost.
 
 The expression of a group is fixed for its life, so the bits of a sum are the same wherever it is
 made; only the node that serves it changes.
@@ -30,7 +30,7 @@ def place_without(
     Args:
         plan: as it was made for the whole topology.
         topology: the whole topology.
-        lost: its nodes that are gone.
+        lost: its nodes that have failed.
         cut: its links that carry nothing.
 
     >>> place_without(plan, topology, ["spine0"]).nodes_for(Interval(0, 7))     # doctest: +SKIP
@@ -58,7 +58,7 @@ def place_without(
 
 
 def _asking_over(cut: Collection[Ends], plan: Plan, topology: Topology) -> set[Placed]:
-    """The sums of which an operand used to come over a link that is cut."""
+    """The sums that received an operand over a link that is cut."""
     if not cut:
         return set()
     routes = Routes(topology)

@@ -39,11 +39,11 @@ class SealingKey:
 
     @property
     def public(self) -> str:
-        """What others seal to, hexadecimal."""
+        """The public key that others seal to, hexadecimal."""
         return self._private.public_key().public_bytes_raw().hex()
 
     def open(self, sealed: bytes, purpose: bytes) -> bytes:
-        """What :func:`seal` was given.
+        """Decrypt the output of :func:`seal`.
 
         Raises:
             SecurityError: it was sealed to another key or for another purpose, or was changed.
@@ -141,7 +141,7 @@ class CredentialOpener:
 
     @property
     def public(self) -> str:
-        """What is to be sealed to, hexadecimal."""
+        """The public key that others seal to, hexadecimal."""
         return self._key.public
 
     def open(self, packet: bytes) -> GroupCredentials:

@@ -34,7 +34,7 @@ def epoch_name(prefixes: Sequence[str], number: int) -> str:
 
 
 def object_rights(prefixes: Sequence[str], members: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """By node, the prefixes of its objects: what its own key signs beside a key that is shared.
+    """By node, the prefixes of its objects, which its own key signs beside a shared key.
 
     >>> object_rights(["/j1/g0.inc"], ["h0", "h1"])["h1"]
     ('/j1/g0.inc/obj/1',)
@@ -77,15 +77,16 @@ class JobSecret(BaseModel):
 
 
 class GroupCredentials(BaseModel):
-    """What a node signs a group's packets with, and whose signatures it takes there.
+    """The keys with which a node signs a group's packets, and those that it accepts there.
 
     Attributes:
         prefixes: names below these are the group's.
-        key: that the members and switches share; ``None`` where each signs with its own.
-        salt: begins every nonce that this node makes with the key, and nobody else's, hexadecimal.
-        trusted: public keys of the members, and of the switches where these sign with their own.
-        names: by key, the prefixes of the names that it vouches for; ``None``: each for all of the
-            group's.
+        key: shared by the members and switches; ``None`` if each signs with its own.
+        salt: first bytes of every nonce that this node uses with the key; unique to this node;
+            hexadecimal.
+        trusted: public keys of the members, and of switches that sign with their own keys.
+        names: by key, the prefixes of the names that it vouches for; ``None``: each key vouches for
+            all names of the group.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
@@ -134,14 +135,14 @@ class GroupKeySource(BaseModel):
         members: Sequence[str],
         names: Mapping[str, Sequence[str]] | None = None,
     ) -> GroupCredentials:
-        """Of a group, still without anybody's salt.
+        """The credentials of a group, without the salt of a node.
 
         Args:
             prefixes: of its names.
             epoch: name of its key.
             members: its nodes, by rank.
-            names: by node, the prefixes of what its key may sign; ``None``: its objects, or all of
-                the group's where nodes sign segments with their own keys.
+            names: by node, the prefixes that its key may sign; ``None``: its objects, or all names
+                of the group if nodes sign segments with their own keys.
         """
         rights = None
         if names is None and self.secret is not None:

@@ -12,17 +12,17 @@ from innet._native import _core
 from innet.settings import Signature
 
 ISSUER = "anchor"
-"""Who issues the certificates of a job's nodes, as their names have it."""
+"""Issuer component of the names of a job's node certificates."""
 SHARED_KEY_BYTES = {"gmac": 16, "hmac": 32}
-"""Of the keys that several nodes share, by what they sign with them."""
+"""Size of the keys that several nodes share, by signature."""
 
 
 class Key(BaseModel):
     """A named key.
 
     Attributes:
-        signature: what it makes and verifies.
-        name: what packets call it.
+        signature: the type that it makes and verifies.
+        name: its name in packets.
         secret: hexadecimal: the shared secret, private seed or public key.
         not_after: until when it verifies, in seconds since 1970; ``None``: for ever.
     """
@@ -69,10 +69,10 @@ def node_key_prefix(node: str) -> str:
 
 
 def node_certificate_name(node: str, job: str) -> str:
-    """The certificate of the Ed25519 key of ``node`` in a job: what its packets point at.
+    """The name of the certificate of the Ed25519 key of ``node`` in a job, as KeyLocators have it.
 
-    The key is called after the job, as no two jobs of a network have one name: whoever knows a
-    job's nodes knows the names of their keys.
+    It contains the job's name, which is unique in a network: the names of a job's nodes give the
+    names of their keys.
 
     >>> node_certificate_name("h0", "j1")
     '/n/h0/KEY/j1/anchor/v=1'

@@ -1,10 +1,10 @@
 """Keys that a launcher deals to the nodes of a run.
 
-Each host of a job has an Ed25519 pair that no earlier job has seen: it signs its objects with it,
-and its segments too when that is the setting. Whose keys vouch for a group's names, and the key
-that its members share with a symmetric signature, nodes learn when the group is made
-(:mod:`.group_keys`); no file has them. A job's hosts, and nobody else, also share a secret from
-which the tenant of its pools of blocks is derived. The files are readable by their owner alone.
+Each host of a job has a new Ed25519 key pair: it signs its objects with it, and its segments too if
+the settings say so. When a group is made, its nodes receive the keys that vouch for its names and,
+with a symmetric signature, the key that its members share (:mod:`.group_keys`); no file has them.
+Only the hosts of a job share the secret from which the tenant of its block pools is derived. Only
+their owner can read the files.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ class JobKeys:
     """The keys of one job.
 
     Attributes:
-        hosts: for each of its hosts, which learns of no other job's.
+        hosts: for each of its hosts, which receives no other job's keys.
         switches: for each switch.
-        groups: for the controller: what it makes the keys of groups of.
-        certificates: for everybody: whose keys of the job are whose.
+        groups: for the controller, which makes the keys of groups from it.
+        certificates: for all nodes: the owners of the job's keys.
     """
 
     hosts: Mapping[str, NodeKeys]
@@ -111,7 +111,7 @@ def deal_keys(nodes: Iterable[str], signature: Signature, job: str = "j") -> dic
 
 
 class KeyDealer:
-    """Deals the keys of one run: to its switches at the start, to each job when it comes.
+    """Deals the keys of one run: to its switches at the start, to each job when it starts.
 
     >>> keys = KeyDealer(["s0"], "gmac").deal("j1", ["h0"])
     >>> keys.hosts["h0"].signing == keys.hosts["h0"].objects
@@ -128,13 +128,13 @@ class KeyDealer:
         key_lifetime_s: float | None = None,
         commands_by: Iterable[Certificate] = (),
     ) -> None:
-        """All nodes take commands of ``operator``, and keys of groups of ``authority``.
+        """All nodes obey ``operator``, and accept keys of groups from ``authority``.
 
-        NDN management commands they take of the keys in ``commands_by`` alone, if there are any.
+        If ``commands_by`` has keys, nodes accept NDN management commands of these alone.
 
-        Where each node signs with a key of its own, ``policy`` says who may sign what (``None``:
-        all names of its groups). What nodes sign with keys of their own counts for
-        ``key_lifetime_s`` after a job's keys were dealt (``None``: for ever).
+        If each node signs with its own key, ``policy`` decides which names it may sign (``None``:
+        all names of its groups), and its signatures are valid for ``key_lifetime_s`` after the
+        job's keys were dealt (``None``: for ever).
         """
         self._signature = signature
         self._policy = policy
@@ -199,12 +199,12 @@ class KeyDealer:
 
 
 def _keyless(signature: Signature) -> Key | None:
-    """What stands for a key where nothing is signed with one."""
+    """The key of a signature that needs none; ``None`` for other signatures."""
     return Key(signature=signature, name="", secret="") if signature in _KEYLESS else None
 
 
 def _new_shared_key(name: str, signature: Signature) -> Key | None:
-    """``None`` where everybody signs by a key of their own."""
+    """``None`` if each node signs with its own key."""
     if signature not in SHARED_KEY_BYTES:
         return _keyless(signature)
     secret = secrets.token_bytes(SHARED_KEY_BYTES[signature]).hex()

@@ -1,4 +1,4 @@
-"""Keys that a node has, and what it trusts: a file that its owner alone can read.
+"""The keys of a node, and those it trusts: a file that only its owner can read.
 
 :mod:`.key_dealer` makes them. Keys of groups are in no file (:mod:`.group_keys`).
 """
@@ -22,18 +22,18 @@ KEYS_VARIABLE = "INNET_KEYS"
 
 
 class NodeKeys(BaseModel):
-    """What one node signs with, and what it trusts.
+    """The keys with which one node signs, and those it trusts.
 
     Attributes:
         signing: for segments and sums.
         objects: for the manifests of objects: the node's own Ed25519 key.
-        trusted: whose signatures are taken.
+        trusted: keys whose signatures it accepts.
         operator: public key of the operator, hexadecimal; ``None``: commands are refused.
-        authority: public key of who says which keys a group has (SubjectPublicKeyInfo,
-            hexadecimal); ``None``: groups have none of their own.
+        authority: public key of the controller, which gives groups their keys
+            (SubjectPublicKeyInfo, hexadecimal); ``None``: groups have no keys of their own.
         pool_secret: of the job's tenant of pools, hexadecimal; ``None``: a switch has none.
         commands_by: certificates (packets, hexadecimal) of the keys whose NDN management commands
-            count; empty: whatever local programs sign.
+            it accepts; empty: any command of a local program.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)

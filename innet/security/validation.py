@@ -40,8 +40,8 @@ class Validator(Protocol):
 class IntegrityValidator:
     """Refuses packets whose digest is wrong, and none that a key has signed.
 
-    It shows damage alone: who signed is not looked at. It is the default where nobody said whom
-    to trust.
+    It detects damage only and ignores signers. It is the default where the program names no trusted
+    keys.
     """
 
     async def check(self, name: str, data: ReceivedData) -> None:
@@ -54,7 +54,7 @@ class IntegrityValidator:
 
 
 class KeyValidator:
-    """Accepts what one of a few known keys has signed, whatever its name.
+    """Accepts packets of any name that one of a few known keys has signed.
 
     Args:
         keys: by the name in KeyLocator: ``{"/alice/KEY/1": public_key}``.

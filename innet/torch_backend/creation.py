@@ -69,7 +69,7 @@ def meet(store: Store, rank: int, size: int, node: str, timeout_s: float) -> Mee
         missing = [peer for peer in range(size) if peer not in nodes]
         if missing and time.monotonic() > deadline_s:
             raise DeadlineExceeded(
-                f"ranks {', '.join(map(str, missing))} of {size} did not come to the process group "
+                f"ranks {', '.join(map(str, missing))} of {size} did not join the process group "
                 f"within {timeout_s:g} s (timeout= changes it). Check that every rank still runs "
                 "and calls init_process_group() or new_group() with the same arguments."
             )

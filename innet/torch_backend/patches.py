@@ -123,7 +123,7 @@ def _fail_message(
     if peer is None and given.get(_MESSAGES[name]) is not None:
         peer = dist.get_group_rank(group, given[_MESSAGES[name]])
     if not isinstance(peer, int) or peer not in range(group.size()) or peer == group.rank():
-        return  # nobody waits for it
+        return  # no rank waits for it
     fail = fail_send if name == "send" else fail_recv
     group.launcher.fail(name, error, fail(group, peer, given.get("tag", 0)))
 

@@ -244,12 +244,14 @@ def monitored_barrier(
     else:
         missing = _report(communicator, timeout_s, what)
     if communicator.rank in missing:
-        raise DeadlineExceeded(f"{what}: this rank, {communicator.rank}, came after the timeout")
+        raise DeadlineExceeded(
+            f"{what}: this rank, {communicator.rank}, called it after the timeout"
+        )
     if missing:
         named = missing if wait_all_ranks else missing[:1]
         who = ", ".join(f"rank {rank} ({communicator.nodes[rank]})" for rank in named)
         more = "" if wait_all_ranks else "; wait_all_ranks=True names all that are missing"
-        raise DeadlineExceeded(f"{what}: {who} did not come in time{more}")
+        raise DeadlineExceeded(f"{what}: {who} did not call it in time{more}")
 
 
 def _take_reports(communicator: Communicator, timeout_s: float) -> list[int]:
@@ -257,15 +259,15 @@ def _take_reports(communicator: Communicator, timeout_s: float) -> list[int]:
         rank: communicator.irecv(np.empty(1, np.uint8), rank, _TAG, timeout_s=timeout_s)
         for rank in range(1, communicator.size)
     }
-    came = np.ones(communicator.size, np.uint8)
+    reported = np.ones(communicator.size, np.uint8)
     for rank, report in reports.items():
-        came[rank] = _has_come(report)
+        reported[rank] = _has_reported(report)
     for rank in reports:
-        communicator.isend(came, rank, _TAG)
-    return _missing(came)
+        communicator.isend(reported, rank, _TAG)
+    return _missing(reported)
 
 
-def _has_come(report: Work[npt.NDArray[np.uint8]]) -> bool:
+def _has_reported(report: Work[npt.NDArray[np.uint8]]) -> bool:
     try:
         report.wait()
     except DeadlineExceeded:
@@ -275,18 +277,18 @@ def _has_come(report: Work[npt.NDArray[np.uint8]]) -> bool:
 
 def _report(communicator: Communicator, timeout_s: float, what: str) -> list[int]:
     communicator.send(np.ones(1, np.uint8), _COORDINATOR, _TAG)
-    came = np.empty(communicator.size, np.uint8)
-    answer = communicator.irecv(came, _COORDINATOR, _TAG, timeout_s=_PATIENCE * timeout_s)
+    reported = np.empty(communicator.size, np.uint8)
+    answer = communicator.irecv(reported, _COORDINATOR, _TAG, timeout_s=_PATIENCE * timeout_s)
     try:
         answer.wait()
     except DeadlineExceeded as error:
         node = communicator.nodes[_COORDINATOR]
         raise DeadlineExceeded(
-            f"{what}: rank {_COORDINATOR} ({node}), which asks who has come, did not answer within "
-            f"{_PATIENCE * timeout_s:g} s"
+            f"{what}: rank {_COORDINATOR} ({node}), which collects the reports, did not answer "
+            f"within {_PATIENCE * timeout_s:g} s"
         ) from error
-    return _missing(came)
+    return _missing(reported)
 
 
-def _missing(came: npt.NDArray[np.uint8]) -> list[int]:
-    return [int(rank) for rank in np.flatnonzero(came == 0)]
+def _missing(reported: npt.NDArray[np.uint8]) -> list[int]:
+    return [int(rank) for rank in np.flatnonzero(reported == 0)]

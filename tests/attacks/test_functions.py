@@ -132,8 +132,8 @@ async def test_callers_that_are_not_validated_take_no_place_of_validated_ones() 
 @pytest.mark.parametrize(
     ("segments", "limits", "why"),
     [
-        (0, InputLimits(validation_s=0.05), "no input that may be believed came within 0.05 s"),
-        (2, InputLimits(input_s=0.05), "the input did not come within 0.05 s"),
+        (0, InputLimits(validation_s=0.05), "no accepted input arrived within 0.05 s"),
+        (2, InputLimits(input_s=0.05), "the input did not arrive within 0.05 s"),
     ],
 )
 async def test_a_caller_that_falls_silent_frees_its_place_in_time(

@@ -56,7 +56,7 @@ def test_a_monitored_barrier_names_who_did_not_come_on_all_ranks(wait_all_ranks:
     for rank in (0, 2):
         assert "rank 1 (h1)" in said[rank]
         assert ("rank 3 (h3)" in said[rank]) == wait_all_ranks
-    assert "this rank, 3, came after the timeout" in said[3]
+    assert "this rank, 3, called it after the timeout" in said[3]
 
 
 def test_operations_take_the_timeout_that_was_set_last() -> None:

@@ -28,7 +28,7 @@ def test_everybody_learns_where_everybody_runs() -> None:
 def test_ranks_that_gave_up_meet_the_one_that_was_late() -> None:
     store = HashStore()
     for _ in range(2):
-        with pytest.raises(DeadlineExceeded, match=r"ranks 2 of 3 did not come"):
+        with pytest.raises(DeadlineExceeded, match=r"ranks 2 of 3 did not join"):
             come(store, (0, 1), timeout_s=0.05)
     assert len({(m.nodes, m.generation) for m in come(store, (0, 1, 2))}) == 1
 

@@ -23,15 +23,15 @@ from innet.security.validation import ReceivedData, Validator
 
 @dataclass(frozen=True, slots=True)
 class InputLimits:
-    """What a caller gets before its call runs.
+    """How much a caller may use before its call runs.
 
     Attributes:
-        unvalidated: calls at once of which the validator has accepted no packet yet.
-        validation_s: within which the first packet has to come and be accepted.
+        unvalidated: most calls at once of which the validator has accepted no packet yet.
+        validation_s: time within which the first packet must arrive and be accepted.
         undisturbed_s: how long a call surely keeps its unvalidated place; after that it gives way
             to a newer call if there is no other place.
-        input_s: within which a call's whole input has to come, and one item of a flow once its
-            first packet is there.
+        input_s: time within which the whole input of a call must arrive, or one item of a flow
+            after its first packet.
     """
 
     unvalidated: int = 32
@@ -51,18 +51,18 @@ class Admission:
     """The places of one server. For one event loop.
 
     Args:
-        most_calls: that have been validated, at once.
+        most_calls: most validated calls at once.
     """
 
     def __init__(self, most_calls: int, limits: InputLimits) -> None:
         self._limits = limits
         self._calls = asyncio.Semaphore(most_calls)
         self._unvalidated: dict[AdmittedCall, Name] = {}
-        """In the order in which they came."""
+        """In the order of arrival."""
 
     @property
     def unvalidated(self) -> int:
-        """Calls of which no packet has been accepted."""
+        """Number of calls of which no packet has been accepted."""
         return len(self._unvalidated)
 
     def admit(self, function: Name, validator: Validator) -> AdmittedCall:
@@ -152,9 +152,9 @@ class AdmittedCall:
                 raise
             limits = self._limits
             raise TransportError(
-                f"the input did not come within {limits.input_s:g} s; send less at once"
+                f"the input did not arrive within {limits.input_s:g} s; send less at once"
                 if self._accepted
-                else f"no input that may be believed came within {limits.validation_s:g} s"
+                else f"no accepted input arrived within {limits.validation_s:g} s"
             ) from error
 
     def close(self) -> None:

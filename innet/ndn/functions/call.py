@@ -33,23 +33,23 @@ async def call(
 ) -> Any:
     """Call the function of that name with these arguments, and wait for its result.
 
-    The Interest carries the name alone: whoever serves it fetches the arguments from here, back
-    along the way that the Interest came (reflexive forwarding).
+    The Interest carries the name alone: the server fetches the arguments from here, back along the
+    path of the Interest (reflexive forwarding).
 
     Args:
-        args, kwargs: what JSON can say, bytes and NumPy arrays of numbers.
+        args, kwargs: values of JSON, bytes, and NumPy arrays of numbers.
         client: by default one of its own, connected for this call.
         timeout_s: how long the call may take; the function is stopped after it as well.
         validator: of the result; the client's by default.
         most_bytes: of the result; a larger one is refused.
 
     Raises:
-        FunctionError: the function raised an exception, whose text the message has, or an argument
-            cannot be sent, or the result is none.
+        FunctionError: the function raised an exception, which the message quotes; an argument
+            cannot be sent; or the result is malformed.
         InterestTimeout: no result in time.
         InterestRefused: no program serves that name.
-        SecurityError: the result may not be believed.
-        TransportError: it did not come, or is too large.
+        SecurityError: the validator refused the result.
+        TransportError: the result did not arrive, or is too large.
 
     Example::
 
@@ -76,14 +76,14 @@ async def outcome_of(
     reflexive: Name | None = None,
     most_bytes: int = DEFAULT_MOST_BYTES,
 ) -> Outcome:
-    """How that call ended. ``reflexive`` is where the caller can be asked back.
+    """Call a function; the outcome. ``reflexive`` is the name that the server's Interests have.
 
     Raises:
         FunctionError: an argument cannot be sent, or the answer is malformed.
         InterestTimeout: no result in time.
         InterestRefused: no program serves that name.
-        SecurityError: the result may not be believed.
-        TransportError: it did not come, or is too large.
+        SecurityError: the validator refused the result.
+        TransportError: the result did not arrive, or is too large.
     """
     back = reflexive or new_reflexive_name()
     content = publication_of(client, back, arguments.encode())

@@ -129,7 +129,7 @@ async def flow(
     Raises:
         FunctionError: a function, or ``items``, has raised an exception; the message has its text.
         InterestRefused: no program serves one of the functions.
-        ObjectIncomplete: an item did not come in time.
+        ObjectIncomplete: an item did not arrive in time.
         TransportError: an item is too large.
         ValueError: no function, or a window that is not between 1 and 1024.
 

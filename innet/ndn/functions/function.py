@@ -20,11 +20,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Function(Generic[_Parameters, _Result]):
-    """A function that can be called from elsewhere, and here as if nothing had happened to it.
+    """A function that other programs can call; called here, it is the plain function.
 
     Attributes:
         name: in the network.
-        body: what it does; a coroutine function, or one that runs in a thread.
+        body: a coroutine function, or a function that runs in a thread.
     """
 
     name: Name
@@ -34,7 +34,7 @@ class Function(Generic[_Parameters, _Result]):
         return self.body(*args, **kwargs)
 
     async def run(self, args: list[Any], kwargs: dict[str, Any], timeout_s: float) -> Outcome:
-        """What it returns, or the exception that it raises, without holding up the event loop.
+        """Run it without blocking the event loop; the outcome has its result or its exception.
 
         ``sys.exit`` in a function is an error of that call and ends nothing else.
         """
@@ -51,7 +51,7 @@ class Function(Generic[_Parameters, _Result]):
     async def _end(
         self, args: list[Any], kwargs: dict[str, Any]
     ) -> tuple[Any, BaseException | None]:
-        """What it returns, or what it raises."""
+        """Its result, or its exception."""
         body: Callable[..., Any] = self.body
         if not inspect.iscoroutinefunction(body):
             return await asyncio.to_thread(_end_of, body, args, kwargs)

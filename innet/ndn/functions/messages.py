@@ -1,8 +1,8 @@
 """Messages between caller and function, their encoding, and reflexive names.
 
-A reflexive name lets the called node ask the caller back, who needs no prefix for it: a trigger
-Interest ends with a random component of type 59. While it is pending, each forwarder on its path
-sends Interests for names that begin with that component back to where the trigger came from
+By a reflexive name, the called node sends Interests to the caller, who needs no prefix for it: a
+trigger Interest ends with a random component of type 59. While it is pending, each forwarder on its
+path sends Interests for names that begin with that component back on the face of the trigger
 (draft-irtf-icnrg-reflexive-forwarding; docs/protocol.md).
 """
 
@@ -60,10 +60,10 @@ def encode_value(value: object) -> bytes:
 
 
 def decode_value(encoded: bytes) -> Any:
-    """The value that :func:`encode_value` was given; tuples come back as lists.
+    """Decode the value that :func:`encode_value` encoded; tuples become lists.
 
     Raises:
-        FunctionError: these bytes are no value.
+        FunctionError: the bytes are malformed.
     """
     try:
         (size,) = _LENGTH.unpack_from(encoded)

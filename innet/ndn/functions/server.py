@@ -82,10 +82,12 @@ class FunctionServer:
 
     Args:
         client: connected; functions are registered with its forwarder.
-        validator: of arguments: which signers may call. The client's by default, which accepts all.
-        most_calls: at once; more are refused as congestion, and come again by themselves.
+        validator: of arguments: decides which signers may call. By default the client's, which
+            accepts all.
+        most_calls: most calls at once; it refuses more with a Nack of congestion, and callers
+            retry.
         most_bytes: of the arguments of a call, and of an item of a flow; larger ones are refused.
-        limits: of what callers hand over, and of calls that the validator has not accepted yet.
+        limits: of the input of calls, and of calls that the validator has not accepted yet.
     """
 
     def __init__(
@@ -220,7 +222,7 @@ class FunctionServer:
     def _taker(self, part: FlowPart) -> Callable[[int], Awaitable[bytes]]:
         prefix = part.input_prefix
 
-        # No forwarder sends Interests back to the client that they come from.
+        # A forwarder never sends an Interest back to the client that sent it.
         async def from_here(number: int) -> bytes:
             return await (await self._opened(prefix)).content(number)
 

@@ -44,7 +44,7 @@ class Stage:
         most_bytes: of items that are kept; the latest always is.
 
     Raises:
-        FunctionError: the arguments ask for what is none of this function's.
+        FunctionError: the arguments do not fit the function.
     """
 
     def __init__(
@@ -88,11 +88,11 @@ class Stage:
                 item.cancel()
 
     def keep(self) -> None:
-        """Somebody is still there."""
+        """Record that a consumer still uses this stage."""
         self._asked_at_s = asyncio.get_running_loop().time()
 
     def end(self) -> None:
-        """Give no more items."""
+        """Serve no more items."""
         self._ended.set()
 
     async def answer(self, interest: ReceivedInterest) -> Answer:
@@ -118,7 +118,7 @@ class Stage:
         """An item, for a stage in the same program.
 
         Raises:
-            FunctionError: it is too far from those that were asked for.
+            FunctionError: it is too far from the items requested before.
         """
         self.keep()
         if not self._may_ask_for(number):
@@ -132,7 +132,7 @@ class Stage:
         return newest - self._kept < number <= newest + self._kept
 
     def _is_awaited_by_many(self, number: int) -> bool:
-        """Who fetches an item asks for one segment until it has come."""
+        """Whether too many requests wait: a consumer has one open until an item arrives."""
         item = self._items.get(number)
         return (item is None or not item.done()) and self._answers.under_way >= self._kept
 

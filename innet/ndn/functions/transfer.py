@@ -40,15 +40,15 @@ async def fetch_content(
     most_bytes: int,
     deadline_s: float | None = None,
 ) -> bytes:
-    """What :func:`publication_of` was given, elsewhere.
+    """Fetch the bytes that :func:`publication_of` offers elsewhere.
 
     Args:
         patience_s: how long one segment may go unanswered.
-        deadline_s: within which all of it has to come; the caller's own limits by default.
+        deadline_s: time within which all of it must arrive; the caller's own limits by default.
 
     Raises:
-        ObjectIncomplete: some of it did not come; the message says why.
-        SecurityError: a segment may not be believed.
+        ObjectIncomplete: some of it did not arrive; the message says why.
+        SecurityError: the validator refused a segment.
         TransportError: it has more than ``most_bytes``, or the deadline has passed.
     """
     fetch = ObjectFetch(
@@ -68,7 +68,7 @@ async def fetch_content(
         if not limit.expired():
             raise
         raise TransportError(
-            f"{name}: not all of it came within {deadline_s:g} s; send less at once"
+            f"{name}: not all of it arrived within {deadline_s:g} s; send less at once"
         ) from error
 
 

@@ -76,7 +76,7 @@ async def fetch_believed(
 
     Raises:
         SecurityError: the validator refused every answer; the message counts them.
-        InterestTimeout: no answer came.
+        InterestTimeout: no answer arrived.
         InterestRefused: a forwarder has no route to a producer.
     """
     clock = asyncio.get_running_loop().time
@@ -121,10 +121,10 @@ async def discover_version(
     """The name of the latest version of ``name``, by its RDR metadata. Forged answers are dropped.
 
     Raises:
-        InterestTimeout: no metadata came.
+        InterestTimeout: no metadata arrived.
         InterestRefused: a forwarder has no route to a producer.
-        SecurityError: none that may be believed came before the deadline.
-        MalformedPacket: they say nothing.
+        SecurityError: the validator refused all metadata that arrived before the deadline.
+        MalformedPacket: the metadata names no version.
     """
     metadata = await fetch_believed(
         client, with_keyword(name, METADATA), validator, deadline_s=deadline_s, can_be_prefix=True
@@ -137,7 +137,7 @@ class Place:
     """Where an object is.
 
     Attributes:
-        name: what its segments are below, or its packet's.
+        name: the prefix of its segments, or the name of its packet.
         packet: the object, when it is one packet without a segment number.
     """
 
@@ -150,12 +150,12 @@ async def locate(
 ) -> Place:
     """Where the latest version of ``name`` is.
 
-    A name that ends with a version, or is ``exact``, is taken as it is. Of any other, RDR metadata
-    are asked for first; where there are none, whatever packet is below the name shows how it goes
-    on, as older programs publish.
+    A name that ends with a version, or is ``exact``, is used unchanged. For any other name, the
+    client requests RDR metadata first. Older programs publish none: then any packet below the name
+    shows the rest of it.
 
     Raises:
-        InterestTimeout: no Data below this name came.
+        InterestTimeout: no Data below this name arrived.
         InterestRefused: a forwarder has no route to a producer.
         SecurityError: the validator refused every answer.
         MalformedPacket: what there is cannot be read: a manifest that is not of our form.
@@ -192,8 +192,8 @@ async def _by_any_packet(
         return Place(data.name.parent())
     if data.content_type == ContentType.MANIFEST:
         raise MalformedPacket(
-            f"{data.name} is a manifest (ContentType {ContentType.MANIFEST}) of a form that is not "
-            "read here: fetch what it lists by the names of its segments"
+            f"{data.name} is a manifest (ContentType {ContentType.MANIFEST}) of a form that innet "
+            "does not read: fetch the segments that it lists by their names"
         )
     await validator.check(str(data.name), data)
     return Place(data.name, data)

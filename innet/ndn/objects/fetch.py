@@ -27,25 +27,25 @@ async def fetch(
     most_bytes: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> FetchedObject:
-    """Fetch an object, of whatever house's making.
+    """Fetch an object, published by any NDN implementation.
 
     Args:
-        name: of the object. Its latest version is found by RDR metadata or, where there are none,
-            by whatever packet is below the name. One that ends with a version is fetched as it is.
+        name: of the object. RDR metadata give its latest version or, where there are none, any
+            packet below the name. A name that ends with a version is fetched unchanged.
         into: a file, which appears when the object is complete; memory by default.
         exact: the segments are right below ``name``, which has no version.
         validator: in place of the client's: of metadata and segments, or of the root manifest.
         patience_s: how long a packet may go unanswered.
-        most_bytes: of content; a larger object is refused as soon as it shows.
+        most_bytes: of content; a larger object is refused as soon as its size is known.
         on_progress: called after every segment.
 
     Raises:
-        InterestTimeout: no Data of this name came.
+        InterestTimeout: no Data of this name arrived.
         InterestRefused: a forwarder has no route to a producer.
-        ObjectIncomplete: some segments did not come. Its ``missing`` says which; ``resume()`` goes
-            on from there.
-        SecurityError: something may not be believed.
-        MalformedPacket: a manifest, or metadata, of another form than is read here.
+        ObjectIncomplete: some segments did not arrive. Its ``missing`` names them; ``resume()``
+            continues from there.
+        SecurityError: the validator refused a packet.
+        MalformedPacket: a manifest, or metadata, of a form that innet does not read.
         TransportError: the file cannot be written, or the object is too large.
     """
     believed = validator or client.validator

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Manifests:
-    """The manifests of one object, as far as they have come.
+    """The manifests of one object that have arrived so far.
 
     Attributes:
         segments: of the object.
@@ -51,8 +51,8 @@ class Manifests:
         """Fetch the root manifest of the object ``name``; forged answers are dropped.
 
         Raises:
-            SecurityError: none that may be believed came in ``patience_s``.
-            InterestTimeout: no answer came.
+            SecurityError: the validator refused all answers within ``patience_s``.
+            InterestTimeout: no answer arrived.
             MalformedPacket: it is no root manifest.
         """
         root_name = with_segment(with_keyword(name, MANIFEST), 0)
@@ -68,7 +68,7 @@ class Manifests:
 
         Raises:
             SecurityError: a manifest is not the one that its parent lists.
-            InterestTimeout: no manifest that lists it came.
+            InterestTimeout: no manifest that lists it arrived.
         """
         async with self._fetching:
             while (missing := self._verifier.missing_manifest(segment)) is not None:
@@ -108,12 +108,12 @@ class _SignedOnly:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a fetch is.
+    """Progress of a fetch.
 
     Attributes:
-        name: what the segments are below.
-        arrived: segments that have come.
-        total: how many there are; ``None`` until the first has come.
+        name: prefix of the segments.
+        arrived: number of segments that have arrived.
+        total: number of segments; ``None`` until the first has arrived.
         size_bytes: bytes from the object's beginning on without a gap.
     """
 
@@ -131,7 +131,7 @@ class FetchedObject:
         name: with its version, when it has one.
         content: its bytes; empty when it was fetched into a file.
         size_bytes: how many bytes it has.
-        segments: how many packets it came in.
+        segments: number of its packets.
         signed_once: whether manifests vouched for the segments.
     """
 
@@ -143,7 +143,7 @@ class FetchedObject:
 
 
 def too_large(name: Name, most_bytes: int) -> TransportError:
-    """What is raised for an object with more than ``most_bytes``."""
+    """The error for an object with more than ``most_bytes``."""
     return TransportError(
         f"{name} is larger than the {most_bytes} bytes that are taken here: send less, or raise "
         "most_bytes where it is fetched"
@@ -194,7 +194,7 @@ class ObjectFetch:
         self._moved = asyncio.Event()
 
     async def run(self) -> FetchedObject:
-        """Fetch what is missing. After a failure, call it again to go on.
+        """Fetch the missing segments. After a failure, call it again to continue.
 
         Raises:
             ObjectIncomplete: a segment was not answered.
@@ -254,7 +254,7 @@ class ObjectFetch:
         self._report()
 
     def _check_size(self) -> None:
-        """Refuse what is too large, or says that it will be: a segment has at least one byte."""
+        """Refuse an object that is or will be too large: a segment has at least one byte."""
         total = self._queue.total or 1
         if self._most_bytes is not None and max(self._arrived_bytes, total - 1) > self._most_bytes:
             raise too_large(self._name, self._most_bytes)
@@ -280,12 +280,12 @@ class ObjectFetch:
     async def _signed(
         self, name: Name, no_manifest: InterestTimeout | InterestRefused
     ) -> ReceivedData:
-        """A segment that is signed itself: an unsigned one came first, and no manifest has it.
+        """A segment with a signature of its own, after an unsigned one that no manifest lists.
 
-        Anybody can send an unsigned segment, so it must not end the fetch of a signed object.
+        An attacker can send an unsigned segment; it must not end the fetch of a signed object.
 
         Raises:
-            InterestTimeout, InterestRefused: ``no_manifest``, when no signed segment comes.
+            InterestTimeout, InterestRefused: ``no_manifest``, when no signed segment arrives.
         """
         try:
             return await fetch_believed(
@@ -370,7 +370,7 @@ class ObjectFetch:
         total = "an unknown number" if self._queue.total is None else self._queue.total
         more = "" if len(missing) <= 8 else " and more"
         return ObjectIncomplete(
-            f"{self._name}: {self._queue.arrived_count} of {total} segments came, and segments "
+            f"{self._name}: {self._queue.arrived_count} of {total} segments arrived, and segments "
             f"{runs}{more} did not: {error}",
             missing=missing,
             resume=self.run,

@@ -208,7 +208,7 @@ class Publication:
         self._manifests = [root, *manifests[1:]]
 
     async def check_size(self) -> None:
-        """Refuse segments that programs of other houses would not take.
+        """Refuse segments that other NDN implementations would not accept.
 
         Raises:
             TransportError: a segment's packet is too large.

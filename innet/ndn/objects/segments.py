@@ -16,11 +16,11 @@ _MAX_DOUBLINGS = 64
 class CongestionWindow:
     """Window of one fetch, in segments.
 
-    Additive increase and multiplicative decrease with slow start (RFC 5681). A loss of what was
-    sent before the last decrease does not count again (RFC 6582, recovery point).
+    Additive increase and multiplicative decrease with slow start (RFC 5681). A request that
+    was sent before the last decrease does not decrease it again (RFC 6582, recovery point).
 
     Args:
-        initial: asked for at first.
+        initial: segments requested at first.
         largest: most segments requested at once.
     """
 
@@ -42,7 +42,7 @@ class CongestionWindow:
         return self._sent
 
     def on_answer(self) -> None:
-        """An answer came in time."""
+        """An answer arrived in time."""
         step = 1.0 if self._size < self._threshold else 1.0 / self._size
         self._size = min(self._size + step, self._largest)
 
@@ -81,11 +81,11 @@ class RetransmissionTimer:
 
 
 _MAX_SEGMENTS = 1 << 32
-"""Of an object; nothing is asked for beyond."""
+"""Of an object; a fetch requests no segment beyond."""
 
 
 class SegmentQueue:
-    """Gives out the segments to ask for, and takes what comes, in any order.
+    """Decides which segments to request, and keeps those that arrive, in any order.
 
     >>> queue = SegmentQueue()
     >>> queue.take(), queue.take()
@@ -114,19 +114,19 @@ class SegmentQueue:
 
     @property
     def arrived_count(self) -> int:
-        """How many have come."""
+        """Number of segments that have arrived."""
         return self._next_in_order + len(self._early)
 
     @property
     def complete(self) -> bool:
-        """Whether all have come."""
+        """Whether all segments have arrived."""
         return self.arrived_count == self._total
 
     def set_total(self, total: int) -> None:
-        """Somebody trusted says how many segments there are.
+        """Set the number of segments, which an accepted packet states.
 
         Raises:
-            MalformedPacket: more than any object has, or fewer than have come.
+            MalformedPacket: more than any object has, or fewer than have arrived.
         """
         least = max([self._next_in_order, *(segment + 1 for segment in self._early)])
         if not least <= total <= _MAX_SEGMENTS:
@@ -137,7 +137,7 @@ class SegmentQueue:
         self._total = total
 
     def take(self) -> int | None:
-        """A segment to ask for now; ``None`` when all are there or under way."""
+        """The next segment to request; ``None`` when all have arrived or are under way."""
         while self._again:
             segment = self._again.popleft()
             if not self._has(segment) and self._exists(segment):
@@ -150,7 +150,7 @@ class SegmentQueue:
         return self._next_new - 1
 
     def lost(self, segment: int) -> None:
-        """Nobody answered: it will be given out again, before new ones."""
+        """A segment was not answered: :meth:`take` returns it again, before new ones."""
         self._again.append(segment)
 
     def arrived(self, segment: int, content: bytes) -> bool:
@@ -161,7 +161,7 @@ class SegmentQueue:
         return True
 
     def in_order(self) -> list[bytes]:
-        """The contents that follow what was given out before, without a gap."""
+        """The contents that follow those of the last call, without a gap."""
         contents: list[bytes] = []
         while self._next_in_order in self._early:
             contents.append(self._early.pop(self._next_in_order))

@@ -126,5 +126,5 @@ class FileSink:
 
 def _identity(fd: int) -> tuple[int, int, int]:
     found = os.fstat(fd)
-    # The owner as well: another user's file may have got the number of one that is gone.
+    # The owner as well: a deleted file's number may now belong to another user's file.
     return found.st_dev, found.st_ino, found.st_uid

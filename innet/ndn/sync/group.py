@@ -35,20 +35,20 @@ _log = logging.getLogger(__name__)
 class SyncGroup:
     """One member of a group: publishes, and receives what the others publish.
 
-    What is published is kept, and served, as long as the group is open.
+    It keeps and serves its publications as long as the group is open.
 
     Args:
         client: connected to a forwarder.
         group: name of the group; its Interests must reach every member, so forwarders need a
             route for it to each of them and the multicast strategy.
         node: name of this member, below which it publishes.
-        bootstrap_s: when this member's life began, from an earlier run with all that it had
-            published (``earlier``); by default now.
+        bootstrap_s: the bootstrap time of an earlier run whose publications this one continues
+            (``earlier``); by default now.
         earlier: the vector at the end of that run.
-        signer: signs publications and what is said of them; the client's by default.
+        signer: signs publications and state vectors; the client's by default.
         validator: decides which signers to trust; the client's by default.
         timing: the group's timers.
-        limits: of what others may say.
+        limits: of what the vectors of others may claim.
         choose_strategy: ask the forwarder for the multicast strategy, as a local one allows.
     """
 
@@ -108,13 +108,13 @@ class SyncGroup:
         self._protocol = SyncProtocol(
             self.member, self._timing, random.random, self._now_s(), self._earlier, self._limits
         )
-        # Of its whole name, as NDNts does: beside a route of `<group>/v=3`, one of `<group>` would
-        # be passed over by a forwarder whose members are of both kinds.
+        # A route for the whole name, as NDNts registers it: a forwarder with a route for
+        # `<group>/v=3` of another member would not use one for `<group>`.
         await self._client.register(self.group, self._on_sync_interest)
         self._arm_timer()
 
     async def close(self) -> None:
-        """Leave; what was published is not served any more."""
+        """Leave the group, and serve its publications no longer."""
         self._closed = True
         self._news.set()
         if self._timer is not None:
@@ -124,14 +124,14 @@ class SyncGroup:
 
     @property
     def vector(self) -> StateVector:
-        """What is known of the group."""
+        """The state vector of the group, as this member knows it."""
         return self._running().vector
 
     def publish(self, content: bytes) -> Name:
-        """Publish ``content``, and tell the group. Its name.
+        """Publish ``content``, and announce it to the group; returns its name.
 
         Raises:
-            TransportError: it does not fit into a packet that every NDN program takes.
+            TransportError: it does not fit into a packet that every NDN program accepts.
         """
         protocol = self._running()
         name = publication_name(self.group, self.member, protocol.vector[self.member] + 1)
@@ -154,12 +154,12 @@ class SyncGroup:
     async def fetch(self, update: Update, *, deadline_s: float = 4.0) -> list[ReceivedData]:
         """The publications of an update, validated, oldest first.
 
-        A few are asked for at once, and none any more after one has failed: what somebody says
-        that a member has published is not there for certain.
+        It requests a few at once, and no more after one has failed: a state vector may announce
+        publications that do not exist.
 
         Raises:
-            InterestTimeout: one of them was not to be had in time.
-            SecurityError: one of them may not be believed.
+            InterestTimeout: one of them was not answered in time.
+            SecurityError: the validator refused one of them.
         """
         names = iter(enumerate(update.names(self.group)))
         fetched: dict[int, ReceivedData] = {}
@@ -198,28 +198,28 @@ class SyncGroup:
                 raise MalformedPacket(f"{data.name} is not {self._sync_name}")
             await self._validator.check(str(data.name), data)
             received = StateVector.decode(data.content)
-            heard = self._running().on_vector(received, self._now_s(), time.time())
+            merged = self._running().on_vector(received, self._now_s(), time.time())
         except (MalformedPacket, SecurityError) as error:
             _log.warning("ignored a state vector for %s: %s", self.group, error)
             return None
-        if heard.doubts:
+        if merged.doubts:
             _log.warning(
-                "left out of a state vector for %s, %d in all: %s",
-                self.group, len(heard.doubts), "; ".join(heard.doubts[:_DOUBTS_SAID]),
+                "ignored %d entries of a state vector for %s: %s",
+                len(merged.doubts), self.group, "; ".join(merged.doubts[:_DOUBTS_SAID]),
             )  # fmt: skip
         if received[self.member] > self.vector[self.member]:
             _log.warning(
-                "others in %s believe that %s has published %d times, and it has %d: somebody "
-                "forges, or two programs are this member; join again, as another life, to be heard",
-                self.group, self.member.node, received[self.member], self.vector[self.member],
+                "a state vector for %s claims %d publications of %s, which has made %d: it is "
+                "forged, or two programs use this name; join again with a new bootstrap time",
+                self.group, received[self.member], self.member.node, self.vector[self.member],
             )  # fmt: skip
-        for update in heard.updates:
+        for update in merged.updates:
             self._add(update)
         self._arm_timer()
         return None
 
     def _add(self, update: Update) -> None:
-        """Put it behind what nobody has asked for yet, one per member."""
+        """Queue it for :meth:`updates`, merged with an unread update of the same member."""
         earlier = self._unread.get(update.member, update)
         self._unread[update.member] = Update(update.member, earlier.low, update.high)
         self._news.set()

@@ -1,4 +1,4 @@
-"""How much of what others say of a group is taken from them."""
+"""Limits of what the state vectors of others may claim."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _MAX_CLOCK_ERROR_S = 86_400
 
 @dataclass(frozen=True)
 class SyncLimits:
-    """What a vector may say of a member; an entry that says more is left out, and it alone.
+    """What a vector may claim of a member; an entry that claims more is ignored, and it alone.
 
     A signer of a state vector can claim any number for every member, and numbers never decrease:
     a claim that is too high would hide that member's publications for good.
 
     Attributes:
-        most_new: publications by which the number of a member that is known grows at once, and
-            those of one update. Of a member that nobody here has heard of any number is taken,
-            for it may have been there for long.
-        vector_bytes: of everything that is known together, encoded: it has to fit into a packet.
-            Members that do not are left out; those that are known are heard as ever.
+        most_new: publications by which the number of a known member may grow at once, and those
+            of one update. A member that is new here may have any number, because it may have
+            published for long.
+        vector_bytes: of the whole encoded vector, which must fit into a packet. New members that
+            do not fit are ignored; known members stay.
     """
 
     most_new: int = 1_000_000
@@ -30,10 +30,10 @@ class SyncLimits:
     def believed(
         self, received: StateVector, known: StateVector, wall_time_s: float
     ) -> tuple[StateVector, list[str]]:
-        """What of ``received`` counts where ``known`` is known, and why the rest does not.
+        """The entries of ``received`` that count beside ``known``, and why the others do not.
 
-        What does not count stands as it is known, not as missing: nobody is told what he would
-        say otherwise again. ``wall_time_s`` is in seconds since 1970.
+        An entry that does not count has its known number, so that the sender does not look behind:
+        an answer would only make it repeat the claim. ``wall_time_s`` is in seconds since 1970.
         """
         doubts: list[str] = []
         newcomers: list[Member] = []
@@ -63,7 +63,7 @@ class SyncLimits:
     def _without_room(
         self, newcomers: list[Member], believed: StateVector, known: StateVector
     ) -> list[Member]:
-        """Those for whom the packet has no room, beside all that are known."""
+        """The new members that do not fit into the packet beside all known ones."""
         if not newcomers or len(known.merged(believed).encode()) <= self.vector_bytes:
             return []
         entries = {member: StateVector({member: believed[member]}) for member in newcomers}

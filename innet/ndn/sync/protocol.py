@@ -1,4 +1,4 @@
-"""When to say what one knows: the state machine of SVS version 3, section 4. Sans-IO."""
+"""When a member sends its state vector: the state machine of SVS version 3, section 4. Sans-IO."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SyncTiming:
 
 @dataclass(frozen=True)
 class Update:
-    """What a member has published since one last heard of it.
+    """Publications of a member that this one did not know yet.
 
     Attributes:
         member: the publisher.
@@ -44,17 +44,17 @@ class Update:
     high: int
 
     def names(self, group: Name) -> Iterator[Name]:
-        """The names of what is new in ``group``, oldest first."""
+        """The names of the publications in ``group``, oldest first."""
         for seq in range(self.low, self.high + 1):
             yield publication_name(group, self.member, seq)
 
 
 class Heard(NamedTuple):
-    """What was made of another member's vector.
+    """The effect of another member's vector.
 
     Attributes:
-        updates: what is new.
-        doubts: why entries of it were left out.
+        updates: the publications that it announces.
+        doubts: the reasons why entries of it were ignored.
     """
 
     updates: list[Update]
@@ -64,16 +64,16 @@ class Heard(NamedTuple):
 class SyncProtocol:
     """One member's part in a group.
 
-    Times are seconds of any clock that does not go back; whoever drives this sends
-    :attr:`vector` when :meth:`publish` was called, or when :meth:`on_timer` says so.
+    Times are seconds of any clock that does not go back. The driver sends :attr:`vector` after each
+    :meth:`publish`, and when :meth:`on_timer` returns true.
 
     Args:
         member: this member.
         timing: the group's.
         random: gives numbers in [0, 1).
         now_s: the time.
-        vector: what is known from an earlier run, if anything.
-        limits: of what others may say.
+        vector: the state vector of an earlier run, if there is one.
+        limits: of what the vectors of others may claim.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class SyncProtocol:
         self._limits = limits or SyncLimits()
         self._random = random
         self._updated_s: dict[Member, float] = {}
-        self._heard: StateVector | None = None
+        self._behind: StateVector | None = None
         self._deadline_s = now_s  # a new member asks for the group's state
 
     @property
@@ -102,7 +102,7 @@ class SyncProtocol:
     @property
     def suppressed(self) -> bool:
         """Whether a member is behind and this one waits for another to answer it."""
-        return self._heard is not None
+        return self._behind is not None
 
     def publish(self, now_s: float) -> int:
         """Count one more publication of this member; its sequence number."""
@@ -113,11 +113,11 @@ class SyncProtocol:
         return seq
 
     def on_vector(self, received: StateVector, now_s: float, wall_time_s: float) -> Heard:
-        """Take in what another member knows; what is new to this one.
+        """Merge the vector of another member; returns the publications that are new to this one.
 
-        What it says of this member beyond its publications is not so, and is left out: nobody
-        else makes them. So is what exceeds the limits, or has a life that begins more than a day
-        after ``wall_time_s``, in seconds since 1970.
+        Ignored are entries that claim more publications of this member than it has made, exceed
+        the limits, or have a bootstrap time more than a day after ``wall_time_s``, in seconds since
+        1970.
         """
         received, doubts = self._limits.believed(
             self._without_own(received), self.vector, wall_time_s
@@ -129,12 +129,12 @@ class SyncProtocol:
         self.vector = self.vector.merged(received)
         for update in updates:
             self._updated_s[update.member] = now_s
-        if self._heard is not None:
-            self._heard = self._heard.merged(received)
+        if self._behind is not None:
+            self._behind = self._behind.merged(received)
         elif not (behind := received.outdated_members(self.vector)):
             self._enter_steady_state(now_s)
         elif not all(self._is_news(member, now_s) for member in behind):
-            self._heard = received
+            self._behind = received
             self._deadline_s = now_s + self._suppression_timeout_s()
         return Heard(updates, doubts)
 
@@ -150,17 +150,17 @@ class SyncProtocol:
 
     def on_timer(self, now_s: float) -> bool:
         """Whether to send the vector now, which is due at :attr:`deadline_s`."""
-        heard = self._heard
+        behind = self._behind
         self._enter_steady_state(now_s)
-        return heard is None or bool(heard.outdated_members(self.vector))
+        return behind is None or bool(behind.outdated_members(self.vector))
 
     def _enter_steady_state(self, now_s: float) -> None:
-        self._heard = None
+        self._behind = None
         jitter = 0.9 + 0.2 * self._random()
         self._deadline_s = now_s + self._timing.period_s * jitter
 
     def _is_news(self, member: Member, now_s: float) -> bool:
-        """Whether the sender cannot be expected to have heard of it: it is under way to him."""
+        """Whether the sender need not know it yet: the update may still be under way to it."""
         updated_s = self._updated_s.get(member, -math.inf)
         return now_s - updated_s <= self._timing.suppression_s
 

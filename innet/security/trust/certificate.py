@@ -200,7 +200,7 @@ class Certificate:
 
     @property
     def identity(self) -> Name:
-        """Who has the key."""
+        """The identity that owns the key."""
         return identity_of(self.key)
 
     @property

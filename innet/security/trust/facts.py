@@ -1,4 +1,4 @@
-"""What policies ask about that stands in no name: who holds which rank, and who makes which sum.
+"""Facts for policies that no name states: which node holds which rank or makes which sum.
 
 A policy is the same for every job; a group's plan differs. Policies reach it by functions, which
 :func:`functions_of` binds to the plans of the groups there are.

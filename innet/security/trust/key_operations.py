@@ -29,9 +29,9 @@ def make_key(
     key_id: str | None = None,
     passphrase: str | None = None,
 ) -> Certificate:
-    """Make a key in ``store``; its certificate by itself.
+    """Make a key in ``store``; returns its self-signed certificate.
 
-    That certificate is the anchor of those who trust it, and a request to whoever issues.
+    That certificate serves as a trust anchor, and as a request to an issuer.
 
     Raises:
         SecurityError: there is a key of that name, or the identity can have none.
@@ -55,13 +55,13 @@ def issue(
     issuer_id: str,
     passphrase: str | None = None,
 ) -> Certificate:
-    """Certify the key of ``request`` with a key of ``store``; it is kept there as well.
+    """Certify the key of ``request`` with a key of ``store``; the store keeps the certificate, too.
 
-    A certificate ends no later than its issuer's, since nobody would believe it afterwards.
+    A certificate ends no later than its issuer's: validators would refuse it afterwards.
 
     Raises:
         SecurityError: the request is not signed by its own key, the issuer has no certificate that
-            counts now, or its private key is not here.
+            is valid now, or its private key is not in the store.
     """
     if request.is_self_signed and not request.has_own_signature:
         raise SecurityError(
@@ -178,7 +178,7 @@ def load_certificate(path: Path) -> Certificate:
 
 
 def version_at(now: datetime) -> int:
-    """The version of what is made at ``now``: milliseconds since 1970."""
+    """The version of a certificate or record made at ``now``: milliseconds since 1970."""
     return int(now.timestamp() * 1000)
 
 

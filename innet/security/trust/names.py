@@ -101,8 +101,8 @@ def new_key_name(identity: Name, key_id: str) -> Name:
     """
     if KEY in identity:
         raise SecurityError(
-            f"{uri_of(identity)} has a component KEY, and so is the name of a key, not of who has "
-            "one; give what stands before it"
+            f"{uri_of(identity)} has a component KEY, so it names a key and not an identity; "
+            "give the components before KEY"
         )
     return (*identity, KEY, encode(ComponentType.GENERIC, key_id.encode()))
 

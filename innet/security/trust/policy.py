@@ -1,7 +1,7 @@
 """Trust policies: which key may sign which name, and which rule says so.
 
 A policy is a file in the LightVerSec language (docs/trust.md). python-ndn compiles it and matches
-names; what is added here is a reason for every decision.
+names; this module adds the reason of every decision.
 """
 
 from __future__ import annotations
@@ -68,22 +68,22 @@ class _Matcher(Checker):  # type: ignore[misc]  # python-ndn has no types
         super().__init__(model, {name: self._noting(name, f) for name, f in functions.items()})
 
     def matches(self, name: Name, context: Mapping[int, bytes]) -> Iterator[_Match]:
-        """The places that ``name`` leads to, when patterns stand for ``context`` already."""
+        """The nodes of the policy that ``name`` matches, with the patterns of ``context`` bound."""
         for node, found in self._match(list(name), dict(context)):
             rules = tuple(self.model.nodes[node].rule_name)
             if rules:
                 yield _Match(node, rules, dict(found))
 
     def signers_of(self, match: _Match) -> list[int]:
-        """The places of the keys that may sign what has led to ``match``."""
+        """The nodes of the keys that may sign a name with this match."""
         return list(self.model.nodes[match.node].sign_cons)
 
     def rules_of(self, nodes: Sequence[int]) -> list[str]:
-        """The rules of those places."""
+        """The rules of those nodes."""
         return list(dict.fromkeys(r for node in nodes for r in self.model.nodes[node].rule_name))
 
     def said(self, context: Mapping[int, bytes]) -> dict[str, str]:
-        """What patterns stand for, for people."""
+        """The values of patterns, for people."""
         return {
             self._symbols[tag]: Component.to_str(value)
             for tag, value in context.items()
@@ -91,7 +91,7 @@ class _Matcher(Checker):  # type: ignore[misc]  # python-ndn has no types
         }
 
     def failure_on_the_way_to(self, node: int) -> str:
-        """Which function of those that lead to a place has said no, in words."""
+        """Which function on the path to a node returned false, in words."""
         functions = self._functions_on_the_way_to(node)
         for name, value, arguments, result in self.asked:
             if name in functions and not result and None not in arguments:
@@ -258,7 +258,7 @@ class Policy:
         return Decision(False, None, None, reason)
 
     def _why_not(self, match: _Match, certificate: Name) -> str:
-        """Why a certificate is none of the keys that may sign what has led to ``match``."""
+        """Why a certificate's key may not sign a name with this match."""
         wanted = self._strict.signers_of(match)
         for key in self._relaxed.matches(certificate, match.context):
             if key.node in wanted:

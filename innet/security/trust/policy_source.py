@@ -1,6 +1,6 @@
 """Reads policies: files in the LightVerSec language, which python-ndn compiles.
 
-What is wrong with a file is told with its line and column. Source of the language: "LightVerSec",
+Errors state line and column. Source of the language: "LightVerSec",
 documentation of python-ndn, application support.
 """
 
@@ -24,7 +24,7 @@ from innet.errors import PolicyError
 from innet.security.trust.facts import functions_of
 
 SHIPPED = ("job", "pool", "store")
-"""Policies that come with innet."""
+"""Policies that innet contains."""
 
 _MAX_BYTES = 1 << 18
 _MAX_CHAINS = 1 << 14
@@ -40,7 +40,7 @@ _COMPILER_ERRORS = (
     TypeError,
     ValueError,
 )
-"""Beside its own errors, python-ndn's compiler shows some of Python's for files that are wrong."""
+"""For invalid files, python-ndn's compiler also raises some of Python's own errors."""
 
 
 def read_policy(which: str) -> tuple[str, Path | None]:
@@ -58,7 +58,7 @@ def read_policy(which: str) -> tuple[str, Path | None]:
         data = path.read_bytes()
     except OSError as error:
         raise PolicyError(
-            f"cannot read the policy: {error.strerror}; give a file, or one that comes with innet: "
+            f"cannot read the policy: {error.strerror}; give a file, or a policy of innet: "
             f"{', '.join(SHIPPED)}",
             path=path,
         ) from error
@@ -174,7 +174,7 @@ def _require_size(file: LvsFile, path: Path | None) -> None:
 
 
 def _require_patterns(file: LvsFile, text: str, path: Path | None) -> None:
-    """Refuse constraints on what is in no name."""
+    """Refuse constraints on patterns that no name has."""
     known = {p.id for rule in file.rules for p in rule.name.p if isinstance(p, Pattern)}
     for rule in file.rules:
         for constraint in chain.from_iterable(rule.comp_cons):
@@ -193,7 +193,7 @@ def _require_patterns(file: LvsFile, text: str, path: Path | None) -> None:
 
 
 def _describe(error: lark.UnexpectedInput, text: str) -> tuple[str, tuple[int, int]]:
-    """What is wrong, and where."""
+    """The error in words, and its line and column."""
     lines = text.rstrip().splitlines() or [""]
     is_end = isinstance(error, lark.UnexpectedToken) and error.token.type == "$END"
     if is_end or error.pos_in_stream is None:

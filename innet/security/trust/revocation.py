@@ -1,13 +1,13 @@
-"""Revocations: signed records that a certificate counts no longer.
+"""Revocations: signed records that a certificate is not valid any more.
 
 A record is a Data packet of its own, named after the certificate:
 
     /<identity>/REVOKE/<id>/<issuer>/<version>/<self or issuer>
 
-It is signed by the certificate's own key (whose owner has lost it) or by its issuer's, and by
-nobody else. So whoever has a certificate knows what to ask for; there is no list that somebody has
-to keep complete; and any cache may hold a record. A network that hides a record hides the
-revocation, which is why certificates have short periods as well.
+The certificate's own key signs it (when its owner has lost it), or its issuer's key. So the name of
+a certificate gives the name of its record, no complete list is needed, and any cache may hold a
+record. A network that drops a record hides the revocation; for this reason certificates also have
+short periods.
 """
 
 from __future__ import annotations

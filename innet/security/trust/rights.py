@@ -1,9 +1,9 @@
-"""Which names each node's key vouches for in a group: what the trust policy says of its plan.
+"""Which names each node's key vouches for in a group: the trust policy applied to its plan.
 
-The packet path knows no policies: it asks whether a name lies below one of the prefixes that a key
-was given. These come from here. The plan says who could have a right (the holder of a rank, the
-nodes that a sum is placed on), and the policy whether they do; a prefix is given where the policy
-allows the key what stands in :data:`_SAMPLES` below it.
+The packet path knows no policies: it checks whether a name lies below one of the prefixes of a key.
+This module computes these prefixes. The plan names the candidates for a right (the holder of a
+rank, the nodes that a sum is placed on), and the policy decides; a key gets a prefix if the policy
+allows it the names in :data:`_SAMPLES` below that prefix.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _SAMPLES = {
     "obj": "object/seg=0",
     "arrays": "request/0/seq=0/seg=0",
 }
-"""What a rank signs in each room of a group's names, by the component before the rank."""
+"""A name that a rank signs in each namespace of a group, by the component before the rank."""
 
 
 @dataclass
 class GroupRights:
     """The rights of a group's nodes, as its sums move.
 
-    What a node was entitled to sign it may sign until the group is over: caches hold it.
+    A node keeps each right until the group is over: caches hold what it signed.
 
     Attributes:
         members: the node of each rank of the group.
         facts: by the prefix of the group's names, all placements so far.
-        names: by node, the prefixes of what its key may sign.
+        names: by node, the prefixes that its key may sign.
     """
 
     members: tuple[str, ...]

@@ -30,11 +30,11 @@ MAX_DEPTH = 6
 """Certificates between a packet and its anchor, at most."""
 _MAX_CACHED = 1024
 _RENEWAL_PAUSE = timedelta(seconds=30)
-"""Between questions for a certificate in place of one that has expired."""
+"""Between requests for a successor of an expired certificate."""
 
 
 class HasWire(Protocol):
-    """A packet as it came, such as :class:`innet.ndn` hands it on."""
+    """A packet as it was received, as :mod:`innet.ndn` delivers it."""
 
     @property
     def wire(self) -> bytes: ...
@@ -42,12 +42,12 @@ class HasWire(Protocol):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a packet.
+    """The result of the validation of a packet.
 
     Attributes:
-        is_valid: whether it may be believed.
+        is_valid: whether the packet is accepted.
         reason: a sentence for people.
-        decision: what the policy says of the packet and its key; ``None`` if it was not asked.
+        decision: the policy's, of the packet and its key; ``None`` if it was not consulted.
         chain: the certificates from the packet's key to the anchor, as far as they are known.
     """
 
@@ -59,11 +59,11 @@ class Verdict:
 
 @dataclass
 class _Believed:
-    """What is known of a locator.
+    """A validated key locator.
 
     Attributes:
-        chain: the certificate that it means, and those above it.
-        asked: when it was last looked for.
+        chain: the certificate that it names, and those above it.
+        asked: when the validator last requested it.
     """
 
     chain: tuple[Certificate, ...]
@@ -212,7 +212,7 @@ class Validator:
             if believed is None:
                 raise
             believed.asked = self._now()
-            return believed.chain  # which says what has expired
+            return believed.chain  # the caller reports which certificate has expired
         self._believed[locator] = _Believed(chain, self._now())
         if len(self._believed) > _MAX_CACHED:
             self._believed.popitem(last=False)

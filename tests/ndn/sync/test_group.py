@@ -162,8 +162,8 @@ def test_a_forged_vector_silences_nobody_and_a_fetch_of_what_is_not_there_ends(
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(run())
-    assert "others in /room believe that /alice has published" in caplog.text
-    assert "left out of a state vector for /room, 1 in all: /alice is said to" in caplog.text
+    assert "a state vector for /room claims" in caplog.text
+    assert "ignored 1 entries of a state vector for /room: /alice is said to" in caplog.text
 
 
 def test_what_nobody_has_asked_for_yet_is_one_update_per_member() -> None:
