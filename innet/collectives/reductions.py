@@ -25,11 +25,9 @@ from innet.errors import CollectiveError
 _Q8_KIND = "sum.q8"
 
 
-def allreduce(
-    variants: Variants, array: Array, op: str, out: Array | None, what: str | None = None
-) -> Operation[Array]:
+def allreduce(variants: Variants, array: Array, op: str, out: Array | None) -> Operation[Array]:
     """Allreduce: publish mine, fetch the sum, of the shape and type of ``array``."""
-    call = _reducing(variants, "allreduce", array, op, what=what)
+    call = _reducing(variants, "allreduce", array, op)
     return _landing_in(call, array, out)
 
 
@@ -66,12 +64,11 @@ def _reducing(
     *,
     blocks: int = 1,
     root: int | None = None,
-    what: str | None = None,
 ) -> CallSpec:
-    """The call of a reduction of ``array``; ``what`` stands for its description, if given."""
+    """The call of a reduction of ``array``, of ``blocks`` equal blocks."""
     kind = f"{op}.{reduction_type(array, op)}"
     return CallSpec(
-        what=what or describe(name, kind, array, root=root),
+        what=describe(name, kind, array, root=root),
         variant=variants.for_size(array.nbytes),
         kind=rooted(kind, root),
         elements=array.size,

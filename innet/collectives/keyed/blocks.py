@@ -7,7 +7,7 @@ union, as a reduction by key does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -101,9 +101,8 @@ def allreduce_blocks(
         what: for people.
     """
     mine_present = mine.presence()
-    present = yield allreduce(
-        variants, mine_present, "bor", mine_present, what=f"{what}, uniting block numbers"
-    )
+    uniting = allreduce(variants, mine_present, "bor", mine_present)
+    present = yield replace(uniting, what=f"{what}, uniting block numbers")
     union = np.flatnonzero(np.unpackbits(present))
     exchange = PairExchange(
         what=what,

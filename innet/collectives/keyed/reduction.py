@@ -135,7 +135,8 @@ def _reduce_by_key(
 
 def _count(variants: Variants, call: _KeyedCall, buckets_log2: int) -> Operation[Array]:
     counts = count_keys(call.pairs.mixed, buckets_log2)
-    counting = allreduce(variants, counts, "sum", counts, what=f"{call.what}, counting keys")
+    counting = allreduce(variants, counts, "sum", counts)
+    counting = replace(counting, what=f"{call.what}, counting keys")
     if call.root is not None:  # all ranks wait for the counts, so all learn of another root
         counting = replace(counting, kind=rooted(counting.kind, call.root))
     return counting if call.elements is None else replace(counting, elements=call.elements)
