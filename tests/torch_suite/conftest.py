@@ -11,7 +11,7 @@ from tests.torch_suite.hosts import Hosts
 from tests.torch_suite.selection import SELECTED
 from tests.torch_suite.upstream import WORLD_SIZE, limit_s
 
-_START_AND_END_S = 30
+_START_AND_END_S = 90
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
