@@ -40,7 +40,7 @@ TEST_CASE("an operation that has ended is waited for once") {
     CHECK(!board.wait(1, 0s));
 }
 
-TEST_CASE("who waits already is woken by the end") {
+TEST_CASE("a pending wait ends at the node's end") {
     CompletionBoard board;
     std::optional<OperationCompletion> ended;
     std::thread waiter([&] { ended = board.wait(1, 1min); });
@@ -51,7 +51,7 @@ TEST_CASE("who waits already is woken by the end") {
     CHECK(ended->id == 1);
 }
 
-TEST_CASE("a queue gets what is handed over to it, before or after the end") {
+TEST_CASE("a queue accepts completions before and after their operation's end") {
     CompletionBoard board;
     const auto queue = std::make_shared<CompletionQueue>();
     const auto other = std::make_shared<CompletionQueue>();
@@ -96,7 +96,7 @@ TEST_CASE("a queue is readable until all has been taken, however much ends meanw
     CHECK(readable(*queue));
 }
 
-TEST_CASE("a queue tells of a batched completion with the next one, or when it is flushed") {
+TEST_CASE("a batched completion is delivered with the next one or at a flush") {
     CompletionBoard board;
     const auto queue = std::make_shared<CompletionQueue>();
     SUBCASE("with the next one") {
@@ -129,14 +129,14 @@ TEST_CASE("a queue tells of a batched completion with the next one, or when it i
     CHECK(!readable(*queue));
 }
 
-TEST_CASE("what was handed over to a queue that is gone is discarded") {
+TEST_CASE("completions for a closed queue are discarded") {
     CompletionBoard board;
     board.hand_over(1, std::make_shared<CompletionQueue>());
     end(board, 1);
     CHECK(board.take_discarded() == std::vector<OperationId>{1});
 }
 
-TEST_CASE("what nobody will ask for is not kept, whether it has ended or not") {
+TEST_CASE("a discarded result is not kept, before or after its end") {
     CompletionBoard board;
     SUBCASE("before") {
         board.discard(1);
@@ -154,7 +154,7 @@ TEST_CASE("what nobody will ask for is not kept, whether it has ended or not") {
     CHECK(board.wait(2, 0s));
 }
 
-TEST_CASE("times are kept once somebody wants them, and taken once") {
+TEST_CASE("times are recorded once enabled, and read once") {
     CompletionBoard board;
     const auto end_at = [&](OperationId id, int ended) {
         std::vector<OperationCompletion> completions{{id, OperationStatus::kDone, "", {}}};

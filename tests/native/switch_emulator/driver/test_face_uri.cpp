@@ -23,7 +23,7 @@ TEST_CASE("face URIs are read as clients of NFD write them, and written in NFD's
     CHECK(canonical("unix:///run/nfd/nfd.sock") == "unix:///run/nfd/nfd.sock");
 }
 
-TEST_CASE("what is no face URI is refused, and told from a scheme that is not known") {
+TEST_CASE("a malformed face URI is refused differently from an unknown scheme") {
     for (const char* uri : {"", "udp4", "udp4://", "udp4://host.example:6363", "udp4://192.0.2.1:x",
                             "udp4://192.0.2.1:65536", "udp4://[::1]:1", "tcp6://192.0.2.1:1",
                             "unix://relative", "tcp6://[::1"}) {
@@ -34,7 +34,7 @@ TEST_CASE("what is no face URI is refused, and told from a scheme that is not kn
     }
 }
 
-TEST_CASE("loopback is told from other addresses") {
+TEST_CASE("loopback is distinguished from other addresses") {
     CHECK(SocketAddress::from_numbers("127.1.2.3", 1)->is_loopback());
     CHECK(SocketAddress::from_numbers("::1", 1)->is_loopback());
     CHECK_FALSE(SocketAddress::from_numbers("192.0.2.1", 1)->is_loopback());

@@ -107,7 +107,7 @@ struct TableUnderTest : SwitchUnderTest {
 
 }  // namespace
 
-TEST_CASE("UDP peers of other machines take no place from programs of this one, nor these's") {
+TEST_CASE("remote UDP peers and local programs have separate limits") {
     TableUnderTest test;
     const auto local = test.fill(FaceScope::kLocal);
     const auto remote = test.fill(FaceScope::kNonLocal);
@@ -136,7 +136,7 @@ TEST_CASE(
     CHECK_FALSE(test.links.evict_udp_peer(LinkKind::kUdpPeer, test.now));
 }
 
-TEST_CASE("a face whose commands are forbidden is not read for a while") {
+TEST_CASE("a face that sends forbidden commands is paused") {
     TableUnderTest test;
     const FaceId face = test.add_peer(FaceScope::kLocal).value();
     const auto is_paused_after = [&](int commands) {
@@ -165,7 +165,7 @@ TEST_CASE("however many never read, something is kept for the next, and a bounde
     CHECK(test.links.find(next)->backlog() == 7);
 }
 
-TEST_CASE("a link that has ended is told of nothing, though others hold its descriptor open") {
+TEST_CASE("a closed link receives no notification while others hold its descriptor open") {
     TableUnderTest test;
     const driver::FileDescriptor shared(::eventfd(1, EFD_NONBLOCK));
     std::string error;
@@ -179,7 +179,7 @@ TEST_CASE("a link that has ended is told of nothing, though others hold its desc
     CHECK(::epoll_wait(test.epoll.get(), &event, 1, 0) == 0);
 }
 
-TEST_CASE("what waits for room does not change when its lender has it back") {
+TEST_CASE("queued bytes do not change when their lender reuses the memory") {
     TableUnderTest test;
     std::size_t room = 1;
     std::string error;
@@ -239,8 +239,7 @@ TEST_CASE("a shaped link whose peer stopped reading holds a bounded backlog") {
     CHECK(status.backlog_dropped == 4000 - 1024);
 }
 
-TEST_CASE(
-    "Data for a program that does not read in time are marked, what the kernel holds included") {
+TEST_CASE("Data for a program that reads too slowly is marked, counting the kernel's queue") {
     TableUnderTest test;
     int ends[2];
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);

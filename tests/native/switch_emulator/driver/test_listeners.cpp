@@ -53,7 +53,7 @@ TEST_CASE("a packet may come byte by byte, and many at once") {
     for (std::uint32_t i = 0; i < kMany; ++i) CHECK(client.receive_nack());
 }
 
-TEST_CASE("large packets of a stream arrive whole, whatever the cuts of the stream") {
+TEST_CASE("large packets of a stream arrive whole however the stream is cut") {
     const SocketPath path;
     ListeningNode node({{.uri = path.uri()}});
     ForeignClient producer(path.uri());
@@ -95,7 +95,7 @@ TEST_CASE("bad framing closes that face alone, and is counted") {
     node.await_faces(1);
 }
 
-TEST_CASE("a client's first malformed packet ends its connection, and what follows is not read") {
+TEST_CASE("a client's first malformed packet closes its connection") {
     const SocketPath path;
     ListeningNode node({{.uri = path.uri()}, {.uri = kTcp}});
     for (const std::string& uri : node.uris) {
@@ -112,7 +112,7 @@ TEST_CASE("a client's first malformed packet ends its connection, and what follo
     CHECK(node.counters().bad_framing == 0);
 }
 
-TEST_CASE("a connection that management made on purpose outlives a packet that others malformed") {
+TEST_CASE("a configured connection survives a malformed packet") {
     ListeningNode node({{.uri = kTcp}});
     ForeignClient forwarder(node.uris[0]);
     node.await_faces(1);
@@ -127,7 +127,7 @@ TEST_CASE("a connection that management made on purpose outlives a packet that o
     CHECK(node.counters().sent_malformed == 0);
 }
 
-TEST_CASE("whoever hangs up takes its routes along, and its number is another's") {
+TEST_CASE("a disconnect removes the face's routes, and its number is reused") {
     const SocketPath path;
     ListeningNode node({{.uri = path.uri()}});
     ForeignClient consumer(path.uri());
@@ -148,7 +148,7 @@ TEST_CASE("whoever hangs up takes its routes along, and its number is another's"
     CHECK(node.counters().closed == 3);
 }
 
-TEST_CASE("a UDP peer that is idle goes, one that speaks stays") {
+TEST_CASE("an idle UDP peer is removed, an active one stays") {
     ListeningNode node({{.uri = kUdp, .udp_idle_timeout = 50ms}});
     ForeignClient client(node.uris[0]);
     client.send(interest_packet("/nowhere", 1));
@@ -207,7 +207,7 @@ TEST_CASE("of connections, each kind is refused beyond its own share") {
     CHECK(peer.receive_nack());
 }
 
-TEST_CASE("silent TCP connections keep out no program, by the Unix socket or by TCP") {
+TEST_CASE("silent TCP connections do not exhaust the places of other programs") {
     const SocketPath path;
     ListeningNode node({{.uri = path.uri()}, {.uri = kTcp}});
     ForeignClient early(node.uris[1]);
@@ -229,7 +229,7 @@ TEST_CASE("silent TCP connections keep out no program, by the Unix socket or by 
     CHECK(early.receive_nack());
 }
 
-TEST_CASE("a TCP connection whose other end vanishes does not stay for ever") {
+TEST_CASE("a TCP connection whose peer vanishes times out") {
     const driver::FileDescriptor fd(::socket(AF_INET, SOCK_STREAM, 0));
     driver::set_tcp_options(fd.get());
     int value = 0;
@@ -240,7 +240,7 @@ TEST_CASE("a TCP connection whose other end vanishes does not stay for ever") {
     CHECK(value <= 60);
 }
 
-TEST_CASE("peers of one UDP port are told apart by their addresses") {
+TEST_CASE("peers of one UDP port are distinguished by their addresses") {
     ListeningNode node({{.uri = kUdp}});
     ForeignClient producer(node.uris[0]);
     producer.send(interest_packet("/nowhere", 1));
@@ -258,7 +258,7 @@ TEST_CASE("peers of one UDP port are told apart by their addresses") {
     CHECK(second.receive_name(wire::kData) == "/p/b");
 }
 
-TEST_CASE("who does not read holds a bounded number of packets, and up nobody else") {
+TEST_CASE("a peer that does not read holds a bounded number of packets and delays no other") {
     const SocketPath path;
     ListeningNode node({{.uri = path.uri()}});
     ForeignClient producer(path.uri());
@@ -287,7 +287,7 @@ TEST_CASE("who does not read holds a bounded number of packets, and up nobody el
     CHECK(deaf.receive_name(wire::kData) == "/p/1");
 }
 
-TEST_CASE("a flood of useless Interests is not read at full pace") {
+TEST_CASE("a flood of useless Interests is throttled") {
     const SocketPath path;
     ListeningNode node({{.uri = path.uri()}});
     ForeignClient flooder(path.uri());
@@ -306,7 +306,7 @@ TEST_CASE("a flood of useless Interests is not read at full pace") {
     CHECK(std::chrono::steady_clock::now() - start >= 20ms);
 }
 
-TEST_CASE("a Unix socket's file goes with its node, and only its own") {
+TEST_CASE("a node removes its own Unix socket file at its end, and no other") {
     const SocketPath path;
     {
         ListeningNode node({{.uri = path.uri()}});
@@ -342,7 +342,7 @@ TEST_CASE("a socket that a dead process has left is replaced, another file is no
     CHECK_FALSE(other.listen({.uri = "ws://example"}, error));
 }
 
-TEST_CASE("names of this machine are for those on it, over every kind of socket") {
+TEST_CASE("/localhost names are served to local clients over every kind of socket") {
     const SocketPath path;
     ListeningNode node({{.uri = path.uri()}, {.uri = kTcp}, {.uri = kUdp}});
     for (const std::string& uri : node.uris) {

@@ -37,7 +37,7 @@ struct RunningNode {
 
 }  // namespace
 
-TEST_CASE("what a function throws on the node's thread reaches its caller, and the node goes on") {
+TEST_CASE("an exception on the node's thread reaches its caller, and the node continues") {
     RunningNode node;
     CHECK_THROWS_AS(node.thread.call([](Engine& engine) {
         engine.node.reducer().install({});  // a rule without a group
@@ -48,7 +48,7 @@ TEST_CASE("what a function throws on the node's thread reaches its caller, and t
     CHECK(ran);
 }
 
-TEST_CASE("no wake-up of an idle node is lost, whoever calls at the same time") {
+TEST_CASE("no wake-up of an idle node is lost between concurrent callers") {
     RunningNode node;
     constexpr int kCalls = 20000;
     int ran = 0;
@@ -61,7 +61,7 @@ TEST_CASE("no wake-up of an idle node is lost, whoever calls at the same time") 
     CHECK(ran == 2 * kCalls);
 }
 
-TEST_CASE("what nobody hurries is done before a packet that comes after it") {
+TEST_CASE("deferred work runs before a later packet") {
     SocketPath path;
     ListeningNode node({{.uri = path.uri()}});
     ForeignClient client(path.uri());
@@ -73,11 +73,11 @@ TEST_CASE("what nobody hurries is done before a packet that comes after it") {
     CHECK(client.receive_name(wire::kData) == "/served");
 }
 
-TEST_CASE("what nobody hurries is done when somebody does, or if there is more and more of it") {
+TEST_CASE("deferred work runs at a flush, or once there is much of it") {
     RunningNode node;
     std::promise<void> ran;
     CHECK(node.thread.post_deferred([&](Engine&) { ran.set_value(); }));
-    SUBCASE("when somebody does") { node.thread.wake_up(); }
+    SUBCASE("at a flush") { node.thread.wake_up(); }
     SUBCASE("if there is more and more of it") {
         for (int i = 0; i < 1000; ++i) CHECK(node.thread.post_deferred([](Engine&) {}));
     }
@@ -117,7 +117,7 @@ TEST_CASE("operations that this node alone answers end without any event from ou
     CHECK(result == tensor);
 }
 
-TEST_CASE("what is asked of a neighbour whose port is closed comes back at once") {
+TEST_CASE("a request to a closed port fails at once") {
     LinkOptions link;
     link.endpoints = {"127.0.0.1", 0, "127.0.0.1", kClosedPort};
     RunningNode node(link);
@@ -142,7 +142,7 @@ TEST_CASE("what is asked of a neighbour whose port is closed comes back at once"
     CHECK(ended->status == OperationStatus::kNoRoute);
 }
 
-TEST_CASE("a stopped node refuses what comes too late, and ends what was in flight") {
+TEST_CASE("a stopped node refuses later operations and ends those in flight") {
     RunningNode node;
     OperationSpec spec;
     FetchSpec fetch;

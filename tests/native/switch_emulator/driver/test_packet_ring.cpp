@@ -103,7 +103,7 @@ TEST_CASE("a link with little traffic touches little of its ring") {
     CHECK(std::ranges::all_of(untouched, [](std::uint8_t byte) { return byte == 0; }));
 }
 
-TEST_CASE("a producer that waits is told of room once, when there is a good deal of it") {
+TEST_CASE("a waiting producer is notified once, when there is enough room") {
     RingUnderTest test;
     std::size_t put = 0;
     while (test.put(packet(put, 1000))) ++put;
@@ -121,7 +121,7 @@ TEST_CASE("a producer that waits is told of room once, when there is a good deal
     CHECK(test.put(packet(put, 1000)));
 }
 
-TEST_CASE("a producer does not wait for room that came meanwhile") {
+TEST_CASE("a producer does not wait for room that is already free") {
     RingUnderTest test;
     while (test.put(packet(0, 1000))) {
     }
@@ -154,7 +154,7 @@ TEST_CASE("ends that come to a ring go on where those before them stopped") {
     CHECK(test.take().empty());
 }
 
-TEST_CASE("a length that cannot be drops what lies in the ring, and later packets pass") {
+TEST_CASE("an impossible length discards the ring's contents, and later packets pass") {
     for (const std::uint32_t length :
          {std::uint32_t{0}, std::uint32_t{2000}, static_cast<std::uint32_t>(kMaxPacketBytes) + 1,
           0x7fff'ffffU, 0xffff'fffeU, 0xffff'ffffU}) {
@@ -170,7 +170,7 @@ TEST_CASE("a length that cannot be drops what lies in the ring, and later packet
     }
 }
 
-TEST_CASE("an end takes no harm of what the other one says of its place") {
+TEST_CASE("a peer's invalid ring position does no harm") {
     std::mt19937 generator(7);
     const auto random = [&] { return static_cast<std::uint32_t>(generator()); };
     RingUnderTest test;
@@ -206,7 +206,7 @@ TEST_CASE("an end takes no harm of what the other one says of its place") {
     CHECK(last == packet(9, 700));
 }
 
-TEST_CASE("two threads move packets through a ring, and each finds out what the other waits for") {
+TEST_CASE("two threads move packets through a ring and learn what the other waits for") {
     constexpr std::size_t kPackets = 100'000;
     RingUnderTest test;
     std::atomic<std::uint64_t> wake_ups = 0;  // of the consumer

@@ -66,7 +66,7 @@ PacketTap tap_to(Looker& looker, std::vector<FaceId> faces) {
 
 }  // namespace
 
-TEST_CASE("a looker-on sees both directions of the faces that he named") {
+TEST_CASE("a tap sees both directions of the faces it selects") {
     PacketPool pool;
     Looker looker;
     PacketTap tap = tap_to(looker, {1, 3});
@@ -87,7 +87,7 @@ TEST_CASE("a looker-on sees both directions of the faces that he named") {
     CHECK(looker.next(record).empty());
 }
 
-TEST_CASE("what a slow looker-on has no room for is counted, and the tap stays") {
+TEST_CASE("a slow tap counts the packets it drops and stays open") {
     PacketPool pool;
     Looker looker;
     PacketTap tap = tap_to(looker, {0});
@@ -103,7 +103,7 @@ TEST_CASE("what a slow looker-on has no room for is counted, and the tap stays")
     CHECK(record.lost == static_cast<std::uint64_t>(5000 - seen));
 }
 
-TEST_CASE("a tap is over when nobody looks on any more") {
+TEST_CASE("a tap ends when its reader closes it") {
     PacketPool pool;
     Looker looker;
     PacketTap tap = tap_to(looker, {0});
@@ -113,7 +113,7 @@ TEST_CASE("a tap is over when nobody looks on any more") {
     CHECK(tap.closed());
 }
 
-TEST_CASE("where nobody listens there is no tap") {
+TEST_CASE("without a listener there is no tap") {
     std::string error;
     CHECK_FALSE(PacketTap::connect("/nowhere/tap", {0}, error));
     CHECK(error.find("/nowhere/tap") != std::string::npos);

@@ -92,7 +92,7 @@ struct Wire {
 
 }  // namespace
 
-TEST_CASE("packets cross in both directions, and who is awake is not told of them") {
+TEST_CASE("packets cross in both directions without notifying an awake peer") {
     Wire wire;
     for (const std::size_t size : {5UL, 100UL, 9000UL, kMaxPacketBytes}) {
         REQUIRE(wire.left.send(size, size, 3) == 3);
@@ -109,8 +109,7 @@ TEST_CASE("packets cross in both directions, and who is awake is not told of the
     CHECK_FALSE(wire.right.told());
 }
 
-TEST_CASE(
-    "a packet that lies in parts arrives whole, and what was lent of it is not looked at again") {
+TEST_CASE("a packet in parts arrives whole, and its borrowed bytes are read once") {
     Wire wire;
     const auto lender = std::make_shared<std::vector<std::uint8_t>>(5000, 7);
     std::vector<OutgoingPacket> packets{wire.left.packet(9, 6000)};
@@ -128,7 +127,7 @@ TEST_CASE(
     CHECK(bytes[5104] == 9);
 }
 
-TEST_CASE("who rests is told of packets, with one call however many there are") {
+TEST_CASE("a sleeping consumer is notified of packets by one call for all") {
     Wire wire;
     REQUIRE(wire.right.channel->rest());
     REQUIRE(wire.left.send(1, 100, 20) == 20);
@@ -139,7 +138,7 @@ TEST_CASE("who rests is told of packets, with one call however many there are") 
     CHECK_FALSE(wire.right.told());
 }
 
-TEST_CASE("who sent until the ring was full is told of room, also by a neighbour that came back") {
+TEST_CASE("a sender that filled the ring is notified of room, also by a restarted neighbour") {
     Wire wire;
     REQUIRE(wire.left.channel->rest());
     const std::size_t taken = wire.left.send(1, 9000, 100);
@@ -154,7 +153,7 @@ TEST_CASE("who sent until the ring was full is told of room, also by a neighbour
     CHECK(wire.left.send(1, 9000) == 1);
 }
 
-TEST_CASE("who waits for room is told of it also when what lay in the ring could not be read") {
+TEST_CASE("a waiting sender is notified of room also after unreadable contents") {
     Wire wire;
     REQUIRE(wire.left.channel->rest());
     REQUIRE(wire.left.send(1, 9000, 100) < 100);
@@ -167,7 +166,7 @@ TEST_CASE("who waits for room is told of it also when what lay in the ring could
     CHECK(wire.left.send(1, 9000) == 1);
 }
 
-TEST_CASE("who takes over an end of a link ends the channel of who had it") {
+TEST_CASE("taking over a link's end closes the earlier channel") {
     Wire wire;
     End later(wire.kept.open(0));
     CHECK(wire.left.send(1, 100) == 0);

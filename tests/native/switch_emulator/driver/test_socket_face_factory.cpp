@@ -79,7 +79,7 @@ TEST_CASE("a face to another node is made by its URI, used, and taken down again
     }
 }
 
-TEST_CASE("what cannot be made is refused with the code that says why") {
+TEST_CASE("an impossible face is refused with a specific status code") {
     const SocketPath path;
     ListeningNode node({{.uri = path.uri()}});
     CHECK(failure_code(create(node, "tcp4://127.0.0.1:9")) == 504);  // nobody listens
@@ -90,7 +90,7 @@ TEST_CASE("what cannot be made is refused with the code that says why") {
     CHECK(failure_code(create(node, "tcp4://127.0.0.1:9", FacePersistency::kPermanent)) == 406);
 }
 
-TEST_CASE("a UDP face made here leaves from the node's own port, and what comes back is its") {
+TEST_CASE("a UDP face created here sends from the node's port and receives the replies") {
     ListeningNode here({{.uri = kUdp}});
     ListeningNode there({{.uri = kUdp}});
     const FaceCreation created = create(here, there.uris[0]);

@@ -7,7 +7,7 @@
 using namespace innet;
 using namespace innet::testing;
 
-TEST_CASE("whoever sends much has a turn like everybody, and nothing of it is lost") {
+TEST_CASE("a heavy sender gets fair turns and loses nothing") {
     int ends[2];
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
     const driver::FileDescriptor sender(ends[0]);

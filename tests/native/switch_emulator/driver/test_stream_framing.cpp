@@ -47,7 +47,7 @@ TEST_CASE("no element but an Interest, a Data or an LpPacket is passed over") {
             .state == FrameState::kForeign);
 }
 
-TEST_CASE("what can never become a packet is bad at once") {
+TEST_CASE("bytes that cannot begin a packet are an error at once") {
     const std::vector<std::vector<std::uint8_t>> streams = {
         {6, 253, 0, 1, 9},                             // a length longer than needed
         {6, 254, 0xff, 0xff, 0xff, 0xff},              // 4 GiB

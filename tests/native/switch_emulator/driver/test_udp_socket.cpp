@@ -156,7 +156,7 @@ TEST_CASE("packets of any sizes arrive whole, in order") {
     wire.check_carries(sizes);
 }
 
-TEST_CASE("an empty datagram from elsewhere is no packet") {
+TEST_CASE("an empty datagram from another address is not a packet") {
     Wire wire;
     CHECK(::send(wire.left.fd(), nullptr, 0, 0) == 0);
     wire.check_carries({100, 100});
@@ -180,7 +180,7 @@ TEST_CASE("a packet that no datagram can hold is lost alone") {
     CHECK(wire.left.counters().send_errors == 1);
 }
 
-TEST_CASE("a closed peer takes everything, and says so") {
+TEST_CASE("a send to a closed peer succeeds and reports that it is closed") {
     Wire wire;
     {
         const UdpSocket closed = std::move(wire.right);
@@ -195,7 +195,7 @@ TEST_CASE("a closed peer takes everything, and says so") {
     CHECK(arrived.empty());
 }
 
-TEST_CASE("nobody shares a link's address who is not let") {
+TEST_CASE("a link's address is shared only where the link allows it") {
     std::uint16_t port = 0;
     const Bound peer;
     UdpEndpoints ends;
@@ -216,7 +216,7 @@ TEST_CASE("nobody shares a link's address who is not let") {
     CHECK_FALSE(listens);
 }
 
-TEST_CASE("a listener of the same user shares the port of a link that lets it, and no second one") {
+TEST_CASE("one listener of the same user can share the port of a link that allows it") {
     const Bound free, peer;
     UdpEndpoints ends = endpoints(free, peer);
     ::close(free.fd);
@@ -231,7 +231,7 @@ TEST_CASE("a listener of the same user shares the port of a link that lets it, a
     CHECK_FALSE(UdpSocket::listen(all, true, error));
 }
 
-TEST_CASE("a Unix socket whose peer does not read takes what has room, and says that it is full") {
+TEST_CASE("a Unix socket whose peer does not read accepts what fits and reports that it is full") {
     Wire wire(unix_ends());
     CHECK(wire.left.room_needs_reader());
     std::vector<OutgoingPacket> packets;
@@ -247,7 +247,7 @@ TEST_CASE("a Unix socket whose peer does not read takes what has room, and says 
     CHECK(wire.left.send(packets) > 0);
 }
 
-TEST_CASE("descriptors that a peer sends along are not opened here") {
+TEST_CASE("descriptors that a peer sends are not received") {
     std::array<int, 2> fds{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, fds.data()) == 0);
     PacketPool pool;

@@ -47,7 +47,7 @@ struct LargeTable : SwitchUnderTest {
 
 }  // namespace
 
-TEST_CASE("what a closed face waited for is gone from a large table, and nothing of others") {
+TEST_CASE("a closed face's requests leave a large table, and no others") {
     LargeTable test;
     CHECK(test.node.counters().pit_entries == 3 * kMany);
     test.node.close_face(kLeaving, test.now);
@@ -62,7 +62,7 @@ TEST_CASE("what a closed face waited for is gone from a large table, and nothing
     test.check_tables();
 }
 
-TEST_CASE("what a closed face was asked for is refused, or asked elsewhere, in a large table") {
+TEST_CASE("requests to a closed face in a large table are retried elsewhere or nacked") {
     LargeTable test;
     test.node.add_route(name("/p/others"), kOtherWay, 1);
     test.node.close_face(kProducer, test.now);
@@ -80,7 +80,7 @@ TEST_CASE("what a closed face was asked for is refused, or asked elsewhere, in a
     test.check_tables();
 }
 
-TEST_CASE("the way back to who waits no more is gone, though another still waits") {
+TEST_CASE("an expired requester has no reverse path while another is pending") {
     constexpr auto kTrigger = "/p/59=0123456789abcdef";
     SwitchUnderTest test;
     test.node.add_route(name("/p"), kProducer, 0);
@@ -105,7 +105,7 @@ TEST_CASE("the way back to who waits no more is gone, though another still waits
     CHECK(test.sent(kLeaving).empty());
 }
 
-TEST_CASE("the application forgets what a closed face alone waited for") {
+TEST_CASE("a closed face's requests to the application are dropped") {
     SwitchUnderTest test;
     for (const auto* late : {"/h/own", "/h/both"}) {
         test.application.productions[late] = {Production::Kind::kPending, {}, {}};

@@ -47,7 +47,7 @@ TEST_CASE("tampered Data is dropped, and the good one that comes later is taken"
     CHECK(star.sent(0).size() == 1);
 }
 
-TEST_CASE("Data of an unknown key is passed on and cached for others, but not delivered here") {
+TEST_CASE("Data of an unknown key is forwarded and cached, and not delivered locally") {
     Star star;
     star.receive_interest(0, kSegment, 1);
     star.node.express(RequesterId::kApplication, name(kSegment).view(), {}, 1s);
@@ -103,7 +103,7 @@ TEST_CASE("a congestion mark reaches faces and applications") {
     CHECK(star.application.marks == std::vector<bool>{true});
 }
 
-TEST_CASE("a cached answer serves the next requester, without the mark of the first one's way") {
+TEST_CASE("a cached answer serves the next requester without the first one's congestion mark") {
     Star star;
     star.receive_interest(0, kSegment, 1);
     wire::LpFields fields;
@@ -156,7 +156,7 @@ TEST_CASE("an error reaches its requesters and is never cached") {
     CHECK(star.node.counters().cache_entries == 0);
 }
 
-TEST_CASE("operands that only the node's own reducer asked for are not cached") {
+TEST_CASE("operands requested only by the node's own reducer are not cached") {
     Star star;
     constexpr auto kOperand = "/train1/g0/3/sum.f32/seq=41/seg=9";
     star.node.express(RequesterId::kReducer, name(kOperand).view(), {}, 1s);
@@ -189,7 +189,7 @@ TEST_CASE("an Interest with an implicit digest takes that packet and no other") 
     CHECK(star.node.counters().cache_hits == 1);
 }
 
-TEST_CASE("Data of an unknown key is delivered and cached for those who named its digest, alone") {
+TEST_CASE("Data of an unknown key is delivered and cached only for Interests with its digest") {
     Star star;
     const PacketRef packet = star.foreign_data(kSegment);
     wire::Name full = name(kSegment);
@@ -212,7 +212,7 @@ TEST_CASE("Data of an unknown key is delivered and cached for those who named it
     CHECK(star.sent(kUpstream).size() == 2);
 }
 
-TEST_CASE("an Interest that names a digest delivers nothing to those who did not") {
+TEST_CASE("an Interest with a digest delivers nothing to requesters without it") {
     Star star;
     const PacketRef forgery = star.foreign_data(kSegment);
     wire::Name full = name(kSegment);
@@ -235,7 +235,7 @@ TEST_CASE("an Interest that names a digest delivers nothing to those who did not
     CHECK(star.sent(2).size() == 1);
 }
 
-TEST_CASE("an application's word for a digest counts for itself, and for nobody of the network") {
+TEST_CASE("a digest vouched for by an application is valid for local requesters only") {
     for (const bool network_wants : {false, true}) {
         CAPTURE(network_wants);
         Star star;
@@ -254,7 +254,8 @@ TEST_CASE("an application's word for a digest counts for itself, and for nobody 
     }
 }
 
-TEST_CASE("Data that only this node wants or publishes is not cached, what its reducer makes is") {
+TEST_CASE(
+    "the node caches results of its reducer, and not Data that only it requests or publishes") {
     Star star;
     star.node.express(RequesterId::kApplication, name(kSegment).view(), {}, 1s);
     star.node.run_pending(star.now);
@@ -271,7 +272,7 @@ TEST_CASE("Data that only this node wants or publishes is not cached, what its r
     CHECK(star.node.counters().cache_entries == 1);
 }
 
-TEST_CASE("Data does not go back to the face that it came from") {
+TEST_CASE("Data is not sent back to the face it arrived on") {
     Star star;
     star.node.add_route(name("/train1/g0"), 7, 2);
     star.receive_interest(0, kSegment, 1);
@@ -282,7 +283,7 @@ TEST_CASE("Data does not go back to the face that it came from") {
     CHECK(star.sent(kUpstream).empty());
 }
 
-TEST_CASE("only a face that takes packets in parts gets bytes that somebody else keeps") {
+TEST_CASE("only a face with scatter-gather sends borrowed bytes") {
     for (const bool takes_parts : {false, true}) {
         CAPTURE(takes_parts);
         SwitchUnderTest node(1, SwitchUnderTest::default_options(), {.takes_parts = takes_parts});
@@ -301,7 +302,7 @@ TEST_CASE("only a face that takes packets in parts gets bytes that somebody else
     }
 }
 
-TEST_CASE("an application's word for a manifest counts for itself, and for nobody of the network") {
+TEST_CASE("a manifest vouched for by an application is valid for local requesters only") {
     for (const bool vouches : {false, true}) {
         for (const bool network_wants : {false, true}) {
             CAPTURE(vouches);
@@ -320,7 +321,7 @@ TEST_CASE("an application's word for a manifest counts for itself, and for nobod
     }
 }
 
-TEST_CASE("an application asks past caches, and withdraws it") {
+TEST_CASE("an application can bypass caches, and undo that") {
     Star star;
     star.receive_interest(0, kSegment, 1);
     star.receive(kUpstream, star.data(kSegment));

@@ -34,7 +34,7 @@ struct Home : SwitchUnderTest {
 
 }  // namespace
 
-TEST_CASE("what a node fetches reaches those at once who wait for it there") {
+TEST_CASE("Data that a node fetches reaches its local requesters at once") {
     Home f;
     f.fetch();
     const auto asked = f.sent(kProducer);
@@ -48,7 +48,7 @@ TEST_CASE("what a node fetches reaches those at once who wait for it there") {
     CHECK(f.node.counters().pit_entries == 0);
 }
 
-TEST_CASE("who waits hears at once that the producer has it no more") {
+TEST_CASE("a pending request ends at once when the producer drops the object") {
     Home f;
     f.fetch();
     const auto asked = f.sent(kProducer);
@@ -59,15 +59,15 @@ TEST_CASE("who waits hears at once that the producer has it no more") {
     CHECK(answer[0].reason == wire::NackReason::kNoData);
 }
 
-TEST_CASE("a fetch that is given up lets nobody wait for its answer") {
+TEST_CASE("a cancelled fetch leaves no request waiting for its answer") {
     Home f;
     f.fetch();
-    SUBCASE("the application wants it still: its answer is for all") {
+    SUBCASE("the application still requests it: the answer serves all") {
         f.node.nack(name(kBlock).view(), wire::NackReason::kNoData);
         f.node.run_pending(f.now);
         CHECK(f.sent(kRequester).empty());
     }
-    SUBCASE("the application wants it no more") {
+    SUBCASE("the application no longer requests it") {
         f.node.cancel(RequesterId::kApplication, name(kBlock).view());
         f.node.nack(name(kBlock).view(), wire::NackReason::kNoData);
         f.node.run_pending(f.now);
@@ -103,7 +103,7 @@ struct SharedSwitch : SwitchUnderTest {
 
 }  // namespace
 
-TEST_CASE("a home that says that it waits is not told so itself") {
+TEST_CASE("a home that announces that it waits receives no Hold") {
     SharedSwitch f;
     f.receive(SharedSwitch::kHome, f.hold(kBlock, 1, "home"));
     CHECK(f.sent(kRequester).size() == 1);
@@ -132,7 +132,7 @@ TEST_CASE(
     CHECK(f.sent(SharedSwitch::kHome).back().content == "kv");
 }
 
-TEST_CASE("of two ways, each requester is refused with the others of its way alone") {
+TEST_CASE("with two hints, a Nack reaches only the requesters of its hint") {
     SharedSwitch f;
     f.ask(SharedSwitch::kOtherRequester, 5, "/n/home");
     f.sent_everywhere();
@@ -148,7 +148,7 @@ TEST_CASE("of two ways, each requester is refused with the others of its way alo
     CHECK(f.sent(SharedSwitch::kHome)[0].content == "kv");
 }
 
-TEST_CASE("a home's own fetch is not held by the home's word to those who wait for it") {
+TEST_CASE("a home's own fetch is not held by its Holds to requesters") {
     Home f;
     f.fetch();
     f.sent_everywhere();

@@ -33,7 +33,7 @@ std::string uri(std::string_view prefix, std::uint32_t number) {
 
 }  // namespace
 
-TEST_CASE("a closed face's number is another's, which hears nothing of what the first one asked") {
+TEST_CASE("a face that reuses a closed face's number receives none of its answers") {
     Crossing it;
     it.receive_interest(kNear, "/p/a", 1);
     it.node.close_face(kNear, it.now);
@@ -44,7 +44,7 @@ TEST_CASE("a closed face's number is another's, which hears nothing of what the 
     CHECK(it.node.face_counters(kNear).interests_in == 0);
 }
 
-TEST_CASE("a face can be told from whoever had its number before") {
+TEST_CASE("a face is distinguishable from the earlier face of its number") {
     Crossing it;
     const FaceNumber first = it.node.face_number(kNear);
     CHECK(it.node.find_face(first) == kNear);
@@ -56,7 +56,7 @@ TEST_CASE("a face can be told from whoever had its number before") {
     CHECK(it.node.find_face(it.node.face_number(kNear)) == kNear);
 }
 
-TEST_CASE("of several closed faces, the one closed first gives its number first") {
+TEST_CASE("face numbers are reused in the order of closing") {
     Crossing it;
     it.node.close_face(kFar, it.now);
     it.node.close_face(kNear, it.now);
@@ -65,7 +65,7 @@ TEST_CASE("of several closed faces, the one closed first gives its number first"
     CHECK(it.node.add_face() == kProducer + 1);
 }
 
-TEST_CASE("a face in a closed one's place can be asked what the closed one could not answer") {
+TEST_CASE("a request that a closed face left open can go to the face that reuses its number") {
     Crossing it;
     it.node.add_route(name("/p"), kLink, 9);
     it.receive_interest(kNear, "/p/a", 1, {.lifetime = 4s});
@@ -79,7 +79,7 @@ TEST_CASE("a face in a closed one's place can be asked what the closed one could
     CHECK(it.sent(kProducer).size() == 1);
 }
 
-TEST_CASE("foreign faces hear no hellos and no holds, and are never silent") {
+TEST_CASE("foreign faces receive no hellos and no Holds, and are never silent") {
     auto options = SwitchUnderTest::default_options();
     options.link_timeout = 800ms;
     Crossing it(options);
@@ -100,7 +100,7 @@ TEST_CASE("foreign faces hear no hellos and no holds, and are never silent") {
     CHECK_FALSE(it.node.is_silent(kNear));
 }
 
-TEST_CASE("a hold from a foreign face makes nobody wait") {
+TEST_CASE("a Hold from a foreign face is ignored") {
     Crossing it;
     it.receive_interest(kLink, "/p/a", 1);
     const auto asked = it.sent(kProducer);
@@ -135,7 +135,7 @@ TEST_CASE("foreign programs get the reasons of Nacks that they know") {
     CHECK(it.node.counters().forbidden_interests == 1);
 }
 
-TEST_CASE("what is larger than a foreign face takes is not sent there, and counted") {
+TEST_CASE("a packet larger than a foreign face's limit is dropped and counted") {
     Crossing it;
     it.receive_interest(kNear, "/p/a", 1);
     it.receive_interest(kLink, "/p/a", 2);
@@ -164,7 +164,7 @@ TEST_CASE("names of /localhost neither come from another machine nor go there") 
     CHECK(it.sent(other).size() == 1);
 }
 
-TEST_CASE("names of /localhop go one hop: from here to another machine, but not through") {
+TEST_CASE("a /localhop name crosses one hop and is not forwarded further") {
     Crossing it;
     it.node.add_route(name("/localhop"), kProducer, 0);
     it.receive_interest(kFar, "/localhop/x", 1);
@@ -173,7 +173,7 @@ TEST_CASE("names of /localhop go one hop: from here to another machine, but not 
     CHECK(it.sent(kProducer).size() == 1);
 }
 
-TEST_CASE("Data of unknown keys answers the network from the cache, and nobody on this node") {
+TEST_CASE("cached Data of an unknown key answers remote requesters, and no local one") {
     auto options = SwitchUnderTest::default_options();
     options.cache_bytes = 1 << 20;
     Crossing it(options);
@@ -196,7 +196,7 @@ TEST_CASE("Data of unknown keys answers the network from the cache, and nobody o
     CHECK(it.application.received.size() == 1);
 }
 
-TEST_CASE("Data of unknown keys takes neither a verified one's place nor its room") {
+TEST_CASE("Data of an unknown key does not evict or replace verified Data") {
     auto options = SwitchUnderTest::default_options();
     options.cache_bytes = 64 << 10;
     Crossing it(options);
@@ -220,7 +220,7 @@ TEST_CASE("Data of unknown keys takes neither a verified one's place nor its roo
     CHECK(answers[0].kind == Sent::Kind::kData);
 }
 
-TEST_CASE("what strangers have put under a job's names before it came is not given to its hosts") {
+TEST_CASE("Data cached under a job's names before the job started is not served to its hosts") {
     Crossing it;
     it.node.add_route(name("/job"), kProducer, 0);
     it.receive_interest(kNear, "/job/g0/1", 1);
@@ -233,8 +233,7 @@ TEST_CASE("what strangers have put under a job's names before it came is not giv
     for (const Sent& sent : it.sent(kLink)) CHECK(sent.kind != Sent::Kind::kData);
 }
 
-TEST_CASE(
-    "who has asked for a job's names before it came hears nothing of it, if he is a stranger") {
+TEST_CASE("an outsider's earlier Interests for a job's names receive nothing of the job") {
     Crossing it;
     it.node.add_route(name("/job"), kLink, 0);
     const FaceId other_link = it.node.add_face();
@@ -249,7 +248,7 @@ TEST_CASE(
     CHECK(it.sent(other_link).size() == 1);
 }
 
-TEST_CASE("a flood of Interests on one face leaves the others the most of their room") {
+TEST_CASE("a flood of Interests on one face leaves the other faces most of the table") {
     auto options = SwitchUnderTest::default_options();
     options.pit_capacity = 4096;
     Crossing it(options);
@@ -277,7 +276,7 @@ TEST_CASE("a flood of Interests on one face leaves the others the most of their 
     CHECK(it.node.face_counters(kNear).over_share_in == 0);
 }
 
-TEST_CASE("programs may request a host's job, and what they answer under its names is dropped") {
+TEST_CASE("programs may request a host's job names; their answers under those names are dropped") {
     Crossing it;
     it.node.install_job(name("/job"), 1, nullptr);
     it.node.let_programs_ask(name("/job"));
@@ -304,7 +303,7 @@ TEST_CASE("programs may request a host's job, and what they answer under its nam
     CHECK(it.node.counters().forbidden_interests == 1);
 }
 
-TEST_CASE("what an application publishes comes before what somebody else said of the name") {
+TEST_CASE("an application's publication takes precedence over earlier reports of the name") {
     Crossing it;
     it.node.set_application(&it.application);
     it.receive_interest(kNear, "/p/a", 1);

@@ -20,7 +20,7 @@ struct Star : SwitchUnderTest {
 
 }  // namespace
 
-TEST_CASE("a Hold from upstream reaches everyone who waits, once") {
+TEST_CASE("a Hold from upstream reaches every pending requester once") {
     Star star;
     star.receive_interest(0, kSegment, 10, {.token = "zero"});
     star.receive_interest(1, kSegment, 11);
@@ -43,7 +43,7 @@ TEST_CASE("a Hold from upstream reaches everyone who waits, once") {
     CHECK(star.node.face_counters(0).holds_out == 1);
 }
 
-TEST_CASE("who asks later for what is held is told at once, and nothing goes upstream") {
+TEST_CASE("a later request for a held name receives a Hold at once and is not forwarded") {
     Star star;
     star.receive_interest(0, kSegment, 10);
     star.receive(kUpstream, star.hold(kSegment, 10, "3"));
@@ -56,7 +56,7 @@ TEST_CASE("who asks later for what is held is told at once, and nothing goes ups
     CHECK(star.sent(kUpstream).empty());
 }
 
-TEST_CASE("a refreshed Interest is told again only when upstream says again that it is held") {
+TEST_CASE("a refreshed Interest gets a new Hold only after a new Hold from upstream") {
     Star star;
     star.receive_interest(0, kSegment, 10, {.lifetime = 2s});
     star.receive_interest(1, kSegment, 11, {.lifetime = 2s});
@@ -71,7 +71,7 @@ TEST_CASE("a refreshed Interest is told again only when upstream says again that
     CHECK(star.sent(1).empty());
 }
 
-TEST_CASE("everyone is told when somebody else is waited for") {
+TEST_CASE("requesters receive a new Hold when the late rank changes") {
     Star star;
     star.receive_interest(0, kSegment, 10);
     star.receive(kUpstream, star.hold(kSegment, 10, "3"));
@@ -81,14 +81,14 @@ TEST_CASE("everyone is told when somebody else is waited for") {
     CHECK(holds[1].missing == "5");
 }
 
-TEST_CASE("a Hold from a face that was not asked says nothing") {
+TEST_CASE("a Hold from a face without a request is ignored") {
     Star star;
     star.receive_interest(0, kSegment, 10);
     star.receive(5, star.hold(kSegment, 10, "3"));
     CHECK(star.sent(0).empty());
 }
 
-TEST_CASE("a label reaches requesters as it is, and a Hold with any other bytes is malformed") {
+TEST_CASE("a label reaches requesters unchanged; a Hold with another encoding is malformed") {
     Star star;
     star.receive_interest(0, kSegment, 10);
     const std::string longest(wire::kMaxLabelSize, 'h');
@@ -104,7 +104,7 @@ TEST_CASE("a label reaches requesters as it is, and a Hold with any other bytes 
     CHECK(star.node.face_counters(kUpstream).malformed_in == std::size(none));
 }
 
-TEST_CASE("Data that is not published yet: the requester is held, then answered") {
+TEST_CASE("a request for unpublished Data is held, then answered") {
     Star star;
     Production late;
     late.kind = Production::Kind::kPending;
@@ -158,7 +158,7 @@ TEST_CASE("the application signs for the network only") {
     CHECK(star.node.counters().pit_entries == 0);
 }
 
-TEST_CASE("a Nack from the only upstream reaches everyone who waits, each with its own nonce") {
+TEST_CASE("a Nack from the only upstream reaches every requester with its own nonce") {
     Star star;
     star.receive_interest(0, kSegment, 10);
     star.receive_interest(1, kSegment, 11, {.token = "one"});
@@ -187,7 +187,7 @@ TEST_CASE("a Nack of an earlier transmission does not end the request") {
     CHECK(star.sent(0).size() == 1);
 }
 
-TEST_CASE("a Nack from a face that was not asked does not end the request") {
+TEST_CASE("a Nack from a face without a request does not end the request") {
     Star star;
     star.receive_interest(0, kSegment, 10);
     star.receive(5, star.nack(kSegment, 10, wire::NackReason::kNoRoute));
@@ -213,7 +213,7 @@ TEST_CASE(
     CHECK(answers[0].nonce == 10);
 }
 
-TEST_CASE("a closed face: what was asked through it is asked elsewhere, or nacked") {
+TEST_CASE("requests sent through a face that closes are retried elsewhere or nacked") {
     Star star;
     star.node.add_route(name("/train1/g0/3"), 5, 1);
     star.node.add_route(name("/train1/g0/3"), 6, 2);
@@ -229,7 +229,7 @@ TEST_CASE("a closed face: what was asked through it is asked elsewhere, or nacke
     CHECK(star.node.routes().size() == 1);
 }
 
-TEST_CASE("nobody behind a face: what was asked there is nacked, and who comes back is asked") {
+TEST_CASE("requests to an unreachable face are nacked; a peer that returns is used again") {
     Star star;
     star.receive_interest(0, kSegment, 10);
     star.sent_everywhere();
@@ -243,7 +243,7 @@ TEST_CASE("nobody behind a face: what was asked there is nacked, and who comes b
     CHECK(star.sent(0).size() == 1);
 }
 
-TEST_CASE("a closed face is not sent to, nor heard") {
+TEST_CASE("a closed face neither sends nor receives") {
     Star star;
     star.receive_interest(0, kSegment, 10);
     star.receive_interest(1, kSegment, 11);
@@ -255,7 +255,7 @@ TEST_CASE("a closed face is not sent to, nor heard") {
     CHECK(star.sent(0).empty());
 }
 
-TEST_CASE("a cancelled request leaves the table, unless others wait") {
+TEST_CASE("a cancelled request leaves the table unless it has other requesters") {
     Star star;
     star.node.express(RequesterId::kApplication, name(kSegment).view(), {}, 1s);
     star.node.run_pending(star.now);
@@ -274,7 +274,7 @@ TEST_CASE("a cancelled request leaves the table, unless others wait") {
     CHECK(star.node.counters().pit_entries == 0);
 }
 
-TEST_CASE("what an application asks from inside a callback runs after the packet") {
+TEST_CASE("an application's request in a callback runs after the packet") {
     Star star;
     star.application.when_received = [&] {
         star.node.express(RequesterId::kApplication, name("/train1/g0/next").view(), {}, 1s);

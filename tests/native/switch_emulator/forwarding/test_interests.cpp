@@ -42,7 +42,7 @@ TEST_CASE("eight equal Interests become one upstream") {
     CHECK(star.node.counters().pit_entries == 1);
 }
 
-TEST_CASE("the answer goes to every requester once, and to nobody else") {
+TEST_CASE("the answer goes to every requester once, and to no other face") {
     Star star;
     star.ask_from_all(100);
     star.sent(kUpstream);
@@ -57,7 +57,7 @@ TEST_CASE("the answer goes to every requester once, and to nobody else") {
     CHECK(star.node.counters().pit_entries == 0);
 }
 
-TEST_CASE("an Interest that comes back by another face is a loop") {
+TEST_CASE("an Interest that returns on another face is a loop") {
     Star star;
     star.receive_interest(0, kSegment, 7);
     star.sent(kUpstream);
@@ -70,7 +70,7 @@ TEST_CASE("an Interest that comes back by another face is a loop") {
     CHECK(star.sent(kUpstream).empty());
 }
 
-TEST_CASE("an Interest that comes back after its answer is a loop, too") {
+TEST_CASE("an Interest that returns after its answer is a loop") {
     auto options = SwitchUnderTest::default_options();
     options.cache_bytes = 0;
     Star star(options);
@@ -83,7 +83,7 @@ TEST_CASE("an Interest that comes back after its answer is a loop, too") {
     CHECK(star.sent(kUpstream).empty());
 }
 
-TEST_CASE("a packet that a link doubled is dropped without a Nack, which would end the request") {
+TEST_CASE("a duplicated Interest is dropped without a Nack") {
     Star star;
     star.receive_interest(0, kSegment, 7);
     star.receive_interest(0, kSegment, 7);
@@ -125,7 +125,7 @@ TEST_CASE("a late requester's first Interest goes upstream when the last transmi
     CHECK(star.sent(kUpstream).size() == 1);
 }
 
-TEST_CASE("an Interest that nobody answers leaves the table when its lifetime is over") {
+TEST_CASE("an unanswered Interest leaves the table at the end of its lifetime") {
     Star star;
     star.receive_interest(0, kSegment, 1, {.lifetime = 100ms});
     star.wait(99ms);
@@ -149,7 +149,7 @@ TEST_CASE("a retransmission lengthens the wait") {
     CHECK(star.node.counters().pit_entries == 0);
 }
 
-TEST_CASE("Data goes only to requesters whose own lifetime is not over") {
+TEST_CASE("Data goes only to requesters whose Interest has not expired") {
     Star star;
     star.receive_interest(0, kSegment, 1, {.lifetime = 10ms});
     star.receive_interest(1, kSegment, 2, {.lifetime = 100ms});
@@ -167,7 +167,7 @@ TEST_CASE("the node sleeps until the first Interest expires") {
     CHECK(star.node.next_deadline() <= star.now + 101ms);
 }
 
-TEST_CASE("a full table nacks with Congestion and keeps what it has") {
+TEST_CASE("a full table nacks with Congestion and keeps its entries") {
     auto options = SwitchUnderTest::default_options();
     options.pit_capacity = 2;
     Star star(options);
@@ -195,7 +195,7 @@ TEST_CASE("no route: Nack NoRoute, and nothing stays") {
     CHECK(star.node.counters().pit_entries == 0);
 }
 
-TEST_CASE("an Interest never goes back to where it came from") {
+TEST_CASE("an Interest is never sent back to its face") {
     Star star;
     star.receive_interest(kUpstream, kSegment, 1);
     const auto answers = star.sent(kUpstream);
@@ -228,7 +228,7 @@ TEST_CASE("in its producer region an Interest goes on by name") {
     CHECK(star.sent(kUpstream).size() == 1);
 }
 
-TEST_CASE("asked by its own name for what it has no rule for: Nack NoRule") {
+TEST_CASE("an Interest to this node without a rule: Nack NoRule") {
     Star star;
     star.receive_interest(0, "/train2/g0/0-7/sum.f32/seq=1/seg=0", 1, {.hint = "/n/s0"});
     const auto answers = star.sent(0);
@@ -245,19 +245,19 @@ TEST_CASE("Interests with different hints share an entry") {
     CHECK(star.node.counters().pit_aggregated == 1);
 }
 
-TEST_CASE("who was asked and asks another in its turn is passed on, and all get the answer") {
+TEST_CASE("a chain of reflexive Interests is forwarded, and all get the answer") {
     Star star;
     star.node.add_route(name("/n/home"), 5, 1);
     star.node.add_route(name("/n/source"), 4, 1);
     star.receive_interest(0, kSegment, 1, {.hint = "/n/home"});
     REQUIRE(star.sent(5).size() == 1);
-    SUBCASE("by the way on which it was asked") {
+    SUBCASE("by the face it was requested on") {
         star.receive_interest(5, kSegment, 2, {.hint = "/n/source"});
         REQUIRE(star.sent(4).size() == 1);
         star.receive(4, star.data(kSegment));
         CHECK(star.sent(5).size() == 1);
     }
-    SUBCASE("by another way") {
+    SUBCASE("by another face") {
         star.receive_interest(3, kSegment, 2, {.hint = "/n/source"});
         REQUIRE(star.sent(4).size() == 1);
         star.receive(4, star.data(kSegment));
@@ -266,7 +266,7 @@ TEST_CASE("who was asked and asks another in its turn is passed on, and all get 
     CHECK(star.sent(0).size() == 1);
 }
 
-TEST_CASE("who was asked and asked another in vain is told so, and may refuse") {
+TEST_CASE("a producer whose reflexive Interest fails is notified and may refuse") {
     Star star;
     star.node.add_route(name("/n/home"), 5, 1);
     star.node.add_route(name("/n/source"), 4, 1);
@@ -282,7 +282,7 @@ TEST_CASE("who was asked and asked another in vain is told so, and may refuse") 
     CHECK(star.sent(0).size() == 1);
 }
 
-TEST_CASE("the hop limit counts down in what is forwarded, and ends the way at zero") {
+TEST_CASE("the hop limit is decremented on forwarding, and zero drops the Interest") {
     Star star;
     const auto limited = [&](std::uint8_t hops, std::uint32_t nonce) {
         const PacketRef plain = star.interest(kSegment, nonce);
@@ -310,7 +310,7 @@ TEST_CASE("the hop limit counts down in what is forwarded, and ends the way at z
     CHECK(star.node.counters().pit_entries == 0);
 }
 
-TEST_CASE("a missing nonce is added before an Interest goes on") {
+TEST_CASE("a missing nonce is added before an Interest is forwarded") {
     Star star;
     const PacketRef with = star.interest(kSegment, 0x01020304);
     std::vector<std::uint8_t> without(with.bytes().begin(), with.bytes().end());
@@ -353,7 +353,7 @@ TEST_CASE("every Interest that a node makes for one name has the same length") {
     for (const Sent& packet : upstream) CHECK(packet.size == upstream[0].size);
 }
 
-TEST_CASE("one neighbour that waits for everything leaves the others room to wait") {
+TEST_CASE("one neighbour that holds everything leaves the others room") {
     constexpr std::size_t kCapacity = 64;
     auto options = SwitchUnderTest::default_options();
     options.pit_capacity = kCapacity;
@@ -387,7 +387,7 @@ TEST_CASE("one neighbour that waits for everything leaves the others room to wai
     CHECK(report.complaints().empty());
 }
 
-TEST_CASE("the application forgets what is waited for no longer, though a neighbour still waits") {
+TEST_CASE("expired application requests are dropped while a neighbour's stays") {
     SwitchUnderTest test;
     for (const auto* late : {"/h/short", "/h/both", "/h/long"}) {
         test.application.productions[late] = {Production::Kind::kPending, {}, {}};

@@ -67,7 +67,7 @@ TEST_CASE("a host's Interests for another job's names are refused, and counted")
     CHECK(f.node.counters().pit_entries == 0);
 }
 
-TEST_CASE("what is cached for a job is not for others") {
+TEST_CASE("Data cached for a job is not served to others") {
     SharedSwitch f;
     f.receive_interest(kUplink, "/b/g0/0/seg=1", 1, {.hint = "/n/hb"});
     f.receive(kHostOfB, f.data("/b/g0/0/seg=1"));
@@ -80,7 +80,7 @@ TEST_CASE("what is cached for a job is not for others") {
     CHECK(f.sent(kHostOfB).back().kind == Sent::Kind::kData);
 }
 
-TEST_CASE("a job's names reach its own hosts alone, whatever their hint") {
+TEST_CASE("a job's names reach its own hosts only, regardless of forwarding hints") {
     SharedSwitch f;
     f.receive_interest(kHostOfA, "/a/g0/1/seg=1", 1, {.hint = "/n/hb"});
     CHECK(f.sent(kHostOfB).empty());
@@ -94,7 +94,7 @@ TEST_CASE("a job's names reach its own hosts alone, whatever their hint") {
     CHECK(f.sent(kUplink).size() == 1);
 }
 
-TEST_CASE("names of no job travel between hosts of none") {
+TEST_CASE("names without a job pass between hosts without a job") {
     SharedSwitch f;
     f.node.add_route(name("/kv"), kUplink, 1);
     f.receive_interest(kIdleHost, "/kv/block", 1);
@@ -123,7 +123,7 @@ TEST_CASE("names of no job use the links of jobs' hosts that are admitted to the
     CHECK(f.sent(kHostOfB).empty());
 }
 
-TEST_CASE("what a job's host has not announced is not asked of it by others") {
+TEST_CASE("other hosts cannot request unannounced names of a job's host") {
     SharedSwitch f;
     f.node.admit_face(kHostOfA, wire::Name());
     f.node.admit_face(kHostOfB, wire::Name());
@@ -137,8 +137,7 @@ TEST_CASE("what a job's host has not announced is not asked of it by others") {
     CHECK(f.sent(kIdleHost).size() == 1);
 }
 
-TEST_CASE(
-    "what is of a job is no answer to Interests for prefixes that are shorter than the job's") {
+TEST_CASE("a job's Data does not answer Interests for prefixes shorter than the job's") {
     SharedSwitch f;
     f.node.install_job(name("/kv/t1"), 1, nullptr);
     f.node.admit_face(kHostOfB, name("/kv/t1"));
@@ -193,7 +192,7 @@ TEST_CASE("Data of a job verifies with that job's keys alone, also between switc
     CHECK(f.sent(kHostOfA).size() == 1);
 }
 
-TEST_CASE("a key that may not sign a name, or no longer, changes nothing") {
+TEST_CASE("Data signed by a key without permission or after expiry is ignored") {
     SharedSwitch f;
     constexpr auto kSecret = "0123456789abcdef0123456789abcdef";
     const auto trust = [&](std::string_view rank, TimePoint expiry) {
@@ -216,7 +215,7 @@ TEST_CASE("a key that may not sign a name, or no longer, changes nothing") {
     CHECK(f.sent(kHostOfA).size() == 1);
 }
 
-TEST_CASE("a flood of one job's Interests leaves another what it is guaranteed") {
+TEST_CASE("a flood of one job's Interests leaves another job its guarantee") {
     auto options = SwitchUnderTest::default_options();
     options.pit_capacity = 60;
     SharedSwitch f(options);
@@ -235,7 +234,7 @@ TEST_CASE("a flood of one job's Interests leaves another what it is guaranteed")
     CHECK(f.status_of("/b").pit_refused == 0);
 }
 
-TEST_CASE("a job's end leaves nothing of it, and its hosts are free") {
+TEST_CASE("a job's end removes its state and frees its hosts") {
     SharedSwitch f;
     reduction::Rule rule;
     rule.group = name("/a/g0");

@@ -53,7 +53,7 @@ struct Pair {
 
 }  // namespace
 
-TEST_CASE("a link that carries hellos is not silent, and one that is cut is, until it is whole") {
+TEST_CASE("a link is silent while it is cut, and not while it carries hellos") {
     Pair pair;
     pair.pass(10 * kTimeout);
     CHECK_FALSE(pair.a.is_silent(0));
@@ -91,7 +91,7 @@ TEST_CASE("any packet is a sign of life, which the next hello acknowledges") {
     CHECK_FALSE(liveness.receives_from(0));
 }
 
-TEST_CASE("a node that comes late is given the time to be heard") {
+TEST_CASE("a node that starts late gets a full silence timeout") {
     Pair pair;
     pair.b_to_a = false;
     pair.pass(2 * kTimeout);
@@ -107,7 +107,7 @@ TEST_CASE("a node that comes late is given the time to be heard") {
     CHECK_FALSE(pair.a.is_silent(0));
 }
 
-TEST_CASE("a node that was not run for an hour blames nobody for the silence") {
+TEST_CASE("a node that was suspended for an hour reports no silent neighbour") {
     forwarding::LinkLiveness liveness(kTimeout);
     liveness.add_face(0, true);
     liveness.on_timer(TimePoint{1h});

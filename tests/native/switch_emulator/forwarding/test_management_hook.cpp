@@ -41,7 +41,7 @@ struct Managed {
 
 }  // namespace
 
-TEST_CASE("management is asked for its names before the content store, and for no others") {
+TEST_CASE("management sees its own names before the content store, and no others") {
     Managed managed;
     managed.service.next = {Production::Kind::kData, managed.node.data("/localhost/nfd/x/y"), {}};
     managed.node.receive_interest(2, "/localhost/nfd/x/y", 1);
@@ -56,7 +56,7 @@ TEST_CASE("management is asked for its names before the content store, and for n
     CHECK(managed.node.sent(2).at(0).kind == Sent::Kind::kData);
 }
 
-TEST_CASE("an answer that takes time reaches who waits, however often he asks meanwhile") {
+TEST_CASE("a slow answer reaches a requester that retransmitted meanwhile") {
     Managed managed;
     managed.service.next = {Production::Kind::kPending, {}, {}};
     managed.node.receive_interest(2, "/localhost/nfd/faces/create", 1, {.token = "t"});
@@ -72,7 +72,7 @@ TEST_CASE("an answer that takes time reaches who waits, however often he asks me
     CHECK(sent[0].token == "u");
 }
 
-TEST_CASE("what management does not have is refused") {
+TEST_CASE("unknown management verbs are refused") {
     Managed managed;
     managed.service.next = {Production::Kind::kAbsent, {}, {}};
     managed.node.receive_interest(2, "/localhost/nfd/x", 1);
@@ -82,7 +82,7 @@ TEST_CASE("what management does not have is refused") {
     CHECK(managed.node.sent(3).at(0).reason == wire::NackReason::kNoRoute);
 }
 
-TEST_CASE("management hears of closed faces and of its own deadlines") {
+TEST_CASE("management is notified of closed faces and of its deadlines") {
     Managed managed;
     managed.node.node.close_face(5, managed.node.now);
     CHECK(managed.service.closed == std::vector<FaceId>{5});

@@ -83,7 +83,7 @@ TEST_CASE("fragments written by hand, byte for byte, become the Interest with it
     }
 }
 
-TEST_CASE("Data in fragments arrives whole, in whatever order they come, each twice") {
+TEST_CASE("fragments in any order, each duplicated, reassemble into the Data") {
     Fragmented test;
     std::mt19937_64 random(7);
     for (std::uint32_t round = 0; round < 20; ++round) {
@@ -105,7 +105,7 @@ TEST_CASE("Data in fragments arrives whole, in whatever order they come, each tw
     CHECK(test.malformed(kProducer) == 0);
 }
 
-TEST_CASE("packets of several faces, with the same numbers, are told apart; numbers may wrap") {
+TEST_CASE("fragments of several faces with equal numbers are separate; numbers may wrap") {
     Fragmented test;
     const std::uint64_t sequence = ~std::uint64_t{0};
     const auto near = test.pieces(test.interest("/nowhere/near/by", 1), 12, sequence);
@@ -122,8 +122,7 @@ TEST_CASE("packets of several faces, with the same numbers, are told apart; numb
     CHECK(second[0].name == "/nowhere/far/away");
 }
 
-TEST_CASE(
-    "a packet whose fragments are missing is given up after its time, and costs nothing then") {
+TEST_CASE("a packet with missing fragments is dropped after its timeout") {
     Fragmented test;
     const auto all = test.pieces(test.interest("/nowhere/with/a/long/name", 5), 20, 1);
     REQUIRE(all.size() > 1);
@@ -139,7 +138,7 @@ TEST_CASE(
     CHECK(test.sent(kNear).size() == 1);
 }
 
-TEST_CASE("a closed face's fragments are not those of who gets its number") {
+TEST_CASE("fragments of a closed face are not those of the face that reuses its number") {
     Fragmented test;
     const auto all = test.pieces(test.interest("/nowhere/with/a/long/name", 5), 40, 1);
     REQUIRE(all.size() == 2);
@@ -150,7 +149,7 @@ TEST_CASE("a closed face's fragments are not those of who gets its number") {
     CHECK(test.sent_everywhere() == 0);
 }
 
-TEST_CASE("what does not fit together is malformed") {
+TEST_CASE("inconsistent fields are malformed") {
     Fragmented test;
     const PacketRef interest = test.interest("/nowhere/with/a/long/name", 5);
     const auto all = test.pieces(interest, 20, 1);

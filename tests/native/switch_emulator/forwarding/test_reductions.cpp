@@ -70,7 +70,7 @@ float only_element(const Sent& packet) {
 
 }  // namespace
 
-TEST_CASE("all ranks ask for the sum: each operand is fetched once, each rank gets the sum once") {
+TEST_CASE("all ranks request the sum: each operand is fetched once, each rank receives it once") {
     Leaf leaf;
     leaf.install(true);
     for (FaceId face = 0; face < 4; ++face) {
@@ -100,7 +100,7 @@ TEST_CASE("the sum is cached, its operands are not") {
     CHECK(leaf.node.reducer().counters().reductions_started == 1);
 }
 
-TEST_CASE("what is placed on another node is not evaluated on the way") {
+TEST_CASE("a sum placed on another node is not evaluated on the path") {
     Leaf leaf;
     leaf.install(true);
     leaf.receive_interest(0, kSum, 1, {.hint = "/n/s1"});
@@ -121,7 +121,7 @@ TEST_CASE("a rule that is not primary evaluates when the placed node refuses") {
     CHECK(only_element(answers[0]) == 10.0F);
 }
 
-TEST_CASE("a rule that is not primary evaluates when the way to the placed node is gone") {
+TEST_CASE("a secondary rule evaluates when the placed node is unreachable") {
     Leaf leaf;
     leaf.install(false);
     leaf.receive_interest(0, kSum, 1, {.hint = "/n/s1"});
@@ -129,8 +129,7 @@ TEST_CASE("a rule that is not primary evaluates when the way to the placed node 
     CHECK(leaf.all_operands_were_asked());
 }
 
-TEST_CASE(
-    "who is tired of waiting asks its own node to evaluate, although the Interest is under way") {
+TEST_CASE("a requester can have its own node evaluate while its Interest is pending") {
     Leaf leaf;
     leaf.install(false);
     leaf.node.express(RequesterId::kApplication, name(kSum).view(), name("/n/s1").view(), 1s);
@@ -143,7 +142,7 @@ TEST_CASE(
     CHECK(leaf.application.received.size() == 1);
 }
 
-TEST_CASE("an answer from elsewhere ends a reduction for the same name") {
+TEST_CASE("an answer from another node ends a local reduction of the same name") {
     Leaf leaf;
     leaf.install(false);
     for (const char* hint : {"/n/s1", "/n/s0"}) {
@@ -167,7 +166,7 @@ TEST_CASE("without a slot: Nack NoSlot") {
     CHECK(answers[0].reason == wire::NackReason::kNoSlot);
 }
 
-TEST_CASE("a Hold for an operand reaches those who wait for the sum") {
+TEST_CASE("a Hold for an operand reaches the requesters of the sum") {
     Leaf leaf;
     leaf.install(true);
     leaf.receive_interest(0, kSum, 1, {.hint = "/n/s0"});
@@ -188,7 +187,7 @@ TEST_CASE("a Hold for an operand reaches those who wait for the sum") {
     REQUIRE(leaf.sent(0).size() == 1);
 }
 
-TEST_CASE("a reduction ends when nobody waits any more: expiry") {
+TEST_CASE("a reduction without requesters ends: expiry") {
     Leaf leaf;
     leaf.install(true);
     leaf.receive_interest(0, kSum, 1, {.lifetime = 100ms});
@@ -199,7 +198,7 @@ TEST_CASE("a reduction ends when nobody waits any more: expiry") {
     CHECK(leaf.node.counters().pit_entries == 0);
 }
 
-TEST_CASE("a reduction ends when nobody waits any more: cancellation") {
+TEST_CASE("a reduction without requesters ends: cancellation") {
     Leaf leaf;
     leaf.install(true);
     leaf.node.express(RequesterId::kApplication, name(kSum).view(), {}, 1s);
@@ -209,7 +208,7 @@ TEST_CASE("a reduction ends when nobody waits any more: cancellation") {
     CHECK(leaf.node.counters().pit_entries == 0);
 }
 
-TEST_CASE("who asks again for a sum in the moment of its end starts none that nobody waits for") {
+TEST_CASE("a repeated request at a sum's end starts no reduction without a requester") {
     Leaf leaf;
     leaf.install(true);
     // Before the sum asks for it, so that the application hears of the operand first.
@@ -264,7 +263,7 @@ TEST_CASE("a tampered operand never enters a sum, and the operation recovers by 
     CHECK(only_element(answers[0]) == 10.0F);
 }
 
-TEST_CASE("the reducer takes the operand of its own node unsigned, and the sum leaves signed") {
+TEST_CASE("the reducer reads its own node's operand unsigned, and the sum is signed") {
     Leaf leaf;
     leaf.install(true);
     const PacketRef own = leaf.tensor(operand_uri(3), {4.0F});

@@ -41,7 +41,7 @@ struct Reflexive : SwitchUnderTest {
 
 }  // namespace
 
-TEST_CASE("who was asked can ask back, as long as the question is pending") {
+TEST_CASE("a producer can send reflexive Interests while the request is pending") {
     Reflexive test;
     test.trigger();
     CHECK(test.node.counters().reflexive_routes == 1);
@@ -63,7 +63,7 @@ TEST_CASE("who was asked can ask back, as long as the question is pending") {
     CHECK(test.node.counters().reflexive_interests == 1);
 }
 
-TEST_CASE("nobody else can") {
+TEST_CASE("other faces cannot") {
     Reflexive test;
     test.trigger();
     CHECK(test.ask(kStranger).empty());
@@ -73,7 +73,7 @@ TEST_CASE("nobody else can") {
     CHECK(test.node.counters().reflexive_refused == 2);
 }
 
-TEST_CASE("routes of the FIB do not lead there, nor does a reflexive name reach others") {
+TEST_CASE("a reflexive name reaches its consumer only, and no route leads there") {
     Reflexive test;
     test.node.add_route(wire::Name(), kStranger, 1);
     CHECK(test.ask(kProducer).empty());
@@ -87,7 +87,7 @@ TEST_CASE("routes of the FIB do not lead there, nor does a reflexive name reach 
     CHECK(test.sent(kStranger).size() == 1);
 }
 
-TEST_CASE("the way ends with the pending Interest, whatever ends that") {
+TEST_CASE("the reflexive path ends with its pending Interest") {
     Reflexive test;
     SUBCASE("time") {
         test.trigger();
@@ -120,7 +120,7 @@ TEST_CASE("a pending Interest lives half as long again as the question that it b
     CHECK(test.node.counters().reflexive_routes == 0);
 }
 
-TEST_CASE("a consumer that wants no more questions gets none") {
+TEST_CASE("a consumer that disables reflexive Interests receives none") {
     Reflexive test;
     test.trigger();
     const auto asked = test.ask(kProducer);
@@ -131,7 +131,7 @@ TEST_CASE("a consumer that wants no more questions gets none") {
     CHECK(test.node.counters().pit_entries == 1);  // the call itself goes on
 }
 
-TEST_CASE("a name that is in use leads to whoever had it first") {
+TEST_CASE("a name in use leads to its first owner") {
     Reflexive test;
     test.trigger();
     test.receive_interest(kStranger, "/f/g/59=0123456789abcdef", 50);

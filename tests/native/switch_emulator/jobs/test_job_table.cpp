@@ -56,7 +56,7 @@ TEST_CASE("a job that is installed again keeps its place and gets its new weight
     CHECK(table.all().size() == 1);
 }
 
-TEST_CASE("what cannot be a job is refused") {
+TEST_CASE("an invalid job is refused") {
     JobTable table;
     CHECK_THROWS_AS(table.install(name("/a/b/c"), 1), std::invalid_argument);
     CHECK_THROWS_AS(table.install(wire::Name(), 1), std::invalid_argument);

@@ -8,7 +8,7 @@ using namespace innet;
 using jobs::JobId;
 using jobs::WeightedShares;
 
-TEST_CASE("what is guaranteed is divided by weight, and never more than there is") {
+TEST_CASE("guarantees follow weights and never exceed the capacity") {
     for (const std::size_t capacity : {0U, 1U, 7U, 49U, 1000U}) {
         WeightedShares shares(capacity, capacity);
         shares.set_weight(1, 1);
@@ -43,7 +43,7 @@ TEST_CASE("when all is used and one is below its guarantee, another is above its
     }
 }
 
-TEST_CASE("whoever comes finds its guarantee where nobody grows into reserves") {
+TEST_CASE("a new job finds its guarantee free where no job borrows reserves") {
     for (std::uint32_t seed = 0; seed < 200; ++seed) {
         CAPTURE(seed);
         std::mt19937 random(seed);

@@ -56,7 +56,7 @@ management::ManagementOptions with_key() {
 
 }  // namespace
 
-TEST_CASE("whoever is on a local face and signs is obeyed; who does not sign is not") {
+TEST_CASE("signed commands of local faces are obeyed, unsigned ones refused") {
     ManagedNode managed;
     CHECK(managed.command(2, hmac_registration("/localhost", "/any", "whatever", 1)).code == 200);
     const Bytes parameters = tlv(wire::kGenericComponent, {from_hex("6805070308 0161")});
@@ -92,7 +92,7 @@ TEST_CASE("a digest that is not the command's is refused") {
     CHECK(managed.command(2, whole).code == 403);
 }
 
-TEST_CASE("a replayed command is refused, by whatever face it comes again when its key is known") {
+TEST_CASE("a replayed command of a known key is refused on every face") {
     ManagedNode open;
     const Bytes command = open.signed_command("rib/register", named("/a"));
     CHECK(open.command(2, command).code == 200);
@@ -148,13 +148,13 @@ TEST_CASE(
     CHECK(open.command(ManagedNode::kFarFace, digest_signed_interest(erase, {}, 9, 9)).code == 403);
 }
 
-TEST_CASE("nobody far away is obeyed for signatures that nobody verifies") {
+TEST_CASE("remote commands without signature verification are refused") {
     auto options = ManagedNode::default_options();
     options.authorisation.localhop_rib = true;
     CHECK_THROWS_AS(ManagedNode{options}, std::invalid_argument);
 }
 
-TEST_CASE("what a key signed long ago, in the future or before the node's start is refused") {
+TEST_CASE("commands signed long ago, in the future or before the node's start are refused") {
     ManagedNode managed(with_key());
     const auto code = [&](std::int64_t offset_ms) {
         return managed.command(2, hmac_registration("/localhost", "/op/KEY/1", kSecret, offset_ms))
@@ -170,7 +170,7 @@ TEST_CASE("what a key signed long ago, in the future or before the node's start 
     CHECK(managed.management.counters().replayed == 0);
 }
 
-TEST_CASE("what was obeyed once stays so when the list of keys changes") {
+TEST_CASE("an accepted command stays in force when the list of keys changes") {
     ManagedNode managed(with_key());
     const Bytes registration = hmac_registration("/localhost", "/op/KEY/1", kSecret, 7);
     CHECK(managed.command(2, registration).code == 200);
@@ -204,7 +204,8 @@ TEST_CASE("keys are obeyed on when the wall clock is set back to before the node
     CHECK(command(1) == 200);
 }
 
-TEST_CASE("what is too old is refused before its signature is looked at, and its face has it") {
+TEST_CASE(
+    "an outdated command is refused before its signature is verified, and counted for its face") {
     ManagedNode managed(with_key());
     CHECK(
         managed.command(2, hmac_registration("/localhost", "/op/KEY/1", "wrong", -600'000)).code ==
@@ -216,7 +217,7 @@ TEST_CASE("what is too old is refused before its signature is looked at, and its
     CHECK(managed.node.node.face_counters(3).commands_forbidden_in == 0);
 }
 
-TEST_CASE("/localhost from a face that is not local reaches nothing") {
+TEST_CASE("an Interest under /localhost from a non-local face is dropped") {
     ManagedNode managed;
     managed.receive(ManagedNode::kFarFace, managed.signed_command("rib/register", named("/a")));
     CHECK(managed.node.sent(ManagedNode::kFarFace).empty());
@@ -224,7 +225,7 @@ TEST_CASE("/localhost from a face that is not local reaches nothing") {
     CHECK(managed.node.node.counters().scope_violations == 1);
 }
 
-TEST_CASE("a malformed key is said at once") {
+TEST_CASE("a malformed key is refused at once") {
     auto options = ManagedNode::default_options();
     options.authorisation.keys.push_back(
         {.type = wire::SignatureType::kEd25519, .name = name("/op"), .key = test::text("short")});

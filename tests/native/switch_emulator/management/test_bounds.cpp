@@ -18,7 +18,7 @@ ControlParameters choice(std::string_view prefix) {
 
 }  // namespace
 
-TEST_CASE("next hops beyond the FIB's bound are refused, those that are there can be changed") {
+TEST_CASE("next hops beyond the FIB's bound are refused, existing ones can be changed") {
     auto options = ManagedNode::default_options();
     options.max_next_hops = 2;
     ManagedNode managed(options);
@@ -37,7 +37,7 @@ TEST_CASE("next hops beyond the FIB's bound are refused, those that are there ca
     CHECK(managed.routes() == std::vector<std::string>{"/a>2/7", "/b>4/0"});
 }
 
-TEST_CASE("what routes of longer prefixes inherit counts, too") {
+TEST_CASE("inherited routes of longer prefixes count") {
     auto options = ManagedNode::default_options();
     options.max_next_hops = 4;
     ManagedNode managed(options);
@@ -77,8 +77,7 @@ TEST_CASE("a closed face's next hops make room for others'") {
     CHECK(managed.command(3, "fib/add-nexthop", named("/b")).code == 200);
 }
 
-TEST_CASE(
-    "choices of strategies beyond the bound are refused, those that are there can be changed") {
+TEST_CASE("strategy choices beyond the bound are refused, existing ones can be changed") {
     auto options = ManagedNode::default_options();
     options.max_strategy_choices = 2;
     ManagedNode managed(options);

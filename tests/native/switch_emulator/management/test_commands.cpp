@@ -32,7 +32,7 @@ Bytes register_with(std::initializer_list<Bytes> components) {
 
 }  // namespace
 
-TEST_CASE("a registration of python-ndn makes a route to who asks, and its answer is exact") {
+TEST_CASE("a registration of python-ndn adds a route to its face, and the answer is exact") {
     for (const Bytes& packet : {kRegister, kOlderRegister}) {
         ManagedNode managed;
         managed.receive(2, packet);
@@ -78,7 +78,7 @@ TEST_CASE("a prefix announcement registers its prefix for as long as it says") {
     CHECK(managed.routes().empty());
 }
 
-TEST_CASE("what a registration leaves out has NFD's defaults; what it gives is echoed") {
+TEST_CASE("a registration echoes its fields and takes NFD's defaults for the others") {
     ManagedNode managed;
     ControlParameters parameters = on_face("/a", 259);
     parameters.origin = 255;
@@ -105,7 +105,7 @@ TEST_CASE("Interests follow a registered route, and Data come back") {
     CHECK(managed.node.sent(2).at(0).name == "/a/x");
 }
 
-TEST_CASE("the routes of a face go when it closes, and never lead to who has its number next") {
+TEST_CASE("a closing face's routes are removed and never lead to the next face of its number") {
     ManagedNode managed;
     CHECK(managed.command(2, "rib/register", named("/a")).code == 200);
     CHECK(managed.command(3, "rib/register", named("/a")).code == 200);
@@ -116,7 +116,7 @@ TEST_CASE("the routes of a face go when it closes, and never lead to who has its
     CHECK(managed.routes() == Routes{"/a>3/0"});
 }
 
-TEST_CASE("next hops of the FIB are given and taken") {
+TEST_CASE("next hops are added to and removed from the FIB") {
     ManagedNode managed;
     ControlParameters parameters = on_face("/f", 260);
     parameters.cost = 9;
@@ -133,7 +133,7 @@ TEST_CASE("next hops of the FIB are given and taken") {
     CHECK(managed.command(2, "fib/add-nexthop", on_face("/f", 999)).code == 410);
 }
 
-TEST_CASE("wrong parameters are answered with what is wrong, and with what was asked") {
+TEST_CASE("wrong parameters are answered with the error and echoed") {
     ManagedNode managed;
     for (const char* verb : {"rib/register", "rib/unregister", "fib/add-nexthop",
                              "fib/remove-nexthop", "cs/erase", "faces/create", "faces/destroy"}) {
@@ -160,7 +160,7 @@ TEST_CASE("wrong parameters are answered with what is wrong, and with what was a
     CHECK(managed.routes().empty());
 }
 
-TEST_CASE("what cannot be read is answered with 400 or 501, and counted") {
+TEST_CASE("an unreadable command is answered with 400 or 501 and counted") {
     ManagedNode managed;
     const Bytes parameters = tlv(wire::kGenericComponent, {from_hex("6803070100")});
     Bytes bad_digest = kRegister;
@@ -186,7 +186,7 @@ TEST_CASE("what cannot be read is answered with 400 or 501, and counted") {
     CHECK(managed.node.sent(2).at(0).kind == Sent::Kind::kNack);
 }
 
-TEST_CASE("what announces nothing, or nothing that is valid now, registers nothing") {
+TEST_CASE("an announcement without a currently valid prefix registers nothing") {
     const auto announce = [](std::string_view data_name, std::uint64_t content_type,
                              const Bytes& content) {
         ManagedNode managed;
@@ -241,7 +241,7 @@ TEST_CASE("a name too long to be answered twice is not echoed") {
     CHECK(response.body.face_id == 258);
 }
 
-TEST_CASE("ten thousand registrations are all answered, and lead to who asked") {
+TEST_CASE("ten thousand registrations are all answered and lead to their faces") {
     ManagedNode managed;
     constexpr int kRegistrations = 10'000;
     std::size_t answered = 0;
@@ -261,7 +261,7 @@ TEST_CASE("ten thousand registrations are all answered, and lead to who asked") 
     CHECK(managed.node.sent(6).at(0).name == "/app/9998/x");
 }
 
-TEST_CASE("routes are bounded; those that are there can be refreshed") {
+TEST_CASE("routes are bounded; existing ones can be refreshed") {
     auto options = ManagedNode::default_options();
     options.max_routes = 2;
     ManagedNode managed(options);

@@ -46,7 +46,7 @@ TEST_CASE("every field of ControlParameters, as python-ndn encodes them") {
     CHECK(written.bytes() == kEveryField);
 }
 
-TEST_CASE("a response is what python-ndn encodes") {
+TEST_CASE("a response equals python-ndn's encoding") {
     ControlResponse response{kOk, "Success", {}};
     response.body.name = wire::Name::from_uri("/a/b");
     response.body.face_id = 258;
@@ -57,7 +57,7 @@ TEST_CASE("a response is what python-ndn encodes") {
           from_hex("65236601c867075375636365737368150706080161080162690201026f01006a01006c0101"));
 }
 
-TEST_CASE("a response has a body, whatever there is to say") {
+TEST_CASE("a response always has a body") {
     CHECK(ControlResponse{kForbidden, "no", {}}.encode() == from_hex("650a6602019367026e6f6800"));
 }
 

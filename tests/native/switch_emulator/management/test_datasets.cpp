@@ -75,7 +75,7 @@ TEST_CASE("every open face is listed, with NFD's elements in their order") {
     CHECK(number_in(faces.back().value, 0x84) == 0);
 }
 
-TEST_CASE("faces are found by what a filter names") {
+TEST_CASE("faces are found by the fields of a filter") {
     ManagedNode managed;
     CHECK(found_faces(managed, {}) == 9);
     CHECK(found_faces(managed, from_hex("69020103")) == 1);
@@ -162,7 +162,7 @@ TEST_CASE("names that no dataset has are refused") {
     }
 }
 
-TEST_CASE("what is kept of datasets is bounded in bytes") {
+TEST_CASE("kept datasets are bounded in bytes") {
     management::DatasetStore store(1000);
     const wire::Name list = name("/list");
     const TimePoint now{1h};
@@ -175,7 +175,7 @@ TEST_CASE("what is kept of datasets is bounded in bytes") {
     CHECK(store.find(second.view(), now) != nullptr);
 }
 
-TEST_CASE("what is kept of datasets without content is bounded, too") {
+TEST_CASE("kept datasets without content are bounded") {
     management::DatasetStore store(1000);
     const TimePoint now{1h};
     const auto first = store.publish(name("/query/0").view(), {}, 5, now).versioned_name;

@@ -57,7 +57,7 @@ TEST_CASE("a face is made later, and its number, URIs and persistency are the an
     CHECK(response.body.flags == 0);
 }
 
-TEST_CASE("a face that there is already, or that cannot be made, is said") {
+TEST_CASE("creating an existing or impossible face is reported") {
     ManagedNode managed;
     managed.receive(2, managed.signed_command("faces/create", to_uri("udp4://127.0.0.1:6363")));
     managed.receive(3, managed.signed_command("faces/create", to_uri("smtp://127.0.0.1")));
@@ -89,7 +89,7 @@ TEST_CASE("faces of kinds that there are none of are refused") {
     CHECK(managed.factory.requested.empty());
 }
 
-TEST_CASE("a face is updated by its number, or by asking through it") {
+TEST_CASE("a face is updated by its number or by a command through the face itself") {
     ManagedNode managed;
     Response response = managed.command(2, "faces/update", {});
     CHECK(response.code == 200);
@@ -112,7 +112,7 @@ TEST_CASE("a face is updated by its number, or by asking through it") {
     CHECK(managed.command(2, "faces/update", face(999)).code == 404);
 }
 
-TEST_CASE("how a face marks congestion is set by a command, told by the answer and by faces/list") {
+TEST_CASE("a command sets a face's congestion marking; the answer and faces/list show it") {
     ManagedNode managed;
     ControlParameters parameters = face(259);
     parameters.base_congestion_marking_interval_ns = 5'000'000;
@@ -179,7 +179,7 @@ TEST_CASE("a face is made with the marking that its command asks for") {
     CHECK(response.body.default_congestion_threshold_bytes == 2000);
 }
 
-TEST_CASE("a face is destroyed, unless it is not a client's; one that is not there is as good as") {
+TEST_CASE("faces/destroy closes client faces only, and succeeds for a missing face") {
     ManagedNode managed;
     CHECK(managed.command(2, "faces/destroy", face(259)).code == 200);
     CHECK(managed.factory.destroyed == std::vector<FaceId>{3});
@@ -189,7 +189,7 @@ TEST_CASE("a face is destroyed, unless it is not a client's; one that is not the
     CHECK(managed.command(2, "faces/destroy", face(260)).code == 409);
 }
 
-TEST_CASE("a command that comes late does not mean the face that came in its face's place") {
+TEST_CASE("a late command does not apply to the face that reused the number") {
     ManagedNode managed;
     managed.node.node.close_face(3, managed.node.now);
     REQUIRE(managed.node.node.add_face(
@@ -208,7 +208,7 @@ TEST_CASE("a command that comes late does not mean the face that came in its fac
     CHECK(managed.routes() == std::vector<std::string>{"/late>3/0"});
 }
 
-TEST_CASE("the content store is made smaller and larger, and told not to keep or not to serve") {
+TEST_CASE("commands resize the content store and disable storing or serving") {
     ManagedNode managed;
     let_data_pass(managed, 40, 5100);
     CHECK(managed.node.node.counters().cache_entries == 40);
@@ -253,7 +253,7 @@ TEST_CASE("the content store is made smaller and larger, and told not to keep or
     CHECK(managed.command(2, "cs/config", endless).code == 400);
 }
 
-TEST_CASE("what is cached below a name is erased, as much of it as is asked") {
+TEST_CASE("cs/erase removes up to the requested number of Data below a name") {
     ManagedNode managed;
     let_data_pass(managed, 20, 5400);
     ControlParameters parameters = named("/d");

@@ -52,7 +52,7 @@ using Uris = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("a prefix is served here as long as one program serves it") {
+TEST_CASE("a prefix is served while at least one program serves it") {
     NodeOfNetwork f;
     f.serve(0, "/sum");
     f.serve(1, "/sum", 129);
@@ -64,7 +64,7 @@ TEST_CASE("a prefix is served here as long as one program serves it") {
     CHECK(f.registered().empty());
 }
 
-TEST_CASE("whoever listens is told once until it has taken what there is") {
+TEST_CASE("a listener is notified once until it has drained the queue") {
     NodeOfNetwork f;
     for (int i = 0; i < 10; ++i) {
         f.serve(0, "/a");
@@ -80,7 +80,7 @@ TEST_CASE("whoever listens is told once until it has taken what there is") {
     CHECK(f.changes == 2);
 }
 
-TEST_CASE("routes to other nodes, and what a routing daemon has learnt, are not served here") {
+TEST_CASE("routes to other nodes and of routing daemons are not local services") {
     NodeOfNetwork f;
     f.set("/far", {{kLink, 2}});
     f.serve(0, "/learnt", management::kNetworkOrigin);
@@ -91,7 +91,7 @@ TEST_CASE("routes to other nodes, and what a routing daemon has learnt, are not 
     CHECK(f.changes == 0);
 }
 
-TEST_CASE("what is served elsewhere has the next hops that were set last, beside programs' own") {
+TEST_CASE("remote prefixes have the last next hops that were set, beside local programs'") {
     NodeOfNetwork f;
     f.serve(0, "/sum");
     f.set("/sum", {{kLink, 2}, {kOtherLink, 4}});

@@ -35,7 +35,7 @@ bool admits(ReplayGuard& guard, const Signature& signature, FaceId face = kNoFac
 
 }  // namespace
 
-TEST_CASE("a command is admitted once, and none older than its signer's last") {
+TEST_CASE("a command is admitted once, and never after a newer one of its signer") {
     ReplayGuard guard;
     CHECK(admits(guard, {.time_ms = 10, .nonce = "a"}));
     CHECK_FALSE(admits(guard, {.time_ms = 10, .nonce = "a"}));
@@ -81,7 +81,7 @@ TEST_CASE("of more signers than there is room for, the one longest silent is for
     CHECK(admits(guard, {.key = "/b", .time_ms = 10}));
 }
 
-TEST_CASE("what bears no date cannot be told from its repetition") {
+TEST_CASE("a command without a timestamp cannot be told from its replay") {
     ReplayGuard guard;
     CHECK(admits(guard, {}));
     CHECK(admits(guard, {}));
@@ -103,14 +103,14 @@ TEST_CASE("a time is near the wall clock's, on either side") {
     CHECK(ruling(guard, {.key = "/d", .time_ms = kNow}, 1, kNow) == ReplayGuard::Ruling::kFresh);
 }
 
-TEST_CASE("a node that has just started obeys no command of a key that an earlier one had") {
+TEST_CASE("a node that has just started refuses commands signed before its start") {
     ReplayGuard guard(15);
     CHECK(ruling(guard, {.time_ms = 14}) == ReplayGuard::Ruling::kStale);
     CHECK(admits(guard, {.time_ms = 15}));
     CHECK(admits(guard, {.time_ms = 14}, 3));  // by its face, which is as new as the node
 }
 
-TEST_CASE("commands with nonces alone are told apart from each other, whatever comes between") {
+TEST_CASE("commands with nonces alone are distinguished from each other") {
     ReplayGuard guard;
     CHECK(admits(guard, {.nonce = "x"}, 1));
     CHECK(admits(guard, {.time_ms = 10, .nonce = "y"}, 1));

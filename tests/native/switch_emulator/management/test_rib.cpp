@@ -43,7 +43,7 @@ RibRoute route(FaceId face, std::uint32_t cost, std::uint64_t flags = kChildInhe
 
 }  // namespace
 
-TEST_CASE("a face is a next hop at the least cost of its routes, whoever registered them") {
+TEST_CASE("a face is a next hop at the lowest cost among its routes of all origins") {
     RecordedHops sink;
     Rib rib(sink);
     rib.put(name("/a"), route(1, 20, 0, 0));
@@ -76,8 +76,7 @@ TEST_CASE("a longer prefix inherits next hops, of the nearest shorter prefix fir
     CHECK_FALSE(sink.hops.contains("/a/b"));
 }
 
-TEST_CASE(
-    "what captures inherits nothing, and hides what is above it; not every route is heritable") {
+TEST_CASE("a capture route inherits nothing and hides shorter ones; inheritance is per route") {
     RecordedHops sink;
     Rib rib(sink);
     rib.put(name("/"), route(3, 0));
@@ -106,7 +105,7 @@ TEST_CASE("routes expire, unless they are registered anew") {
     CHECK(rib.next_expiry() == kNever);
 }
 
-TEST_CASE("with a face, all of its routes go, and no other's") {
+TEST_CASE("a face's end removes its routes and no others") {
     RecordedHops sink;
     Rib rib(sink);
     rib.put(name("/"), route(1, 7));
@@ -130,7 +129,7 @@ TEST_CASE("a registration that changes no next hop touches nothing") {
     CHECK(sink.changes == before);
 }
 
-TEST_CASE("after random changes the next hops are those of a RIB made afresh") {
+TEST_CASE("after random changes the next hops equal those of a fresh RIB") {
     std::mt19937_64 random(20260);
     const std::vector<std::string> prefixes = {"/", "/a", "/a/b", "/a/b/c", "/a/d", "/e"};
     for (int round = 0; round < 40; ++round) {

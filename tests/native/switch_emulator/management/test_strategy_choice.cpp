@@ -51,7 +51,7 @@ TEST_CASE("a strategy is chosen by its name, and the answer has its version") {
     CHECK(managed.command(2, "strategy-choice/unset", named("/a")).code == 200);
 }
 
-TEST_CASE("multicast brings Interests to all who have registered") {
+TEST_CASE("multicast delivers Interests to every registered face") {
     ManagedNode managed;
     CHECK(
         managed.command(2, "strategy-choice/set", choice("/a", "/localhost/nfd/strategy/multicast"))
@@ -65,7 +65,7 @@ TEST_CASE("multicast brings Interests to all who have registered") {
     CHECK(managed.node.sent(4).size() == 1);
 }
 
-TEST_CASE("what is no strategy is not chosen; that of all names stays") {
+TEST_CASE("an unknown strategy is refused; the default strategy stays") {
     ManagedNode managed;
     const Response unknown =
         managed.command(2, "strategy-choice/set", choice("/a", "/localhost/nfd/strategy/luck"));

@@ -87,7 +87,7 @@ TEST_CASE("no Interest is marked, and no Data that would be too large with a mar
     CHECK(queue.marks(kHigh));
 }
 
-TEST_CASE("a face may be told not to mark") {
+TEST_CASE("congestion marking of a face can be disabled") {
     Queue queue;
     queue.marker.change({.enabled = false});
     queue.marks(kHigh);
@@ -95,7 +95,7 @@ TEST_CASE("a face may be told not to mark") {
     CHECK_FALSE(queue.marks(kHigh));
 }
 
-TEST_CASE("a mark leaves the other link fields, and comes once") {
+TEST_CASE("a mark appears once and leaves the other link fields") {
     Queue queue;
     OutgoingPacket packet = queue.packet(wire::kData);
     wire::LpFields fields;

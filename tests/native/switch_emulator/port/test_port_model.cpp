@@ -118,7 +118,7 @@ TEST_CASE(
     CHECK(bench.port().next_deadline() == kStart + 4920us + 848us);
 }
 
-TEST_CASE("a token bucket lets what an idle link saved up pass at once, and no more") {
+TEST_CASE("a token bucket passes one burst at once after an idle time") {
     PortOptions options;
     options.rate_bps = 8e6;  // a byte takes a microsecond
     options.burst_bytes = 1500;
@@ -141,7 +141,7 @@ TEST_CASE("rounding takes nothing of the rate") {
     CHECK(std::abs((arrivals.back() - kStart - 268us).count()) <= 1);
 }
 
-TEST_CASE("a full queue drops what comes last, and takes packets again when it has drained") {
+TEST_CASE("a full queue drops the newest packet, and accepts packets again once drained") {
     PortOptions options = at_rate(8e6);  // 1 byte takes 1 us
     options.queue_bytes = 3000;
     Bench bench(options);
@@ -229,7 +229,7 @@ TEST_CASE("every packet is sent, dropped or on the link, at any time") {
     CHECK(bench.counters().depth_bytes == 0);
 }
 
-TEST_CASE("Data that finds a deep queue is marked; it stays a packet that parses") {
+TEST_CASE("Data that enters a deep queue is marked and still parses") {
     PortOptions options = at_rate(8e6);
     options.mark_bytes = 1000;
     Bench bench(options);

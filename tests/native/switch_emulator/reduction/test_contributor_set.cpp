@@ -60,7 +60,7 @@ TEST_CASE("a set of a thousand ranks") {
     CHECK(!intersects(digits, "1024-99999999999999999999999"));
 }
 
-TEST_CASE("what is no interval has no contributors, unless all contribute") {
+TEST_CASE("a non-interval rank set has no contributors unless all contribute") {
     const wire::Name component = wire::Name().append("left");
     CHECK(!ContributorSet::parse("f")->intersects(component.view().value()));
     CHECK(ContributorSet().intersects(component.view().value()));

@@ -24,7 +24,7 @@ TEST_CASE("a node's quick answers for one interval make nothing of another inter
     f.check_nothing_left();
 }
 
-TEST_CASE("contributions are asked for as far as the credit goes, and the others when they came") {
+TEST_CASE("contributions are fetched within the credit") {
     // Half of it is granted at first: two contributions of the size assumed then.
     constexpr std::uint64_t kCredit = 32000;
     ReducerFixture f(64, kCredit);
@@ -42,16 +42,16 @@ TEST_CASE("contributions are asked for as far as the credit goes, and the others
         CHECK(f.answers().size() == 1);
         f.check_nothing_left();
     }
-    SUBCASE("a contribution that is late leaves its room to others") {
+    SUBCASE("a late contribution frees its share of the window") {
         f.hold(f.operand_uri("0"), "0");
         f.pass(ReducerFixture::kMillisecond);
         CHECK(f.times_asked(f.operand_uri("2")) == 1);
     }
-    SUBCASE("nodes that are silent do not keep the room of others") {
+    SUBCASE("silent nodes do not occupy the others' window") {
         f.pass(400 * ReducerFixture::kMillisecond);
         CHECK(f.times_asked(f.operand_uri("3")) > 0);
     }
-    SUBCASE("a reduction that nobody waits for gives its room back") {
+    SUBCASE("a reduction without requesters frees its slot") {
         REQUIRE(f.admit(f.operand_uri("0-3", 10)) == Admission::kAccepted);
         CHECK(f.times_asked(f.operand_uri("0", 10)) == 0);
         f.reducer.abandon(name_of(f.operand_uri("0-3")).view());
@@ -60,7 +60,7 @@ TEST_CASE("contributions are asked for as far as the credit goes, and the others
     }
 }
 
-TEST_CASE("sums are asked for whatever is on its way, for they wait for each other") {
+TEST_CASE("sums are requested regardless of the window, because they wait for each other") {
     ReducerFixture f(64, 1);
     f.reducer.install(rule_of("0-3", {{"0-1", "h1"}, {"2-3", "h3"}}));
     REQUIRE(f.admit(f.operand_uri("0-3")) == Admission::kAccepted);

@@ -12,7 +12,7 @@ const std::vector<std::pair<std::string, std::string>> kFourRanks{
 
 }  // namespace
 
-TEST_CASE("a reduction asks every operand's node and answers with the signed sum") {
+TEST_CASE("a reduction fetches every operand and answers with the signed sum") {
     ReducerFixture f;
     f.reducer.install(rule_of("0-3", kFourRanks));
     const std::string sum = f.operand_uri("0-3");
@@ -38,7 +38,7 @@ TEST_CASE("a reduction asks every operand's node and answers with the signed sum
     f.check_nothing_left();
 }
 
-TEST_CASE("a group's sums are signed by its key, whenever that comes, until the group goes") {
+TEST_CASE("a group's sums are signed by its key from its arrival until the group ends") {
     ReducerFixture f;
     const wire::Name group = name_of("/job/g0");
     const wire::Name key = name_of("/job/KEY/v=1");
@@ -105,7 +105,7 @@ TEST_CASE("operands that come twice or unasked change nothing") {
     f.check_nothing_left();
 }
 
-TEST_CASE("a name in work is accepted again and asks nothing again") {
+TEST_CASE("a repeated keep request is accepted and fetches nothing again") {
     ReducerFixture f;
     f.reducer.install(rule_of("0-3", kFourRanks));
     CHECK(f.admit(f.operand_uri("0-3")) == Admission::kAccepted);
@@ -114,7 +114,7 @@ TEST_CASE("a name in work is accepted again and asks nothing again") {
     CHECK(f.reducer.counters().slots_in_use == 1);
 }
 
-TEST_CASE("an operand that two reductions need is asked for once and given to both") {
+TEST_CASE("an operand of two reductions is fetched once") {
     ReducerFixture f;
     f.reducer.install(rule_of("0-1", {{"0", "h0"}, {"1", "h1"}}));
     f.reducer.install(rule_of("0-2", {{"0", "h0"}, {"2", "h2"}}));
@@ -131,7 +131,7 @@ TEST_CASE("an operand that two reductions need is asked for once and given to bo
         CHECK(answers[1].as<float>() == std::vector<float>{21});
         f.check_nothing_left();
     }
-    SUBCASE("abandoning one leaves the other's request alone") {
+    SUBCASE("abandoning one request leaves the other") {
         f.reducer.abandon(name_of(f.operand_uri("0-1")).view());
         CHECK(f.forwarder.cancelled == std::vector<std::string>{f.operand_uri("1")});
         f.arrive(f.operand_uri("2"), std::vector<float>{20});
@@ -141,7 +141,7 @@ TEST_CASE("an operand that two reductions need is asked for once and given to bo
     }
 }
 
-TEST_CASE("a lost operand is asked for again until it comes") {
+TEST_CASE("a lost operand is retransmitted until it arrives") {
     ReducerFixture f;
     f.reducer.install(rule_of("0-3", kFourRanks));
     REQUIRE(f.admit(f.operand_uri("0-3")) == Admission::kAccepted);
@@ -250,7 +250,7 @@ TEST_CASE("operands in large receive buffers are copied once those pin too much"
     f.check_nothing_left();
 }
 
-TEST_CASE("removing a group frees its slots, tells who waits, and forgets its rules") {
+TEST_CASE("removing a group frees its slots, notifies its requesters and removes its rules") {
     ReducerFixture f;
     f.reducer.install(rule_of("0-3", kFourRanks));
     REQUIRE(f.admit(f.operand_uri("0-3")) == Admission::kAccepted);
@@ -265,7 +265,7 @@ TEST_CASE("removing a group frees its slots, tells who waits, and forgets its ru
     CHECK(f.admit(f.operand_uri("0-3")) == Admission::kNoRule);
 }
 
-TEST_CASE("a rule with new hints moves what is in work to the new nodes") {
+TEST_CASE("a rule with new hints moves running reductions to the new nodes") {
     ReducerFixture f;
     f.reducer.install(rule_of("0-1", {{"0", "h0"}, {"1", "h1"}}));
     REQUIRE(f.admit(f.operand_uri("0-1")) == Admission::kAccepted);
@@ -292,7 +292,7 @@ TEST_CASE("a rule that cannot be evaluated is refused with its reason") {
     CHECK(f.reducer.rules().empty());
 }
 
-TEST_CASE("groups and nodes that are gone leave nothing behind") {
+TEST_CASE("ended groups and nodes leave no state behind") {
     ReducerFixture f;
     for (int group = 0; group < 3000; ++group) {
         const std::string number = std::to_string(group);

@@ -102,7 +102,7 @@ TEST_CASE("NaN and infinity survive a reduction") {
     CHECK(sum[2] != sum[2]);
 }
 
-TEST_CASE("a nack for a rank's tensor is passed on to who waits") {
+TEST_CASE("a Nack for a rank's tensor is forwarded to the requesters") {
     ReducerFixture f;
     f.reducer.install(rule_of("0-4", kTwoParts));
     REQUIRE(f.admit(f.operand_uri("0-4")) == Admission::kAccepted);
@@ -112,7 +112,7 @@ TEST_CASE("a nack for a rank's tensor is passed on to who waits") {
     f.check_nothing_left();
 }
 
-TEST_CASE("congestion on the way to an operand is met by asking again") {
+TEST_CASE("a congestion Nack for an operand causes a retry") {
     ReducerFixture f;
     f.reducer.install(rule_of("0-4", kTwoParts));
     REQUIRE(f.admit(f.operand_uri("0-4")) == Admission::kAccepted);
@@ -122,7 +122,7 @@ TEST_CASE("congestion on the way to an operand is met by asking again") {
     CHECK(f.times_asked(f.operand_uri("4")) >= 2);
 }
 
-TEST_CASE("a refused partial sum is evaluated here when a rule allows it") {
+TEST_CASE("a refused partial sum is evaluated locally when a rule allows it") {
     ReducerFixture f;
     f.reducer.install(rule_of("0-4", kTwoParts));
     f.reducer.install(rule_of("0-3", {{"0", "h0"}, {"1", "h1"}}, false));
@@ -154,7 +154,7 @@ TEST_CASE("a refused partial sum is evaluated here when a rule allows it") {
     }
 }
 
-TEST_CASE("a partial sum that nobody answers is evaluated here in the end") {
+TEST_CASE("a partial sum without an answer is evaluated locally in the end") {
     ReducerFixture f;
     f.reducer.install(rule_of("0-4", kTwoParts));
     f.reducer.install(rule_of("0-3", {{"0", "h0"}, {"1", "h1"}}, false));
@@ -169,7 +169,7 @@ TEST_CASE("a partial sum that nobody answers is evaluated here in the end") {
     for (const auto& each : asked) CHECK((each.name == here.name || each.hint == "/n/h4"));
 }
 
-TEST_CASE("a signer that may sign no more sends askers elsewhere") {
+TEST_CASE("an expired signer refuses requests") {
     class Exhausted final : public security::Signer {
       public:
         wire::SignatureType type() const override { return wire::SignatureType::kGmac; }

@@ -11,7 +11,7 @@ Rule two_ranks() { return rule_of("0-1", {{"0", "h0"}, {"1", "h1"}}); }
 
 }  // namespace
 
-TEST_CASE("a late rank's hold is passed on, and its operand only refreshed") {
+TEST_CASE("a late rank's Hold is forwarded, and its operand is only refreshed") {
     ReducerFixture f;
     f.reducer.install(two_ranks());
     REQUIRE(f.admit(f.operand_uri("0-1")) == Admission::kAccepted);
@@ -34,7 +34,7 @@ TEST_CASE("a late rank's hold is passed on, and its operand only refreshed") {
     f.check_nothing_left();
 }
 
-TEST_CASE("whoever asks for a held reduction later is told, too") {
+TEST_CASE("a later request for a held reduction receives the Hold") {
     ReducerFixture f;
     f.reducer.install(two_ranks());
     f.reducer.install(rule_of("1-2", {{"1", "h1"}, {"2", "h2"}}));
@@ -48,7 +48,7 @@ TEST_CASE("whoever asks for a held reduction later is told, too") {
     CHECK(f.forwarder.held == std::vector<Held>{{f.operand_uri("1-2"), "1"}});
 }
 
-TEST_CASE("reductions that wait for a late rank do not keep others from a slot") {
+TEST_CASE("reductions that wait for a late rank do not block slots") {
     constexpr std::uint32_t kSlots = 4;
     constexpr std::uint64_t kHeld = 20;
     ReducerFixture f(kSlots);
@@ -95,7 +95,7 @@ TEST_CASE("a reduction that is not late is never parked") {
     CHECK(f.admit(f.operand_uri("0-1", 2)) == Admission::kAccepted);
 }
 
-TEST_CASE("a parked reduction whose late operand comes while no slot is free is refused") {
+TEST_CASE("a parked reduction is refused if its late operand arrives while no slot is free") {
     ReducerFixture f(1);
     f.reducer.install(two_ranks());
     REQUIRE(f.admit(f.operand_uri("0-1", 0)) == Admission::kAccepted);
@@ -112,7 +112,7 @@ TEST_CASE("a parked reduction whose late operand comes while no slot is free is 
     f.check_nothing_left();
 }
 
-TEST_CASE("a parked reduction that is asked for again") {
+TEST_CASE("a parked reduction that is requested again") {
     ReducerFixture f(1);
     f.reducer.install(two_ranks());
     REQUIRE(f.admit(f.operand_uri("0-1", 0)) == Admission::kAccepted);
@@ -120,12 +120,12 @@ TEST_CASE("a parked reduction that is asked for again") {
     REQUIRE(f.admit(f.operand_uri("0-1", 1)) == Admission::kAccepted);
     f.forwarder.held.clear();
 
-    SUBCASE("stays parked while no slot is free, and the asker is told who is late") {
+    SUBCASE("stays parked while no slot is free, and its requester learns the late rank") {
         CHECK(f.admit(f.operand_uri("0-1", 0)) == Admission::kAccepted);
         CHECK(f.forwarder.held == std::vector<Held>{{f.operand_uri("0-1", 0), "1"}});
         CHECK(f.times_asked(f.operand_uri("0", 0)) == 1);
     }
-    SUBCASE("starts anew in a free slot, without asking the late rank again") {
+    SUBCASE("resumes in a free slot without a new Interest to the late rank") {
         f.reducer.abandon(name_of(f.operand_uri("0-1", 1)).view());
         CHECK(f.admit(f.operand_uri("0-1", 0)) == Admission::kAccepted);
         CHECK(f.times_asked(f.operand_uri("0", 0)) == 2);
@@ -135,12 +135,12 @@ TEST_CASE("a parked reduction that is asked for again") {
         CHECK(f.answers().size() == 1);
         f.check_nothing_left();
     }
-    SUBCASE("is forgotten when nobody waits any more") {
+    SUBCASE("is forgotten without requesters") {
         f.reducer.abandon(name_of(f.operand_uri("0-1", 0)).view());
         f.reducer.abandon(name_of(f.operand_uri("0-1", 1)).view());
         f.check_nothing_left();
     }
-    SUBCASE("goes with its group") {
+    SUBCASE("ends with its group") {
         f.reducer.remove_group(name_of("/job/g0"));
         CHECK(f.forwarder.nacked.size() == 2);
         f.check_nothing_left();
@@ -154,7 +154,7 @@ TEST_CASE("a parked reduction that is asked for again") {
     }
 }
 
-TEST_CASE("what is parked is bounded: the oldest is refused") {
+TEST_CASE("parked reductions are bounded: the oldest is refused") {
     ReducerFixture f(1);
     f.reducer.install(two_ranks());
     constexpr std::uint64_t kReductions = 200;
@@ -169,7 +169,7 @@ TEST_CASE("what is parked is bounded: the oldest is refused") {
     f.check_nothing_left();
 }
 
-TEST_CASE("a rank that went silent does not keep slots from others, and is no longer called late") {
+TEST_CASE("a silent rank holds no slots, and is no longer reported as late") {
     ReducerFixture f(1);
     f.reducer.install(two_ranks());
     REQUIRE(f.admit(f.operand_uri("0-1", 0)) == Admission::kAccepted);

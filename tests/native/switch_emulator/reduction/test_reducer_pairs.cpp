@@ -64,7 +64,7 @@ TEST_CASE("nothing and nothing is nothing") {
     CHECK(u.answer().content == content({}));
 }
 
-TEST_CASE("content that is no pairs is counted, and told with its rank") {
+TEST_CASE("malformed pair content is counted and reported with its rank") {
     Union u;
     u.arrive(0, content({{1, 1}}));
     SUBCASE("keys out of order") { u.arrive(1, content({{5, 1}, {4, 1}})); }

@@ -16,7 +16,7 @@ std::string over(std::string_view interval, const std::string& set,
 
 }  // namespace
 
-TEST_CASE("operands without a contributor are not asked for") {
+TEST_CASE("operands without a contributor are not fetched") {
     ReducerFixture f;
     f.reducer.install(rule_of("0-3", kFourRanks));
     REQUIRE(f.admit(over("0-3", "b")) == Admission::kAccepted);  // ranks 0, 1, 3
@@ -34,7 +34,7 @@ TEST_CASE("operands without a contributor are not asked for") {
     f.check_nothing_left();
 }
 
-TEST_CASE("an inner interval is asked for when one of its ranks contributes") {
+TEST_CASE("an inner interval is fetched when one of its ranks contributes") {
     ReducerFixture f;
     f.reducer.install(rule_of("0-7", {{"0-3", "s0"}, {"4-5", "s1"}, {"6-7", "s2"}}));
     REQUIRE(f.admit(over("0-7", "48")) == Admission::kAccepted);  // ranks 3 and 6
@@ -85,7 +85,7 @@ TEST_CASE("sums over different sets of one operation are different values") {
     CHECK(answers[1].as<float>() == std::vector<float>{30});
 }
 
-TEST_CASE("contributors that differ are told of, whoever is left out before them") {
+TEST_CASE("differing contributor sets are reported") {
     ReducerFixture f;
     f.reducer.install(rule_of("0-3", kFourRanks));
     REQUIRE(f.admit(over("0-3", "c")) == Admission::kAccepted);

@@ -118,7 +118,7 @@ class Storm {
 
 }  // namespace
 
-TEST_CASE("whatever the network does, answers are right, wanted, and nothing is left behind") {
+TEST_CASE("over any network, answers are correct and requested, and no state stays behind") {
     std::uint64_t answered = 0;
     for (std::uint64_t seed = 0; seed < 100; ++seed) {
         CAPTURE(seed);

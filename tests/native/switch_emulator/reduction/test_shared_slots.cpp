@@ -95,7 +95,7 @@ TEST_CASE("borrowed slots are given back at once to a job below its guarantee") 
     CHECK(f.answers().size() == 1);
 }
 
-TEST_CASE("slots of a stalled job starve nobody") {
+TEST_CASE("slots of a stalled job do not starve other jobs") {
     SharedReducer f(8);
     f.add_job("a");
     const auto b = f.add_job("b");
@@ -133,7 +133,7 @@ TEST_CASE("a parked reduction of a job below its guarantee finds a slot when its
     CHECK(answers.back().name == uri_of("a", 0));
 }
 
-TEST_CASE("a job's end frees its slots at once, and whoever waits hears of it") {
+TEST_CASE("a job's end frees its slots at once and notifies its requesters") {
     SharedReducer f(8);
     const auto a = f.add_job("a");
     const auto b = f.add_job("b");
@@ -303,7 +303,7 @@ class Neighbourhood {
 
 }  // namespace
 
-TEST_CASE("whatever jobs do, slots add up and no job below its guarantee is refused") {
+TEST_CASE("slots always add up, and no job below its guarantee is refused") {
     std::uint64_t taken_back = 0;
     for (std::uint64_t seed = 0; seed < 200; ++seed) {
         CAPTURE(seed);

@@ -157,7 +157,7 @@ TEST_CASE("jitter delays up to its bound and keeps the order") {
     CHECK(longest <= 50us);
 }
 
-TEST_CASE("a packet held up is overtaken by those behind it") {
+TEST_CASE("a delayed packet is overtaken by later ones") {
     LinkOptions options = with_delay();
     options.reorder = 0.02;
     options.reorder_delay = 10us;
@@ -221,7 +221,7 @@ TEST_CASE("corruption flips one to three bits of a copy, the header's among them
     CHECK(bench.counters().corrupted == 2000);
 }
 
-TEST_CASE("a link takes as long for a packet as the bytes that it stands for, corrupted or not") {
+TEST_CASE("a packet's transmission time follows the bytes it represents, corrupted or not") {
     for (const double corrupt : {0.0, 1.0}) {
         LinkOptions options;
         options.port.rate_bps = 8e6;  // 1 byte takes 1 us
@@ -267,7 +267,7 @@ TEST_CASE("a packet of one byte and an empty one survive corruption") {
     CHECK(bench.counters().corrupted == 1);
 }
 
-TEST_CASE("a link that goes down loses what has not arrived, and what comes until it is up again") {
+TEST_CASE("a link that goes down loses packets in flight and all until it is up again") {
     for (const Duration jitter : {0us, 1us}) {
         CAPTURE(jitter.count());
         LinkOptions options = with_delay();
@@ -301,7 +301,7 @@ TEST_CASE("a link that comes up again starts with an empty queue") {
     CHECK(bench.run() == std::vector<Arrival>{{10, kStart + wire_bytes * 1us}});
 }
 
-TEST_CASE("a change holds for what comes after it, and nothing overtakes what is on the wire") {
+TEST_CASE("a change applies to later packets, which do not overtake those on the wire") {
     Bench bench(with_delay());
     bench.send(0, kStart);
     LinkOptions faster;
@@ -313,7 +313,7 @@ TEST_CASE("a change holds for what comes after it, and nothing overtakes what is
           std::vector<Arrival>{{0, kStart + 1ms}, {1, kStart + 1ms}, {2, kStart + 5100us}});
 }
 
-TEST_CASE("new impairments spare what had arrived before them") {
+TEST_CASE("new impairments do not affect packets that already arrived") {
     Bench bench(with_delay());
     bench.send(0, kStart);
     bench.send(1, kStart + 1us);

@@ -136,7 +136,7 @@ TEST_CASE("the same calls give the same events; other links give others") {
     CHECK(digest(1ms) != digest(2ms));
 }
 
-TEST_CASE("time without events passes at once, to where it was told to") {
+TEST_CASE("time without events advances at once to the requested time") {
     Pair pair;
     CHECK(pair.simulation.run(3600s, 1000) == Stop::kTime);
     CHECK(pair.simulation.now() == 3600s);
@@ -156,7 +156,7 @@ TEST_CASE("a run stops after the packets that it was given") {
     CHECK(pair.simulation.counters().packets < 40);
 }
 
-TEST_CASE("a paused node answers nothing, and what came meanwhile when it goes on") {
+TEST_CASE("a paused node answers after it resumes") {
     Pair pair;
     pair.publish();
     pair.simulation.pause(pair.b());
@@ -170,7 +170,7 @@ TEST_CASE("a paused node answers nothing, and what came meanwhile when it goes o
     CHECK(pair.is_whole());
 }
 
-TEST_CASE("a crashed node gives nothing until it has started and published again") {
+TEST_CASE("a crashed node answers only after it has restarted and published again") {
     Pair pair;
     pair.publish();
     pair.fetch();
@@ -197,7 +197,7 @@ TEST_CASE("a node that crashes ends its own operations and says why") {
     CHECK(ended[0].second.detail.find("a crashed") != std::string::npos);
 }
 
-TEST_CASE("a clock that jumps brings its node's deadlines nearer, and nobody else's") {
+TEST_CASE("a clock jump brings forward the deadlines of its own node only") {
     Pair pair;
     pair.fetch(10s);  // from nobody
     pair.simulation.set_link_up(pair.connection.forth, false);
@@ -207,7 +207,7 @@ TEST_CASE("a clock that jumps brings its node's deadlines nearer, and nobody els
     CHECK(pair.simulation.now() == 2s);
 }
 
-TEST_CASE("a node finds out what it was not told from the shared tables, once") {
+TEST_CASE("a node reads missing notifications from the shared tables once") {
     class Tables final : public SharedTables {
       public:
         std::optional<forwarding::Route> route_to(NodeIndex node, wire::NameView name) override {

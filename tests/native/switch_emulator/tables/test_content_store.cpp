@@ -80,7 +80,7 @@ std::size_t charge_of_one() {
 
 }  // namespace
 
-TEST_CASE("a name finds its own Data, and no other's") {
+TEST_CASE("a name matches its own Data only") {
     Cache cache(1 << 20);
     cache.insert("/a/b/c");
     CHECK(cache.has("/a/b/c"));
@@ -97,7 +97,7 @@ TEST_CASE("CanBePrefix finds Data below a name, at any depth") {
     CHECK(cache.find("/a/c", true).empty());
 }
 
-TEST_CASE("CanBePrefix with MustBeFresh passes over what is stale") {
+TEST_CASE("CanBePrefix with MustBeFresh skips stale Data") {
     Cache cache(1 << 20);
     cache.insert(cache.make_data("/a/v1", 10, 10ms));
     cache.insert(cache.make_data("/a/v2", 10, 1s));
@@ -109,7 +109,7 @@ TEST_CASE("CanBePrefix with MustBeFresh passes over what is stale") {
     CHECK_FALSE(cache.find("/a", true).empty());
 }
 
-TEST_CASE("what is below a name can be dropped, and nothing else goes") {
+TEST_CASE("Data below a name can be erased, and no other") {
     for (const Policy policy : {Policy::kLru, Policy::kS3Fifo}) {
         Cache cache(1 << 20, policy);
         for (const char* name : {"/a/g1/0/1", "/a/g1/0/2", "/a/g1/0-3/1", "/a/g1", "/a/g2/0/1"}) {
@@ -137,7 +137,7 @@ TEST_CASE("a store without room keeps nothing") {
     CHECK(tiny.store.entries() == 0);
 }
 
-TEST_CASE("the same name again replaces what was there") {
+TEST_CASE("inserting the same name replaces the entry") {
     Cache cache(1 << 20);
     cache.insert("/a", 200);
     const std::size_t before = cache.store.size_bytes();
@@ -179,7 +179,7 @@ TEST_CASE("a small packet does not keep a large receive buffer alive") {
     CHECK(cache.has("/a/b"));
 }
 
-TEST_CASE("LRU drops what was not asked for longest") {
+TEST_CASE("LRU evicts the least recently used entry") {
     Cache cache(3 * charge_of_one());
     for (const char* uri : {"/x/a", "/x/b", "/x/c"}) cache.insert(uri);
     CHECK(cache.has("/x/a"));
@@ -188,7 +188,7 @@ TEST_CASE("LRU drops what was not asked for longest") {
     CHECK_FALSE(cache.has("/x/b"));
 }
 
-TEST_CASE("S3-FIFO keeps what is asked for through a scan that empties LRU") {
+TEST_CASE("S3-FIFO keeps requested entries through a scan that empties LRU") {
     const std::size_t capacity = 100 * charge_of_one();
     const auto survivors = [&](Policy policy) {
         Cache cache(capacity, policy);
@@ -206,7 +206,7 @@ TEST_CASE("S3-FIFO keeps what is asked for through a scan that empties LRU") {
     CHECK(survivors(Policy::kS3Fifo) == 50);
 }
 
-TEST_CASE("S3-FIFO takes an object that comes back into the main queue") {
+TEST_CASE("S3-FIFO puts an object that returns into the main queue") {
     Cache cache(20 * charge_of_one(), Policy::kS3Fifo);
     cache.insert("/returning/one");
     for (int i = 0; i < 20; ++i) cache.insert("/scan/" + std::to_string(i));
@@ -216,7 +216,7 @@ TEST_CASE("S3-FIFO takes an object that comes back into the main queue") {
     CHECK(cache.has("/returning/one"));
 }
 
-TEST_CASE("a job cannot push out what another keeps within its guarantee") {
+TEST_CASE("a job cannot evict entries within another job's guarantee") {
     for (const Policy policy : {Policy::kLru, Policy::kS3Fifo}) {
         Cache cache(40 * charge_of_one(), policy);
         cache.store.set_weight(jobs::kNoJob, 0);
@@ -287,7 +287,7 @@ TEST_CASE("names chosen for one bucket cost a look-up a bounded number of probes
     CHECK(cache.has(last));
 }
 
-TEST_CASE("a deep name of which one prefix has no room leaves nothing behind") {
+TEST_CASE("inserting a deep name whose prefix does not fit leaves no entry behind") {
     Cache cache(1 << 20);
     std::uint64_t i = 0;
     const auto next = [&] {
@@ -356,7 +356,7 @@ TEST_CASE("the digest of a packet is not that of the one which takes its place")
     CHECK(cache.has(full_name_of(second)));
 }
 
-TEST_CASE("a root manifest is never fresh, whatever it says: who has refused it gets another") {
+TEST_CASE("a root manifest is never fresh, so that a requester can get another one") {
     Cache cache(1 << 20);
     for (const auto* uri : {"/a/32=manifest/seg=0", "/a/32=manifest/seg=1", "/a/seg=0"}) {
         cache.insert(cache.make_data(uri, 100, 1h));

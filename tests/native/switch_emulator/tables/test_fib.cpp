@@ -44,7 +44,7 @@ TEST_CASE("next hops come cheapest first, and a new cost replaces the old one") 
     CHECK(best(fib, "/a") == 1);
 }
 
-TEST_CASE("a prefix whose last next hop goes uncovers the shorter one") {
+TEST_CASE("removing a prefix's last next hop exposes the shorter prefix") {
     Fib fib;
     fib.add(name("/a"), 1, 0);
     fib.add(name("/a/b"), 2, 0);

@@ -43,7 +43,7 @@ TEST_CASE("each RTO of silence is a timeout, and an answer ends them") {
     CHECK_FALSE(face.measured());  // an answer of which nobody knows how long it took
 }
 
-TEST_CASE("an Interest that others were answered after was lost; the face is not silent") {
+TEST_CASE("an Interest older than answered ones is lost, and its face is not silent") {
     FaceMeasurement face(1);
     face.on_sent(kNow);
     face.on_sent(kNow + 1ms);
@@ -55,7 +55,7 @@ TEST_CASE("an Interest that others were answered after was lost; the face is not
     CHECK(face.timeouts() == 1);
 }
 
-TEST_CASE("what is not used is forgotten, and a full table drops what was used longest ago") {
+TEST_CASE("unused entries expire, and a full table evicts the least recently used") {
     Measurements measurements(2);
     measurements.of(name("/a"), kNow).at(1).on_sent(kNow);
     CHECK(measurements.find(name("/a").view().hash(), 1) != nullptr);

@@ -32,7 +32,7 @@ class Keys {
 
 }  // namespace
 
-TEST_CASE("a job that floods leaves the others what they are guaranteed") {
+TEST_CASE("a job that floods leaves the other jobs their guarantees") {
     Keys key;
     Pit pit(32);
     pit.set_weight(jobs::kNoJob, 0);
@@ -55,7 +55,7 @@ TEST_CASE("a job that floods leaves the others what they are guaranteed") {
     CHECK(pit.insert(key("/b/more"), {}, 2) != nullptr);
 }
 
-TEST_CASE("those who wait for sums leave a quarter of the table to operands") {
+TEST_CASE("requests for sums leave a quarter of the table to operands") {
     Keys key;
     Pit pit(16);
     for (int i = 0; i < 12; ++i) {
@@ -78,7 +78,7 @@ TEST_CASE("names, CanBePrefix and MustBeFresh tell entries apart") {
     CHECK(pit.find(key("/a")) == nullptr);
 }
 
-TEST_CASE("entries whose hashes collide are told apart by their names") {
+TEST_CASE("entries with equal hashes are distinguished by their names") {
     Keys key;
     Pit pit(16);
     PitKey a = key("/a");

@@ -57,7 +57,7 @@ TEST_CASE("after a long sleep everything that is due fires once") {
     CHECK(clock.wheel.next_deadline() == kNever);
 }
 
-TEST_CASE("a cancelled timer does not fire and wakes nobody") {
+TEST_CASE("a cancelled timer does not fire and causes no wake-up") {
     Clocked clock;
     TimerLink kept;
     TimerLink cancelled;
@@ -69,7 +69,7 @@ TEST_CASE("a cancelled timer does not fire and wakes nobody") {
     CHECK(clock.advance(30ms) == 1);
 }
 
-TEST_CASE("timers may be cancelled and set from inside a timer") {
+TEST_CASE("a timer callback may cancel and set timers") {
     Clocked clock;
     TimerLink first;
     TimerLink second;

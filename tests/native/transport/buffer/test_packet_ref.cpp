@@ -127,7 +127,7 @@ TEST_CASE("a warm pool takes no more memory") {
     CHECK(pool.bytes_in_use() == 0);
 }
 
-TEST_CASE("the counters agree with what is held, whatever the order of coming and going") {
+TEST_CASE("the counters agree with the held Interests in every order of events") {
     std::mt19937 random(7);
     PacketPool pool;
     std::vector<PacketRef> held;
@@ -146,7 +146,7 @@ TEST_CASE("the counters agree with what is held, whatever the order of coming an
     CHECK(pool.bytes_reserved() >= expected);
 }
 
-TEST_CASE("virtual bytes are told by all shares and whole copies, and end with the buffer") {
+TEST_CASE("all slices and copies of a buffer report its virtual bytes") {
     PacketPool pool;
     {
         PacketRef packet = pool.copy_of(counting(100));
@@ -163,8 +163,7 @@ TEST_CASE("virtual bytes are told by all shares and whole copies, and end with t
     CHECK(nothing.virtual_bytes() == 0);
 }
 
-TEST_CASE(
-    "lent bytes are where they were until somebody looks, and the lender keeps them so long") {
+TEST_CASE("borrowed bytes stay in the lender's memory until they are read") {
     PacketPool pool;
     const auto lender = std::make_shared<std::vector<std::uint8_t>>(counting(50));
     PacketRef packet = pool.copy_of(std::vector<std::uint8_t>(70, 0xaa));
@@ -196,13 +195,13 @@ TEST_CASE(
         CHECK(cut.bytes()[0] == 10);
         CHECK(lender.use_count() == 1);
     }
-    SUBCASE("and nobody keeps none") {
+    SUBCASE("without a keeper") {
         const auto unused = std::make_shared<int>(0);
         PacketRef other = pool.allocate(70);
         other.lend(10, {}, unused);
         CHECK(unused.use_count() == 1);
     }
-    SUBCASE("or the last share has gone") {
+    SUBCASE("or the last slice is released") {
         packet = PacketRef();
         CHECK(lender.use_count() == 1);
         packet = pool.allocate(70);

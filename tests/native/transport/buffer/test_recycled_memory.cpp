@@ -15,7 +15,7 @@ constexpr std::size_t kSize = 777'777;
 
 }  // namespace
 
-TEST_CASE("what was given back is taken again, for about the same size alone") {
+TEST_CASE("a released buffer is reused for about the same size only") {
     RecycledMemory& memory = RecycledMemory::shared();
     RecycledMemory::Piece piece = memory.take(kSize);
     std::uint8_t* const place = piece.get();
@@ -26,7 +26,7 @@ TEST_CASE("what was given back is taken again, for about the same size alone") {
     CHECK(memory.take(kSize - 1).get() == place);
 }
 
-TEST_CASE("what waits to be used again is bounded, and other sizes make room") {
+TEST_CASE("the free list of buffers is bounded, and other sizes evict") {
     RecycledMemory& memory = RecycledMemory::shared();
     for (const std::size_t size : {kSize, 3 * kSize}) {
         std::vector<RecycledMemory::Piece> pieces;
@@ -42,7 +42,7 @@ TEST_CASE("what waits to be used again is bounded, and other sizes make room") {
     }
 }
 
-TEST_CASE("there is memory for nothing, and none for more than there is") {
+TEST_CASE("an empty buffer can be allocated, one beyond the memory cannot") {
     CHECK(RecycledMemory::shared().take(0) != nullptr);
     CHECK(RecycledMemory::shared().take(~std::size_t{0}) == nullptr);
     CHECK(RecycledMemory::shared().take(~std::size_t{0} / 2) == nullptr);

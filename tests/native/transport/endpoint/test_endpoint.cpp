@@ -125,7 +125,7 @@ TEST_CASE("an endpoint with a virtual scale publishes segments that stand for so
     }
 }
 
-TEST_CASE("a one-segment operation asks at once, before any timer") {
+TEST_CASE("a one-segment operation sends its Interests at once, before any timer") {
     Pair pair;
     std::vector<std::uint8_t> into(4);
     pair.first.endpoint().submit(1, fetch_only(fetch(1, 3, into)), pair.network.now());
@@ -191,7 +191,7 @@ TEST_CASE("a late rank costs one refresh per lifetime, shrinks nothing, and is a
     CHECK(pair.counters().retransmissions_by_timeout == 0);
 }
 
-TEST_CASE("operations whose data is there pass one that waits for a late rank") {
+TEST_CASE("operations with available data overtake one that waits for a late rank") {
     Pair pair;
     const auto tensor = pattern(200'000, 4);
     std::vector<std::uint8_t> late(200'000);
@@ -209,7 +209,7 @@ TEST_CASE("operations whose data is there pass one that waits for a late rank") 
     CHECK(pair.counters().retransmissions_by_gap == 0);
 }
 
-TEST_CASE("in place, others still get the bytes from before") {
+TEST_CASE("in place, other requesters still receive the earlier bytes") {
     Pair pair;
     const auto a = pattern(30'000, 5);
     const auto b = pattern(30'000, 6);
@@ -229,7 +229,7 @@ TEST_CASE("in place, others still get the bytes from before") {
     CHECK(into == a);
 }
 
-TEST_CASE("after completion the caller may free its tensor; retire frees what is kept of it") {
+TEST_CASE("after completion the caller may free its tensor; retire frees the retained copy") {
     Pair pair;
     auto tensor = std::make_unique<std::vector<std::uint8_t>>(pattern(30'000, 7));
     const auto original = *tensor;
@@ -253,7 +253,7 @@ TEST_CASE("after completion the caller may free its tensor; retire frees what is
     CHECK(pair.first.completion(3)->status == OperationStatus::kNoRoute);
 }
 
-TEST_CASE("another operation under the same number is a mismatch that says what was called") {
+TEST_CASE("another operation under the same number is a mismatch that names the call") {
     for (const bool published_first : {true, false}) {
         CAPTURE(published_first);
         Pair pair;
@@ -278,7 +278,7 @@ TEST_CASE("another operation under the same number is a mismatch that says what 
     }
 }
 
-TEST_CASE("who fetches what a failed call was to publish ends with its cause, early or late") {
+TEST_CASE("a fetch of a failed call's Data ends with the cause, before or after the failure") {
     for (const bool failed_first : {true, false}) {
         CAPTURE(failed_first);
         Pair pair;
@@ -384,7 +384,7 @@ TEST_CASE("at the deadline, the error names the late ranks") {
     CHECK(pair.first.pending() == 0);
 }
 
-TEST_CASE("a silent host ends in an error that names what is missing, and from where") {
+TEST_CASE("a silent host ends in an error that names the missing segments and their source") {
     Pair pair;
     pair.second.unplug();
     std::vector<std::uint8_t> into(3000);
@@ -434,8 +434,7 @@ TEST_CASE("cancel leaves nothing outstanding and nothing to wait for") {
     CHECK(into == before);
 }
 
-TEST_CASE(
-    "what waits for room in a window is asked for when the operation that had it is cancelled") {
+TEST_CASE("queued Interests are sent when the operation that filled the window is cancelled") {
     Pair pair;
     std::vector<std::uint8_t> never(50'000);
     std::vector<std::uint8_t> there(1000);
@@ -452,7 +451,7 @@ TEST_CASE(
     CHECK(there == data);
 }
 
-TEST_CASE("all fetches of a node together ask for no more than its credit") {
+TEST_CASE("all fetches of a node together stay within its credit") {
     constexpr std::uint64_t kCredit = 3000;
     EndpointOptions options;
     options.receive_credit_bytes = kCredit;
@@ -473,7 +472,7 @@ TEST_CASE("all fetches of a node together ask for no more than its credit") {
     CHECK(two == data);
 }
 
-TEST_CASE("abort ends every operation here and tells those who ask for its tensors") {
+TEST_CASE("abort ends every local operation and fails requests for its tensors") {
     Pair pair;
     const auto tensor = pattern(3000, 14);
     std::vector<std::uint8_t> into(3000);
@@ -547,7 +546,7 @@ TEST_CASE("segments are spread over targets by segment or by block") {
     }
 }
 
-TEST_CASE("what cannot be done is refused at once with a reason") {
+TEST_CASE("an impossible operation is refused at once with a reason") {
     Pair pair;
     const auto tensor = pattern(100, 17);
     std::vector<std::uint8_t> into(100);

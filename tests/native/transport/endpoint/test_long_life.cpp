@@ -56,7 +56,7 @@ struct Groups {
 
 }  // namespace
 
-TEST_CASE("groups and peers that are gone leave nothing behind") {
+TEST_CASE("ended groups and peers leave no state behind") {
     Groups groups;
     for (std::uint64_t group = 0; group < 3000; ++group) groups.live_and_end(group);
     REQUIRE(groups.ended.size() == 12000);

@@ -262,7 +262,7 @@ TEST_CASE("operations that follow from another do not overtake a slow one by the
     CHECK(x.started(1));
 }
 
-TEST_CASE("a reserved number that is given up holds nobody back") {
+TEST_CASE("an abandoned sequence number blocks no other call") {
     Exchanges x;
     x.submit(0, true, 1h, 2);
     x.submit(3);
@@ -280,7 +280,7 @@ TEST_CASE("a reserved number that is given up holds nobody back") {
     CHECK(x.started(4));
 }
 
-TEST_CASE("a call that failed is told to others at its turn, and keeps no place") {
+TEST_CASE("a failed call is published in order and occupies no slot") {
     Exchanges x;
     x.submit(0);
     x.submit(1);
@@ -333,7 +333,7 @@ TEST_CASE("a failure in a closed stream, or in none, changes nothing") {
     CHECK(!x.retained(0));
 }
 
-TEST_CASE("an operation that waits for its turn ends at its own deadline, and says for whom") {
+TEST_CASE("a queued operation ends at its own deadline and names what it waited for") {
     Exchanges x;
     x.submit(0);
     x.submit(1);
@@ -352,7 +352,7 @@ TEST_CASE("an operation that waits for its turn ends at its own deadline, and sa
     CHECK(x.streams.next_deadline() == kNever);
 }
 
-TEST_CASE("all that wait for somebody dead end at their deadlines, not one after the other") {
+TEST_CASE("operations that wait for a dead rank all end at their own deadlines") {
     Exchanges x;
     for (std::uint64_t seq = 0; seq < 20; ++seq) x.submit(seq, true, 1s);
     x.network.path.delay = 1s;  // too late to hear of those that start at the end
@@ -364,7 +364,7 @@ TEST_CASE("all that wait for somebody dead end at their deadlines, not one after
     }
 }
 
-TEST_CASE("what ended before its turn is published at its turn, as it was when it ended") {
+TEST_CASE("an early result is published in order, with its value at completion") {
     Exchanges x;
     x.submit(0);
     x.submit(1);
@@ -388,7 +388,7 @@ TEST_CASE("what ended before its turn is published at its turn, as it was when i
     CHECK(x.ended.size() == 4);
 }
 
-TEST_CASE("what ended before its turn proves nothing of the others, and reserves nothing") {
+TEST_CASE("an early end implies nothing about other calls and reserves no number") {
     Exchanges x;
     x.submit(0);
     x.submit(1, false);
@@ -403,7 +403,7 @@ TEST_CASE("what ended before its turn proves nothing of the others, and reserves
     CHECK(x.started(4));
 }
 
-TEST_CASE("an operation that ended before its turn ends once, whatever follows") {
+TEST_CASE("an operation that ended before its turn ends exactly once") {
     Exchanges x;
     for (std::uint64_t seq = 0; seq < 3; ++seq) x.submit(seq, true, seq < 2 ? 1h : 1s);
     x.pass(2s);
@@ -464,7 +464,7 @@ TEST_CASE("an abort ends the operations under its prefix, and no others") {
     }
 }
 
-TEST_CASE("a closed stream cancels what waits, lets go on what started, and takes nothing more") {
+TEST_CASE("a closed stream cancels queued operations, finishes started ones and accepts no more") {
     Exchanges x;
     for (std::uint64_t seq = 0; seq < 4; ++seq) x.submit(seq);
     x.streams.close(kStream);
@@ -509,7 +509,7 @@ TEST_CASE("a failed call is published at its turn, and delays no other call") {
     CHECK(x.started(4));
 }
 
-TEST_CASE("a number belongs to the call or to its failure, whichever used it first") {
+TEST_CASE("a sequence number belongs to the call or to its failure, whichever used it first") {
     Exchanges x;
     x.submit(0);
     x.fail(0, "too late");
@@ -526,7 +526,7 @@ TEST_CASE("a number belongs to the call or to its failure, whichever used it fir
     CHECK(x.completion(0)->status == OperationStatus::kDone);
 }
 
-TEST_CASE("numbers of a call that failed in the middle keep their order among those that wait") {
+TEST_CASE("sequence numbers of a partly failed call keep their order") {
     Exchanges x;
     x.submit(0);
     x.submit(1);
@@ -561,7 +561,7 @@ TEST_CASE("a failure is dropped when a call that is the depth later has ended on
     CHECK(x.failure(0) == "");
 }
 
-TEST_CASE("a rank that calls something else hears what is called here, also where nothing is") {
+TEST_CASE("a rank with a different call learns this rank's call, also when there is none") {
     Exchanges x;
     x.first.produce_at("/job/other/0", "0");
     x.streams.open(kStream, {name("/job/g0/0"), name("/job/other/0")}, kDepth);

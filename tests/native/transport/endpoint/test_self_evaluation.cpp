@@ -85,14 +85,14 @@ struct Detour {
 
 }  // namespace
 
-TEST_CASE("a node that reduces is asked, and nobody else") {
+TEST_CASE("only the reducing node receives the Interest") {
     Detour detour;
     detour.run(0);
     CHECK(detour.asked("/n/s0") == kSegments);
     CHECK(detour.counters().self_evaluations == 0);
 }
 
-TEST_CASE("a node without the rule is left after one window, and probed once a second") {
+TEST_CASE("a node without the rule is abandoned after one window and probed once a second") {
     // No sum can be absent: a link that damages packets made kNoData of one of the others.
     for (const auto reason :
          {wire::NackReason::kNoRule, wire::NackReason::kNoRoute, wire::NackReason::kNoData}) {
@@ -121,7 +121,7 @@ TEST_CASE("a probe that is answered ends the detour") {
     CHECK(detour.asked("/n/s0") > 16 + kSegments);
 }
 
-TEST_CASE("a node without free slots is asked again, then left") {
+TEST_CASE("a node without free slots is retried, then abandoned") {
     Detour detour;
     detour.aggregator.refuse_all(wire::NackReason::kNoSlot);
     CHECK(detour.run(0) < 100ms);
@@ -145,7 +145,7 @@ TEST_CASE("a slot that gets free in time makes no detour") {
     CHECK(detour.counters().self_evaluations == 0);
 }
 
-TEST_CASE("a node that died is left after a few timeouts, and costs little from then on") {
+TEST_CASE("a dead node is abandoned after a few timeouts and costs little afterwards") {
     Detour detour;
     detour.run(0);
     detour.aggregator.unplug();
@@ -162,7 +162,7 @@ TEST_CASE("a node that died is left after a few timeouts, and costs little from 
     CHECK(detour.asked("/n/s0") == before + kSegments);
 }
 
-TEST_CASE("a late rank is no reason for a detour") {
+TEST_CASE("a late rank does not cause a detour") {
     Detour detour;
     detour.fetch(0);
     detour.network.run_for(5s);
@@ -173,7 +173,7 @@ TEST_CASE("a late rank is no reason for a detour") {
     CHECK(detour.counters().self_evaluations == 0);
 }
 
-TEST_CASE("what cannot be evaluated here is asked again until it is answered") {
+TEST_CASE("a name without a local rule is retried until it is answered") {
     Detour detour;
     detour.publish(0);
     detour.aggregator.refuse_all(wire::NackReason::kNoSlot);

@@ -17,7 +17,7 @@ Flows::Place find(const Flows& flows, std::uint64_t hash, const std::string& nam
 
 }  // namespace
 
-TEST_CASE("a flow is found by what it is for, also among others of its hash") {
+TEST_CASE("a flow is found by its key among flows of the same hash") {
     Flows flows;
     CHECK(find(flows, 1, "a") == Flows::kNone);
     const auto a = flows.add(1, "a");
@@ -42,7 +42,7 @@ TEST_CASE("the flow that has been idle longest makes room for a new one") {
     CHECK(flows.size() == 3);
 }
 
-TEST_CASE("flows in use stay, however many they are; what they took is used again") {
+TEST_CASE("flows in use stay, and freed entries are reused") {
     Flows flows(2);
     for (std::uint64_t i = 0; i < 10; ++i) flows.use(flows.add(i, std::to_string(i)));
     CHECK(flows.size() == 10);

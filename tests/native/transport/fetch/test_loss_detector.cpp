@@ -51,7 +51,7 @@ TEST_CASE("a request is lost by gap after three later answers and 9/8 of the RTT
     CHECK(detector.outstanding(0));
 }
 
-TEST_CASE("an answer to a repetition tells the round trip when it cannot be the repetition's") {
+TEST_CASE("an answer after a retransmission is sampled only when it is unambiguous") {
     LossDetector detector = warmed_up();
     for (RequestKey key = 0; key < 4; ++key) detector.on_sent(key, kFirst, at(100ms));
     for (RequestKey key = 1; key < 4; ++key) detector.on_answered(key, at(101ms));
@@ -64,7 +64,7 @@ TEST_CASE("an answer to a repetition tells the round trip when it cannot be the 
         CHECK(detector.rtt().samples() == samples + 1);
         CHECK(detector.rtt().latest() == 2ms);
     }
-    SUBCASE("later: nobody knows which sending it answers") {
+    SUBCASE("later: the answered transmission is ambiguous") {
         CHECK(detector.on_answered(0, at(102ms + 500us)));
         CHECK(detector.rtt().samples() == samples);
     }
@@ -159,7 +159,7 @@ TEST_CASE("a held request is refreshed once per interval and nothing else") {
     CHECK(detector.rtt().smoothed() == before);
 }
 
-TEST_CASE("answers of one publication leave what is held of another alone") {
+TEST_CASE("answers of one publication do not affect held Interests of another") {
     LossDetector detector = warmed_up();
     detector.on_sent(1, kSecond, at(100ms));
     detector.on_held(1, at(101ms));
@@ -188,7 +188,7 @@ TEST_CASE("an answer shows that the held rest of its publication is under way or
     CHECK(detector.held_count() == 0);
 }
 
-TEST_CASE("what was held may be answered before what was sent meanwhile") {
+TEST_CASE("a held Interest may be answered before later ones") {
     LossDetector detector = warmed_up();
     for (RequestKey key = 0; key < 6; ++key) {
         detector.on_sent(key, kFirst, at(100ms));

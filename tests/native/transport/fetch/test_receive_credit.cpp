@@ -66,7 +66,7 @@ TEST_CASE("after silence, requests leave no faster than the link carries answers
     }
 }
 
-TEST_CASE("what is answered makes room at once") {
+TEST_CASE("an answer frees its share of the table at once") {
     ReceiveCredit credit({.most_bytes = kMost, .rate_bps = kRate, .first_bytes = kAnswer});
     credit.on_request(kStart);
     credit.awaited().in_flight = 2 * kAnswer;

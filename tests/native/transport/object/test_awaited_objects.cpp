@@ -43,7 +43,7 @@ constexpr auto kBlock = "/kv/t/m/l/0-3/b1";
 
 }  // namespace
 
-TEST_CASE("the longest prefix says what becomes of who asks") {
+TEST_CASE("the longest prefix decides how a request is answered") {
     Cache cache;
     CHECK(cache.ask(root_of(kRequest)) == Production::Kind::kPending);
     CHECK(cache.ask(root_of(kBlock)) == Production::Kind::kAbsent);
@@ -54,7 +54,8 @@ TEST_CASE("the longest prefix says what becomes of who asks") {
     CHECK(cache.ask(root_of(kBlock)) == Production::Kind::kNotMine);
 }
 
-TEST_CASE("a request is told of once while its Interest waits, and again when it comes anew") {
+TEST_CASE(
+    "a request is reported once while its Interest is pending, and again when repeated later") {
     Cache cache;
     for (int i = 0; i < 3; ++i) cache.ask(root_of(kRequest));
     CHECK(cache.asked() == Uris{kRequest});
@@ -71,7 +72,7 @@ TEST_CASE("a request is told of once while its Interest waits, and again when it
     CHECK(cache.asked().empty());
 }
 
-TEST_CASE("very many that asked and went away are forgotten") {
+TEST_CASE("many departed requesters are forgotten") {
     Cache cache;
     AwaitedObjects awaited;
     for (int i = 0; i < 10'000; ++i) {
@@ -83,7 +84,7 @@ TEST_CASE("very many that asked and went away are forgotten") {
     CHECK(awaited.take_under(name("/kv")).size() <= 2048);
 }
 
-TEST_CASE("a flood of objects that never come pushes out old ones, and nobody who asks later") {
+TEST_CASE("a flood of absent objects evicts old expectations and refuses no later request") {
     AwaitedObjects awaited;
     const TimePoint now{};
     for (std::size_t i = 0; i < AwaitedObjects::kMaxPackets + 100; ++i) {
@@ -100,7 +101,7 @@ TEST_CASE("a flood of objects that never come pushes out old ones, and nobody wh
     CHECK(awaited.waiting_packets() == 0);
 }
 
-TEST_CASE("who is gone leaves room, and what is expected stays so") {
+TEST_CASE("a departed requester frees its place, and the object stays expected") {
     AwaitedObjects awaited;
     const TimePoint now{};
     const wire::Name object = name(kBlock);
@@ -133,7 +134,7 @@ TEST_CASE("packets of one object beyond the bound are not remembered, and push o
     CHECK(awaited.take(object.view()).size() == AwaitedObjects::kMaxPackets);
 }
 
-TEST_CASE("a watch ends as soon as something was asked for") {
+TEST_CASE("a watch ends at the first request") {
     Cache cache;
     cache.endpoint.watch_objects(90);
     CHECK(cache.completion(90) == nullptr);
@@ -154,7 +155,7 @@ TEST_CASE("a watch ends as soon as something was asked for") {
     CHECK(cache.completion(93)->detail == "the node stops");
 }
 
-TEST_CASE("objects that were given are told of together, within 10 ms") {
+TEST_CASE("delivered objects are reported in batches, within 10 ms") {
     Cache cache;
     cache.publish(kBlock);
     cache.endpoint.watch_objects(90);
@@ -172,7 +173,7 @@ TEST_CASE("objects that were given are told of together, within 10 ms") {
     CHECK(cache.endpoint.next_deadline() == kNever);
 }
 
-TEST_CASE("what was given does not delay who waits") {
+TEST_CASE("served objects are reported at once together with a pending request") {
     Cache cache;
     cache.publish(kBlock);
     cache.endpoint.watch_objects(90);
@@ -182,7 +183,7 @@ TEST_CASE("what was given does not delay who waits") {
     CHECK(cache.asked() == Uris{kBlock, kRequest});
 }
 
-TEST_CASE("who asks for an expected object waits for all of its packets") {
+TEST_CASE("a request for an expected object waits for all of its packets") {
     Cache cache;
     cache.endpoint.expect_object(name(kBlock));
     CHECK(cache.ask(root_of(kBlock)) == Production::Kind::kPending);
@@ -199,7 +200,7 @@ TEST_CASE("who asks for an expected object waits for all of its packets") {
     CHECK(cache.ask(root_of(kBlock)) == Production::Kind::kAbsent);
 }
 
-TEST_CASE("who waits for what is withdrawn is refused at once") {
+TEST_CASE("a pending request for a withdrawn object is refused at once") {
     Cache cache;
     cache.endpoint.expect_object(name(kBlock));
     for (const char* object : {kBlock, kRequest}) {
@@ -216,7 +217,7 @@ TEST_CASE("who waits for what is withdrawn is refused at once") {
     CHECK(cache.ask(root_of(kBlock)) == Production::Kind::kAbsent);
 }
 
-TEST_CASE("who asks for an object that is being cut waits for it, unless it comes to nothing") {
+TEST_CASE("a request for an object that is being segmented waits until that succeeds or fails") {
     Cache cache;
     const Bytes bytes = some_bytes(1'000'000);
     cache.endpoint.publish_object(50, {name(kBlock), bytes, 1024}, key_of("h1"));
@@ -228,7 +229,7 @@ TEST_CASE("who asks for an object that is being cut waits for it, unless it come
     CHECK(cache.publish(kBlock) == OperationStatus::kDone);
 }
 
-TEST_CASE("an Interest bound for another node does not wait here") {
+TEST_CASE("an Interest with another node's hint is forwarded at once") {
     Cache cache;
     cache.endpoint.expect_object(name(kBlock));
     const wire::Name elsewhere = name("/n/h2");

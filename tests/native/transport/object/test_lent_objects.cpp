@@ -51,7 +51,7 @@ TEST_CASE("lent bytes are held as long as the object is there, and no longer") {
     CHECK(lender.publisher.endpoint.counters().retained_bytes == 0);
 }
 
-TEST_CASE("lent bytes that change are taken by nobody") {
+TEST_CASE("lent bytes that change fail verification") {
     const auto bytes = std::make_shared<Bytes>(some_bytes(50'000));
     Lender lender;
     lender.lend(bytes);

@@ -76,7 +76,7 @@ TEST_CASE("objects of any size arrive whole, with one signature and small packet
     }
 }
 
-TEST_CASE("a fetch of what is waited for does not end as absent: a link has damaged the Nack") {
+TEST_CASE("a damaged Nack does not end a fetch of awaited Data as absent") {
     ObjectHosts hosts;
     const OperationId id = hosts.start_fetch();
     const wire::Name asked = hosts.fetcher.forwarder.asked.at(0);
@@ -86,7 +86,7 @@ TEST_CASE("a fetch of what is waited for does not end as absent: a link has dama
     CHECK(hosts.carry(id)->status == OperationStatus::kDone);
 }
 
-TEST_CASE("who hears that the object is not there waits no longer") {
+TEST_CASE("a Nack for an object ends the wait") {
     ObjectHosts hosts;
     const OperationId id = hosts.start_fetch(true);
     REQUIRE(hosts.fetcher.forwarder.asked.size() == 1);
@@ -122,7 +122,7 @@ TEST_CASE("flipped bits are never taken, and the right packets that follow are")
     CHECK(hosts.fetcher.endpoint.counters().unexpected_data > 0);
 }
 
-TEST_CASE("segments in each other's place are not taken") {
+TEST_CASE("swapped segments are refused") {
     ObjectHosts hosts;
     const Bytes bytes = some_bytes(20'000);
     hosts.publish(bytes);
@@ -136,7 +136,7 @@ TEST_CASE("segments in each other's place are not taken") {
     CHECK(hosts.fetched() == bytes);
 }
 
-TEST_CASE("a truncated manifest is asked for again") {
+TEST_CASE("a truncated manifest is fetched again") {
     ObjectHosts hosts;
     const Bytes bytes = some_bytes(200'000);
     hosts.publish(bytes);
@@ -153,7 +153,7 @@ TEST_CASE("a truncated manifest is asked for again") {
     CHECK(hosts.fetched() == bytes);
 }
 
-TEST_CASE("forged roots that come first end no fetch, which goes on past caches") {
+TEST_CASE("forged roots do not end a fetch, which continues past caches") {
     ObjectHosts hosts;
     const Bytes bytes = some_bytes(5000);
     hosts.publish(bytes);
@@ -193,7 +193,7 @@ TEST_CASE("an object that another node's key signed is refused, and the error na
     CHECK(hosts.asked.size() < 100);  // each time after a longer pause
 }
 
-TEST_CASE("who can do without the object does not wait for a third forgery's successor") {
+TEST_CASE("an optional fetch ends after the third forged root") {
     ObjectHosts hosts;
     hosts.publish(some_bytes(5000), "h3");
     const TimePoint start = hosts.fetcher.now;
@@ -238,7 +238,7 @@ TEST_CASE("memory of another size than the object's is a mismatch that names bot
     CHECK(mine == Bytes(99));
 }
 
-TEST_CASE("memory that has an object takes no other one") {
+TEST_CASE("a memory slot holds one object") {
     ObjectHosts hosts;
     const Bytes first = some_bytes(3000);
     hosts.publish(first);

@@ -131,7 +131,7 @@ std::size_t count(const std::vector<wire::Name>& names, const wire::Name& one) {
 
 }  // namespace
 
-TEST_CASE("a block that a node is asked to keep is fetched, served, answered, and told of") {
+TEST_CASE("a keep request fetches the block, serves it, is answered and is reported") {
     for (const std::size_t size : {std::size_t{0}, std::size_t{1}, kBytes, std::size_t{700'000}}) {
         CAPTURE(size);
         Pool pool;
@@ -158,7 +158,7 @@ TEST_CASE("a block that a node is asked to keep is fetched, served, answered, an
     }
 }
 
-TEST_CASE("an answer says what the owner of the node would have said, signed by the same key") {
+TEST_CASE("an answer equals the owner's and has the same key's signature") {
     Pool pool;
     pool.offer(0);
     pool.ask(request_of({0}));
@@ -186,7 +186,7 @@ TEST_CASE("a request for several blocks is answered when all have come") {
     for (int block = 0; block < 4; ++block) CHECK(pool.serves(block));
 }
 
-TEST_CASE("a repeated request begins nothing anew, and two requesters share what is on its way") {
+TEST_CASE("a repeated request starts nothing new, and two requesters share one fetch") {
     Pool pool;
     pool.offer(0);
     pool.offer(1);
@@ -207,7 +207,7 @@ TEST_CASE("a repeated request begins nothing anew, and two requesters share what
     CHECK(requested[1].kept->requesters() == std::vector<std::string>{"h3"});
 }
 
-TEST_CASE("what cannot be kept is left to the owner, with what became of each block") {
+TEST_CASE("blocks that cannot be kept are left to the owner with a status per block") {
     Pool pool;
     pool.offer(0);
     pool.offer(2, kBytes, "stranger");
@@ -227,7 +227,7 @@ TEST_CASE("what cannot be kept is left to the owner, with what became of each bl
     CHECK(pool.is_answered(request));
 }
 
-TEST_CASE("a block that does not come in time is late, and its request is not begun again") {
+TEST_CASE("a block that misses the deadline is late, and its request does not restart") {
     Pool pool;
     pool.offer(0);
     const wire::Name request = request_of({0});
@@ -248,7 +248,7 @@ TEST_CASE("a block that does not come in time is late, and its request is not be
     CHECK(!pool.home.forwarder.asked.empty());
 }
 
-TEST_CASE("no more is kept than there is room for, until it was heard of") {
+TEST_CASE("kept blocks are bounded until they are reported") {
     Pool pool(2 * kBytes);
     for (int block = 0; block < 4; ++block) pool.offer(block);
     pool.ask(request_of({0, 1}));
@@ -271,7 +271,7 @@ TEST_CASE("no more is kept than there is room for, until it was heard of") {
     CHECK(pool.is_answered(request_of({2}, "h2", "4")));
 }
 
-TEST_CASE("what fails gives its room back") {
+TEST_CASE("a failed operation frees its share of the window") {
     Pool pool(kBytes);
     pool.offer(0);
     for (int turn = 0; turn < 3; ++turn) {
@@ -304,7 +304,7 @@ TEST_CASE("so many blocks are on their way at once") {
     CHECK(pool.is_answered(request_of({3}, "h2", "2")));
 }
 
-TEST_CASE("all other requests go to the owner as they are") {
+TEST_CASE("all other requests go to the owner unchanged") {
     Pool pool;
     pool.offer(0);
     pool.home.endpoint.expect_object(block_name(1));
@@ -330,7 +330,7 @@ TEST_CASE("all other requests go to the owner as they are") {
     CHECK(pool.home.forwarder.asked.empty());
 }
 
-TEST_CASE("until it is adopted, a kept block gives way to what is published, and stays else") {
+TEST_CASE("a kept block is replaced by a publication until it is adopted") {
     Pool pool;
     pool.offer(0);
     pool.offer(1);
@@ -352,7 +352,7 @@ TEST_CASE("until it is adopted, a kept block gives way to what is published, and
     CHECK(!pool.serves(1));
 }
 
-TEST_CASE("a name that is taken while its block comes is left to the owner") {
+TEST_CASE("a name that is published while its block is fetched stays with the publisher") {
     Pool pool;
     pool.offer(0);
     const wire::Name request = request_of({0});
@@ -365,7 +365,7 @@ TEST_CASE("a name that is taken while its block comes is left to the owner") {
     CHECK(requested[0].outcomes == FetchOutcomes{std::nullopt});
 }
 
-TEST_CASE("an answer can be asked for again for its time, and is gone then") {
+TEST_CASE("a dataset answer stays available for its lifetime") {
     Pool pool;
     pool.offer(0);
     const wire::Name request = request_of({0});
@@ -380,7 +380,7 @@ TEST_CASE("an answer can be asked for again for its time, and is gone then") {
     CHECK(pool.ask(request) == Kind::kPending);
 }
 
-TEST_CASE("who stops keeping serves and fetches nothing of it any more") {
+TEST_CASE("a node that stops keeping serves and fetches none of the blocks") {
     Pool pool;
     pool.offer(0);
     pool.offer(1);
@@ -402,7 +402,7 @@ TEST_CASE("who stops keeping serves and fetches nothing of it any more") {
     CHECK(pool.requested().size() == 1);
 }
 
-TEST_CASE("who stops keeping holds no memory for what nobody heard of, and begins anew with none") {
+TEST_CASE("a node that stops keeping frees unreported blocks and starts again empty") {
     Pool pool(kBytes);
     pool.offer(0);
     pool.ask(request_of({0}));
@@ -417,7 +417,7 @@ TEST_CASE("who stops keeping holds no memory for what nobody heard of, and begin
     CHECK(pool.requested().size() == 1);
 }
 
-TEST_CASE("what watches for news of a node hears of what it kept, too") {
+TEST_CASE("a watch also reports kept blocks") {
     Pool pool;
     pool.offer(0);
     pool.home.endpoint.watch_objects(7);
@@ -430,7 +430,7 @@ TEST_CASE("what watches for news of a node hears of what it kept, too") {
     CHECK(pool.home.completion(7)->status == kDone);
 }
 
-TEST_CASE("who watches hears at once when half of the room is filled") {
+TEST_CASE("a watch fires at once when half of the room is filled") {
     Pool pool(2 * kBytes);
     pool.offer(0);
     pool.offer(1);

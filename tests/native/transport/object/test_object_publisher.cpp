@@ -19,7 +19,7 @@ wire::Name full_name(ObjectHosts& hosts, const std::string& uri) {
 
 }  // namespace
 
-TEST_CASE("who waits for an object gets its root when it is published") {
+TEST_CASE("a request for an object is answered when it is published") {
     ObjectHosts hosts;
     const Production early = hosts.publisher.produce(root_name());
     REQUIRE(early.kind == Production::Kind::kPending);
@@ -76,7 +76,7 @@ TEST_CASE("the caller's bytes may change once the object is published") {
     CHECK(hosts.fetched() == some_bytes(5000));
 }
 
-TEST_CASE("a withdrawn object is gone, and its name may be used again") {
+TEST_CASE("a withdrawn object is removed, and its name can be used again") {
     ObjectHosts hosts;
     hosts.publish(some_bytes(5000));
     const wire::Name segment = full_name(hosts, "/j/g0/obj/1/model/seg=0");
@@ -90,8 +90,7 @@ TEST_CASE("a withdrawn object is gone, and its name may be used again") {
     CHECK(hosts.publisher.endpoint.counters().retained_bytes == 0);
 }
 
-TEST_CASE(
-    "where nobody is to wait, what is not there is absent, and so is what is there no longer") {
+TEST_CASE("with waiting disabled, unpublished and retired Data is absent") {
     ObjectHosts hosts;
     hosts.publisher.endpoint.register_objects(name("/j/g0/obj/1"), "1", MissingObject::kRefuse);
     CHECK(hosts.publisher.produce(root_name()).kind == Production::Kind::kAbsent);

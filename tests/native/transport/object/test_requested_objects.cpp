@@ -6,7 +6,7 @@
 using namespace innet;
 using namespace innet::testing;
 
-TEST_CASE("of very many that nobody takes the oldest go, but nothing that is kept") {
+TEST_CASE("the oldest of many unused objects are evicted, kept ones are not") {
     RequestedObjects asked;
     const auto kept =
         std::make_shared<KeptObject>(name("/kept"), 0, std::make_shared<MemoryBudget>(1));

@@ -85,7 +85,7 @@ TEST_CASE("other bytes, names, sizes and keys than those signed are untrusted") 
     CHECK(f.seal(bytes, root) == OperationStatus::kAborted);  // it is there already
 }
 
-TEST_CASE("a digest in place of a key's signature is untrusted, though the keyring takes digests") {
+TEST_CASE("a digest in place of a key's signature is untrusted even where digests are accepted") {
     Replica f;
     const Bytes bytes = some_bytes(100);
     f.publish(bytes);
@@ -97,7 +97,7 @@ TEST_CASE("a digest in place of a key's signature is untrusted, though the keyri
     CHECK(f.seal(bytes, forged) == OperationStatus::kUntrusted);
 }
 
-TEST_CASE("whatever a root's numbers say under a true signature, publishing ends") {
+TEST_CASE("publishing ends for any numbers in a validly signed root") {
     Replica f;
     const Bytes bytes = some_bytes(100);
     std::mt19937 random(7);
@@ -139,7 +139,7 @@ TEST_CASE("damaged and truncated roots are untrusted") {
     }
 }
 
-TEST_CASE("what was fetched is published again without being hashed again, in the same packets") {
+TEST_CASE("a fetched object is republished in the same packets without hashing") {
     for (const std::size_t size : {std::size_t{0}, std::size_t{5000}, std::size_t{1'500'000}}) {
         CAPTURE(size);
         Replica f;
@@ -175,7 +175,7 @@ TEST_CASE("digests that the root does not list are untrusted") {
     CHECK(f.replica.completion(90)->status == OperationStatus::kUntrusted);
 }
 
-TEST_CASE("a root that somebody has fetched is served only with a signature that holds") {
+TEST_CASE("a fetched root is served only with a valid signature") {
     Replica f;
     const Bytes bytes = some_bytes(50'000);
     f.publish(bytes);

@@ -37,7 +37,7 @@ TEST_CASE("a small object takes one packet, and a larger one those of its segmen
     }
 }
 
-TEST_CASE("where the root would exceed its packet, the object is not within it") {
+TEST_CASE("an object that does not fit its root's packet is not embedded") {
     ObjectHosts hosts(400);
     hosts.publish(some_bytes(200));
     REQUIRE(hosts.carry(hosts.start_fetch())->status == OperationStatus::kDone);
@@ -45,7 +45,7 @@ TEST_CASE("where the root would exceed its packet, the object is not within it")
     CHECK(hosts.asked.size() > 1);
 }
 
-TEST_CASE("who reads no objects within roots gets the segment that the root lists") {
+TEST_CASE("a reader without embedded objects fetches the listed segment") {
     ObjectHosts hosts;
     hosts.publish(some_bytes(100));
     const PacketRef root = hosts.publisher.endpoint.object_root(hosts.object);
@@ -59,7 +59,7 @@ TEST_CASE("who reads no objects within roots gets the segment that the root list
     CHECK(Bytes(content.begin(), content.end()) == some_bytes(100));
 }
 
-TEST_CASE("a root with another object within it than it tells of is refused") {
+TEST_CASE("a root whose embedded object does not match its digests is refused") {
     for (const std::size_t size : {std::size_t{0}, std::size_t{39}, std::size_t{41}}) {
         CAPTURE(size);
         ObjectHosts hosts;

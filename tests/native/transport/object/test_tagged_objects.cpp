@@ -37,7 +37,7 @@ bool is_segment(const Bytes& packet) {
 
 }  // namespace
 
-TEST_CASE("who has the key knows a segment's digest by its tag, and who has another by hashing") {
+TEST_CASE("a key holder verifies a segment by its tag, others by hashing") {
     for (const std::uint8_t key : std::array<std::uint8_t, 3>{1, 2, 0}) {
         CAPTURE(key);
         TaggedHosts hosts(1, key);
@@ -85,7 +85,7 @@ TEST_CASE("no flipped bit of a segment has its tag") {
     CHECK(tried > 1000);
 }
 
-TEST_CASE("what nobody has asked for has no tag to tell it by") {
+TEST_CASE("an object that was never requested has no tag") {
     TaggedHosts hosts(1, 1);
     hosts.publish(some_bytes(10'000));
     std::vector<Bytes> packets;
@@ -99,7 +99,7 @@ TEST_CASE("what nobody has asked for has no tag to tell it by") {
     }
 }
 
-TEST_CASE("a packet of a segment that no object has is no segment of one that is being fetched") {
+TEST_CASE("a packet beyond an object's segments is not a segment of the fetched object") {
     TaggedHosts hosts(1, 1);
     hosts.publish(some_bytes(10'000));
     const auto absent = std::make_shared<ObjectMemory>();
@@ -157,7 +157,7 @@ TEST_CASE("a block has the same packets wherever it is published, lent or copied
     CHECK(roots[0] == roots[1]);
 }
 
-TEST_CASE("who has the key knows a root by its tag, as long as it waits for it") {
+TEST_CASE("a key holder verifies an awaited root by its tag") {
     for (const std::uint8_t key : std::array<std::uint8_t, 3>{1, 2, 0}) {
         for (const std::size_t size : {100, 10'000, 60'000}) {
             CAPTURE(key);
@@ -204,8 +204,7 @@ TEST_CASE("a root's tag is for all that is in it, and for a root of the right ke
     CHECK(tried > 400);
 }
 
-TEST_CASE(
-    "a root with tags is no larger than what foreign clients take, however large packets are") {
+TEST_CASE("a root with tags stays within the packet limit of foreign clients") {
     for (const std::size_t size : {std::size_t{2'000'000}, std::size_t{3'500'000}}) {
         CAPTURE(size);
         TaggedHosts hosts(1, 0);

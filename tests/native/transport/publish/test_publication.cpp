@@ -66,7 +66,7 @@ TEST_CASE("a packet is made once, and signed when it leaves the node") {
     CHECK(publication.packet(0, false).bytes().data() == sent.bytes().data());
 }
 
-TEST_CASE("what is retained does not change with the tensor") {
+TEST_CASE("a retained copy does not change with the tensor") {
     Fixture fixture;
     const auto original = fixture.tensor;
     Publication publication = fixture.publish();

@@ -91,7 +91,7 @@ TEST_CASE("early Interests wait with the label, and are answered in order, each 
     CHECK(fixture.publisher.waiting_count() == 1);
 }
 
-TEST_CASE("who is gone is not answered, and leaves room") {
+TEST_CASE("a departed requester is not answered and frees its place") {
     Fixture fixture;
     for (const auto* segment : {"0", "1", "1"}) {
         fixture.ask(std::string("/job/g0/3/sum.u8/seq=5/seg=") + segment);
@@ -106,7 +106,7 @@ TEST_CASE("who is gone is not answered, and leaves room") {
     CHECK(fixture.forwarder.put == std::vector<std::string>{"/job/g0/3/sum.u8/seq=5/seg=0"});
 }
 
-TEST_CASE("Interests nobody refreshes are forgotten") {
+TEST_CASE("an Interest without a refresh expires") {
     Fixture fixture;
     for (int seq = 0; seq < 100; ++seq) {
         fixture.ask("/job/g0/3/sum.u8/seq=" + std::to_string(seq) + "/seg=0", at(seq * 1s));
@@ -131,8 +131,7 @@ TEST_CASE(
     CHECK(fixture.publisher.waiting_count() == kFlood);
 }
 
-TEST_CASE(
-    "whoever asks after a flood that filled the memory gets the tensor when it is published") {
+TEST_CASE("a request after a flood that filled the memory is answered at publication") {
     Fixture fixture;
     for (std::size_t seq = 10; seq < 10 + WaitingTensors::kMaxSegments + 5; ++seq) {
         fixture.ask("/job/g0/3/sum.u8/seq=" + std::to_string(seq) + "/seg=0");
@@ -152,7 +151,7 @@ TEST_CASE("segments of one tensor beyond the bound are not remembered, and push 
     CHECK(fixture.publisher.waiting_count() == WaitingTensors::kMaxSegments);
 }
 
-TEST_CASE("what the node does not keep leaves nothing behind") {
+TEST_CASE("a refused block leaves nothing behind") {
     Fixture fixture;
     const wire::Name asked = name("/job/g0/3/sum.u8/seq=1/seg=0");
     CHECK(fixture.publisher.produce(asked.view(), true).kind == Kind::kPending);
@@ -165,7 +164,7 @@ TEST_CASE("any number of repetitions of one Interest is remembered as one") {
     CHECK(fixture.publisher.waiting_count() <= 4);
 }
 
-TEST_CASE("what is retired is gone, what was never published is still waited for") {
+TEST_CASE("retired Data is gone; unpublished Data is still awaited") {
     Fixture fixture;
     for (const std::uint64_t seq : {1U, 2U, 3U}) {
         fixture.publisher.publish(fixture.spec("/sum.u8", seq));
@@ -179,7 +178,7 @@ TEST_CASE("what is retired is gone, what was never published is still waited for
     CHECK(fixture.publisher.refusal(fixture.spec("/sum.u8", 2)).has_value());
 }
 
-TEST_CASE("who waits for what an ended producer never publishes gets an error, early or late") {
+TEST_CASE("a request for Data that an ended producer never published gets an error") {
     Fixture fixture;
     fixture.ask("/job/g0/3/sum.u8/seq=4/seg=0");
     fixture.ask("/job/g0/3/sum.u8/seq=5/seg=1");
@@ -197,7 +196,7 @@ TEST_CASE("who waits for what an ended producer never publishes gets an error, e
     CHECK(fixture.kind("/job/g0/3/p2p.u8/0/0/seq=6/seg=0") == Kind::kPending);
 }
 
-TEST_CASE("a call that failed answers who waits and who asks later, whatever the type") {
+TEST_CASE("a failed call answers pending and later requests of every type") {
     Fixture fixture;
     fixture.ask("/job/g0/3/sum.u8/seq=4/seg=0");
     fixture.ask("/job/g0/3/max.f32/seq=4/seg=1");
@@ -252,7 +251,7 @@ TEST_CASE("messages are retired by their own name") {
     CHECK(fixture.publisher.retained_bytes() == 0);
 }
 
-TEST_CASE("unregistering tells those who wait") {
+TEST_CASE("unregistering notifies pending requesters") {
     Fixture fixture;
     fixture.publisher.publish(fixture.spec("/sum.u8", 1));
     fixture.ask("/job/g0/3/sum.u8/seq=2/seg=4");
@@ -284,7 +283,7 @@ TEST_CASE("ends that do not cut the tensor into segments that fit are refused") 
     CHECK(refused({100, 200, 301}));  // beyond the tensor
 }
 
-TEST_CASE("a group's producers sign with its key, and what was published goes on with it") {
+TEST_CASE("a group's producers sign with its key, also for earlier publications") {
     Fixture fixture;
     const auto key_of = [&](const std::string& uri) {
         const Production production = fixture.ask(uri);
@@ -305,7 +304,7 @@ TEST_CASE("a group's producers sign with its key, and what was published goes on
     CHECK(key_of("/job/g1/3/sum.u8/seq=1/seg=1") == "/job/KEY/v=1");
 }
 
-TEST_CASE("a program whose calls all fail does not fill the memory with its failures") {
+TEST_CASE("the number of remembered failures is bounded") {
     Fixture fixture;
     for (std::uint64_t seq = 0; seq < 3000; ++seq) {
         fixture.publisher.fail({.prefixes = {name("/job/g0/3")},

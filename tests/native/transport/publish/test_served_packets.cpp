@@ -46,7 +46,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("a packet is given to who asks for its name, or for what begins it if told so") {
+TEST_CASE("a packet answers its name, and its prefixes with CanBePrefix") {
     Fixture fixture;
     CHECK(fixture.answer("/n/h0/KEY/j/j/v=1") == "/n/h0/KEY/j/j/v=1");
     CHECK(fixture.answer("/j/KEY", true) == "/j/KEY/1/self/v=1");
@@ -56,7 +56,7 @@ TEST_CASE("a packet is given to who asks for its name, or for what begins it if 
     CHECK(fixture.answer("/elsewhere", true).empty());
 }
 
-TEST_CASE("what is no Data packet changes nothing") {
+TEST_CASE("a malformed Data packet changes nothing") {
     Fixture fixture;
     CHECK_FALSE(fixture.served.assign({fixture.pool.copy_of(text("no packet"))}));
     CHECK(fixture.answer("/n/h0/KEY/j/j/v=1") == "/n/h0/KEY/j/j/v=1");

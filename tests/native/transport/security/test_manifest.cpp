@@ -136,7 +136,7 @@ TEST_CASE("an object of any size verifies segment by segment, with one signature
     }
 }
 
-TEST_CASE("a full manifest of the default fan-out fits where foreign clients can take it") {
+TEST_CASE("a full manifest of the default fan-out fits the packet limit of foreign clients") {
     const Published object(257, kDefaultManifestFanOut);
     REQUIRE(object.manifests.size() == 3);
     for (const Bytes& manifest : object.manifests) CHECK(manifest.size() <= 8800);
@@ -209,7 +209,7 @@ TEST_CASE("swapped segments and segments of another object are invalid") {
     }
 }
 
-TEST_CASE("what is no segment of the object is invalid at once, not unknown") {
+TEST_CASE("a packet outside the object is invalid at once, not unknown") {
     const Published object(6);
     auto verifier = verifier_of(object.manifests[0]);
     REQUIRE(verifier);
@@ -233,7 +233,7 @@ TEST_CASE("a manifest of another object, a sibling and a second root are refused
     }
 }
 
-TEST_CASE("a root whose content is malformed, truncated or of another shape gives no verifier") {
+TEST_CASE("a root with malformed, truncated or mismatched content gives no verifier") {
     const Bytes segments = number(wire::kManifestSegments, 3);
     const Bytes fan_out = number(wire::kManifestFanOut, 4);
     const Bytes digests = tlv(wire::kManifestDigests, {Bytes(3 * 32)});
@@ -292,7 +292,7 @@ TEST_CASE("a root that lists all segments may have their tags, and no other numb
     CHECK_FALSE(verifier_of(root_with_tags(4, 2, 4)));
 }
 
-TEST_CASE("manifests are told from other names, whatever their numbers and bytes") {
+TEST_CASE("manifest names are distinguished from all other names") {
     const auto is = [](const std::string& uri) {
         return is_manifest(wire::Name::from_uri(uri)->view());
     };

@@ -31,7 +31,7 @@ Bytes some_content() {
 
 }  // namespace
 
-TEST_CASE("a tag is what Python's cryptography makes of AES-256-GCM and HMAC-SHA256") {
+TEST_CASE("a tag equals Python cryptography's AES-256-GCM or HMAC-SHA256") {
     SegmentTagger tagger(counting_key());
     const Bytes head = text("head of a packet");
     const Bytes content = some_content();
@@ -40,7 +40,7 @@ TEST_CASE("a tag is what Python's cryptography makes of AES-256-GCM and HMAC-SHA
     CHECK(Bytes(tag.begin(), tag.end()) == from_hex("7d66da224cfa751bdfaea34600ed7e09"));
 }
 
-TEST_CASE("a tag holds for its packet and its key, and for no other byte of either") {
+TEST_CASE("a tag verifies only its own packet under its own key") {
     const Bytes packet =
         signed_data(*make_null_signer(), *wire::Name::from_uri("/kv/a/seg"), some_content());
     const auto parts_of = [](const Bytes& of) {

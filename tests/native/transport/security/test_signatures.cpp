@@ -112,7 +112,7 @@ TEST_CASE("signing again gives the same answer as signing first: nothing is left
     }
 }
 
-TEST_CASE("who has both halves of a key takes what the public one takes") {
+TEST_CASE("a key pair verifies what its public key verifies") {
     Keyring keyring;
     REQUIRE(keyring.add(SignatureType::kEd25519, key_name(), kEd25519Pair));
     const auto signer = make_ed25519_signer(key_name(), counting(32));
@@ -165,7 +165,7 @@ TEST_CASE("Data of python-ndn verifies") {
     }
 }
 
-TEST_CASE("what a signer signs, its key verifies, whatever the size") {
+TEST_CASE("a signer's output verifies with its key for every size") {
     for (auto& [signer, key] : keyed_schemes()) {
         CAPTURE(static_cast<int>(signer->type()));
         Keyring keyring;
@@ -274,8 +274,7 @@ TEST_CASE("an empty signature counts only where nothing is verified") {
     CHECK(verdict_on(keyring, packet) == Verdict::kUnknownKey);
 }
 
-TEST_CASE(
-    "an object's root is of whoever has the key: neither a digest nor nothing vouches for it") {
+TEST_CASE("an object's root needs a signature: a digest or no signature is untrusted") {
     Keyring keyring;
     keyring.accept_digest(true);
     keyring.accept_unsigned(true);
@@ -314,7 +313,7 @@ TEST_CASE("a signature buffer of the wrong size is refused") {
     }
 }
 
-TEST_CASE("a key with a scope vouches for names below it, and for no others") {
+TEST_CASE("a scoped key signs names below its scope only") {
     for (const Scheme& scheme : keyed_schemes()) {
         const Bytes packet = signed_data(*scheme.signer, text("value"));
         Keyring keyring;
@@ -369,7 +368,7 @@ TEST_CASE("of its scope, a key can vouch for some names alone") {
     }
 }
 
-TEST_CASE("a key whose time is over vouches for nothing, however right its signature is") {
+TEST_CASE("an expired key's valid signature is not trusted") {
     for (const Scheme& scheme : keyed_schemes()) {
         const Bytes packet = signed_data(*scheme.signer, text("value"));
         const auto data = wire::DataView::parse(packet);

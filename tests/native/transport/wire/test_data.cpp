@@ -78,7 +78,7 @@ TEST_CASE("Data of python-ndn with a key locator") {
     CHECK(same(data->content(), text("gradient")));
 }
 
-TEST_CASE("what is laid out is what python-ndn encodes") {
+TEST_CASE("the laid-out packet equals python-ndn's encoding") {
     const auto name = Name::from_uri("/video/v=3/seg=0");
     DataFields fields;
     fields.name = name->view();
@@ -215,7 +215,7 @@ TEST_CASE("SignatureInfo begins with its type; a key locator names one key") {
     CHECK(DataView::parse(digest)->key_name().empty());
 }
 
-TEST_CASE("Data whose name claims an implicit digest are malformed, wherever it stands") {
+TEST_CASE("Data with an implicit digest anywhere in its name is malformed") {
     const Bytes generic = tlv(kGenericComponent, {text("a")});
     const Bytes digest = tlv(kImplicitSha256Digest, {Bytes(32, 1)});
     const auto named = [&](std::initializer_list<Bytes> components) {

@@ -15,7 +15,7 @@ Bytes bytes_of(ByteView view) { return {view.begin(), view.end()}; }
 
 }  // namespace
 
-TEST_CASE("what a certificate has beside a name and content is found in its packet") {
+TEST_CASE("a certificate's further fields are read from its packet") {
     const auto name = Name::from_uri("/a");
     REQUIRE(name);
     const auto key_name = Name::from_uri("/alice/KEY/1");

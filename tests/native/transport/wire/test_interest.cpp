@@ -81,7 +81,7 @@ TEST_CASE("parameterized and signed Interests of python-ndn") {
     }
 }
 
-TEST_CASE("what is encoded is what python-ndn encodes") {
+TEST_CASE("the encoding equals python-ndn's") {
     const auto name = Name::from_uri("/local/ndn/prefix");
     InterestFields fields;
     fields.name = name->view();
@@ -191,7 +191,7 @@ TEST_CASE("parameters and their digest in the name go together") {
     CHECK_FALSE(parses(interest_with({parameters})));
 }
 
-TEST_CASE("a lifetime counts as a minute at most, and overflows nothing") {
+TEST_CASE("a lifetime is capped at one minute and does not overflow") {
     const Bytes packet = interest_with({tlv(kInterestLifetime, {Bytes(8, 0xff)})});
     const auto interest = InterestView::parse(packet);
     CHECK(interest->lifetime() == 60s);

@@ -232,7 +232,7 @@ TEST_CASE("a packet in a single fragment is whole") {
     CHECK(same(link->payload(), kInterestBytes));
 }
 
-TEST_CASE("a hello has no payload and says whether its sender hears the receiver") {
+TEST_CASE("a hello has no payload and says whether its sender receives from the receiver") {
     for (const bool hears : {false, true}) {
         LpFields fields;
         fields.hello = hears;

@@ -60,7 +60,7 @@ bool same(ByteView a, ByteView b) { return std::equal(a.begin(), a.end(), b.begi
 
 }  // namespace
 
-TEST_CASE("a name's bytes are those that python-ndn encodes") {
+TEST_CASE("a name's bytes equal python-ndn's encoding") {
     CHECK(same(name_of("/local/ndn/prefix").view().value(),
                from_hex("08056c6f63616c08036e646e0806707265666978")));
     CHECK(same(name_of("/video/v=3/seg=300").view().value(),

@@ -137,7 +137,7 @@ TEST_CASE("a writer that runs out of room writes nothing more") {
     CHECK(writer.size() <= 4);
 }
 
-TEST_CASE("critical types are those up to 31 and the odd ones") {
+TEST_CASE("types up to 31 and odd types are critical") {
     CHECK(is_critical(2));
     CHECK(is_critical(30));
     CHECK(is_critical(31));

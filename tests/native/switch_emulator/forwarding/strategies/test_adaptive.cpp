@@ -59,7 +59,7 @@ TEST_CASE("the faster next hop is found by a probe, and preferred from then on")
     CHECK(after == std::vector<FaceId>{2});
 }
 
-TEST_CASE("a probe has a nonce of its own, and comes once in an interval") {
+TEST_CASE("a probe has its own nonce and is sent once per interval") {
     TwoWays test("/v=5/probing-interval~200");
     const std::map<FaceId, Duration> times{{1, 1ms}};
     test.ask(times);
@@ -94,7 +94,7 @@ TEST_CASE(
     CHECK(back);
 }
 
-TEST_CASE("who repeats an Interest is sent another way") {
+TEST_CASE("a retransmitted Interest uses another next hop") {
     TwoWays test;
     test.receive_interest(0, "/a/x", 1, {.lifetime = 4s});
     CHECK(test.sent(1).size() == 1);

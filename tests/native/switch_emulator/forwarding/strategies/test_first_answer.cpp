@@ -20,7 +20,7 @@ struct ThreeWays : SwitchUnderTest {
 
 }  // namespace
 
-TEST_CASE("multicast asks everyone but who asks") {
+TEST_CASE("multicast sends to every face but the requester's") {
     ThreeWays test("multicast");
     test.receive_interest(2, "/a/x", 7);
     const auto first = test.sent(1);
@@ -33,7 +33,7 @@ TEST_CASE("multicast asks everyone but who asks") {
     CHECK(test.node.counters().strategy_copies == 1);
 }
 
-TEST_CASE("clone asks the two cheapest, and the first answer is everybody's") {
+TEST_CASE("clone sends to the two cheapest, and the first answer serves every requester") {
     ThreeWays test("clone");
     test.receive_interest(0, "/a/x", 7);
     CHECK(test.sent(1).size() == 1);
@@ -48,7 +48,7 @@ TEST_CASE("clone asks the two cheapest, and the first answer is everybody's") {
     CHECK(test.node.counters().unsolicited_data == 1);
 }
 
-TEST_CASE("of two that were asked, one that refuses does not matter; both do") {
+TEST_CASE("with two upstreams, one Nack is ignored and two end the request") {
     ThreeWays test("clone");
     test.receive_interest(0, "/a/x", 7);
     test.sent_everywhere();
@@ -64,7 +64,7 @@ TEST_CASE("of two that were asked, one that refuses does not matter; both do") {
     CHECK(refusal[0].reason == wire::NackReason::kCongestion);
 }
 
-TEST_CASE("clone with one way left asks that one") {
+TEST_CASE("clone with one next hop left uses it") {
     ThreeWays test("clone");
     test.node.close_face(1, test.now);
     test.node.close_face(3, test.now);
@@ -76,7 +76,7 @@ TEST_CASE("clone with one way left asks that one") {
     CHECK(refusal[0].kind == Sent::Kind::kNack);
 }
 
-TEST_CASE("a node asked for both copies says so to the second, whose sender waits for the first") {
+TEST_CASE("a node asked for both copies tells the second, which waits for the first") {
     ThreeWays test("best-route");
     test.receive_interest(4, "/a/x", 7);
     test.receive_interest(5, "/a/x", 7);

@@ -47,7 +47,7 @@ struct Outside : SwitchUnderTest {
 
 }  // namespace
 
-TEST_CASE("an Interest waits for the decision, and goes where that says") {
+TEST_CASE("an Interest waits for the external decision and follows it") {
     Outside test;
     test.receive_interest(2, "/a/x", 7);
     CHECK(test.sent_everywhere() == 0);
@@ -72,8 +72,7 @@ TEST_CASE("an Interest waits for the decision, and goes where that says") {
     CHECK(answered.rtt == 4ms);
 }
 
-TEST_CASE(
-    "best-route decides when the decision is late, fails, or nobody has room for the question") {
+TEST_CASE("best-route decides when the external decision is late, fails or cannot be requested") {
     Outside test;
     test.receive_interest(0, "/a/x", 7);
     const auto late = test.events->next().question;
@@ -96,7 +95,7 @@ TEST_CASE(
     CHECK(test.node.counters().strategy_crowded_out == 1);
 }
 
-TEST_CASE("a decision that comes late means no face that was opened since") {
+TEST_CASE("a late decision does not apply to a face that was opened since") {
     Outside test;
     test.receive_interest(0, "/a/x", 7);
     const auto asked = test.events->next().question;
@@ -112,7 +111,7 @@ TEST_CASE("a decision that comes late means no face that was opened since") {
     CHECK(test.sent(3).size() == 1);
 }
 
-TEST_CASE("a decision can refuse, and one that names nobody who may be asked does") {
+TEST_CASE("a decision can refuse, and a decision without a usable face refuses") {
     Outside test;
     test.receive_interest(0, "/a/x", 7);
     test.node.decide(
@@ -130,7 +129,7 @@ TEST_CASE("a decision can refuse, and one that names nobody who may be asked doe
     CHECK(test.node.counters().pit_entries == 0);
 }
 
-TEST_CASE("one question an Interest, whoever repeats it meanwhile; none for one that is over") {
+TEST_CASE("one reflexive Interest per pending Interest, and none for an expired one") {
     Outside test;
     test.receive_interest(0, "/a/x", 7, {.lifetime = 10ms});
     test.receive_interest(0, "/a/x", 8, {.lifetime = 10ms});
@@ -145,7 +144,7 @@ TEST_CASE("one question an Interest, whoever repeats it meanwhile; none for one 
     CHECK(test.node.counters().strategy_late == 0);
 }
 
-TEST_CASE("who decides hears of refusals and timeouts, and is asked again") {
+TEST_CASE("an external strategy learns of Nacks and timeouts and decides again") {
     Outside test;
     test.receive_interest(0, "/a/x", 7, {.lifetime = 100ms});
     test.decide(test.events->next().question, {1});
@@ -166,7 +165,7 @@ TEST_CASE("who decides hears of refusals and timeouts, and is asked again") {
     CHECK(timeout.face == 2);
 }
 
-TEST_CASE("a strategy that is replaced is asked no more") {
+TEST_CASE("a replaced strategy makes no more decisions") {
     Outside test;
     test.receive_interest(0, "/a/x", 7);
     const auto question = test.events->next().question;

@@ -53,7 +53,7 @@ TEST_CASE("strategies are listed with their versions, the default for all other 
     CHECK(all[0].strategy == strategy("clone/v=5"));
 }
 
-TEST_CASE("what is no strategy is refused, and changes nothing") {
+TEST_CASE("an unknown strategy is refused and changes nothing") {
     ThreeWays test;
     for (const auto wrong : {"teleport", "multicast/v=4", "asf/probing-interval~0", "asf/hurry~1",
                              "asf/max-timeouts~", "clone/copies~3", "asf/v=5/v=5"}) {
@@ -66,7 +66,7 @@ TEST_CASE("what is no strategy is refused, and changes nothing") {
     CHECK(test.node.strategies().size() == 1);
 }
 
-TEST_CASE("an Interest under way changes hands when another strategy is set") {
+TEST_CASE("a pending Interest moves to the new strategy when one is set") {
     ThreeWays test;
     CHECK(test.node.set_strategy(name("/a"), strategy("asf")));
     test.receive_interest(0, "/a/x", 1, {.lifetime = 4s});

@@ -5,7 +5,7 @@
 using namespace innet;
 using namespace innet::simulation::stream;
 
-TEST_CASE("a data segment costs its payload and what TCP's header is longer than UDP's") {
+TEST_CASE("a data segment costs its payload and the difference of TCP's and UDP's headers") {
     PacketPool pool;
     const PacketRef packet = encode(DataSegment{7, 0xfffffff0U, 8960}, pool);
     CHECK(packet.size() == 12);
@@ -44,7 +44,7 @@ TEST_CASE("one flipped bit is noticed") {
     }
 }
 
-TEST_CASE("offsets beyond 32 bits are told by their neighbourhood") {
+TEST_CASE("offsets beyond 32 bits are inferred from their neighbours") {
     const std::uint64_t high = 5ULL << 32U;
     CHECK(unwrap(10, high - 10) == high + 10);
     CHECK(unwrap(0xfffffff0U, high + 10) == high - 16);

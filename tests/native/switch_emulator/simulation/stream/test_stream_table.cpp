@@ -149,7 +149,7 @@ TEST_CASE("loss limits a stream about as Mathis, Semke, Mahdavi and Ott say") {
     CHECK(rate_bps < 1.5 * mathis_bps);
 }
 
-TEST_CASE("everything arrives, once and in order, whatever the links do") {
+TEST_CASE("everything arrives once and in order over impaired links") {
     for (std::uint64_t seed = 1; seed <= 10; ++seed) {
         Bench bench;
         LinkOptions bad = link_of(1e7, 3ms, 0.05, 30'000, seed);
@@ -187,7 +187,7 @@ TEST_CASE("a sender's own queue holds it back, and drops nothing") {
     CHECK(bench.link(forth).counters().port.dropped_queue == 0);
 }
 
-TEST_CASE("a stream whose link is down for seconds goes on when it is up") {
+TEST_CASE("a stream resumes after its link was down for seconds") {
     Bench bench;
     const LinkIndex forth = bench.add(link_of(1e8, 1ms));
     const LinkIndex back = bench.add(link_of(1e8, 1ms));

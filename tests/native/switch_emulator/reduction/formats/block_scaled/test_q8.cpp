@@ -61,7 +61,7 @@ TEST_CASE("q8: halves go to the even neighbour, and carry into the next scale") 
     CHECK(decoded(encoded({127.5, 3, 5}), 3) == std::vector<float>{128, 4, 4});
 }
 
-TEST_CASE("q8: what encoding takes away can take the place of the numbers") {
+TEST_CASE("q8: the encoding error can replace the numbers in place") {
     std::vector<float> numbers{100, 0.25F, -0.75F};
     std::vector<std::uint8_t> blocks(q8_encoded_size(3));
     q8_encode(numbers, blocks, numbers);

@@ -121,7 +121,7 @@ TEST_CASE_TEMPLATE("complex numbers have sums and products, step by step", T, fl
     CHECK(exact.values.front().real == 0);
 }
 
-TEST_CASE("a format exists for what a type knows, and for nothing else") {
+TEST_CASE("a format exists for supported operations of a type only") {
     CHECK(find_format("sum.f8e4m3fn") != nullptr);
     CHECK(find_format("bxor.bool") != nullptr);
     CHECK(find_format("prod.c128") != nullptr);

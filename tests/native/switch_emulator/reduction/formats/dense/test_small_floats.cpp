@@ -113,7 +113,7 @@ TEST_CASE("8-bit floats: long sums are rounded at their end alone") {
     }
 }
 
-TEST_CASE("8-bit floats: what is too large becomes infinity, or NaN where there is none") {
+TEST_CASE("8-bit floats: overflow becomes infinity, or NaN in a format without infinity") {
     const auto sum = [](DType dtype, std::uint8_t left, std::uint8_t right) {
         return reduce_codes(Op::kSum, dtype, {{left}, {right}}).front();
     };

@@ -130,7 +130,7 @@ TEST_CASE("floats are added from left to right and keep signs, infinities and Na
     CHECK(std::isnan(value));
 }
 
-TEST_CASE("an integer that leaves its type is told; one whose key nobody shares is not touched") {
+TEST_CASE("an integer overflow is reported; a value whose key is unshared is unchanged") {
     constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
     CHECK(merge(Op::kSum, kWords, {words({{1, kMost}}), words({{1, 1}})}).status ==
           ReduceStatus::kOverflow);
@@ -163,7 +163,7 @@ TEST_CASE("names say which pairs are reduced, and how") {
     CHECK(!find_format("sum.u64-f16"));
 }
 
-TEST_CASE("a format refuses what is no pairs, and results that do not fit") {
+TEST_CASE("the pairs format refuses malformed pairs and results that do not fit") {
     const Format* format = find_format("sum.u64-i64");
     REQUIRE(format);
     const Bytes left = words({{1, 10}, {5, 50}});

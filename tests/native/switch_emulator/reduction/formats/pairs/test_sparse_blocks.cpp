@@ -94,7 +94,7 @@ TEST_CASE("random unions of blocks equal a map's, each element added from left t
     }
 }
 
-TEST_CASE("nothing and nothing is nothing, and a block that nobody shares stays as it is") {
+TEST_CASE("the union of empty sets is empty, and an unshared block is unchanged") {
     CHECK(sum({content({}), content({})}) == content({}));
     const Blocks minus_zero{{7, filled(-0.0F)}};
     CHECK(sum({content({}), content(minus_zero), content({})}) == content(minus_zero));
@@ -113,7 +113,7 @@ TEST_CASE("infinity and NaN are handed on within their element") {
     CHECK(std::isnan(block[31]));
 }
 
-TEST_CASE("content that is no blocks is refused, whatever is wrong") {
+TEST_CASE("malformed block content is refused") {
     const Bytes whole = content({{1, filled(1)}, {4, filled(2)}});
     CHECK(!format().find_fault(whole));
     for (std::size_t size = 0; size < whole.size(); ++size) {
@@ -131,7 +131,7 @@ TEST_CASE("content that is no blocks is refused, whatever is wrong") {
     CHECK(format().find_fault(Bytes(2000, 0xff)));
 }
 
-TEST_CASE("a union of blocks that does not fit is told") {
+TEST_CASE("a union of blocks that does not fit is reported") {
     const Bytes left = content({{1, filled(1)}});
     const Bytes right = content({{2, filled(2)}});
     const std::array<wire::ByteView, 2> operands{left, right};
