@@ -19,6 +19,9 @@ from innet.cluster.launch import JobFailed, Session
 from innet.errors import EmulationError
 from innet.settings import Settings
 from innet.topology import Topology, load_topology
+from tests.in_turn import MARK
+
+IN_TURN = Path(__file__).with_name("in_turn.py")
 
 # As `make pytest` sets it: `innet run` says how many threads it gives only where nothing is set.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -37,9 +40,14 @@ class JobResult:
     failure: str = ""
     status: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def said(self, node: str) -> str:
-        """Everything that the worker on ``node`` printed."""
-        return "\n".join(line for label, line in self.lines if label == node)
+    def said(self, node: str, script: str = "") -> str:
+        """Everything that the worker on ``node`` printed, or one ``script`` of several in turn."""
+        lines = [line for label, line in self.lines if label == node]
+        if script:
+            begin = lines.index(MARK + script) + 1
+            count = (n for n, line in enumerate(lines[begin:]) if line.startswith(MARK))
+            lines = lines[begin:][: next(count, len(lines))]
+        return "\n".join(lines)
 
 
 class _Recorder:
@@ -84,11 +92,12 @@ def _skip_without_netns(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(scope="module")
 def run_job(request: pytest.FixtureRequest) -> RunJob:
-    """Runs a script of the ``workers`` beside the test once per host; checks nothing by itself."""
+    """Runs a script of the ``workers`` beside the test once per host, or several in turn in one
+    process; checks nothing by itself."""
     workers = request.path.parent / "workers"
 
     def run(
-        script: str,
+        script: str | Sequence[str],
         arguments: Sequence[str] = (),
         *,
         topology: Topology | str = "star:4",
@@ -97,16 +106,17 @@ def run_job(request: pytest.FixtureRequest) -> RunJob:
         prepare: Callable[[Session], Any] | None = None,
         trace: Path | None = None,
     ) -> JobResult:
-        return asyncio.run(
-            _run(workers / script, arguments, topology, algorithm, settings, prepare, trace)
-        )
+        if isinstance(script, str):
+            command = [str(workers / script), *arguments]
+        else:
+            command = [str(IN_TURN), *(str(workers / name) for name in script)]
+        return asyncio.run(_run(command, topology, algorithm, settings, prepare, trace))
 
     return run
 
 
 async def _run(
-    script: Path,
-    arguments: Sequence[str],
+    command: Sequence[str],
     topology: Topology | str,
     algorithm: str,
     settings: Sequence[str],
@@ -122,9 +132,7 @@ async def _run(
         prepare(session)
     async with session:
         try:
-            await session.run_workers(
-                [sys.executable, str(script), *arguments], algorithm=algorithm, trace=trace
-            )
+            await session.run_workers([sys.executable, *command], algorithm=algorithm, trace=trace)
         except JobFailed as failure:
             result.failure = str(failure)
         result.status = await session.status()

@@ -17,7 +17,7 @@ ALLREDUCE = """
 import innet, numpy
 comm = innet.init()
 total = comm.allreduce(numpy.full(4096, comm.rank + 1, numpy.float32))
-print("sum", sorted(set(total)), "of", comm.size)
+print(f"rank {comm.rank}: sum {sorted(set(total))} of {comm.size}")
 """
 UNKNOWN_ALGORITHM = "import innet; innet.init(algorithm='rng')"
 RANK_1_FAILS = """
@@ -30,18 +30,15 @@ comm.allreduce(numpy.ones(4096, numpy.float32))
 """
 
 
-def test_workers_reduce_and_their_lines_carry_their_node() -> None:
-    done = innet("run", "star:2", "--rate", "1gbit", "--", sys.executable, "-c", ALLREDUCE)
+def test_workers_on_the_chosen_hosts_reduce_and_their_lines_carry_their_node() -> None:
+    command = ("--hosts", "h2,h0", "--", sys.executable, "-c", ALLREDUCE)
+    done = innet("run", "star:3", "--rate", "1gbit", *command)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == [
-        f"[{host}] sum [np.float32(3.0)] of 2" for host in ("h0", "h1")
+        "[h0] rank 1: sum [np.float32(3.0)] of 2",
+        "[h2] rank 0: sum [np.float32(3.0)] of 2",
     ]
     assert "all workers succeeded" in done.stderr
-
-
-def test_only_the_chosen_hosts_get_ranks_in_their_order() -> None:
-    done = innet("run", "star:3", "--hosts", "h2,h0", "--", "sh", "-c", "echo $RANK/$WORLD_SIZE")
-    assert sorted(done.stdout.splitlines()) == ["[h0] 1/2", "[h2] 0/2"]
 
 
 def test_exit_code_is_that_of_the_first_worker_that_failed() -> None:
@@ -81,14 +78,11 @@ def test_an_unknown_algorithm_in_the_program_is_an_error_on_every_rank() -> None
         assert any("unknown algorithm 'rng'" in line for line in told), done.stdout
 
 
-@pytest.mark.parametrize(
-    ("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "sigterm"]
-)
-def test_a_signal_ends_everything(signum: signal.Signals, code: int) -> None:
+def test_ctrl_c_ends_everything() -> None:
     with started("run", "star:2", "--", "sh", "-c", "echo working; exec sleep 600") as launcher:
         read_until(launcher, "working")
-        launcher.send_signal(signum)
-        assert launcher.wait(TIMEOUT_S) == code
+        launcher.send_signal(signal.SIGINT)
+        assert launcher.wait(TIMEOUT_S) == 130
         assert "Traceback" not in launcher.communicate()[1]
 
 

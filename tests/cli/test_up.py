@@ -75,12 +75,6 @@ def test_the_exit_code_of_a_job_arrives(network: str) -> None:
     assert "exited with code 7" in done.stderr
 
 
-def test_a_program_that_does_not_exist_is_named(network: str) -> None:
-    done = innet("run", "--on", network, "--", "nosuchprogram")
-    assert done.returncode == 1
-    assert "cannot start 'nosuchprogram'" in done.stderr
-
-
 def test_a_host_that_has_a_job_is_not_given_another(network: str) -> None:
     with started("run", "--on", network, "--hosts", "h0", "--job-name", "a", "--", *SLEEP) as first:
         read_until(first, "working")
@@ -98,17 +92,12 @@ def test_a_host_that_has_a_job_is_not_given_another(network: str) -> None:
         assert first.wait(TIMEOUT_S) == 130
 
 
-@pytest.mark.parametrize(
-    ("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "sigterm"]
-)
-def test_a_signal_ends_the_job_and_not_the_network(
-    network: str, registry: Path, signum: signal.Signals, code: int
-) -> None:
+def test_a_signal_ends_the_job_and_not_the_network(network: str, registry: Path) -> None:
     with started("run", "--on", network, "--", *SLEEP) as job:
         read_until(job, "working")
         assert sleepers(registry)
-        job.send_signal(signum)
-        assert job.wait(TIMEOUT_S) == code
+        job.send_signal(signal.SIGTERM)
+        assert job.wait(TIMEOUT_S) == 143
         assert "Traceback" not in job.communicate()[1]
     assert sleepers(registry) == []
     assert innet("run", "--on", network, "--", "true").returncode == 0

@@ -1,23 +1,45 @@
-"""Every collective gives what MPI's of the same name gives."""
+"""The collectives between the processes of a job: one network for all that ends well."""
 
 import pytest
 
 
-@pytest.mark.parametrize("algorithm", ["inc", pytest.param("ring", marks=pytest.mark.jobs), "auto"])
-def test_every_collective(run_job, algorithm):
-    result = run_job("every_collective.py", algorithm=algorithm, topology="star:3")
+@pytest.fixture(scope="module")
+def job(run_job):
+    result = run_job(
+        [
+            "slow_to_register.py",  # first: it counts all that its nodes do
+            "every_collective.py",
+            "same_group_again.py",
+            "fails_and_goes_on.py",
+            "objects.py",
+        ]
+    )
     assert result.failure == ""
-    assert all(result.said(f"h{rank}") == "all right" for rank in range(3))
+    return result
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["every_collective.py", "same_group_again.py", "fails_and_goes_on.py", "objects.py"],
+)
+def test_every_rank_has_what_it_should(job, script):
+    """What MPI's collectives give; groups joined again; calls that fail on one rank; objects."""
+    assert [job.said(f"h{rank}", script) for rank in range(4)] == 4 * ["all right"]
+
+
+def test_no_rank_is_asked_before_it_answers_for_its_names(job):
+    """A host that is slow to register its names refuses nothing, in any of its groups."""
+    for rank in range(4):
+        said = job.said(f"h{rank}", "slow_to_register.py")
+        assert said == "refused 0, evaluated by itself 0"
 
 
 @pytest.mark.jobs
-def test_every_collective_with_two_ranks(run_job):
-    result = run_job("every_collective.py", topology="star:2")
+@pytest.mark.parametrize("algorithm", ["ring", "auto"])
+@pytest.mark.parametrize("hosts", [2, 3])
+def test_every_collective_by_other_algorithms(run_job, algorithm, hosts):
+    scripts = ["every_collective.py", "same_group_again.py", "fails_and_goes_on.py"]
+    result = run_job(
+        scripts[: 3 if hosts == 3 else 1], algorithm=algorithm, topology=f"star:{hosts}"
+    )
     assert result.failure == ""
-
-
-@pytest.mark.parametrize("algorithm", ["inc", pytest.param("auto", marks=pytest.mark.jobs)])
-def test_a_group_left_can_be_joined_again(run_job, algorithm):
-    result = run_job("same_group_again.py", algorithm=algorithm, topology="star:3")
-    assert result.failure == ""
-    assert all(result.said(f"h{rank}") == "all right" for rank in range(3))

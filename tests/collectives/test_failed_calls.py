@@ -512,13 +512,6 @@ def test_a_block_with_broadcasts_fails_wherever_the_group_synchronises(
         assert all(is_right(total, sum_of(step)) for step, total in enumerate(totals))
 
 
-@pytest.mark.parametrize("algorithm", ["inc", pytest.param("ring", marks=pytest.mark.jobs)])
-def test_a_job_goes_on_after_calls_that_failed_on_one_rank(run_job, algorithm):
-    result = run_job("fails_and_goes_on.py", algorithm=algorithm, topology="star:3")
-    assert result.failure == ""
-    assert all(result.said(f"h{rank}") == "all right" for rank in range(3))
-
-
 def test_a_block_that_fails_over_a_dead_rank_tells_the_others_of_that_rank(cluster_of):
     """They recover from a death, not from a failed call, whoever heard of it first."""
 

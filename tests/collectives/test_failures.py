@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from pathlib import Path
 
@@ -30,10 +31,10 @@ topology:
 
 
 def test_a_killed_worker_is_named_to_the_others(run_job):
-    result = run_job("dies.py", ["60"])
+    result = run_job("dies.py", ["60"], topology="star:3")
     assert "SIGKILL" in result.failure
     assert result.failure.startswith("h2 ")
-    for node in ("h0", "h1", "h3"):
+    for node in ("h0", "h1"):
         # Among the lines, not the first: a traceback comes through another pipe.
         (told,) = (t for t in result.said(node).splitlines() if t.startswith("RankFailed|"))
         _, text, in_time = told.split("|")
@@ -43,32 +44,11 @@ def test_a_killed_worker_is_named_to_the_others(run_job):
         assert in_time == "True"
 
 
-def test_an_exception_on_one_rank_ends_the_job_with_its_text(run_job):
-    result = run_job("raises.py", topology="star:3")
-    assert "ValueError: the data set is empty" in result.failure
-    assert result.failure.startswith("h1 "), "the cause is reported, not who heard of it"
-    for node in ("h0", "h2"):
-        assert "rank 1 (h1) failed with ValueError: the data set is empty" in result.said(node)
-
-
-def test_sys_exit_on_one_rank_is_named_to_the_others(run_job):
-    result = run_job("exits.py", topology="star:3")
-    assert result.failure.startswith("h1 "), "the cause is reported, not who heard of it"
-    for node in ("h0", "h2"):
-        assert "rank 1 (h1) ended by sys.exit: the data set is empty" in result.said(node)
-
-
 def test_a_rank_that_does_not_get_ready_is_named_to_the_others(run_job):
     result = run_job("stops_while_joining.py", topology="star:3")
     # Whoever gives up first; the other may hear of that before its own deadline.
     said = result.said("h0") + result.said("h2")
     assert "rank 1 (h1) joined group 'late' and did not get ready within 2 s" in said
-
-
-def test_a_rank_that_fails_while_joining_is_named_to_the_others(run_job):
-    result = run_job("stops_while_joining.py", ["dies"], topology="star:3")
-    for node in ("h0", "h2"):
-        assert "RankFailed: rank 1 (h1) was killed" in result.said(node)
 
 
 def test_an_operation_that_begins_after_a_failure_is_named_too():
@@ -101,20 +81,6 @@ def test_who_leaves_because_of_a_failure_passes_on_its_cause():
             waiting.wait()
 
 
-def test_a_rank_that_ends_in_peace_too_early_is_named_to_those_who_wait(run_job):
-    result = run_job("ends_early.py", topology="star:3")
-    for node in ("h0", "h2"):
-        assert "RankFailed: allreduce" in result.said(node)
-        assert "rank 1 (h1) left the group without calling this operation" in result.said(node)
-
-
-def test_an_unknown_algorithm_is_refused_on_every_rank(run_job):
-    result = run_job("raises.py", topology="star:2", algorithm="butterfly")
-    for node in ("h0", "h1"):
-        assert "unknown algorithm 'butterfly'" in result.said(node)
-        assert "halving-doubling" in result.said(node), "the message lists what there is"
-
-
 @pytest.mark.slow
 @pytest.mark.jobs
 def test_a_switch_stays_as_large_as_its_slots_and_cache():
@@ -137,16 +103,25 @@ def test_a_switch_stays_as_large_as_its_slots_and_cache():
     assert max(later) < first + (8 << 20)
 
 
-def test_a_failed_job_leaves_the_network_usable():
-    async def scenario() -> None:
+def test_failed_jobs_name_the_cause_and_leave_the_network_usable():
+    async def scenario() -> list[str]:
         lines: list[str] = []
-        async with Session(
-            load_topology("star:2"), output=lambda _label, line: lines.append(line)
-        ) as session:
-            with pytest.raises(JobFailed):
-                await session.run_workers([sys.executable, str(WORKERS / "raises.py")])
-            await session.run_workers(
-                [sys.executable, str(WORKERS / "many_operations.py"), "3", "g0"]
-            )
+        topology = load_topology("star:3")
+        async with Session(topology, output=lambda *line: lines.append(" ".join(line))) as session:
 
-    asyncio.run(scenario())
+            async def run(script: str, *arguments: str) -> None:
+                await session.run_workers([sys.executable, str(WORKERS / script), *arguments])
+
+            with pytest.raises(JobFailed, match=r"(?s)^h1 .*ValueError: the data set is empty"):
+                await run("raises.py")
+            with pytest.raises(JobFailed, match="RankFailed"):
+                await run("ends_early.py")
+            await run("many_operations.py", "3", "g0")
+        return lines
+
+    told = "\n".join(asyncio.run(scenario()))
+    for node in ("h0", "h2"):
+        failed = rf"^{node} .*RankFailed: allreduce.*rank 1 \(h1\)"
+        assert re.search(rf"{failed} failed with ValueError: the data set is empty", told, re.M)
+        early = "left the group without calling this operation"
+        assert re.search(rf"{failed} {early}", told, re.M)

@@ -195,10 +195,3 @@ def test_a_failed_rank_ends_fetches_with_its_name():
         cluster.fail(cluster.communicators[0], "rank 1 (h1) was killed", 1)
         with pytest.raises(RankFailed, match=r"rank 1 \(h1\) was killed"):
             work.wait()
-
-
-def test_objects_between_the_processes_of_a_job(run_job):
-    result = run_job("objects.py")
-    assert result.failure == ""
-    for node in ("h0", "h1", "h2", "h3"):
-        assert result.said(node) == "all objects are right"

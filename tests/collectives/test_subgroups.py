@@ -112,11 +112,3 @@ def test_a_failure_ends_the_groups_of_the_failed_rank_and_no_other(cluster):
         hit[0].allreduce(array)
     assert (spared[1].allreduce(array) == 2).all()
     assert (under_way.wait() == 2).all()
-
-
-def test_nobody_is_asked_before_it_answers_for_its_names(run_job):
-    """A host that is slow to register its names refuses nothing, in any of its groups."""
-    result = run_job("slow_to_register.py", topology="star:4")
-    assert not result.failure
-    for node in ("h0", "h1", "h2", "h3"):
-        assert result.said(node) == "refused 0, evaluated by itself 0"

@@ -11,8 +11,7 @@ from tests.conftest import RunJob
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-@pytest.mark.parametrize("first", ["parent", "child"])
+@pytest.mark.parametrize(("method", "first"), [("fork", "parent"), ("spawn", "child")])
 def test_a_second_process_is_refused_and_the_first_goes_on_sharing(
     run_job: RunJob, tmp_path: Path, method: str, first: str
 ) -> None:

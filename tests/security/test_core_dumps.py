@@ -21,10 +21,9 @@ PROCESSES = {"launcher", "controller", "s0", "h0", "h1"}
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize(("allowed", "expected"), [("false", (0, 0)), ("true", (4096, 0x33))])
-def test_no_process_of_a_run_dumps_memory(allowed: str, expected: tuple[int, int]) -> None:
+def test_no_process_of_a_run_dumps_memory() -> None:
     done = subprocess.run(
-        [sys.executable, str(WORKERS / "run_and_show.py"), allowed],
+        [sys.executable, str(WORKERS / "run_and_show.py")],
         check=True,
         capture_output=True,
         text=True,
@@ -34,7 +33,7 @@ def test_no_process_of_a_run_dumps_memory(allowed: str, expected: tuple[int, int
     lines = [line.split() for line in done.stdout.splitlines()]
     shown = {name: (int(limit), int(memory)) for name, limit, memory in lines}
     assert shown.keys() >= PROCESSES
-    assert shown == dict.fromkeys(shown, expected)
+    assert shown == dict.fromkeys(shown, (0, 0))
 
 
 @pytest.mark.parametrize("allowed", ["false", "true"])

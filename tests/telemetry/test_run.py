@@ -70,7 +70,7 @@ def states(watcher: Watcher) -> dict[str, str]:
     }
 
 
-MODES = [pytest.param("local"), pytest.param("netns", marks=pytest.mark.netns)]
+MODES = [pytest.param("local"), pytest.param("netns", marks=[pytest.mark.netns, pytest.mark.jobs])]
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -338,11 +338,3 @@ def test_failed_broadcasts_count_among_those_that_a_barrier_ends(ranks: Ranks) -
         assert all(isinstance(result, RuntimeError) for result in results[:20])
         assert all(torch.equal(right, torch.full((8,), FAILED + 1.0)) for right in results[20:-1])
         assert torch.equal(results[-1], TOTAL)
-
-
-@pytest.mark.parametrize("algorithm", ["inc", "ring"])
-def test_a_job_goes_on_after_calls_that_pytorch_refused_on_one_rank(run_job, algorithm) -> None:
-    """Objects that cannot be pickled, and tensors that it checks itself."""
-    result = run_job("fails_and_goes_on.py", algorithm=algorithm, topology="star:3")
-    assert result.failure == ""
-    assert all("all right" in result.said(f"h{rank}") for rank in range(3))

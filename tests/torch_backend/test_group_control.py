@@ -14,22 +14,6 @@ from tests.torch_backend.ranks import opened_ranks
 pytestmark = pytest.mark.torch
 
 
-def test_parts_of_groups_meshes_failed_recordings_and_an_abort(run_job) -> None:
-    result = run_job("group_control.py")
-    assert result.failure == ""
-    for rank in range(4):
-        said = result.said(f"h{rank}")
-        assert "backend: innet cpu:innet,cuda:innet" in said
-        assert f"split: {[(0, 2, 9), (0, 1, 2), None, (1, 2, 9)][rank]}" in said
-        rows, columns = [(5, 3), (10, 3), (5, 12), (10, 12)][rank]
-        assert f"mesh: [{rows}, {columns}] 15" in said
-        assert "after a failed recording: 15" in said
-        assert f"recorded messages: {(rank - 1) % 4}" in said
-        if rank != 3:
-            assert "aborted: ['allreduce(sum.f32, shape (3,))" in said
-            assert "was aborted in this process" in said
-
-
 def test_no_method_is_taken_for_how_pytorch_makes_groups() -> None:
     assert not hasattr(InnetProcessGroup, "new_group")
 

@@ -28,6 +28,7 @@ def test_a_step_that_waits_for_others_does_not_delay_who_leaves() -> None:
             work.wait()
 
 
+@pytest.mark.jobs
 def test_sys_exit_is_told_while_a_step_waits_for_others(run_job) -> None:
     result = run_job("exits.py", topology="star:2")
     assert "rank 1 (h1) ended by sys.exit: no more data" in result.said("h0")

@@ -22,7 +22,6 @@ from innet.errors import EmulationError
 from innet.topology import Topology, load_topology
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
-MODES = ["local", pytest.param("netns", marks=pytest.mark.netns)]
 TIMEOUT_S = 60
 
 
@@ -70,15 +69,17 @@ def wait_for_end(processes: set[ProcessIdentity]) -> None:
             os.close(pidfd)
 
 
-@pytest.mark.parametrize("mode", MODES)
+NETNS = pytest.mark.netns
+"""What a namespace adds to clean up: once by a signal, once by an error, once without either."""
+
+
 @pytest.mark.parametrize(
-    ("signum", "returncode"),
+    ("mode", "signum", "returncode"),
     [
-        (signal.SIGINT, -signal.SIGINT),
-        (signal.SIGTERM, 128 + signal.SIGTERM),
-        (signal.SIGHUP, 128 + signal.SIGHUP),
+        pytest.param("netns", signal.SIGINT, -signal.SIGINT, marks=NETNS, id="ctrl-c"),
+        pytest.param("local", signal.SIGTERM, 128 + signal.SIGTERM, id="terminated"),
+        pytest.param("local", signal.SIGHUP, 128 + signal.SIGHUP, id="hung-up"),
     ],
-    ids=["ctrl-c", "terminated", "hung-up"],
 )
 def test_a_signalled_launcher_cleans_up(
     mode: str, signum: signal.Signals, returncode: int, witness: WitnessFactory
@@ -91,8 +92,10 @@ def test_a_signalled_launcher_cleans_up(
     run.assert_nothing_is_left()
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("action", "returncode"), [("leave", 0), ("raise", 1)])
+@pytest.mark.parametrize(
+    ("mode", "action", "returncode"),
+    [("local", "leave", 0), pytest.param("netns", "raise", 1, marks=NETNS)],
+)
 def test_a_launcher_that_ends_by_itself_cleans_up(
     mode: str, action: str, returncode: int, witness: WitnessFactory
 ) -> None:
@@ -106,9 +109,8 @@ def test_a_launcher_that_ends_by_itself_cleans_up(
     run.assert_nothing_is_left()
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_a_second_signal_does_not_break_the_clean_up(mode: str, witness: WitnessFactory) -> None:
-    with launched(mode, "wait") as (launcher, run_id):
+def test_a_second_signal_does_not_break_the_clean_up(witness: WitnessFactory) -> None:
+    with launched("local", "wait") as (launcher, run_id):
         run = witness(run_id)
         launcher.send_signal(signal.SIGTERM)
         launcher.send_signal(signal.SIGINT)
@@ -116,11 +118,11 @@ def test_a_second_signal_does_not_break_the_clean_up(mode: str, witness: Witness
     run.assert_nothing_is_left()
 
 
-@pytest.mark.parametrize("mode", MODES)
+@NETNS
 def test_children_die_with_a_killed_launcher_and_down_removes_the_rest(
-    mode: str, witness: WitnessFactory
+    witness: WitnessFactory,
 ) -> None:
-    with launched(mode, "wait") as (launcher, run_id):
+    with launched("netns", "wait") as (launcher, run_id):
         record = find_run(run_id)
         run = witness(run_id)
         launcher.kill()
@@ -175,9 +177,11 @@ def test_the_next_launch_removes_what_a_killed_launcher_left(witness: WitnessFac
     killed_run.assert_nothing_is_left()
 
 
-def test_down_ends_a_live_run_too(witness: WitnessFactory) -> None:
+def test_a_live_run_is_not_stale_and_down_ends_it(witness: WitnessFactory) -> None:
     with launched("local", "wait") as (launcher, run_id):
         run = witness(run_id)
+        assert remove_stale_runs() == []
+        assert find_run().run_id == run_id
         remove_run(find_run())
         launcher.communicate(timeout=TIMEOUT_S)
     assert launcher.returncode == 128 + signal.SIGTERM
@@ -191,14 +195,6 @@ def test_looking_for_runs_leaves_no_directory(
     assert list_runs() == []
     assert remove_stale_runs() == []
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_live_run_is_not_stale() -> None:
-    with launched("local", "wait") as (launcher, run_id):
-        assert remove_stale_runs() == []
-        assert find_run().run_id == run_id
-        launcher.send_signal(signal.SIGTERM)
-        launcher.communicate(timeout=TIMEOUT_S)
 
 
 def test_a_launch_that_was_killed_half_way_is_removed(registry: Path) -> None:

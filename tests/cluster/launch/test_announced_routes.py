@@ -24,7 +24,9 @@ OF_THE_NETWORK = 128
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("mode", ["local", pytest.param("netns", marks=pytest.mark.netns)])
+@pytest.mark.parametrize(
+    "mode", ["local", pytest.param("netns", marks=[pytest.mark.netns, pytest.mark.jobs])]
+)
 def test_programs_of_a_job_and_beside_it_find_the_nearest_that_serves_a_name(
     mode: Mode, tmp_path: Path
 ) -> None:

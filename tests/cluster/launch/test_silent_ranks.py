@@ -70,7 +70,7 @@ def test_the_last_line_names_the_stopped_rank_that_was_killed_and_why() -> None:
     ), said
 
 
-@pytest.mark.parametrize("algorithm", ["inc", "ring"])
+@pytest.mark.parametrize("algorithm", ["inc", pytest.param("ring", marks=pytest.mark.jobs)])
 def test_a_timeout_names_the_rank_that_is_stopped_and_nobody_else(algorithm: str) -> None:
     program = STOPPED.replace("timeout_s=10", f"timeout_s=10, algorithm={algorithm!r}")
     said, _ = run(program, "recovery.worker_timeout_s=30")

@@ -42,10 +42,6 @@ def run(*command: str, stdin: str, environment: dict[str, str] | None = None) ->
     return done.stdout + done.stderr
 
 
-def without_thread_variables() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name not in THREAD_VARIABLES}
-
-
 def test_a_rank_has_the_variables_of_torchrun() -> None:
     found = rank_variables(_MEETING, 3, "10.0.0.4")
     assert not [name for name in _OF_TORCHRUN if name not in found]
@@ -72,37 +68,33 @@ def test_the_interpreter_that_has_innet_is_found_first() -> None:
     assert search_path({}).startswith(own)
 
 
-def test_a_job_computes_with_its_share_and_says_so() -> None:
-    program = "import os; print('threads', os.environ['OMP_NUM_THREADS'])"
-    share = max(1, len(os.sched_getaffinity(0)) // 2)
-    said = run("--", "python", "-c", program, stdin="", environment=without_thread_variables())
-    assert said.count(f"threads {share}") == 2
-    assert said.count("each rank computes with") == 1
-    chosen = run("--threads", "3", "--", "python", "-c", program, stdin="")
-    assert chosen.count("threads 3") == 2
-
-
-def test_rank_0_reads_the_standard_input() -> None:
-    program = "import sys, os; print('rank', os.environ['RANK'], repr(sys.stdin.read()))"
-    said = run("--", "python", "-c", program, stdin="some\ninput")
-    assert "rank 0 'some\\ninput'" in said
-    assert "rank 1 ''" in said
-
-
-def test_python_is_the_interpreter_that_runs_innet() -> None:
-    system = {**os.environ, "PATH": "/usr/bin:/bin"}
-    said = run(
-        "--", "python", "-c", "import innet; print('imported')", stdin="", environment=system
+def test_ranks_find_their_share_of_the_processors_their_input_and_the_interpreter() -> None:
+    program = (
+        "import innet, os, sys; share = os.environ['OMP_NUM_THREADS'];"
+        "print('rank', os.environ['RANK'], 'threads', share, repr(sys.stdin.read()))"
     )
-    assert said.count("imported") == 2
+    environment = {k: v for k, v in os.environ.items() if k not in THREAD_VARIABLES}
+    environment["PATH"] = "/usr/bin:/bin"  # where another interpreter may be
+    said = run("--", "python", "-c", program, stdin="some\ninput", environment=environment)
+    share = max(1, len(os.sched_getaffinity(0)) // 2)
+    assert f"rank 0 threads {share} 'some\\ninput'" in said
+    assert f"rank 1 threads {share} ''" in said
+    assert said.count("each rank computes with") == 1
 
 
 @pytest.mark.torch
 @pytest.mark.slow
+@pytest.mark.jobs
 @pytest.mark.timeout(200)
 def test_torchrun_prints_what_its_workers_print_and_nothing_else(tmp_path: Path) -> None:
     program = tmp_path / "ranks.py"
-    program.write_text("import os; print('rank', os.environ['RANK'], flush=True)")
+    program.write_text(
+        "import os; print(os.environ['RANK'], os.environ['OMP_NUM_THREADS'], flush=True)"
+    )
     torchrun = ("--", "python", "-m", "torch.distributed.run", str(program))
-    said = [line for line in run(*torchrun, stdin="").splitlines() if line.startswith("[h")]
-    assert sorted(said) == ["[h0] rank 0", "[h1] rank 1"]
+    said = [
+        line
+        for line in run("--threads", "3", *torchrun, stdin="").splitlines()
+        if line.startswith("[h")
+    ]
+    assert sorted(said) == ["[h0] 0 3", "[h1] 1 3"]

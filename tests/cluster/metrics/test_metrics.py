@@ -53,7 +53,9 @@ def value(samples: Samples, name: str, **labels: str) -> float:
     return samples[name, frozenset(labels.items())]
 
 
-@pytest.mark.parametrize("mode", ["local", pytest.param("netns", marks=pytest.mark.netns)])
+@pytest.mark.parametrize(
+    "mode", ["local", pytest.param("netns", marks=[pytest.mark.netns, pytest.mark.jobs])]
+)
 async def test_what_the_nodes_count_is_what_is_scraped(mode: Mode) -> None:
     topology = load_topology("star:2").with_overrides(rate_bps=200_000_000)
     settings = Settings().with_assignments(["telemetry.metrics_port=0", "telemetry.broker=none"])

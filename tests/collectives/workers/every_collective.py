@@ -7,8 +7,7 @@ import numpy as np
 import innet
 
 
-def main():
-    comm = innet.init()
+def main(comm):
     rank, size = comm.rank, comm.size
     everyone = np.arange(size)
 
@@ -60,7 +59,6 @@ def main():
     asyncio.run(no_longer_awaited(comm))
     many_broadcasts(comm)
     comm.barrier()
-    comm.close()
     print("all right")
 
 
@@ -118,4 +116,5 @@ def many_broadcasts(comm):
         assert (value == n).all()
 
 
-main()
+with innet.init() as comm:
+    main(comm)

@@ -14,8 +14,7 @@ def error_of(call):
     raise AssertionError(f"a result without rank 0's part: {result}")
 
 
-def main():
-    comm = innet.init()
+def main(comm):
     numbers = np.full(2, 2**62 if comm.rank == 0 else 1, np.int64)
     overflow = error_of(lambda: comm.reduce_by_key(np.zeros(2, np.int64), numbers))
     assert isinstance(overflow, ReductionOverflow), overflow
@@ -34,4 +33,5 @@ def main():
     print("all right")
 
 
-main()
+with innet.init() as comm:
+    main(comm)

@@ -14,13 +14,11 @@ def slowly(worker, *arguments):
     return Communicator(worker, *arguments)
 
 
-mock.patch.object(joining, "Communicator", slowly).start()
-comm = innet.init()
-ones = np.ones(100_000, np.float32)
-comm.allreduce(ones)
-pair = innet.init(group="pair", nodes=comm.nodes[comm.rank & ~1 :][:2])
-pair.allreduce(ones)
-pair.close()
-comm.barrier()
-counted = comm.stats()["endpoint"]
+with mock.patch.object(joining, "Communicator", slowly), innet.init() as comm:
+    ones = np.ones(100_000, np.float32)
+    comm.allreduce(ones)
+    with innet.init(group="pair", nodes=comm.nodes[comm.rank & ~1 :][:2]) as pair:
+        pair.allreduce(ones)
+    comm.barrier()
+    counted = comm.stats()["endpoint"]
 print(f"refused {counted['nacks_received']}, evaluated by itself {counted['self_evaluations']}")

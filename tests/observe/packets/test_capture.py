@@ -58,7 +58,9 @@ def content_bytes(outline: Outline) -> int:
     return int(told.split()[0])
 
 
-@pytest.mark.parametrize("mode", ["local", pytest.param("netns", marks=pytest.mark.netns)])
+@pytest.mark.parametrize(
+    "mode", ["local", pytest.param("netns", marks=[pytest.mark.netns, pytest.mark.jobs])]
+)
 def test_the_packets_of_a_job_are_in_the_file(mode: Mode, tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     packets = asyncio.run(captured_job(mode, path, ["h0--s0"]))

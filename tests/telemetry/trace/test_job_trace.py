@@ -65,6 +65,7 @@ def within(inner: Event, outer: Event) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.jobs
 @pytest.mark.torch
 def test_communication_hides_behind_the_computation_of_a_model(run_job, tmp_path, monkeypatch):
     file = tmp_path / "trace.json"

@@ -1,6 +1,7 @@
 """Process groups of every kind: subsets in any order, meshes, and again after their end."""
 
 import os
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -21,10 +22,7 @@ def report(what, value):
 # PyTorch's ranks need not be those of innet run: these run backwards.
 size = int(os.environ["WORLD_SIZE"])
 rank = size - 1 - int(os.environ["RANK"])
-os.environ["RANK"] = str(rank)
-store = dist.TCPStore(
-    os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), size, is_master=rank == size - 1
-)
+store = dist.FileStore(str(Path(os.environ["INNET_SETTINGS"]).with_name("store")), size)
 
 for attempt in (1, 2):
     prefixed = dist.PrefixStore("world", store)

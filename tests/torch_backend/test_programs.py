@@ -1,0 +1,114 @@
+"""Programs on four ranks over innet, in one job because PyTorch takes longer to start than they.
+
+DistributedDataParallel trains as over any backend, process groups are those that PyTorch asks for,
+and errors reach the caller.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.torch
+
+RANKS = range(4)
+
+
+@pytest.fixture(scope="module")
+def job(run_job):
+    result = run_job(
+        [
+            "data_parallel.py",
+            "uneven_inputs.py",
+            "compiled.py",
+            "subgroups.py",
+            "fails_and_goes_on.py",
+            "group_control.py",
+            "errors.py",  # last: it ends in mid-operation
+        ]
+    )
+    assert result.failure == ""
+    return result
+
+
+def test_training_equals_that_of_one_process_on_all_ranks(job):
+    for rank in RANKS:
+        said = job.said(f"h{rank}", "data_parallel.py")
+        for algorithm in ("inc", "ring", "ps"):
+            assert f"{algorithm}: same bits True, as alone True" in said
+        assert "objects [0, 1, 2, 3]" in said
+
+
+def test_ranks_may_run_out_of_inputs_long_before_the_others(job):
+    for rank, steps in enumerate((0, 1, 2, 40)):
+        said = job.said(f"h{rank}", "uneven_inputs.py")
+        assert f"steps {steps}, same True, mean True" in said
+
+
+def test_compiled_functions_communicate(job):
+    for rank in RANKS:
+        said = job.said(f"h{rank}", "compiled.py")
+        assert "compiled as it is: True" in said
+        assert "trained as it is: True" in said
+
+
+def test_groups_have_pytorchs_members_and_numbers(job):
+    """Every process group that PyTorch asks for: its members, its numbering, its own life."""
+    for index in RANKS:
+        rank = 3 - index
+        lines = job.said(f"h{index}", "subgroups.py").splitlines()
+        said = dict(line.split(": ", 1) for line in lines)
+        assert said["world 1"] == said["world 2"] == "1111"
+        assert said["order"] == "[0, 1, 2, 3]"
+        assert said["alone"] == str(10**rank)
+        assert said["rows"] == ("101" if rank in (0, 2) else "1010")
+        assert said["columns"] == ("11" if rank in (0, 1) else "1100")
+        assert said.get("pair", "101") == said.get("again", "101") == said.get("still", "101")
+        assert ("pair" in said) == (rank in (0, 2))
+        assert said.get("rest", "1011") == "1011"
+        assert ("rest" in said) == (rank != 2)
+
+
+def test_a_job_goes_on_after_calls_that_pytorch_refused_on_one_rank(job):
+    """Objects that cannot be pickled, and tensors that it checks itself."""
+    for rank in RANKS:
+        assert job.said(f"h{rank}", "fails_and_goes_on.py") == "all right"
+
+
+def test_parts_of_groups_meshes_failed_recordings_and_an_abort(job):
+    for rank in RANKS:
+        said = job.said(f"h{rank}", "group_control.py")
+        assert "backend: innet cpu:innet,cuda:innet" in said
+        assert f"split: {[(0, 2, 9), (0, 1, 2), None, (1, 2, 9)][rank]}" in said
+        rows, columns = [(5, 3), (10, 3), (5, 12), (10, 12)][rank]
+        assert f"mesh: [{rows}, {columns}] 15" in said
+        assert "after a failed recording: 15" in said
+        assert f"recorded messages: {(rank - 1) % 4}" in said
+        if rank != 3:
+            assert "aborted: ['allreduce(sum.f32, shape (3,))" in said
+            assert "was aborted in this process" in said
+
+
+def test_errors_come_through_futures_functional_collectives_and_backward(job):
+    for rank in RANKS:
+        said = job.said(f"h{rank}", "errors.py")
+        heard = dict(line.split(": ", 1) for line in said.splitlines() if ": " in line)
+        for name in ("wait", "future", "functional", "backward", "coalesced"):
+            assert f"allreduce(sum.f32, shape ({10 + rank},))" in heard[name], said
+            assert "ranks differ" in heard[name]
+        assert "recv(f32, shape (6,), from=" in heard["recv of another size"]
+        assert "has 5 elements, and 6 elements" in heard["recv of another size"]
+        assert heard["goes on"] == "[4.0, 4.0]"
+        assert "ends" in said
+
+
+@pytest.mark.jobs
+def test_a_killed_rank_is_named_to_the_others(run_job):
+    result = run_job("dies.py", topology="star:3")
+    assert "h2" in result.failure
+    assert "SIGKILL" in result.failure
+    for node in ("h0", "h1"):
+        heard = [line for line in result.said(node).splitlines() if line.startswith("heard|")]
+        assert len(heard) == 1, result.said(node)
+        assert "RankFailed" in heard[0]
+        assert "rank 2 (h2)" in heard[0]
+        assert "SIGKILL" in heard[0]
