@@ -19,7 +19,7 @@ from innet.errors import KVError, SecurityError
 from innet.kv.names import tenant_component
 from innet.node.messages import tenant_prefix
 from innet.private_files import read_private
-from innet.security.key import Key
+from innet.security.keys import Key
 from innet.security.trust.certificate import Certificate, Validity
 from innet.security.trust.keys import PrivateKey
 from innet.security.trust.names import name_of

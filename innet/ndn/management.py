@@ -9,7 +9,7 @@ from innet.errors import CommandRefused, InterestTimeout
 from innet.names import Name, as_name
 from innet.ndn import control
 from innet.ndn.control import ControlParameters, ControlResponse
-from innet.ndn.objects.object_fetch import ObjectFetch
+from innet.ndn.objects.object_fetch import FetchOptions, ObjectFetch
 from innet.ndn.objects.sink import MemorySink
 from innet.security.signers import Signer
 from innet.security.validation import IntegrityValidator
@@ -83,13 +83,8 @@ class Management:
             must_be_fresh=True,
             validator=IntegrityValidator(),
         )
-        fetch = ObjectFetch(
-            self._client,
-            first.name.parent(),
-            MemorySink(),
-            validator=IntegrityValidator(),
-            patience_s=_DEADLINE_S,
-        )
+        options = FetchOptions(validator=IntegrityValidator(), patience_s=_DEADLINE_S)
+        fetch = ObjectFetch(self._client, first.name.parent(), MemorySink(), options)
         return (await fetch.run()).content
 
     async def _obeyed(

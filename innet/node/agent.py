@@ -16,7 +16,7 @@ from innet.node.messages import JobMessage, PoolMessage, Registrations, RuleMess
 from innet.node.node_config import NodeConfig
 from innet.node.requests import ControlServer
 from innet.quantities import counted
-from innet.security.key import node_certificate_name
+from innet.security.keys import node_certificate_name
 from innet.telemetry.events import report
 
 if TYPE_CHECKING:  # a switch starts without plans and topologies

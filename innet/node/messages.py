@@ -6,8 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from innet.security.key import Key
-from innet.security.keys import JobTrust
+from innet.security.keys import JobTrust, Key
 
 MAX_WEIGHT: Final = 1000
 """Of a job or a pool, as switches accept it."""

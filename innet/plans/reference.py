@@ -203,3 +203,53 @@ def _check(plan: Plan, contributions: Sequence[Array], op: str) -> None:
                 f"rank {rank} has {array.dtype}{list(array.shape)}, rank 0 has "
                 f"{first.dtype}{list(first.shape)}; pass equal shapes and types"
             )
+
+
+KeysAndValues = tuple[Array, Array]
+"""Strictly ascending keys, and a value for each: an element, or a row of them (a block)."""
+
+
+def evaluate_pairs(
+    plan: Plan, shard: int, contributions: Sequence[KeysAndValues], op: str
+) -> KeysAndValues:
+    """The result of one segment of a reduction by key, to the bit.
+
+    A key that an operand lacks takes no part in that step, so a value that only one rank has stays
+    as it is, ``-0.0`` too.
+
+    Args:
+        plan: the group's plan.
+        shard: the segment's number; chooses the root.
+        contributions: what each rank has in that segment.
+        op: ``sum``, ``prod``, ``min`` or ``max``.
+
+    Raises:
+        MismatchError: there is not one contribution per rank.
+        ReductionOverflow: an integer result left the range of its type.
+        CollectiveError: unknown operation or element type.
+    """
+    if len(contributions) != plan.size:
+        raise MismatchError(
+            f"{len(contributions)} contributions for {plan.size} ranks; pass one per rank"
+        )
+
+    def value_of(interval: Interval) -> KeysAndValues:
+        if interval.is_single:
+            return contributions[interval.first]
+        first, *rest = (value_of(operand) for operand in plan.expression(interval))
+        for operand in rest:
+            first = _union(first, operand, op)
+        return first
+
+    return value_of(plan.root_for(shard).interval)
+
+
+def _union(left: KeysAndValues, right: KeysAndValues, op: str) -> KeysAndValues:
+    _, in_left, in_right = np.intersect1d(left[0], right[0], return_indices=True)
+    combined = reduce_operands([left[1][in_left], right[1][in_right]], op)
+    only_left = np.delete(np.arange(len(left[0])), in_left)
+    only_right = np.delete(np.arange(len(right[0])), in_right)
+    keys = np.concatenate([left[0][only_left], left[0][in_left], right[0][only_right]])
+    values = np.concatenate([left[1][only_left], combined, right[1][only_right]])
+    order = np.argsort(keys)
+    return keys[order], values[order]

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from innet.lazy_package import lazy_names
 
 if TYPE_CHECKING:
-    from innet.security.key import node_certificate_name
     from innet.security.key_dealer import JobKeys, KeyDealer, deal_keys
-    from innet.security.keys import JobTrust, NodeKeys
+    from innet.security.keys import JobTrust, NodeKeys, node_certificate_name
 
 __all__ = [
     "JobKeys",
@@ -23,7 +22,7 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "node_certificate_name": "key",
+        "node_certificate_name": "keys",
         "JobKeys": "key_dealer",
         "JobTrust": "keys",
         "KeyDealer": "key_dealer",

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from pydantic import BaseModel, ConfigDict, Field
 
 from innet._native import _core
-from innet.security.key import SHARED_KEY_BYTES, Key, node_certificate_name
+from innet.security.keys import SHARED_KEY_BYTES, Key, node_certificate_name
 from innet.settings import Signature
 
 

@@ -20,8 +20,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from innet.security.certificate_file import save_packets
 from innet.security.group_keys import GroupKeySource, JobSecret
-from innet.security.key import ISSUER, SHARED_KEY_BYTES, Key, node_certificate_name, node_key_prefix
-from innet.security.keys import JobTrust, NodeKeys
+from innet.security.keys import (
+    ISSUER,
+    SHARED_KEY_BYTES,
+    JobTrust,
+    Key,
+    NodeKeys,
+    node_certificate_name,
+    node_key_prefix,
+)
 from innet.security.trust.certificate import Certificate, Validity
 from innet.security.trust.key_store import new_key_id
 from innet.security.trust.keys import PrivateKey

@@ -15,7 +15,7 @@ import pytest
 
 from innet.collectives import Communicator
 from innet.security import node_certificate_name
-from innet.security.key import Key
+from innet.security.keys import Key
 from innet.security.trust import Policy, PrivateKey
 from innet.topology import load_topology
 from tests.attacks.crafted_data import Wire, data_name, signed_by_key

@@ -22,7 +22,7 @@ from innet.node.runtime import install_rules
 from innet.plans import Plan, make_plan, rank_order
 from innet.security import NodeKeys, deal_keys, node_certificate_name
 from innet.security.group_keys import GroupCredentials
-from innet.security.key import Key
+from innet.security.keys import Key
 from innet.security.trust import Policy, PrivateKey
 from innet.security.trust.rights import GroupRights
 from innet.settings import Settings

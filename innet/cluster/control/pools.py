@@ -20,7 +20,7 @@ from innet.node.messages import (
     WorkerReport,
     tenant_prefix,
 )
-from innet.security.key import Key
+from innet.security.keys import Key
 
 
 @dataclass

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from innet._native import _core
 from innet.errors import SimulationError
-from innet.security.key import node_certificate_name, node_key_prefix
+from innet.security.keys import node_certificate_name, node_key_prefix
 from innet.topology import Topology
 
 _SHARED_KEY_NAME = "/g/k"

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from innet.errors import TransportError
 from innet.names import Name, with_version
 from innet.ndn.client import Client
-from innet.ndn.objects.object_fetch import ObjectFetch
+from innet.ndn.objects.object_fetch import FetchOptions, ObjectFetch
 from innet.ndn.objects.publication import Cut, MemorySource, Publication
 from innet.ndn.objects.sink import MemorySink
 from innet.security.validation import Validator
@@ -51,15 +51,13 @@ async def fetch_content(
         SecurityError: the validator refused a segment.
         TransportError: it has more than ``most_bytes``, or the deadline has passed.
     """
-    fetch = ObjectFetch(
-        client,
-        with_version(name, _VERSION),
-        MemorySink(),
+    options = FetchOptions(
         validator=validator,
         patience_s=patience_s,
         no_route_patience_s=NO_ROUTE_PATIENCE_S,
         most_bytes=most_bytes,
     )
+    fetch = ObjectFetch(client, with_version(name, _VERSION), MemorySink(), options)
     limit = asyncio.timeout(deadline_s)
     try:
         async with limit:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 from innet.names import Name, as_name
 from innet.ndn.objects.discovery import locate
-from innet.ndn.objects.object_fetch import FetchedObject, ObjectFetch, Progress, too_large
+from innet.ndn.objects.object_fetch import (
+    FetchedObject,
+    FetchOptions,
+    ObjectFetch,
+    Progress,
+    too_large,
+)
 from innet.ndn.objects.sink import FileSink, MemorySink, Sink
 from innet.security.validation import Validator
 
@@ -65,12 +71,10 @@ async def fetch(
             segments=1,
             signed_once=False,
         )
-    return await ObjectFetch(
-        client,
-        place.name,
-        sink,
+    options = FetchOptions(
         validator=believed,
         patience_s=patience_s,
         most_bytes=most_bytes,
         on_progress=on_progress,
-    ).run()
+    )
+    return await ObjectFetch(client, place.name, sink, options).run()

@@ -150,41 +150,35 @@ def too_large(name: Name, most_bytes: int) -> TransportError:
     )
 
 
-class ObjectFetch:
-    """Fetches the segments below ``name``.
+@dataclass(frozen=True)
+class FetchOptions:
+    """How an object is fetched.
 
-    Args:
-        client: asks.
-        name: what the segments are below.
-        sink: gets the bytes.
+    Attributes:
         validator: of segments, or of the root manifest.
         patience_s: how long one segment may go unanswered.
-        no_route_patience_s: how long one is asked for again when no route leads there.
-        most_bytes: of content; more is refused as soon as it shows. Any number by default.
+        no_route_patience_s: how long to retry a segment while no route exists.
+        most_bytes: of content; a larger object is refused as soon as its size is known. Any size
+            by default.
         on_progress: called after every segment.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        name: Name,
-        sink: Sink,
-        *,
-        validator: Validator,
-        patience_s: float,
-        no_route_patience_s: float = 0.0,
-        most_bytes: int | None = None,
-        on_progress: Callable[[Progress], None] | None = None,
-    ) -> None:
+    validator: Validator
+    patience_s: float
+    no_route_patience_s: float = 0.0
+    most_bytes: int | None = None
+    on_progress: Callable[[Progress], None] | None = None
+
+
+class ObjectFetch:
+    """Fetches the segments below ``name`` into ``sink``."""
+
+    def __init__(self, client: Client, name: Name, sink: Sink, options: FetchOptions) -> None:
         self._client = client
         self._name = name
         self._sink = sink
-        self._validator = validator
-        self._patience_s = patience_s
-        self._no_route_patience_s = no_route_patience_s
-        self._most_bytes = most_bytes
+        self._options = options
         self._arrived_bytes = 0
-        self._on_progress = on_progress
         self._queue = SegmentQueue()
         self._window = CongestionWindow()
         self._timer = RetransmissionTimer()
@@ -255,9 +249,9 @@ class ObjectFetch:
 
     def _check_size(self) -> None:
         """Refuse an object that is or will be too large: a segment has at least one byte."""
-        total = self._queue.total or 1
-        if self._most_bytes is not None and max(self._arrived_bytes, total - 1) > self._most_bytes:
-            raise too_large(self._name, self._most_bytes)
+        total, most_bytes = self._queue.total or 1, self._options.most_bytes
+        if most_bytes is not None and max(self._arrived_bytes, total - 1) > most_bytes:
+            raise too_large(self._name, most_bytes)
 
     async def _segment_data(self, segment: int) -> ReceivedData:
         name = with_segment(self._name, segment)
@@ -269,7 +263,10 @@ class ObjectFetch:
             return await self._believed(name, data)
         try:
             self._manifests = await Manifests.fetch(
-                self._client, self._name, self._validator, patience_s=self._patience_s
+                self._client,
+                self._name,
+                self._options.validator,
+                patience_s=self._options.patience_s,
             )
         except (InterestTimeout, InterestRefused) as no_manifest:
             return await self._signed(name, no_manifest)
@@ -291,8 +288,8 @@ class ObjectFetch:
             return await fetch_believed(
                 self._client,
                 name,
-                _SignedOnly(self._validator),
-                deadline_s=self._patience_s,
+                _SignedOnly(self._options.validator),
+                deadline_s=self._options.patience_s,
                 refused=SecurityError(_UNSIGNED),
             )
         except SecurityError:
@@ -300,18 +297,22 @@ class ObjectFetch:
 
     async def _believed(self, name: Name, data: ReceivedData) -> ReceivedData:
         try:
-            await self._validator.check(str(name), data)
+            await self._options.validator.check(str(name), data)
         except SecurityError as refused:
             return await fetch_believed(
-                self._client, name, self._validator, deadline_s=self._patience_s, refused=refused
+                self._client,
+                name,
+                self._options.validator,
+                deadline_s=self._options.patience_s,
+                refused=refused,
             )
         return data
 
     async def _ask(self, name: Name) -> ReceivedData:
         """One packet, asked for until its patience ends. The window learns from each try."""
         clock = asyncio.get_running_loop().time
-        give_up_at_s = clock() + self._patience_s
-        no_route_until_s = clock() + self._no_route_patience_s
+        give_up_at_s = clock() + self._options.patience_s
+        no_route_until_s = clock() + self._options.no_route_patience_s
         attempt = 0
         while True:
             sent, sent_at_s = self._window.on_send(), clock()
@@ -351,9 +352,9 @@ class ObjectFetch:
             await self._sink.write(contents)
 
     def _report(self) -> None:
-        if self._on_progress is None:
+        if self._options.on_progress is None:
             return
-        self._on_progress(
+        self._options.on_progress(
             Progress(
                 name=self._name,
                 arrived=self._queue.arrived_count,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from innet.plans import Plan
-from innet.security.key import node_certificate_name
+from innet.security.keys import node_certificate_name
 from innet.security.trust.facts import Facts, GroupFacts
 from innet.security.trust.names import name_of
 from innet.security.trust.policy import Policy

@@ -14,7 +14,7 @@ from innet.collectives.keyed.blocks import SparseBlocks, cut_union
 from innet.collectives.keyed.pairs import SPARSE_BLOCKS
 from innet.errors import CollectiveError, MismatchError
 from innet.plans import Plan
-from innet.plans.pairs_reference import evaluate_pairs
+from innet.plans.reference import evaluate_pairs
 from innet.topology import load_topology
 from tests.collectives.cluster import Cluster
 from tests.collectives.test_hostile_network import disorder

@@ -22,7 +22,7 @@ from innet.errors import (
     ReductionOverflow,
 )
 from innet.plans import Plan
-from innet.plans.pairs_reference import evaluate_pairs
+from innet.plans.reference import evaluate_pairs
 from innet.topology import load_topology
 from tests.collectives.cluster import Cluster
 from tests.collectives.test_hostile_network import disorder
