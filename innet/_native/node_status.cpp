@@ -53,6 +53,16 @@ nb::dict link_dict(const driver::LinkStatus& link) {
     return d;
 }
 
+nb::dict operation_dict(const OperationProgress& operation) {
+    nb::dict d;
+    d["number"] = operation.id;
+    nb::list late;
+    for (const std::string& label : operation.late) late.append(NetworkText{label});
+    d["late"] = late;
+    d["missing"] = NetworkText{operation.missing};
+    return d;
+}
+
 nb::dict foreign_face_dict(const driver::LinkStatus& link) {
     nb::dict d = link_dict(link);
     d["face_id"] = management::shown_face_id(link.number);
@@ -156,8 +166,8 @@ nb::typed<nb::dict, nb::str, nb::any> status_dict(const NodeStatus& status) {
     }
     d["jobs"] = jobs;
     nb::list operations;
-    for (const std::string& operation : status.operations) {
-        operations.append(NetworkText{operation});
+    for (const OperationProgress& operation : status.operations) {
+        operations.append(operation_dict(operation));
     }
     d["operations"] = operations;
     d["last_unroutable"] = status.last_unroutable;

@@ -25,7 +25,7 @@ struct NodeStatus {
     std::vector<forwarding::Route> routes;
     std::vector<reduction::Rule> rules;
     std::vector<forwarding::JobStatus> jobs;
-    std::vector<std::string> operations;
+    std::vector<OperationProgress> operations;
     std::string last_unroutable;
     std::size_t pool_bytes_in_use = 0;
     std::size_t pool_bytes_reserved = 0;

@@ -75,7 +75,8 @@ def node_view(node: str, status: Counters) -> RenderableType:
         _rules_table(status["rules"]),
     ]
     if status["operations"]:
-        parts.append(Text("\n".join(("Operations", *status["operations"]))))
+        lines = (f"operation {it['number']}: {it['missing']}" for it in status["operations"])
+        parts.append(Text("\n".join(("Operations", *lines))))
     return _spaced(parts)
 
 

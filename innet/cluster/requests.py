@@ -126,9 +126,9 @@ class RequestServer:
         self, document: bytes, client: ClientConnection, next_line: asyncio.Future[bytes]
     ) -> Reply:
         try:
-            request = Request.model_validate_json(document)
-        except ValidationError as error:
-            return Reply(ok=False, error=f"not a control request: {error}")
+            request = Request.parsed(document)
+        except ControlError as error:
+            return Reply.of_error(error, self._who, "a request")
         result = asyncio.ensure_future(self._respond(request, client))
         try:
             await asyncio.wait([result, next_line], return_when=asyncio.FIRST_COMPLETED)

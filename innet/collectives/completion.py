@@ -57,7 +57,7 @@ class Completion(NamedTuple):
         """The completion of an operation of the node.
 
         The node passes on the content of a TensorError, which begins with the rank that failed
-        (:func:`named_rank`; docs/protocol.md, Data packets).
+        (:func:`innet.node.messages.named_rank`; docs/protocol.md, Data packets).
         """
         failed_rank = None
         if status in (_core.STATUS_ABORTED, _core.STATUS_PEER_FAILED):
@@ -66,16 +66,11 @@ class Completion(NamedTuple):
         return cls(status, detail, failed_rank)
 
 
-def named_rank(rank: int, node: str) -> str:
-    """A rank as messages name it: the content of a TensorError begins with it."""
-    return f"rank {rank} ({node})"
-
-
 def failure_for_others(who: str, what: str, cause: BaseException | str) -> tuple[int, str]:
     """Status and detail, on other ranks, of a call that failed here before it contributed.
 
     Args:
-        who: this rank as :func:`named_rank` names it.
+        who: this rank as :func:`innet.node.messages.named_rank` names it.
         what: the call.
         cause: the error of the call here.
     """

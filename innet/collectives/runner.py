@@ -19,7 +19,6 @@ from innet.collectives.completion import (
     OperationLog,
     error_of,
     error_of_failure,
-    named_rank,
 )
 from innet.collectives.group import Variants
 from innet.collectives.operation import Operation
@@ -34,7 +33,7 @@ from innet.collectives.work import (
     timeout_or,
 )
 from innet.errors import Cancelled, CollectiveError, ControlError, MismatchError, RankFailed
-from innet.node.messages import GroupFailure
+from innet.node.messages import GroupFailure, named_rank, producer_label
 from innet.settings import Settings
 from innet.telemetry.trace.recorder import Recorder
 from innet.worker.background import Background
@@ -48,8 +47,6 @@ Steps = Generator[Operation[Any], Any, T]
 _TIMEOUT_OVER_PLANNED = 4.0
 _LEAST_TIMEOUT_S = 1e-3
 """The least timeout of a step of a collective whose earlier steps took all its time."""
-_MAX_LABEL_SIZE = 32
-"""Bytes of the label in a Hold; ``wire::kMaxLabelSize``."""
 
 
 class Services(Protocol):
@@ -180,8 +177,8 @@ class OperationRunner:
 
     @property
     def label(self) -> str:
-        """:attr:`name` in the Holds of this rank; without its node where that would not fit."""
-        return self.name if len(self.name) <= _MAX_LABEL_SIZE else f"rank {self.rank}"
+        """This rank as its Holds name it."""
+        return producer_label(self.rank, self.nodes[self.rank])
 
     @property
     def timeout_s(self) -> float:

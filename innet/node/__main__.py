@@ -6,14 +6,14 @@ import os
 import signal
 import sys
 import threading
-from contextlib import closing
+from contextlib import ExitStack
 from pathlib import Path
 
 from innet.errors import InnetError
 from innet.node.agent import NodeAgent
 from innet.node.announcer import Announcer
 from innet.node.node_config import NodeConfig
-from innet.node.node_telemetry import NodeTelemetry
+from innet.node.node_telemetry import publish_node
 from innet.node.runtime import open_node, prefer_this_process
 from innet.security.core_dumps import keep_keys_out_of_core_dumps
 from innet.security.credential_packets import CredentialOpener
@@ -45,8 +45,9 @@ def main(arguments: list[str]) -> int:
     announcer = Announcer(node, config) if settings.ndn.announce else None
     with (
         NodeAgent(node, config, credentials=credentials, announcer=announcer, keys=keys) as agent,
-        closing(NodeTelemetry(node, config, settings, keys, agent.status)),
+        ExitStack() as stack,
     ):
+        stack.callback(publish_node(node, config, settings, keys, agent.status))
         stop.wait()
     node.stop(f"{config.node} was told to stop")
     return 0

@@ -12,6 +12,8 @@ MAX_WEIGHT: Final = 1000
 """Of a job or a pool, as switches accept it."""
 MAX_ANNOUNCED_PREFIXES = 4096
 """Of one node that the others are told of."""
+_MAX_LABEL_SIZE = 32
+"""Bytes of the label in a Hold; ``wire::kMaxLabelSize``."""
 
 
 class GroupFailure(NamedTuple):
@@ -156,3 +158,14 @@ class WorkerReport(_Message):
     sealing_key: str | None = None
     groups: list[GroupReport]
     pools: list[PoolReport] = []
+
+
+def named_rank(rank: int, node: str) -> str:
+    """A rank as messages name it: the content of a TensorError begins with it."""
+    return f"rank {rank} ({node})"
+
+
+def producer_label(rank: int, node: str) -> str:
+    """A rank as its Holds name it: :func:`named_rank`, without the node where that is too long."""
+    name = named_rank(rank, node)
+    return name if len(name) <= _MAX_LABEL_SIZE else f"rank {rank}"

@@ -1,4 +1,4 @@
-"""What a node publishes, the commands that it obeys, and its publisher."""
+"""What a node publishes, and the commands that it obeys."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -15,7 +16,6 @@ from innet.node.node_config import NodeConfig
 from innet.security.keys import NodeKeys
 from innet.settings import Settings
 from innet.telemetry import events
-from innet.telemetry.broker_url import NONE, BrokerUrl
 from innet.telemetry.commands import (
     Command,
     CommandGate,
@@ -26,49 +26,28 @@ from innet.telemetry.commands import (
 )
 from innet.telemetry.counter_events import CounterEvents
 from innet.telemetry.messages import CommandReply, NodeCounters, NodeStatus, State
+from innet.telemetry.source import start_publishing
 from innet.telemetry.topics import node_topics
 
-
-class NodeTelemetry:
-    """A node's telemetry, which is nothing at all when the run has no broker."""
-
-    def __init__(
-        self,
-        node: _core.NodeHandle,
-        config: NodeConfig,
-        settings: Settings,
-        keys: NodeKeys,
-        read_status: ReadStatus,
-    ) -> None:
-        """Begin to publish, in the background.
-
-        Args:
-            node: the native node.
-            config: its configuration.
-            settings: of the run, with the broker that the launcher has opened.
-            keys: of the node: whose commands it takes.
-            read_status: gives what the node answers on its control socket.
-        """
-        telemetry = settings.telemetry
-        self._publisher = None
-        if telemetry.broker == NONE:
-            return
-        from innet.telemetry.broker_socket import BROKER_SOCKET_NAME
-        from innet.telemetry.publisher import Publisher
-
-        source = NodeSource(node, config, read_status, telemetry.interval_s, keys.operator)
-        self._publisher = Publisher(
-            source, config.run_dir / BROKER_SOCKET_NAME, BrokerUrl.of_setting(telemetry.broker)
-        )
-        self._publisher.start()
-
-    def close(self) -> None:
-        """Say that the node ends in order. Safe to call twice."""
-        if self._publisher is not None:
-            self._publisher.stop()
-
-
 ReadStatus = Callable[[], dict[str, Any]]
+"""Gives what the node answers on its control socket."""
+
+
+def publish_node(
+    node: _core.NodeHandle,
+    config: NodeConfig,
+    settings: Settings,
+    keys: NodeKeys,
+    read_status: ReadStatus,
+) -> Callable[[], None]:
+    """Publish a node's telemetry, and obey the operator of its ``keys``.
+
+    Returns:
+        A function that stops, as that of :func:`innet.telemetry.source.start_publishing`.
+    """
+    interval_s = settings.telemetry.interval_s
+    make_source = partial(NodeSource, node, config, read_status, interval_s, keys.operator)
+    return start_publishing(make_source, config.run_dir, settings.telemetry)
 
 
 class NodeSource:

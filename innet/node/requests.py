@@ -59,6 +59,18 @@ class Request(BaseModel):
     method: str
     params: dict[str, Any] = {}
 
+    @classmethod
+    def parsed(cls, document: bytes) -> Self:
+        """Read a document.
+
+        Raises:
+            ControlError: it is no request.
+        """
+        try:
+            return cls.model_validate_json(document)
+        except ValidationError as error:
+            raise ControlError(f"not a control request: {error}") from error
+
 
 class Reply(BaseModel):
     """A server's result, or its error for people.
@@ -127,23 +139,24 @@ def reply_to(document: bytes, handlers: Mapping[str, Handler], who: str) -> Repl
     An :class:`InnetError` or wrong parameters become a refusal. Any other error is logged and
     refused too: a defect in one handler must not end the server.
     """
+    method = "a request"
     try:
-        request = Request.model_validate_json(document)
-        handler = handlers[request.method]
-    except ValidationError as error:
-        return Reply(ok=False, error=f"not a control request: {error}")
-    except KeyError:
-        return unknown_method(request.method, handlers)
-    try:
-        return Reply(ok=True, result=handler(**request.params))
+        request = Request.parsed(document)
+        method = request.method
+        return Reply(ok=True, result=handler_of(method, handlers)(**request.params))
     except Exception as error:
-        return Reply.of_error(error, who, request.method)
+        return Reply.of_error(error, who, method)
 
 
-def unknown_method(method: str, handlers: Mapping[str, object]) -> Reply:
-    """The refusal of a method that no handler is for."""
-    known = ", ".join(sorted(handlers))
-    return Reply(ok=False, error=f"unknown method {method!r}; known: {known}")
+def handler_of(method: str, handlers: Mapping[str, Handler]) -> Handler:
+    """The handler of a method.
+
+    Raises:
+        ControlError: there is none.
+    """
+    if method not in handlers:
+        raise ControlError(f"unknown method {method!r}; known: {', '.join(sorted(handlers))}")
+    return handlers[method]
 
 
 def no_message(who: str, method: str) -> ControlError:

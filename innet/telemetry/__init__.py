@@ -1,8 +1,8 @@
 """Telemetry of a run: what its processes report over MQTT, in logs and in traces.
 
 * ``topics``, ``messages``: the topic tree and the payloads (docs/telemetry.md);
-* ``publisher``: a process's connection to the broker; it publishes a source, such as
-  ``service_source`` or ``innet/node/node_telemetry.py``;
+* ``source``, ``publisher``: what a process publishes, such as ``innet/node/node_telemetry.py``, and
+  its connection to the broker;
 * ``events``: any module reports events; ``counter_events``: events derived from counters;
 * ``commands``: signed commands to nodes;
 * ``broker_socket``, ``broker_thread``, ``embedded_broker``, ``relay``: the way to a broker;

@@ -17,7 +17,7 @@ from innet.node.agent import NodeAgent
 from innet.node.announcer import Announcer
 from innet.node.messages import WorkerReport
 from innet.node.node_config import NODE_CONFIG_VARIABLE, NodeConfig
-from innet.node.node_telemetry import NodeTelemetry
+from innet.node.node_telemetry import publish_node
 from innet.plans import Plan
 from innet.security.certificate_file import load_packets
 from innet.security.core_dumps import keep_keys_out_of_core_dumps
@@ -105,7 +105,7 @@ class Worker:
         )
         # Once the agent listens: it receives every change after this answer.
         self._agent.set_routes(self._controller.ask("routes", node=config.node))
-        self._telemetry = NodeTelemetry(self.node, config, settings, keys, self._agent.status)
+        self._stop_publishing = publish_node(self.node, config, settings, keys, self._agent.status)
         self._closed = False
 
     @classmethod
@@ -277,7 +277,7 @@ class Worker:
         self.groups.wait_until_all_left()
         if self.trace is not None:
             self.trace.close()
-        self._telemetry.close()
+        self._stop_publishing()
         self._agent.close()
         self.node.stop(f"rank {self.rank} closed its node")
         self.collector.close()

@@ -349,14 +349,14 @@ const EndpointCounters& Endpoint::counters() const {
     return state_->counters;
 }
 
-std::vector<std::string> Endpoint::describe_operations() const {
-    std::vector<std::string> lines;
+std::vector<OperationProgress> Endpoint::describe_operations() const {
+    std::vector<OperationProgress> operations;
     for (const auto& [id, operation] : state_->operations) {
         const MissingReport missing = state_->fetcher.missing(*operation, state_->latest);
-        lines.push_back("operation " + std::to_string(id) + ": " + missing.text());
+        operations.push_back({id, missing.late(), missing.text()});
     }
-    std::ranges::sort(lines);
-    return lines;
+    std::ranges::sort(operations, {}, &OperationProgress::id);
+    return operations;
 }
 
 std::optional<MissingParts> Endpoint::missing(OperationId id, TimePoint now) const {

@@ -207,8 +207,8 @@ class Endpoint final : public Application {
     void on_timer(TimePoint now);
     TimePoint next_deadline() const;
     const EndpointCounters& counters() const;
-    /// For status displays: one line per operation in flight, with its missing parts.
-    std::vector<std::string> describe_operations() const;
+    /// The operations in flight with their missing parts, in the order of their start.
+    std::vector<OperationProgress> describe_operations() const;
     /// Nothing unless the operation is in flight.
     std::optional<MissingParts> missing(OperationId id, TimePoint now) const;
     void audit(AuditReport& report) const;

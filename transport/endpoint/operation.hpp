@@ -139,4 +139,11 @@ struct MissingParts {
     bool names_late = false;
 };
 
+/// An operation in flight, as a status shows it.
+struct OperationProgress {
+    OperationId id = 0;
+    std::vector<std::string> late;  ///< labels of the late producers, in order
+    std::string missing;
+};
+
 }  // namespace innet

@@ -94,13 +94,18 @@ void MissingReport::add(const TargetState& target, std::uint64_t missing_segment
     }
 }
 
+std::vector<std::string> MissingReport::late() const {
+    std::vector<std::string> labels = late_;
+    std::ranges::sort(labels, by_number);
+    return labels;
+}
+
 std::string MissingReport::text() const {
     if (late_.empty()) {
         if (targets_ <= kMaxTargetsInText) return unanswered_;
         return unanswered_ + "; and " + std::to_string(targets_ - kMaxTargetsInText) + " more";
     }
-    std::vector<std::string> labels = late_;
-    std::ranges::sort(labels, by_number);
+    const std::vector<std::string> labels = late();
     std::string text;
     for (std::size_t i = 0; i < labels.size(); ++i) {
         if (i != 0) text += ", ";

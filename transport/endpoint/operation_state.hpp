@@ -86,6 +86,8 @@ class MissingReport {
              std::uint64_t first_missing);
     std::string text() const;
     bool names_late() const { return !late_.empty(); }
+    /// The labels of the late producers, in the order of their numbers.
+    std::vector<std::string> late() const;
     bool only_refusals() const { return targets_ > 0 && unreachable_ == targets_; }
 
   private:

@@ -8,8 +8,9 @@ import logging
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import psutil
 import zmq
@@ -21,11 +22,10 @@ from innet.cluster.control.jobs import LaunchRecord
 from innet.cluster.emulation.syscalls import take_all_descriptors
 from innet.errors import InnetError
 from innet.security.core_dumps import keep_keys_out_of_core_dumps
-from innet.settings import Settings, TelemetrySettings
-from innet.telemetry.broker_url import NONE, BrokerUrl
+from innet.settings import Settings
 from innet.telemetry.logs import LogContext, configure_logs
 from innet.telemetry.messages import ControllerStatus, State
-from innet.telemetry.service_source import ServiceSource
+from innet.telemetry.source import ServiceSource, start_publishing
 from innet.telemetry.topics import CONTROLLER, controller_topics
 from innet.topology import parse_yaml
 
@@ -71,39 +71,6 @@ class ControllerSource(ServiceSource):
             since_s=self.since_s,
             generation=self._generation,
         ).payload()
-
-
-class ControllerTelemetry:
-    """The controller's telemetry, as a context manager; nothing at all without a broker."""
-
-    def __init__(
-        self, source: ControllerSource, run_dir: Path, settings: TelemetrySettings
-    ) -> None:
-        """
-        Args:
-            source: what is published.
-            run_dir: where the way to the broker is.
-            settings: of the run, with the broker that the launcher has opened.
-        """
-        self._publisher = None
-        if settings.broker == NONE:
-            return
-        from innet.telemetry.broker_socket import BROKER_SOCKET_NAME
-        from innet.telemetry.publisher import Publisher
-
-        url = BrokerUrl.of_setting(settings.broker)
-        self._publisher = Publisher(source, run_dir / BROKER_SOCKET_NAME, url)
-
-    def __enter__(self) -> Self:
-        """Begin to publish, in the background."""
-        if self._publisher is not None:
-            self._publisher.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Say that the controller ends in order."""
-        if self._publisher is not None:
-            self._publisher.stop()
 
 
 def main(arguments: list[str]) -> int:
@@ -166,11 +133,14 @@ async def _serve(config: ControllerConfig, settings: Settings, launcher: int) ->
         record=config.record,
         announces=settings.ndn.announce,
     )
-    source = ControllerSource(config.run_id, config.record.generation)
+    make_source = partial(ControllerSource, config.run_id, config.record.generation)
     driver = ControllerDriver(controller, config.socket, config.node_sockets, is_supervised)
     async with driver:
-        with ControllerTelemetry(source, config.socket.parent, settings.telemetry):
+        stop_publishing = start_publishing(make_source, config.socket.parent, settings.telemetry)
+        try:
             return await stop
+        finally:
+            stop_publishing()
 
 
 if __name__ == "__main__":

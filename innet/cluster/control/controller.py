@@ -36,6 +36,7 @@ from innet.cluster.control.placements import Placements
 from innet.cluster.control.pools import PoolRegistry
 from innet.errors import ControlError
 from innet.node.messages import Registrations, WorkerReport
+from innet.node.requests import handler_of
 from innet.security.credential_packets import KeyAuthority
 from innet.settings import RecoverySettings
 from innet.topology import Topology
@@ -143,12 +144,7 @@ class Controller:
         def finish(result: Any, error: Exception | None) -> None:
             self._outbox.put(Respond(request, result, error))
 
-        handler = self.methods.get(method)
-        if handler is None:
-            known = ", ".join(sorted(self.methods))
-            finish(None, ControlError(f"unknown method {method!r}; known: {known}"))
-            return
-        self._operations.add(lambda: handler(**params), finish)
+        self._operations.add(lambda: handler_of(method, self.methods)(**params), finish)
 
     def on_sent(self, number: int, outcomes: Sequence[Outcome], now_s: float) -> None:
         """A :class:`Send` is done, with an outcome for each message."""

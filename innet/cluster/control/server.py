@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import zmq
 import zmq.asyncio
-from pydantic import ValidationError
 
 from innet.errors import ControlError
 from innet.node.controller_client import controller_address
@@ -100,9 +99,9 @@ class ControllerServer:
 
     async def _reply(self, document: bytes) -> Reply:
         try:
-            request = Request.model_validate_json(document)
-        except ValidationError as error:
-            return Reply(ok=False, error=f"not a control request: {error}")
+            request = Request.parsed(document)
+        except ControlError as error:
+            return Reply.of_error(error, self._who, "a request")
         result = asyncio.ensure_future(self._respond(request))
         self._results.add(result)
         try:

@@ -20,7 +20,7 @@ from innet.telemetry.broker_url import NONE, BrokerUrl
 from innet.telemetry.messages import LauncherStatus, State
 from innet.telemetry.mqtt_broker import BrokerLimits
 from innet.telemetry.publisher import Publisher
-from innet.telemetry.service_source import ServiceSource
+from innet.telemetry.source import ServiceSource
 from innet.telemetry.topics import (
     LAUNCHER,
     controller_topics,

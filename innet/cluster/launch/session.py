@@ -6,7 +6,7 @@ import asyncio
 import math
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -45,13 +45,13 @@ from innet.cluster.session_client import (
     JobRequest,
     OutputLine,
 )
-from innet.errors import ControlError, EmulationError, InnetError, JobFailed
+from innet.errors import EmulationError, InnetError, JobFailed
 from innet.ndn.address import INNET_VARIABLE, NDN_VARIABLE
 from innet.node.command_keys import load_command_certificate
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME
 from innet.node.messages import job_of
 from innet.node.node_config import Mode
-from innet.node.requests import ControlClient, Request
+from innet.node.requests import ControlClient, Request, handler_of
 from innet.plans import rank_order
 from innet.private_files import write_private
 from innet.security import KeyDealer
@@ -308,11 +308,12 @@ class Session:
 
     async def _respond(self, request: Request, client: ClientConnection) -> BaseModel:
         """Serve another terminal: run a job, until it hangs up, or read the kernel's counters."""
-        if request.method == "run_job":
-            return await self._run_job(JobRequest.model_validate(request.params), client)
-        if request.method == "counters":
-            return await self._read_counters()
-        raise ControlError(f"unknown method {request.method!r}; known: counters, run_job")
+        handlers: dict[str, Callable[[], Awaitable[BaseModel]]] = {
+            "run_job": lambda: self._run_job(JobRequest.model_validate(request.params), client),
+            "counters": self._read_counters,
+        }
+        reply: BaseModel = await handler_of(request.method, handlers)()
+        return reply
 
     async def _run_job(self, request: JobRequest, client: ClientConnection) -> JobEnd:
         try:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from innet.cluster.emulation.process_identity import ProcessIdentity
-from innet.observe.doctor.observation import ProcessState
+from innet.observe.doctor.observation import STARTING_S, ProcessState
 
 from .states import RATE_BYTES, State
 
@@ -158,11 +160,25 @@ def test_repetitions_that_no_link_explains_are_told_of_the_host() -> None:
     assert "80 of 1000" in finding.problem
 
 
+def waiting(number: int, *late: str) -> dict[str, Any]:
+    """An operation that a node waits in."""
+    return {"number": number, "late": list(late), "missing": "in words"}
+
+
+def test_a_rank_that_no_known_group_has_is_named_by_its_label() -> None:
+    state = State()
+    state.groups = []
+    for look in (state.before, state.after):
+        look["h0"]["operations"] = [waiting(5, "rank 1 (h1)")]
+        for answer in look.values():
+            answer["uptime_s"] += STARTING_S
+    assert state.only_finding().subject == "rank 1 (h1)"
+
+
 def test_a_rank_that_is_late_both_times_is_named_with_its_node() -> None:
     state = State()
-    late = "operation 5: rank 1 (h1) had not sent its data"
-    state.before["h0"]["operations"] = [late]
-    state.after["h0"]["operations"] = [late]
+    for look in (state.before, state.after):
+        look["h0"]["operations"] = [waiting(5, "rank 1 (h1)")]
     finding = state.only_finding()
     assert (finding.check, finding.subject) == ("straggling_rank", "rank 1")
     assert "Rank 1 (h1) is late: h0 waited" in finding.problem
@@ -174,29 +190,25 @@ def test_a_rank_that_is_late_both_times_is_named_with_its_node() -> None:
 def test_a_rank_that_waits_itself_has_given_its_part() -> None:
     state = State()
     for look in (state.before, state.after):
-        look["h0"]["operations"] = ["operation 5: rank 0 (h0), rank 1 (h1) had not sent their data"]
+        look["h0"]["operations"] = [waiting(5, "rank 0 (h0)", "rank 1 (h1)")]
     assert state.only_finding().subject == "rank 1"
     for look in (state.before, state.after):
-        look["h1"]["operations"] = ["operation 5: rank 0 (h0) had not sent its data"]
+        look["h1"]["operations"] = [waiting(5, "rank 0 (h0)")]
     assert state.examine() == []
 
 
 def test_a_rank_that_an_earlier_operation_holds_up_is_not_to_blame_for_a_later_one() -> None:
     state = State()
     for look in (state.before, state.after):
-        look["h0"]["operations"] = ["operation 10: rank 1 (h1) had not sent its data"]
-        look["h1"]["operations"] = ["operation 9: 16 segments had no answer from /n/s0"]
+        look["h0"]["operations"] = [waiting(10, "rank 1 (h1)")]
+        look["h1"]["operations"] = [waiting(9)]
     assert state.examine() == []
 
 
 def test_a_rank_that_is_late_for_another_operation_each_time_keeps_up() -> None:
     state = State()
-    state.before["h0"]["operations"] = [
-        "operation 5: rank 0 (h0), rank 1 (h1) had not sent their data"
-    ]
-    state.after["h0"]["operations"] = [
-        "operation 6: rank 0 (h0), rank 1 (h1) had not sent their data"
-    ]
+    state.before["h0"]["operations"] = [waiting(5, "rank 0 (h0)", "rank 1 (h1)")]
+    state.after["h0"]["operations"] = [waiting(6, "rank 0 (h0)", "rank 1 (h1)")]
     assert state.examine() == []
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
+from innet.node.messages import producer_label
 from innet.observe.doctor.finding import Finding
 from innet.observe.doctor.observation import NodePair, Observation
 
@@ -174,10 +176,15 @@ def _ahead_s(seen: Observation, node: NodePair) -> float:
     return max(0.0, time_s - look.answered_at_s) + min(0.0, time_s - look.asked_at_s)
 
 
-_LATE = re.compile(r"(operation \d+): (.+) had not sent (?:its|their) data")
-_RANK = re.compile(r"rank (\d+)")
-_NUMBER = re.compile(r"operation (\d+)")
 _WORKING_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class _Producer:
+    """A rank of one or several groups, and the nodes that have it."""
+
+    name: str
+    nodes: tuple[str, ...] = ()
 
 
 class StragglingRank:
@@ -185,69 +192,73 @@ class StragglingRank:
 
     def findings(self, seen: Observation) -> Iterator[Finding]:
         """One finding for each late rank."""
-        waiting: defaultdict[str, list[str]] = defaultdict(list)
+        producers = _producers(seen)
+        waiting: defaultdict[_Producer, list[str]] = defaultdict(list)
         for node in seen.nodes():
-            for operation, rank in _missed_twice(node):
-                if not _waits_itself(seen, operation, rank):
-                    waiting[rank].append(node.name)
-        for rank, nodes in sorted(waiting.items(), key=lambda item: int(item[0])):
-            span_s = seen.after.asked_at_s - seen.before.answered_at_s
+            late = {
+                producers.get(label, _Producer(label))
+                for number, label in _missed(node.before) & _missed(node.after)
+                if not _waits_itself(seen, number, producers.get(label))
+            }
+            for producer in late:
+                waiting[producer].append(node.name)
+        span_s = max(0.0, seen.after.asked_at_s - seen.before.answered_at_s)
+        for producer, nodes in sorted(waiting.items(), key=_by_number):
+            place = f" ({' or '.join(producer.nodes)})" if producer.nodes else ""
             yield Finding(
                 check="straggling_rank",
-                subject=f"rank {rank}",
-                problem=f"Rank {rank}{_place(seen, rank)} is late: {', '.join(nodes)} waited for "
-                f"its data for more than {max(0.0, span_s):.1f} s." + _doing(seen, rank),
+                subject=producer.name,
+                problem=f"{producer.name.capitalize()}{place} is late: {', '.join(nodes)} waited "
+                f"for its data for more than {span_s:.1f} s." + _doing(seen, producer),
                 remedy="If that is its usual pace, give it less work or a faster machine; if it "
                 "hangs, `py-spy dump` shows where. Its peers' deadline is collectives.timeout_s.",
                 severity=len(nodes),
             )
 
 
-def _missed_twice(node: NodePair) -> set[tuple[str, str]]:
-    before, after = (_missed(answer["operations"]) for answer in (node.before, node.after))
-    return before & after
+def _producers(seen: Observation) -> dict[str, _Producer]:
+    """The ranks of all groups, by the label that their Holds have."""
+    nodes: defaultdict[int, set[str]] = defaultdict(set)
+    for group in seen.after.status.groups:
+        for rank, node in enumerate(group["ranks"]):
+            nodes[rank].add(node)
+    return {
+        producer_label(rank, node): _Producer(f"rank {rank}", tuple(sorted(places)))
+        for rank, places in nodes.items()
+        for node in places
+    }
 
 
-def _waits_itself(seen: Observation, operation: str, rank: str) -> bool:
+def _by_number(item: tuple[_Producer, list[str]]) -> tuple[int, str]:
+    """Ranks in the order of their numbers: shorter names first."""
+    return len(item[0].name), item[0].name
+
+
+def _missed(answer: Mapping[str, Any]) -> set[tuple[int, str]]:
+    """The operations that a node waits in, each with the label of a late producer."""
+    return {
+        (operation["number"], label)
+        for operation in answer["operations"]
+        for label in operation["late"]
+    }
+
+
+def _waits_itself(seen: Observation, number: int, producer: _Producer | None) -> bool:
     """Whether the rank itself waits in this operation or an earlier one.
 
     Then it has contributed already (requesters behind a switch name such ranks, too), or another
     cause delays it.
     """
-    (late,) = _awaited([operation])
     waiting = {
         node.name
         for node in seen.nodes()
-        if any(number <= late for number in _awaited(node.after["operations"]))
+        if any(operation["number"] <= number for operation in node.after["operations"])
     }
-    places = _nodes_of(seen, rank)
-    return bool(places) and waiting.issuperset(places)
+    return producer is not None and waiting.issuperset(producer.nodes)
 
 
-def _awaited(operations: list[str]) -> list[int]:
-    """The numbers of the operations that a node waits in."""
-    return [int(found[1]) for line in operations if (found := _NUMBER.match(line))]
-
-
-def _missed(operations: list[str]) -> set[tuple[str, str]]:
-    found = (_LATE.match(line) for line in operations)
-    return {(m[1], rank) for m in found if m for rank in _RANK.findall(m[2])}
-
-
-def _nodes_of(seen: Observation, rank: str) -> list[str]:
-    """The nodes that have this rank in some group."""
-    groups = [group["ranks"] for group in seen.after.status.groups]
-    return sorted({ranks[int(rank)] for ranks in groups if int(rank) < len(ranks)})
-
-
-def _place(seen: Observation, rank: str) -> str:
-    nodes = _nodes_of(seen, rank)
-    return f" ({' or '.join(nodes)})" if nodes else ""
-
-
-def _doing(seen: Observation, rank: str) -> str:
-    nodes = {node.name: node for node in seen.nodes()}
-    match [nodes[name] for name in _nodes_of(seen, rank) if name in nodes]:
+def _doing(seen: Observation, producer: _Producer) -> str:
+    match [node for node in seen.nodes() if node.name in producer.nodes]:
         case [node]:
             share = (node.after["cpu_s"] - node.before["cpu_s"]) / node.span_s
             return " It computes meanwhile." if share > _WORKING_SHARE else " It is idle itself."

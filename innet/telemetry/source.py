@@ -1,13 +1,21 @@
-"""The telemetry of a process that is not a node: status and events."""
+"""What a process publishes, and the start of its publisher."""
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from innet.settings import TelemetrySettings
 from innet.telemetry import events
+from innet.telemetry.broker_url import NONE, BrokerUrl
 from innet.telemetry.messages import CommandReply, State
 from innet.telemetry.topics import SourceTopics
+
+if TYPE_CHECKING:
+    from innet.telemetry.publisher import Source
 
 
 class ServiceSource(ABC):
@@ -44,3 +52,28 @@ class ServiceSource(ABC):
         return CommandReply(
             run=self.run, node=self.name, number=None, accepted=False, message=message
         ).payload()
+
+
+def start_publishing(
+    make_source: Callable[[], Source], run_dir: Path, settings: TelemetrySettings
+) -> Callable[[], None]:
+    """Publish a source in the background; do nothing in a run without a broker.
+
+    Args:
+        make_source: called if there is a broker.
+        run_dir: has the socket of the broker that the launcher has opened.
+        settings: of the run.
+
+    Returns:
+        A function that publishes the status of an orderly end and stops. Safe to call twice.
+    """
+    if settings.broker == NONE:
+        return lambda: None
+    # An MQTT client is slow to import.
+    from innet.telemetry.broker_socket import BROKER_SOCKET_NAME
+    from innet.telemetry.publisher import Publisher
+
+    url = BrokerUrl.of_setting(settings.broker)
+    publisher = Publisher(make_source(), run_dir / BROKER_SOCKET_NAME, url)
+    publisher.start()
+    return publisher.stop
