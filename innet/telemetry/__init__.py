@@ -6,7 +6,7 @@
 * ``events``: any module reports events; ``counter_events``: events derived from counters;
 * ``commands``: signed commands to nodes;
 * ``broker_socket``, ``broker_thread``, ``embedded_broker``, ``relay``: the way to a broker;
-* ``mqtt_broker``, ``mqtt_session``, ``mqtt_packets``, ``subscriptions``: the embedded broker;
+* ``mqtt_broker``, ``mqtt_session``, ``mqtt_packets``: the embedded broker;
 * ``feed``: the state of a run, from its topics;
 * ``logs``, ``trace``: structured logs, and timelines of jobs.
 """

@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from innet.telemetry.broker_socket import client_through
-from innet.telemetry.mqtt_broker import BrokerLimits
+from innet.telemetry.mqtt_broker import BrokerLimits, Subscriptions, matches
 from innet.telemetry.mqtt_packets import MalformedPacket, Packet, PacketParser
 from innet.telemetry.mqtt_session import SessionLimits
-from innet.telemetry.subscriptions import Subscriptions, matches
 
 from . import raw_mqtt
 from .raw_mqtt import DISCONNECT, PINGREQ, RawClient, embedded, raw_client

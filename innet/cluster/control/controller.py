@@ -4,7 +4,7 @@ Events go in by ``on_`` methods, each with the time; actions come out of :meth:`
 has no lock, clock, thread or socket: :mod:`.driver` runs it on asyncio, the simulator on virtual
 time, and tests by hand. Its parts are the jobs (:mod:`.jobs`), the processes of hosts
 (:mod:`.hosts`), groups (:mod:`.groups`), pools of blocks (:mod:`.pools`) and the network
-(:mod:`.network`).
+(:mod:`.liveness`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from innet.cluster.control.actions import (
     Deliver,
     Kill,
     Operation,
+    OperationQueue,
     Outbox,
     Outcome,
     Outcomes,
@@ -26,12 +27,10 @@ from innet.cluster.control.announcements import Announcements
 from innet.cluster.control.group_keys import GroupKeys
 from innet.cluster.control.group_plans import GroupPlans
 from innet.cluster.control.groups import GroupRegistry
-from innet.cluster.control.hosts import HostProcesses
+from innet.cluster.control.hosts import HostProcesses, Registries
 from innet.cluster.control.jobs import Job, JobRegistry, KnownJob, LaunchRecord, job_message
 from innet.cluster.control.live_topology import LiveTopology
-from innet.cluster.control.liveness import Pong
-from innet.cluster.control.network import NetworkWatch
-from innet.cluster.control.operations import OperationQueue
+from innet.cluster.control.liveness import NetworkWatch, Pong
 from innet.cluster.control.placements import Placements
 from innet.cluster.control.pools import PoolRegistry
 from innet.errors import ControlError
@@ -91,11 +90,10 @@ class Controller:
         self._announcements = announcements = Announcements(
             live, outbox, topology.switches, record.generation
         )
-        self._hosts = hosts = HostProcesses(
-            topology.hosts, groups, pools, announcements, keys, outbox, record.generation
-        )
+        registries = Registries(groups, pools, announcements, keys, outbox)
+        self._hosts = hosts = HostProcesses(topology.hosts, registries, record.generation)
         self._network = network = NetworkWatch(
-            topology, placements, groups, announcements, hosts, self._operations, outbox, recovery
+            topology, registries, placements, hosts, self._operations, recovery
         )
         self.methods: Mapping[str, Callable[..., Any]] = {
             "attach": hosts.attach,

@@ -26,6 +26,17 @@ class _Process:
     pid: int
 
 
+@dataclass(frozen=True, slots=True)
+class Registries:
+    """What processes of hosts take part in, and the outbox of the controller's actions."""
+
+    groups: GroupRegistry
+    pools: PoolRegistry
+    announcements: Announcements
+    keys: GroupKeys
+    outbox: Outbox
+
+
 class HostProcesses:
     """At most one process stands for each host of a job.
 
@@ -36,26 +47,16 @@ class HostProcesses:
     def __init__(
         self,
         hosts: Collection[str],
-        groups: GroupRegistry,
-        pools: PoolRegistry,
-        announcements: Announcements,
-        keys: GroupKeys,
-        outbox: Outbox,
+        registries: Registries,
         generation: int = 0,
     ) -> None:
-        """
-        Args:
-            hosts: of the network.
-            groups, pools, announcements, keys: what a process takes part in.
-            outbox: takes the actions.
-            generation: how often the controller was started again.
-        """
+        """``generation`` counts how often the controller of ``hosts`` was restarted."""
         self._hosts = frozenset(hosts)
-        self._groups = groups
-        self._pools = pools
-        self._announcements = announcements
-        self._keys = keys
-        self._outbox = outbox
+        self._groups = registries.groups
+        self._pools = registries.pools
+        self._announcements = registries.announcements
+        self._keys = registries.keys
+        self._outbox = registries.outbox
         self._processes: dict[str, _Process] = {}
         self._attached: Counter[str] = Counter()
         self._first_incarnation = generation * _INCARNATIONS_PER_GENERATION

@@ -1,7 +1,6 @@
 """Metrics of a run for Prometheus.
 
-* ``families``: which metrics there are, and where each is in a node's answer;
-* ``collector``: asks the nodes at each scrape;
+* ``collector``: which metrics there are; it reads the nodes' status at each scrape;
 * ``endpoint``: serves them over HTTP.
 """
 

@@ -13,10 +13,13 @@ from typing import Self
 from innet._native import _core
 from innet.cluster.emulation.runs import RunRecord
 from innet.errors import EmulationError
-from innet.observe.packets.capture.kernel_source import open_kernel_sources
 from innet.observe.packets.capture.links import DirectedPort
-from innet.observe.packets.capture.node_source import open_node_sources
-from innet.observe.packets.capture.source import CapturedFrame, PacketSource
+from innet.observe.packets.capture.sources import (
+    CapturedFrame,
+    PacketSource,
+    open_kernel_sources,
+    open_node_sources,
+)
 from innet.observe.packets.choice import PacketChoice
 from innet.observe.packets.frames import ndn_packets
 from innet.observe.packets.outline import Outline
