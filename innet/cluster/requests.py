@@ -190,7 +190,7 @@ class RequestClient:
                     try:
                         reader = await self._send(request)
                         break
-                    except OSError as error:  # nobody listens yet, or no longer
+                    except OSError as error:  # no server listens yet, or no longer
                         obstacle = error
                         self.close()
                         if not self._is_patient:
@@ -247,7 +247,7 @@ def parsed_document(line: bytes, who: str, method: str) -> Ahead | Reply:
     """The next document of a server.
 
     Raises:
-        ControlError: it is none.
+        ControlError: the line is not a document of a server.
     """
     try:
         return _documents.validate_json(line)

@@ -1,4 +1,4 @@
-"""What a run says about itself: asked from its nodes, its controller and its kernel's links."""
+"""The status of a run: of its nodes, its controller and its kernel's links."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class RunStatus(BaseModel):
 
 
 def read_run_status(record: RunRecord) -> RunStatus:
-    """Ask everybody who runs; who does not answer is ``silent``. Blocks for up to some seconds."""
+    """Read the status of all nodes; those without an answer are ``silent``. Blocks for seconds."""
     nodes: dict[str, dict[str, Any]] = {}
     silent: dict[str, str] = {}
     running = _running_nodes(record)
@@ -121,7 +121,7 @@ def _parts(prefix: str, nodes: dict[str, dict[str, Any]]) -> dict[str, dict[str,
 
 
 def _listed(record: RunRecord, method: str) -> list[dict[str, Any]]:
-    """What the controller lists; nothing when there is none, or it does not answer."""
+    """The controller's list; empty without a controller, or when it does not answer."""
     socket = record.run_dir / CONTROLLER_SOCKET_NAME
     if record.is_stale or not socket.exists():
         return []

@@ -33,7 +33,7 @@ class GroupListener(Protocol):
         """The group has failed, because of ``rank`` if a rank failed."""
 
     def on_group_over(self, group: str, number: int) -> None:
-        """Every rank has left the group: nobody needs its Data any more."""
+        """Every rank has left the group: its Data is not needed any more."""
 
     def worker_report(self) -> WorkerReport:
         """The worker, its groups and its pools, for a controller that was started again."""
@@ -274,7 +274,7 @@ class NodeAgent:
         """Copy packets of these faces to the listener at a Unix socket, until it closes.
 
         Raises:
-            ControlError: nobody listens there.
+            ControlError: no process listens there.
         """
         try:
             self._node.add_tap(path, faces)

@@ -56,7 +56,7 @@ class ControllerClient(RequestSender):
             wait.obstacle = OSError(error.errno, error.strerror)
         self._disconnect()  # the reply may yet come, and would be taken for the next one's
         while not wait.is_over():
-            wait.pause()  # whoever asks again does so at once
+            wait.pause()  # callers retry without a pause
         return None
 
     def _connected(self) -> zmq.Socket[bytes]:

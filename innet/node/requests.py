@@ -64,7 +64,7 @@ class Request(BaseModel):
         """Read a document.
 
         Raises:
-            ControlError: it is no request.
+            ControlError: the document is not a request.
         """
         try:
             return cls.model_validate_json(document)
@@ -152,7 +152,7 @@ def handler_of(method: str, handlers: Mapping[str, Handler]) -> Handler:
     """The handler of a method.
 
     Raises:
-        ControlError: there is none.
+        ControlError: the method is unknown.
     """
     if method not in handlers:
         raise ControlError(f"unknown method {method!r}; known: {', '.join(sorted(handlers))}")
@@ -160,7 +160,7 @@ def handler_of(method: str, handlers: Mapping[str, Handler]) -> Handler:
 
 
 def no_message(who: str, method: str) -> ControlError:
-    """The error of a reply that is none."""
+    """The error of a malformed reply."""
     return ControlError(
         f"{who} replied to {method!r} with something else than a control message; are all nodes of "
         "this run of the same version of innet?"
@@ -168,7 +168,7 @@ def no_message(who: str, method: str) -> ControlError:
 
 
 def no_answer(who: str, method: str, timeout_s: float | None, obstacle: OSError | None) -> NoAnswer:
-    """The error of a request that nobody replied to in time."""
+    """The error of a request without a reply in time."""
     why = f" ({obstacle.strerror})" if obstacle else ""
     within = "" if timeout_s is None else f" within {timeout_s:g} s"
     return NoAnswer(
@@ -242,7 +242,7 @@ class RequestSender(ABC):
 
     @abstractmethod
     def _exchange(self, request: bytes, wait: Wait) -> bytes | None:
-        """The reply; ``None`` when there is none in time."""
+        """The reply; ``None`` without one in time."""
 
     @abstractmethod
     def _disconnect(self) -> None:
@@ -280,7 +280,7 @@ class ControlClient(RequestSender):
             try:
                 connection = self._connected()
                 _send(connection, request + b"\n", wait)
-            except OSError as error:  # nobody listens yet, or no longer
+            except OSError as error:  # no server listens yet, or no longer
                 self._disconnect()
                 wait.obstacle = error
                 wait.pause(_CONNECT_PAUSE_S)
@@ -391,8 +391,8 @@ class ControlServer:
 
     A user's program may use up all file descriptors. The server keeps one in reserve and then
     serves one client at a time with it.
-    A client that does not read its reply delays nobody: its next request is read when it has read
-    the whole reply.
+    A client that does not read its reply delays no other: its next request is read after it has
+    read the whole reply.
 
     Raises:
         ControlError: the socket cannot be bound.

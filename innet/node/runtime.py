@@ -32,7 +32,7 @@ def open_node(config: NodeConfig, settings: Settings, keys: NodeKeys) -> _core.N
 
     Raises:
         EmulationError: a socket cannot be opened.
-        SecurityError: one of the keys whose commands are to be obeyed is none.
+        SecurityError: a key of the node's commanders is malformed.
     """
     node = _core.Node(_node_settings(config, settings), keys.signing_key(), keys.trusted_keys())
     for index, fds in enumerate(link_descriptors(config)):

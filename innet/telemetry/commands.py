@@ -95,7 +95,7 @@ class CommandGate:
     def __init__(self, operator: str | None, run: str, node: str, started_at_s: float) -> None:
         """
         Args:
-            operator: public key of who may command; ``None``: nobody.
+            operator: public key of who may command; ``None``: no commands are accepted.
             run: the node's run.
             node: the node.
             started_at_s: Unix time since which the node is up; older commands were not for it.

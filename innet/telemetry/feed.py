@@ -1,4 +1,4 @@
-"""What a viewer knows of a run from its topics."""
+"""The state of a run as its MQTT topics report it."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _EVENTS_KEPT = 200
 
 @dataclass
 class NodeFeed:
-    """What one node has published: its status, its last two counters."""
+    """The status and the last two counters of one node."""
 
     status: NodeStatus | None = None
     counters: NodeCounters | None = None
     previous: NodeCounters | None = None
 
     def take_counters(self, counters: NodeCounters) -> None:
-        """Newer counters have come; those of another process of the node do not compare."""
+        """Take newer counters; those of an earlier process of the node are discarded."""
         restarted = self.counters is not None and counters.uptime_s < self.counters.uptime_s
         self.previous = None if restarted else self.counters
         self.counters = counters
 
     def growth_per_s(self, of: Callable[[NodeCounters], float]) -> float | None:
-        """How fast a counter grows; ``None`` before there are two readings to compare."""
+        """The rate of a counter; ``None`` before the second reading."""
         if self.counters is None or self.previous is None:
             return None
         span_s = self.counters.time_s - self.previous.time_s
@@ -44,7 +44,7 @@ class NodeFeed:
 
 @dataclass
 class RunFeed:
-    """A run as its topics tell it; feed it each message with :meth:`take`."""
+    """The state of a run; pass each message to :meth:`take`."""
 
     run: str | None = None
     """Messages of other runs are left out; ``None``: there are no others."""
@@ -58,7 +58,7 @@ class RunFeed:
     """Messages that are not of this version of innet."""
 
     def take(self, topic: str, payload: bytes) -> Event | None:
-        """One message has come; the event, if it is one."""
+        """Take a message; returns the event if it is one."""
         source = source_of(topic)
         if source is None or (self.run is not None and not is_of_run(topic, self.run)):
             return None

@@ -1,9 +1,9 @@
 """A small MQTT 3.1.1 broker for asyncio.
 
-It has QoS 0 and 1 in both directions and takes QoS 2, retained messages, wills, keepalive and
-wildcards. A session ends with its connection, whatever the client asks for; a subscription with
-QoS 2 is granted QoS 1. Everything that a client can make the broker hold has a bound
-(:class:`BrokerLimits`).
+It supports QoS 0 and 1 in both directions, accepts QoS 2 from publishers, and supports retained
+messages, wills, keepalive and wildcards. A session ends with its connection, even if the client
+requests a persistent one; a subscription with QoS 2 is granted QoS 1. All memory that a client can
+make the broker use is bounded (:class:`BrokerLimits`).
 
 :class:`Broker` has the sessions, their :class:`Subscriptions` and the :class:`RetainedMessages`;
 ``mqtt_session`` has one client's connection.
@@ -179,11 +179,11 @@ _MAX_REPORTED = 64
 
 @dataclass(frozen=True, slots=True)
 class BrokerLimits:
-    """What a broker holds at most.
+    """Upper bounds of what a broker holds.
 
     Attributes:
         clients: clients that have logged in.
-        clients_of_process: those of one process, which only a Unix socket tells.
+        clients_of_process: those of one process, known only for Unix sockets.
         silent: connections of each listener that have not sent CONNECT; one more closes the oldest.
         retained_bytes: memory of retained messages.
         session: of each client.
@@ -198,7 +198,7 @@ class BrokerLimits:
 
 @dataclass(slots=True)
 class BrokerCounters:
-    """What a broker has done since it was made.
+    """Counters of a broker since its start.
 
     Attributes:
         delivered: messages handed to subscribers.
@@ -239,7 +239,7 @@ class Broker:
         return lambda: ClientSession(self, listener, self.limits.session)
 
     def close(self) -> None:
-        """End all connections; nobody is left to tell of it."""
+        """End all connections; wills reach no subscriber any more."""
         self._subscriptions = Subscriptions()
         silent = [session for group in self._silent.values() for session in group]
         for session in [*self._sessions.values(), *silent]:
@@ -248,7 +248,7 @@ class Broker:
     # What sessions tell the broker.
 
     def accepted(self, session: ClientSession) -> None:
-        """A connection is open. The oldest silent one makes room for it where there is none."""
+        """Register a connection; at the limit, the oldest that sent no CONNECT is closed."""
         silent = self._silent.setdefault(session.listener, {})
         if len(silent) >= self.limits.silent:
             self.counters.silent_closed += 1
@@ -256,7 +256,7 @@ class Broker:
         silent[session] = None
 
     def admit(self, session: ClientSession) -> bool:
-        """Whether a client that knows the login may stay, instead of one with the same name."""
+        """Whether a client with a correct login is accepted; it replaces one of the same name."""
         earlier = self._sessions.get(session.client_id)
         if earlier is not None:  # its will comes before anything that the new one says
             earlier.abort()
@@ -278,7 +278,7 @@ class Broker:
         return True
 
     def parted(self, session: ClientSession) -> None:
-        """A connection is over."""
+        """Remove a connection that has ended."""
         self._silent.get(session.listener, {}).pop(session, None)
         self._subscriptions.forget(session)
         if self._sessions.get(session.client_id) is session:
@@ -288,7 +288,7 @@ class Broker:
                 del self._of_process[session.process]
 
     def publish(self, message: Message, publisher: str) -> None:
-        """Hand a client's message to all subscribers of its topic, and retain it if it says so."""
+        """Deliver a client's message to all subscribers of its topic; retain it if requested."""
         if message.retain and not self._retained.set(message):
             self._report_not_retained(message.topic, publisher)
         for session, granted_qos in self._subscriptions.of(message.topic):
@@ -327,7 +327,7 @@ class Broker:
             f"client {publisher}",
             f"the run's MQTT broker does not retain {topic!r} of client {publisher!r}: it retains "
             f"{self._retained.size_bytes} bytes, of at most {self.limits.retained_bytes}. "
-            "Clear topics that nobody needs (publish an empty retained message to them)",
+            "Clear unused topics: publish an empty retained message to each",
         )
 
     def _warn_once(self, source: str, warning: str) -> None:

@@ -1,7 +1,7 @@
-"""Control packets of MQTT 3.1.1, as a broker reads and writes them.
+"""Parses and builds the control packets of MQTT 3.1.1 for a broker.
 
 The format is that of the OASIS standard "MQTT Version 3.1.1" (2014); section numbers below are its
-own. Nothing here knows of sockets or clients.
+own. This module uses no sockets.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _PROTOCOL_LEVEL = 4
 
 
 class MalformedPacket(ValueError):
-    """Bytes that the standard does not allow; the connection ends (4.8)."""
+    """Bytes that violate the standard; the broker closes the connection (4.8)."""
 
 
 class UnacceptableProtocol(MalformedPacket):
-    """A CONNECT of another version of MQTT, which gets an answer before the connection ends."""
+    """A CONNECT of another version of MQTT: the broker replies, then closes the connection."""
 
 
 class Kind(IntEnum):
@@ -47,7 +47,7 @@ class Kind(IntEnum):
 
 
 class ConnectCode(IntEnum):
-    """What a broker answers to CONNECT (3.2.2.3)."""
+    """Return codes of CONNACK (3.2.2.3)."""
 
     ACCEPTED = 0
     UNACCEPTABLE_PROTOCOL = 1
@@ -61,7 +61,7 @@ class Message:
     """An application message.
 
     Attributes:
-        retain: towards the broker: keep it; from the broker: it was kept.
+        retain: to the broker: retain it; from the broker: it was retained.
     """
 
     topic: str
@@ -100,7 +100,7 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """SUBSCRIBE (3.8): topic filters and the QoS that is asked for."""
+    """SUBSCRIBE (3.8): topic filters with the requested QoS."""
 
     packet_id: int
     filters: tuple[tuple[str, int], ...]
@@ -147,7 +147,7 @@ class PacketParser:
         """The packets that are complete with ``data``.
 
         Raises:
-            MalformedPacket: what came is no MQTT 3.1.1; nothing more can be read.
+            MalformedPacket: the bytes are not MQTT 3.1.1; feed no more of them.
         """
         self._buffer += data
         while (header := self._header()) is not None:
@@ -159,7 +159,7 @@ class PacketParser:
             yield _decoded(first, body)
 
     def _header(self) -> tuple[int, int, int] | None:
-        """The first byte, and where the body starts and ends; ``None``: it is not there yet."""
+        """The first byte, and where the body starts and ends; ``None``: more bytes are needed."""
         if self._buffer:
             _require_flags(self._buffer[0])
         length = 0
@@ -194,7 +194,7 @@ def _is_level(level: str) -> bool:
 
 
 def connack(code: ConnectCode) -> bytes:
-    """CONNACK; no session is ever present, because none outlives its connection."""
+    """CONNACK; "session present" is never set, because a session ends with its connection."""
     return bytes((Kind.CONNACK << 4, 2, 0, code))
 
 
@@ -247,7 +247,7 @@ def _encoded_length(length: int) -> bytes:
 
 
 def _require_flags(first: int) -> None:
-    """Refuse reserved flags (2.2.2) before the rest of the packet is waited for."""
+    """Reject reserved flags (2.2.2) before the rest of the packet arrives."""
     kind, flags = first >> 4, first & 0x0F
     expected = 2 if kind in (Kind.PUBREL, Kind.SUBSCRIBE, Kind.UNSUBSCRIBE) else 0
     if kind != Kind.PUBLISH and flags != expected:

@@ -44,11 +44,11 @@ _MAX_PACKET_ID = 0xFFFF
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """What the broker does for one client at most.
+    """Upper bounds of what the broker does for one client.
 
     Attributes:
         connect_timeout_s: from the connection to its CONNECT.
-        connect_bytes: size of CONNECT; strangers send nothing larger.
+        connect_bytes: size of CONNECT, the only packet accepted before the login.
         packet_bytes: size of any other packet.
         queued_bytes: messages that wait for a client to read; more are dropped.
         in_flight: messages with QoS 1 that the client has not acknowledged; more wait.
@@ -65,7 +65,7 @@ class SessionLimits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Listener:
-    """What a client has to know to come in by one socket.
+    """One socket of the broker, and the login that it requires.
 
     Attributes:
         login: user and password; ``None`` where the socket's permissions decide.
@@ -86,12 +86,12 @@ class Listener:
 
 
 class ClientSession(asyncio.Protocol):
-    """From the connection to its end.
+    """The connection of one client.
 
     Attributes:
-        listener: by which the client came.
+        listener: the socket that accepted the client.
         client_id: its name, once it has sent CONNECT.
-        process: its process, if the socket tells; else 0.
+        process: its process ID if the socket has it, else 0.
     """
 
     def __init__(self, broker: Broker, listener: Listener, limits: SessionLimits) -> None:
@@ -120,17 +120,17 @@ class ClientSession(asyncio.Protocol):
         self._exactly_once: set[int] = set()
         """Identifiers of messages with QoS 2 that have come, and are not released yet (4.3.3)."""
 
-    # What the transport tells.
+    # Events of the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A connection was accepted: it has a while to send CONNECT."""
+        """Start the timeout for CONNECT."""
         self._transport = cast(asyncio.Transport, transport)
         self.process = _process_of(transport.get_extra_info("socket"))
         self._broker.accepted(self)
         self._expect_packet()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have come; only whole packets count as a sign of life (3.1.2.10)."""
+        """Handle received bytes; only whole packets restart the keepalive (3.1.2.10)."""
         try:
             for packet in self._parser.feed(data):
                 self._take(packet)
@@ -142,7 +142,7 @@ class ClientSession(asyncio.Protocol):
             self.abort()
 
     def pause_writing(self) -> None:
-        """The client does not read: messages queue up, and it is not listened to."""
+        """Stop reading from a client that does not read; its messages are queued."""
         self._is_writable = False
         self._transport.pause_reading()
 
@@ -154,13 +154,13 @@ class ClientSession(asyncio.Protocol):
         self._listen()
 
     def connection_lost(self, _: Exception | None) -> None:
-        """The client has gone."""
+        """Publish the will, and unregister the client."""
         self._end()
 
-    # What the broker tells.
+    # Calls of the broker.
 
     def deliver(self, message: Message) -> None:
-        """Send a message, now or when the client is ready for it; none is sent to a full queue."""
+        """Send a message, or queue it until the client reads; a full queue drops it."""
         if self._queued_bytes + message.size_bytes > self._limits.queued_bytes:
             self._broker.counters.dropped += 1
             return
@@ -186,16 +186,16 @@ class ClientSession(asyncio.Protocol):
             self._broker.publish(self._will, self.client_id)
 
     def _part(self) -> None:
-        """The client has said that it goes: its will does not count (3.14).
+        """Handle DISCONNECT: the will is discarded (3.14).
 
-        What it has not read is dropped: otherwise a client that parts and does not read would keep
-        its connection, which no limit counts any more.
+        Unread messages are dropped: otherwise a client that disconnects and does not read would
+        keep its connection, which no limit counts any more.
         """
         self._will = None
         self.abort()
 
     def _expect_packet(self) -> None:
-        """Close the connection unless a packet comes in time."""
+        """Close the connection unless a packet arrives in time."""
         if self._timer is not None:
             self._timer.cancel()
         if self._silence_s:
@@ -204,7 +204,7 @@ class ClientSession(asyncio.Protocol):
             self._timer = loop.call_later(self._silence_s, self._on_silence)
 
     def _on_silence(self) -> None:
-        # While the broker does not listen to a slow client, that it reads is its sign of life.
+        # While the broker does not read from a slow client, the client's reads are its keepalive.
         if not self._is_listened_to() and self._read_by_client() > self._taken_bytes:
             self._expect_packet()
             return
@@ -219,7 +219,7 @@ class ClientSession(asyncio.Protocol):
         return self._written_bytes - self._transport.get_write_buffer_size()
 
     def _listen(self) -> None:
-        """Take the client's packets again, first those that have come already."""
+        """Read from the client again, first the packets that were received before."""
         if self._is_listened_to() and not self._is_over and not self._transport.is_reading():
             self._transport.resume_reading()
             self._expect_packet()
@@ -301,9 +301,9 @@ class ClientSession(asyncio.Protocol):
         asyncio.get_running_loop().call_soon(self._deliver_retained)
 
     def _deliver_retained(self) -> None:
-        """Deliver some retained messages, and go on in the next round of the event loop.
+        """Deliver some retained messages, and continue in the next iteration of the event loop.
 
-        A client that is slow to read gets the others when it reads: they do not fill its queue.
+        A client that reads slowly gets the others as it reads: they do not fill its queue.
         """
         if self._retained is None or not self._is_writable:
             return
@@ -349,7 +349,7 @@ class ClientSession(asyncio.Protocol):
 
 
 def _process_of(connection: socket.socket) -> int:
-    """The process at the other end of a Unix socket; 0 where it cannot be told."""
+    """The process ID of the peer of a Unix socket; 0 if unknown."""
     if connection.family != socket.AF_UNIX:
         return 0
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)

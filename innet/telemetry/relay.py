@@ -1,7 +1,7 @@
-"""Carries bytes between the broker socket and a broker elsewhere.
+"""Relays bytes between the broker socket and an external broker.
 
-Nodes in network namespaces of their own have no way to a real broker but this one. TLS begins here;
-the login is that of MQTT, which passes through.
+Nodes in network namespaces have no other path to an external broker. The relay adds TLS; the login
+is part of MQTT and passes through.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Relay:
                 await _carry_both_ways(reader, writer, far_reader, far_writer)
 
     async def _first_bytes(self, reader: asyncio.StreamReader) -> bytes:
-        """What a client sends at first; nothing, if it hangs up or stays silent."""
+        """The first bytes of a client; empty if it closes or stays silent."""
         try:
             async with asyncio.timeout(self._limits.session.connect_timeout_s):
                 return await reader.read(_CHUNK_BYTES)
@@ -113,8 +113,8 @@ class Relay:
     def _tell_unreachable(self, error: OSError) -> None:
         if self._reachable:
             _log.warning(
-                "the broker %s cannot be reached (%s): the run goes on without telemetry, and goes "
-                "on trying",
+                "the broker %s cannot be reached (%s): the run continues without telemetry, and "
+                "retries",
                 self._url,
                 error or "no answer",
             )
@@ -132,7 +132,7 @@ async def _carry_both_ways(
     far_reader: asyncio.StreamReader,
     far_writer: asyncio.StreamWriter,
 ) -> None:
-    """Until either side hangs up; the broker then publishes the will of a client that died."""
+    """Relay until either side closes; the broker then publishes the will of a dead client."""
     ways = [
         asyncio.ensure_future(_carry(near_reader, far_writer)),
         asyncio.ensure_future(_carry(far_reader, near_writer)),
@@ -147,9 +147,9 @@ async def _carry_both_ways(
 
 @contextlib.asynccontextmanager
 async def _hanging_up(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
-    """Close a connection, and drop what the other side does not read soon.
+    """Close a connection, and drop bytes that the peer does not read soon.
 
-    A close alone waits for the reader without end, and keeps a descriptor that no limit counts.
+    A plain close would wait for the reader without limit, and keep a descriptor that is not counted.
     """
     try:
         yield

@@ -143,7 +143,7 @@ class Collector:
         self._node.cancel(operation)
 
     def discard(self, operation: int) -> None:
-        """Drop the completion of an operation that nobody will ask for.
+        """Drop the completion of an operation that has no waiter.
 
         Takes no lock of Python: a finalizer may call it wherever the garbage collector runs.
         """

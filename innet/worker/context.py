@@ -202,7 +202,7 @@ class Worker:
         )
 
     def on_group_over(self, group: str, number: int) -> None:
-        """Free what is kept for a group that nobody needs any more."""
+        """Free the memory of a group that all ranks have left."""
         self.groups.on_over(group, number)
 
     def on_group_placed(
@@ -270,7 +270,7 @@ class Worker:
             _log.info("the controller could not be told that this rank %s: %s", why, error)
 
     def close(self) -> None:
-        """Close the node and its sockets, once nobody needs it any more. Safe to call twice."""
+        """Close the node and its sockets after all ranks have left. Safe to call twice."""
         if self._closed:
             return
         self._closed = True

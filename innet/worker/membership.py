@@ -352,7 +352,7 @@ class Memberships:
         self._end(membership, GroupFailure(why, rank))
 
     def on_over(self, group: str, number: int) -> None:
-        """Free what is kept for a group that nobody needs any more."""
+        """Free the memory of a group that all ranks have left."""
         with self._lock:
             membership = self._leaving.pop((group, number), None)
             self._all_left.notify_all()

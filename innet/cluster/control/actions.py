@@ -1,4 +1,4 @@
-"""What the controller wants done, and how its operations wait for nodes.
+"""The controller's actions, and its operations, which wait for nodes.
 
 The controller itself opens no socket and reads no clock. Its driver
 (:mod:`innet.cluster.control.driver`, the simulator, a test) takes these actions from it and carries
@@ -27,14 +27,14 @@ Message: TypeAlias = tuple[str, Mapping[str, Any]]
 """A method of a node, and its parameters."""
 
 SEND_TIMEOUT_S = 2.0
-"""For messages whose loss is dealt with otherwise: the node is lost too, or comes back."""
+"""For messages whose loss is harmless: the node is lost too, or is updated when it returns."""
 REQUEST_TIMEOUT_S = 10.0
 """For messages whose loss fails the request that they are part of."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A node's result of one message, or why there is none."""
+    """A node's result of one message, or its error."""
 
     result: Any = None
     error: ControlError | None = None
@@ -59,7 +59,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """Ask a node for a sign of life, beside what it is sent; see :meth:`Controller.on_pong`."""
+    """Ping a node, independently of its messages; see :meth:`Controller.on_pong`."""
 
     node: str
     incarnation: int

@@ -30,7 +30,7 @@ _OF_THE_NETWORK = {
     "n": "names below /n are nodes', which everybody knows the way to",
     "kv": "names below /kv are pools'",
 }
-"""First components of names that are announced to nobody, and why."""
+"""First components of names that are never announced, and why."""
 
 NextHops = tuple[tuple[int, int], ...]
 """Faces of a node and their costs, in the order of the faces."""
@@ -95,7 +95,7 @@ class Announcements:
         self._dirty.add(node)
 
     def end(self, node: str) -> None:
-        """The process of ``node`` is gone, or nobody is to ask it any more."""
+        """Withdraw the prefixes of ``node``: its process has ended or has left."""
         self._forget(node)
         self._nodes.pop(node, None)
 

@@ -60,11 +60,11 @@ class ControllerDriver:
     ) -> None:
         """
         Args:
-            controller: nobody else drives it.
+            controller: used by this driver only.
             path: of its socket.
             node_sockets: the control socket of each node.
-            is_supervised: whether somebody else reports how a process ends: the launcher, of its
-                own children.
+            is_supervised: whether the launcher reports how a process ends, as it does for its own
+                children.
         """
         self._controller = controller
         self._node_sockets = node_sockets
@@ -323,6 +323,6 @@ async def _outcome(
     except ControlError as error:
         _log.info("%s failed: %s", method, error)
         return Outcome(error=error)
-    except Exception as error:  # what comes next is to be sent all the same
+    except Exception as error:  # the messages behind it are sent all the same
         _log.exception("%s could not be sent", method)
         return Outcome(error=ControlError(f"{type(error).__name__}: {error}"))

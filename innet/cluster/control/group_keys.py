@@ -60,7 +60,7 @@ class GroupKeys:
                 self._public[switch] = outcome.result
 
     def learn(self, node: str, public: str | None) -> None:
-        """Another process stands for a host, with this sealing key."""
+        """Store the sealing key of a host's new process."""
         self._public.pop(node, None)
         if public is not None:
             self._public[node] = public

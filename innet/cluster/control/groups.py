@@ -148,7 +148,7 @@ class GroupRegistry:
 
         The result also has the new group's ``name`` and ``ranks``. All survivors join the same
         group. When another of them fails before all have joined, the next group is made of the
-        rest: they ask until nobody is missing.
+        rest: they retry until no rank is missing.
 
         Args:
             group, number: of the failed group.
@@ -192,7 +192,7 @@ class GroupRegistry:
         return None if failed is None else failed.said
 
     def renew(self, node: str) -> None:
-        """Another process stands for ``node``: what the earlier was in ends."""
+        """Another process has attached to ``node``: the groups of the earlier one end."""
         self._end_groups_of(node, "was started anew")
         self._failed.pop(node, None)
         self._gone.pop(node, None)
@@ -220,7 +220,7 @@ class GroupRegistry:
         self._gone[node] = self._failed[node]
 
     def end(self, node: str) -> None:
-        """The process of ``node`` has ended as it should; nobody waits for it any more."""
+        """The process of ``node`` has ended normally; no group waits for it any more."""
         self._gone[node] = ""
         self._lose_rank(node)
         for group in [group for group in self._groups if node in group.ranks]:

@@ -1,4 +1,4 @@
-"""The processes that stand for hosts: who they are, what they serve, and what their end means."""
+"""The processes attached to hosts: their incarnations, their registrations, and their ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INCARNATIONS_PER_GENERATION = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class _Process:
-    """The process that stands for a host."""
+    """The process attached to a host."""
 
     incarnation: int
     pid: int
@@ -38,10 +38,10 @@ class Registries:
 
 
 class HostProcesses:
-    """At most one process stands for each host of a job.
+    """At most one process is attached to each host of a job.
 
     Each process that attaches is another *incarnation* of its host, with a number of its own. A
-    second process in the place of a living one would cut it off silently, and is refused.
+    second process would silently replace a live one, and is refused.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class HostProcesses:
         return {node: process.incarnation for node, process in self._processes.items()}
 
     def attach(self, node: str, pid: int, sealing_key: str | None = None) -> Operation[int]:
-        """Process ``pid`` stands for ``node`` from now on; its incarnation, from 1.
+        """Attach process ``pid`` to ``node``; returns its incarnation, from 1.
 
         The groups of an earlier process end, and the node may join groups again. Keys of groups are
         sealed to ``sealing_key``.
 
         Raises:
-            HostTaken: another process stands for ``node``, and has not ended.
+            HostTaken: another process is attached to ``node``, and has not ended.
         """
         present = self._processes.get(node)
         if present is not None and present.pid != pid:
@@ -100,7 +100,7 @@ class HostProcesses:
         self._outbox.put(Watch(node, incarnation, pid))
 
     def is_current(self, node: str, incarnation: int) -> bool:
-        """Whether that incarnation is the one that stands for ``node``."""
+        """Whether that incarnation is attached to ``node`` now."""
         present = self._processes.get(node)
         return present is not None and present.incarnation == incarnation
 
@@ -121,7 +121,7 @@ class HostProcesses:
         return self.fail(node, f"ended without closing its worker (process {pid})")
 
     def forget(self, node: str) -> Operation[None]:
-        """What it offered and served is there no more."""
+        """Withdraw the announcements and pools of ``node``."""
         self._announcements.end(node)
         yield from self._pools.leave_all(node)
 
@@ -137,7 +137,7 @@ class HostProcesses:
         why: str,
         causes: Sequence[tuple[str, int, str, int | None]] = (),
     ) -> Operation[None]:
-        """The process that stands for ``node`` can go on no longer, and says so itself.
+        """The process attached to ``node`` reports that it has failed.
 
         ``causes`` are the groups in which it only follows another rank, by name and number, with
         that rank and why it ended: their members are told this.
@@ -170,7 +170,7 @@ class HostProcesses:
         self._outbox.put(Kill(node))  # a child may have outlived the process that was started
 
     def end(self, node: str) -> Operation[None]:
-        """The process of ``node`` has ended as it should; nobody waits for it any more."""
+        """The process of ``node`` has ended normally; no group waits for it any more."""
         self._groups.end(node)
         yield from self.forget(node)
 
@@ -191,13 +191,13 @@ class HostProcesses:
         All switches that answer carry the pool's names to and from the node then.
 
         Raises:
-            ControlError: another process stands for ``node``, or as
+            ControlError: another process is attached to ``node``, or as
                 :meth:`innet.cluster.control.pools.PoolRegistry.open`.
         """
         if not self.is_current(node, incarnation):
             raise ControlError(
-                f"this process stands for {node} no longer, and can join no pool there; start "
-                "it again with `innet run`"
+                f"this process is no longer attached to {node}, so it cannot join a pool there; "
+                "start it again with `innet run`"
             )
         yield from self._pools.open(node, PoolReport.model_validate(told))
 

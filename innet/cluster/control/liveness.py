@@ -315,7 +315,7 @@ class NetworkWatch:
         operations: OperationQueue,
         recovery: RecoverySettings,
     ) -> None:
-        """Nothing is lost yet, and nobody is pinged before :meth:`watch`."""
+        """Nothing is lost yet, and no node is pinged before :meth:`watch`."""
         self._topology = topology
         self._placements = placements
         self._groups = registries.groups
@@ -334,7 +334,7 @@ class NetworkWatch:
         return self._heartbeats.next_round_s
 
     def watch(self, now_s: float) -> None:
-        """Follow processes that may hang, and links that may carry nothing.
+        """Begin to detect hung processes and dead links.
 
         Silent switches and links are lost, and restored when they are heard again; silent workers
         are given up, and killed.
@@ -417,7 +417,7 @@ class NetworkWatch:
             yield from self.adapt(live)
 
     def stopped(self) -> list[str]:
-        """The nodes whose process neither answers nor is heard by its neighbours."""
+        """The nodes whose process does not answer and whose neighbours receive nothing from it."""
         silent = self._outages.silent(self._hosts.incarnations())
         return [node for node in silent if not self._is_heard(node)]
 

@@ -143,7 +143,7 @@ class PoolRegistry:
 def _require_usable(part: PoolReport) -> None:
     """
     Raises:
-        ControlError: the weight is none, or the key cannot verify the tenant's blocks.
+        ControlError: the weight is invalid, or the key cannot verify the tenant's blocks.
     """
     if not 1 <= part.weight <= MAX_WEIGHT:
         raise ControlError(f"a pool's weight is from 1 to {MAX_WEIGHT}, not {part.weight}")

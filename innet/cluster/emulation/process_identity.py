@@ -1,4 +1,4 @@
-"""Which process is meant: a pid alone is not enough, because the kernel uses pids again."""
+"""Identifies a process: a pid alone is not enough, because the kernel reuses pids."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ProcessIdentity(BaseModel):
             Whether the process was there to get the signal.
 
         Raises:
-            PermissionError: the process belongs to somebody else.
+            PermissionError: the process belongs to another user.
         """
         try:
             pidfd = os.pidfd_open(self.pid)

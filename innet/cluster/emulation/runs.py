@@ -93,7 +93,7 @@ class RunRecord(BaseModel):
 
     @property
     def is_stale(self) -> bool:
-        """Whether the launcher is gone, so that nobody else will clean up."""
+        """Whether the launcher has ended and has left the run behind."""
         return not self.launcher.is_alive()
 
     def save(self) -> None:
@@ -135,7 +135,7 @@ def runs_directory(*, make: bool = False) -> Path:
         make: make it if need be.
 
     Raises:
-        EmulationError: it cannot be made, or somebody else owns it.
+        EmulationError: it cannot be created, or another user owns it.
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     uid = os.geteuid()
@@ -282,7 +282,7 @@ def remove_run(record: RunRecord) -> None:
     for as long as this takes.
 
     Raises:
-        EmulationError: a process of the run belongs to somebody else, or does not end.
+        EmulationError: a process of the run belongs to another user, or does not end.
     """
     if record.launcher != ProcessIdentity.current():
         _end([record.launcher], record.run_id, _LAUNCHER_GRACE_S)

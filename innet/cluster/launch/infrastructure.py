@@ -102,7 +102,7 @@ class ControllerProcess:
     async def _recover(self, process: SupervisedProcess) -> None:
         number, most = self.remote.generation + 1, self._settings.controller_restarts
         returns = number <= most
-        remedy = f"restarting it ({number} of {most})" if returns else "it is not restarted again"
+        remedy = f"starting it again ({number} of {most})" if returns else "it is not restarted"
         self._say(f"the {process.describe()}; {remedy}. Running jobs continue.")
         if not returns:
             self.remote.give_up()

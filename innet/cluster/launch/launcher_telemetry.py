@@ -60,7 +60,7 @@ class LauncherTelemetry:
     """The broker of a run and the launcher's own publisher, as an async context manager.
 
     Enter it once the network is up, and leave it when the run's other processes have ended: they
-    say good-bye through it.
+    publish their last status through it.
     """
 
     def __init__(self, settings: TelemetrySettings, network: Network) -> None:

@@ -505,7 +505,7 @@ class _JobOutput:
             self._dropped += 1
             return
         if self._dropped:
-            note = f"{self._dropped} lines were dropped: nobody read them"
+            note = f"{self._dropped} lines were dropped: the terminal did not read them"
             self._dropped = 0
             self._client.send(OutputLine(label="innet", text=note))
         self._client.send(OutputLine(label=label, text=text))

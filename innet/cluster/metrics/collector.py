@@ -93,7 +93,7 @@ Labelled = tuple[list[str], Mapping[str, Any]]
 
 
 class RunCollector(Collector):
-    """Collects what ``read_status`` gives.
+    """Collects the metrics of the status that ``read_status`` returns.
 
     ``innet_node_up`` is 1 for each node that answers and 0 for each that runs and does not.
     """
@@ -102,7 +102,7 @@ class RunCollector(Collector):
         self._read_status = read_status
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: whoever registers the collector need not wait for a run to answer."""
+        """No metrics, so that registering the collector does not wait for a run to answer."""
         return ()
 
     def collect(self) -> Iterator[Metric]:

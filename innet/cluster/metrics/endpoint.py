@@ -126,7 +126,7 @@ class _Server(ThreadingWSGIServer):
         return self._free.acquire(timeout=_CLOSE_S)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing: whoever asked is gone, or was silent for too long."""
+        """Log nothing: the client has closed, or was silent for too long."""
 
 
 class MetricsEndpoint:

@@ -1,4 +1,4 @@
-"""Which packets somebody wants to see."""
+"""Filters packets by name and kind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from innet.observe.packets.outline import KINDS, Outline
 
 @dataclass(frozen=True)
 class PacketChoice:
-    """Packets by their names and kinds; by default all.
+    """A filter of packets by their names and kinds; by default all pass.
 
     Attributes:
         prefixes: values of Name elements; a packet's name begins with one of them.
@@ -23,23 +23,23 @@ class PacketChoice:
 
     @classmethod
     def of(cls, prefixes: Collection[str] = (), kinds: Collection[str] = ()) -> PacketChoice:
-        """From names as text, and words for kinds.
+        """Parse prefixes and names of kinds.
 
         Raises:
-            ValueError: a name or kind that is none.
+            ValueError: a name is malformed, or a kind is unknown.
         """
         unknown = sorted(set(kinds).difference(KINDS))
         if unknown:
-            raise ValueError(f"there is no kind {unknown[0]!r}; there are {', '.join(KINDS)}")
+            raise ValueError(f"unknown kind {unknown[0]!r}; kinds are {', '.join(KINDS)}")
         return cls(tuple(map(name_value, prefixes)), frozenset(kinds))
 
     @property
     def is_everything(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether all packets pass."""
         return not (self.prefixes or self.kinds)
 
     def wants(self, outline: Outline) -> bool:
-        """Whether the packet is one of them."""
+        """Whether the packet passes."""
         return (not self.kinds or outline.kind in self.kinds) and (
             # Elements delimit themselves, so a prefix in bytes ends where a component ends.
             not self.prefixes or any(outline.name.startswith(prefix) for prefix in self.prefixes)

@@ -30,12 +30,12 @@ _TCP = 6
 def ndn_packets(
     frame: bytes, link_type: int = ETHERNET, ports: Collection[int] = (NDN_PORT,)
 ) -> Iterator[bytes]:
-    """The NDN packets in a frame: one in a datagram, perhaps several in a piece of a stream.
+    """The NDN packets in a frame: one per datagram, one or more per TCP segment.
 
     Args:
         frame: as captured.
-        link_type: what it begins with, by the numbers of pcap.
-        ports: of UDP and TCP that are NDN.
+        link_type: its outermost header, by the numbers of pcap.
+        ports: UDP and TCP ports of NDN.
     """
     found = _network_layer(frame, link_type)
     if found is None:
@@ -89,7 +89,7 @@ def _network_layer(frame: bytes, link_type: int) -> tuple[int, bytes] | None:
 
 
 def _ipv4(packet: bytes) -> tuple[int, bytes] | None:
-    """Protocol and payload; ``None`` for a fragment but the first, and what is no IPv4."""
+    """Protocol and payload; ``None`` for later fragments and for anything but IPv4."""
     if len(packet) < 20 or packet[0] >> 4 != 4 or int.from_bytes(packet[6:8], "big") & 0x1FFF:
         return None
     size = int.from_bytes(packet[2:4], "big") or len(packet)
@@ -97,7 +97,7 @@ def _ipv4(packet: bytes) -> tuple[int, bytes] | None:
 
 
 def _ipv6(packet: bytes) -> tuple[int, bytes] | None:
-    """Protocol and payload; extension headers are not looked behind."""
+    """Protocol and payload; extension headers are not parsed."""
     if len(packet) < 40 or packet[0] >> 4 != 6:
         return None
     return packet[6], packet[40 : 40 + int.from_bytes(packet[4:6], "big")]
@@ -130,7 +130,7 @@ def read_packets(path: Path, ports: Collection[int] = (NDN_PORT,)) -> Iterator[R
     """The NDN packets of a file; takes memory for one at a time.
 
     Raises:
-        FileError: it cannot be read, or is no capture.
+        FileError: it cannot be read, or is not a capture file.
         InnetError: scapy is not installed.
     """
     require_scapy()

@@ -1,7 +1,7 @@
-"""What a packet is, in one line, from its bytes.
+"""Describes a packet in one line, from its bytes.
 
-Quick and total: of what is damaged it says as much as can be read. It is what filters look at, and
-costs a few microseconds where a dissection costs a millisecond.
+It accepts any bytes, and describes as much of a damaged packet as can be read. Filters use it: it
+takes a few microseconds, a dissection takes a millisecond.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ KINDS: tuple[Kind, ...] = (
 
 @dataclass(frozen=True)
 class Outline:
-    """What one line says of a packet."""
+    """The fields of a packet that its line shows."""
 
     kind: Kind
     size_bytes: int
     name: bytes = b""
-    """The value of its Name element; empty when there is none."""
+    """The value of its Name element; empty without one."""
     details: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, packet: Bytes) -> Self:
-        """Outline one packet, whatever is wrong with it."""
+        """Outline one packet, which may be malformed."""
         link: list[str] = []
         kind: Kind | None = None
         inner = packet
@@ -60,7 +60,7 @@ class Outline:
 
     @property
     def uri(self) -> str:
-        """The name as text; empty when there is none."""
+        """The name as text; empty without a name."""
         return uri_of(self.name) if self.name else ""
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class Outline:
 
 
 def _read_link(value: Bytes) -> tuple[Kind | None, Bytes, list[str]]:
-    """What a link packet makes of its fragment, the fragment, and what else there is to say."""
+    """The kind that a link packet gives its fragment, the fragment, and other details."""
     kind: Kind | None = None
     fragment: Bytes = b""
     details = []
@@ -88,7 +88,7 @@ def _read_link(value: Bytes) -> tuple[Kind | None, Bytes, list[str]]:
             details.append(f"waits for {bytes(field).decode(errors='backslashreplace')}")
         elif number == TlvType.HELLO:
             kind = "hello"
-            details.append("hears us" if read_number(field) else "hears nobody")
+            details.append("receives the peer" if read_number(field) else "receives nothing")
         elif number == TlvType.CONGESTION_MARK:
             details.append("marked")
         elif number == TlvType.PIT_TOKEN:

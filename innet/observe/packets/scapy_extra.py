@@ -1,4 +1,4 @@
-"""Whether scapy is there, which innet does not bring along."""
+"""Checks that scapy is installed, which is an optional dependency."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from innet.errors import InnetError
 
 
 def require_scapy() -> None:
-    """Go on only with scapy.
+    """Require scapy.
 
     Raises:
         InnetError: it is not installed.

@@ -1,7 +1,7 @@
-"""TLV elements as bytes (NDN Packet Format v0.3, section 1), read without judging them.
+"""TLV elements as bytes (NDN Packet Format v0.3, section 1), read without validation.
 
-A node's own parser refuses what is not allowed. These functions read whatever can be read, and say
-in which form it was written, so that it can be written again to the bit.
+A node's own parser rejects malformed packets. These functions read as much as possible, and keep
+the form of each number, so that the same bytes can be written again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A packet as a tree of its elements, a line for each."""
+"""Prints a packet as a tree: one line for each element."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _INDENT = "  "
 
 
 def tree_lines(packet: bytes) -> Iterator[str]:
-    """The elements of an NDN packet, each below the one that it is in.
+    """The elements of an NDN packet, each below its parent.
 
     >>> print(*tree_lines(bytes.fromhex("05070703080161" "0a00")), sep="\\n")
     Interest

@@ -108,15 +108,15 @@ def test_limits_end_a_capture(tmp_path: Path) -> None:
             record, ports = find_run("seen"), chosen_links(session.topology, [])
             with CaptureSession(record, ports, path) as capture:
                 await asyncio.to_thread(capture.run, CaptureLimits(packets=2))
-            assert capture.totals.ended == "its packets are there"
+            assert capture.totals.ended == "the packet limit is reached"
             assert len(rdpcap(str(path))) == capture.totals.packets == 2
             with CaptureSession(record, ports, path) as capture:
                 await asyncio.to_thread(capture.run, CaptureLimits(size_bytes=60))
-            assert capture.totals.ended == "its size is reached"
+            assert capture.totals.ended == "the size limit is reached"
             assert capture.totals.size_bytes <= 60
             with CaptureSession(record, ports, path, PacketChoice.of(["/x"])) as capture:
                 await asyncio.to_thread(capture.run, CaptureLimits(seconds=0.5))
-            assert capture.totals.ended == "its time is over"
+            assert capture.totals.ended == "the time limit is reached"
             assert capture.totals.packets == 0  # there were none but hellos
             with pytest.raises(EmulationError, match="is its folder there"):
                 CaptureSession(record, ports, tmp_path / "nowhere" / "a.pcapng")

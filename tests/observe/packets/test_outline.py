@@ -33,7 +33,7 @@ _SIGNED = "DigestSha256"
         (link(interest("/a"), nack=150), "nack", ["NoRoute"]),
         (link(interest("/a"), nack=0), "nack", ["None"]),
         (link(interest("/a"), hold="3"), "hold", ["waits for 3"]),
-        (link(None, hello=True), "hello", ["hears us"]),
+        (link(None, hello=True), "hello", ["receives the peer"]),
         (link(None), "idle", []),
         (link(data("/a"), mark=1), "data", ["marked", "0 bytes", _SIGNED]),
         (link(data("/a"), pit_token=b"z"), "data", ["token 7a", "0 bytes", _SIGNED]),

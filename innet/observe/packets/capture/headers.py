@@ -18,7 +18,7 @@ UDP_BYTES = 8
 
 
 class EndAddress(NamedTuple):
-    """How one end of a link is addressed."""
+    """The addresses of one end of a link."""
 
     mac: str
     ip: str

@@ -1,4 +1,4 @@
-"""The links of a capture, and who watches each."""
+"""The links of a capture, and the node at which each is captured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from innet.topology.link_choice import links_at
 
 
 class DirectedPort(NamedTuple):
-    """A link, seen from the node that watches it."""
+    """A link, seen from the node at which it is captured."""
 
     node: str
     port: str

@@ -1,7 +1,7 @@
 """Opens packet sockets inside the network namespaces of a run.
 
-Whoever wants to enter the user namespace of somebody's rootless run must have a single thread, so
-this module is also a program: it enters, opens the sockets, and hands them to its parent over the
+Only a process with a single thread can enter the user namespace of a rootless run, so this module
+is also a program: it enters the namespace, opens the sockets and passes them to its parent over the
 Unix socket that its argument names. ``python -m`` this module gets a JSON list of pairs on its
 standard input: the path of a namespace, and the interface.
 """
@@ -28,7 +28,7 @@ _QUIETLY = ("-W", "ignore::RuntimeWarning:runpy")
 
 
 def open_packet_sockets(places: Sequence[tuple[str, str]]) -> list[socket.socket]:
-    """A packet socket for each pair of a namespace's path and an interface in it.
+    """Open a packet socket for each pair of a namespace's path and an interface in it.
 
     Raises:
         EmulationError: they cannot be opened.
@@ -68,7 +68,7 @@ def _received(channel: socket.socket, count: int) -> list[int]:
 
 
 def _enter(network: int) -> None:
-    """Enter a network namespace, and the user namespace that it belongs to, if we are not in it."""
+    """Enter a network namespace, after the user namespace that owns it."""
     owner = fcntl.ioctl(network, _NS_GET_USERNS)
     try:
         if os.fstat(owner).st_ino != os.stat("/proc/self/ns/user").st_ino:
@@ -85,7 +85,7 @@ def _packet_socket(interface: str) -> socket.socket:
 
 
 def main() -> int:
-    """Open the sockets that standard input lists, and hand them over."""
+    """Open the sockets that standard input lists, and pass them to the parent."""
     opened = []
     places = json.load(sys.stdin)
     place = ""

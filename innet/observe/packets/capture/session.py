@@ -1,4 +1,4 @@
-"""A capture while it goes on: packets from all sources, into a file, until a limit is reached."""
+"""A running capture: writes the packets of all sources to a file until a limit is reached."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LOOK_PERIOD_S = 0.25
 
 @dataclass(frozen=True)
 class CaptureLimits:
-    """When a capture ends by itself; ``None``: not for that."""
+    """Limits that end a capture; ``None``: no limit."""
 
     packets: int | None = None
     seconds: float | None = None
@@ -39,14 +39,14 @@ class CaptureLimits:
 
 @dataclass
 class CaptureTotals:
-    """What is in the file so far.
+    """The contents of the file so far.
 
     Attributes:
         packets: frames written.
         size_bytes: of these frames.
-        lost: that crossed the links and were not seen.
+        lost: packets that crossed the links and were not captured.
         elapsed_s: since the capture began.
-        ended: why it is over; empty while it is not.
+        ended: why the capture ended; empty while it runs.
     """
 
     packets: int = 0
@@ -70,16 +70,16 @@ class CaptureSession:
         path: Path,
         choice: PacketChoice | None = None,
     ) -> None:
-        """Begin to see packets; :meth:`run` writes them.
+        """Open the sources of packets; :meth:`run` writes what they capture.
 
         Args:
             record: the run.
             ports: its links, as ``links.chosen_links`` gives them.
-            path: of the file, which is replaced.
+            path: of the file; an existing file is replaced.
             choice: only these NDN packets; by default all packets, those of foreign programs too.
 
         Raises:
-            EmulationError: the links cannot be watched, or the file cannot be written.
+            EmulationError: a source cannot be opened, or the file cannot be written.
         """
         self.totals = CaptureTotals()
         self._path = path
@@ -103,30 +103,30 @@ class CaptureSession:
     def run(
         self,
         limits: CaptureLimits = CaptureLimits(),  # it is frozen
-        told: Callable[[CaptureTotals], None] = lambda _: None,
+        on_progress: Callable[[CaptureTotals], None] = lambda _: None,
     ) -> CaptureTotals:
-        """Write packets until a limit is reached or the run ends; what is written stays whole.
+        """Write packets until a limit is reached or the run ends; the file is valid at any time.
 
         Args:
-            limits: when to end.
-            told: called a few times a second.
+            limits: of the capture.
+            on_progress: called with the totals a few times a second.
 
         Raises:
             EmulationError: the file cannot be written any more.
-            KeyboardInterrupt: as ever; the file has all packets so far.
+            KeyboardInterrupt: Ctrl-C; the file has all packets so far.
         """
         began_s = time.monotonic()
         try:
             while not self.totals.ended:
                 self._step(limits, began_s)
-                told(self.totals)
+                on_progress(self.totals)
         finally:
             self._count_lost()
             self._flush()
         return self.totals
 
     def _step(self, limits: CaptureLimits, began_s: float) -> None:
-        """Write for a moment."""
+        """Write the packets that arrive within one period of progress."""
         moment_ends_s = time.monotonic() + _LOOK_PERIOD_S
         totals = self.totals
         while not totals.ended and (now_s := time.monotonic()) < moment_ends_s:
@@ -134,7 +134,7 @@ class CaptureSession:
             wait_s = moment_ends_s - now_s
             if limits.seconds is not None:
                 if totals.elapsed_s >= limits.seconds:
-                    totals.ended = "its time is over"
+                    totals.ended = "the time limit is reached"
                     break
                 wait_s = min(wait_s, limits.seconds - totals.elapsed_s)
             for key, _ in self._selector.select(wait_s):
@@ -164,14 +164,14 @@ class CaptureSession:
         totals = self.totals
         size = len(captured.frame)
         if limits.size_bytes is not None and totals.size_bytes + size > limits.size_bytes:
-            totals.ended = "its size is reached"
+            totals.ended = "the size limit is reached"
             return
         interface = self._interfaces[captured.direction]
         self._file.add_packet(interface, captured.time_ns, captured.frame)
         totals.packets += 1
         totals.size_bytes += size
         if totals.packets == limits.packets:
-            totals.ended = "its packets are there"
+            totals.ended = "the packet limit is reached"
 
     def _count_lost(self) -> None:
         self.totals.lost = sum(source.lost_packets() for source in self._sources)
@@ -185,7 +185,7 @@ class CaptureSession:
             )
 
     def close(self) -> None:
-        """Look on no more."""
+        """Close the sources and the file."""
         self._resources.close()
 
     def __enter__(self) -> Self:

@@ -28,7 +28,7 @@ _MOST_AT_ONCE = 256
 
 
 class CapturedFrame(NamedTuple):
-    """A packet as it was on a link, with Ethernet and IP headers."""
+    """A packet of a link, with Ethernet and IP headers."""
 
     time_ns: int
     """Since 1970."""
@@ -38,11 +38,11 @@ class CapturedFrame(NamedTuple):
 
 
 class PacketSource(Protocol):
-    """Packets of some links; :meth:`fileno` is readable when there are any."""
+    """Captured packets of some links; :meth:`fileno` is readable when packets are waiting."""
 
     @property
     def directions(self) -> tuple[str, ...]:
-        """All that its packets can have."""
+        """The directions that its packets can have."""
         ...
 
     def fileno(self) -> int:
@@ -50,15 +50,15 @@ class PacketSource(Protocol):
         ...
 
     def read(self) -> Iterator[CapturedFrame] | None:
-        """What is there, without waiting; ``None`` when no more will come."""
+        """The captured packets, without waiting; ``None`` at the end of the source."""
         ...
 
     def lost_packets(self) -> int:
-        """Packets that crossed a link and were not seen, because there was no room for them."""
+        """Packets that were not captured because a buffer was full."""
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release its descriptors."""
         ...
 
 
@@ -84,7 +84,7 @@ class KernelSource:
     """
 
     def __init__(self, opened: socket.socket, port: DirectedPort) -> None:
-        """Takes a packet socket over that is bound to the interface."""
+        """Takes ownership of a packet socket that is bound to the interface."""
         self.directions = (port.sent, port.received)
         self._socket = opened
         self._lost = 0
@@ -101,7 +101,7 @@ class KernelSource:
         return self._socket.fileno()
 
     def read(self) -> Iterator[CapturedFrame] | None:
-        """What is there, without waiting; ``None`` when the interface has gone."""
+        """The captured packets, without waiting; ``None`` when the interface was removed."""
         frames: list[CapturedFrame] = []
         for _ in range(_MOST_AT_ONCE):
             try:
@@ -116,7 +116,7 @@ class KernelSource:
         return iter(frames)
 
     def lost_packets(self) -> int:
-        """What the kernel had no room for; it counts anew with each question."""
+        """Packets that the kernel dropped; reading its counter resets it."""
         seen = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size)
         self._lost += _STATISTICS.unpack(seen)[1]
         return self._lost
@@ -150,7 +150,7 @@ _GSO_UDP_L4 = 5
 
 
 def datagrams(message: bytes) -> Iterator[bytes]:
-    """The frames in what a packet socket with PACKET_VNET_HDR has read."""
+    """Split a message of a packet socket with PACKET_VNET_HDR into frames."""
     _, kind, _, segment_bytes, _, _ = VNET_HEADER.unpack_from(message)
     frame = message[VNET_HEADER.size :]
     if kind != _GSO_UDP_L4 or segment_bytes == 0:
@@ -180,7 +180,7 @@ class NodeSource:
     """The watched links of one node in local mode, which copies their packets; needs no rights."""
 
     def __init__(self, opened: socket.socket, ports: Sequence[DirectedPort]) -> None:
-        """Takes the connection over that the node has made."""
+        """Takes ownership of the connection that the node opened."""
         self.directions = tuple(d for port in ports for d in (port.sent, port.received))
         self._socket = opened
         self._ports = {port.face: port for port in ports}
@@ -192,7 +192,7 @@ class NodeSource:
         return self._socket.fileno()
 
     def read(self) -> Iterator[CapturedFrame] | None:
-        """What is there, without waiting; ``None`` when the node has ended."""
+        """The captured packets, without waiting; ``None`` when the node has ended."""
         frames: list[CapturedFrame] = []
         for _ in range(_MOST_AT_ONCE):
             try:
@@ -216,16 +216,16 @@ class NodeSource:
         return CapturedFrame(time_ns, port.received, frame)
 
     def lost_packets(self) -> int:
-        """What the node had no room for."""
+        """Packets that the node dropped because its buffer was full."""
         return self._lost
 
     def close(self) -> None:
-        """Close the connection, which ends the copying."""
+        """Close the connection; the node then stops copying packets."""
         self._socket.close()
 
 
 def open_node_sources(record: RunRecord, ports: Sequence[DirectedPort]) -> list[NodeSource]:
-    """A source for each node that watches links.
+    """Open a source for each node whose links are captured.
 
     Raises:
         EmulationError: such a node does not run, or does not answer.

@@ -1,4 +1,4 @@
-"""Where scapy finds NDN: UDP and TCP port 6363, and Ethernet type 0x8624."""
+"""Binds NDN to scapy's layers: UDP and TCP port 6363, and Ethernet type 0x8624."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from innet.tlv_numbers import NDN_ETHERTYPE, NDN_PORT
 
 
 def bind(port: int = NDN_PORT) -> None:
-    """Let scapy take UDP and TCP of ``port`` for NDN, beside 6363.
+    """Let scapy dissect UDP and TCP of ``port`` as NDN, in addition to 6363.
 
     Local runs use ports that the kernel has chosen.
     """

@@ -1,4 +1,4 @@
-"""Whole packets from a few words, as a starting point: every element can then be bent.
+"""Builds whole packets from a few arguments; every element can be changed afterwards.
 
 >>> from innet.observe.packets.layers import Nonce, interest
 >>> packet = interest("/a/b", must_be_fresh=True)
@@ -148,9 +148,9 @@ def link(
         packet: an Interest or Data, or the bytes of a piece of one.
         pit_token: 1 to 32 bytes.
         nack: a reason's number.
-        hold: for whom the Interest waits.
+        hold: label of the producer that the Interest waits for.
         mark: a congestion mark.
-        hello: whether the receiver is heard.
+        hello: whether the sender receives packets from the receiver.
         fragment: sequence number, index and count.
     """
     headers: list[Element] = []

@@ -1,9 +1,10 @@
-"""What all elements of the scapy layers are made of.
+"""The base classes of all elements of the scapy layers.
 
-An element has the fields ``type``, ``length`` and what its value is made of. Type and length are
-usually ``None``, which means the right ones. What was dissected and is not in its shortest form, or
-cut off, keeps what stood there, so every packet is built again to the bit, and a crafted one may
-lie about either. Dissection takes any bytes, raises nothing, and takes time in proportion.
+An element has the fields ``type``, ``length`` and those of its value. Type and length are usually
+``None``: the correct ones are computed. An element that was dissected in a longer form, or
+truncated, keeps its original bytes, so that every packet can be built again bit for bit; a crafted
+packet may state a wrong type or length. Dissection accepts any bytes, raises no error, and takes
+linear time.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Undissected(Raw):
 
 
 class _HeaderField(Field[Any, Any]):
-    """The type or length of an element; ``None`` is the right one."""
+    """The type or length of an element; ``None``: the correct one is computed."""
 
     def i2h(self, pkt: Any, value: Any) -> Any:
         if value is not None or pkt is None:
@@ -83,12 +84,12 @@ class NumberField(StrField):
 
 
 def _class_for_bytes(cls: type[Packet], data: bytes | None = None, *_: Any, **__: Any) -> Any:
-    """scapy's hook: which class is made of ``data``, when this one was asked for."""
+    """scapy's hook: the class that dissects ``data`` in place of this one."""
     return Undissected if data is not None and read_header(data) is None else cls
 
 
 class Element(Packet):
-    """One element; this class itself stands for the types that nobody knows."""
+    """One element; this class itself is used for unknown types."""
 
     name = "Element"
     tlv_type: ClassVar[int] = 0
@@ -101,11 +102,11 @@ class Element(Packet):
         cls.dispatch_hook = classmethod(_class_for_bytes)  # scapy looks for it in each class alone
 
     def value_bytes(self) -> bytes:
-        """What stands behind the length."""
+        """The bytes after the length."""
         return bytes(self.getfieldval("value") or b"")
 
     def read_value(self, value: bytes) -> None:
-        """Take the fields from what stands behind the length."""
+        """Set the fields from the bytes after the length."""
         self.fields["value"] = value
 
     def self_build(self, field_pos_list: Any = None) -> bytes:
@@ -132,12 +133,12 @@ class Element(Packet):
         return data, b""
 
     def show_line(self) -> str:
-        """What one line of a tree says of it."""
+        """Its line in a tree of elements."""
         return f"{self.name} {self.fields_desc[-1].i2repr(self, self.getfieldval('value'))}".strip()
 
 
 class Unknown(Element):
-    """An element of a type that is not known where it stands."""
+    """An element whose type is unknown in its parent."""
 
     name = "Unknown"
 
@@ -155,7 +156,7 @@ class BytesElement(Element):
 
 
 class FlagElement(Element):
-    """An element that says something by being there."""
+    """An element without a value, whose presence is the information."""
 
     def show_line(self) -> str:
         value = self.value_bytes()
@@ -163,7 +164,7 @@ class FlagElement(Element):
 
 
 class NumberElement(Element):
-    """An element whose value is a NonNegativeInteger, or whatever bytes stand there."""
+    """An element whose value is a NonNegativeInteger, or other bytes if it is malformed."""
 
     meanings: ClassVar[dict[int, str]] = {}
     fields_desc: ClassVar = [*_HEADER, NumberField("value", b"\0")]
@@ -199,7 +200,7 @@ class NestedElement(Element):
         self.fields["elements"] = read_elements(value, self.children, self)
 
     def element(self, kind: type[Element]) -> Any:
-        """The first element of that class; ``None`` when there is none."""
+        """The first element of that class, or ``None``."""
         return next((e for e in self.getfieldval("elements") or () if type(e) is kind), None)
 
     def show_line(self) -> str:

@@ -1,4 +1,4 @@
-"""What stands in the Content of innet's manifests."""
+"""The elements in the Content of innet's manifests."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _CHILDREN: dict[int, type[Element]] = known(
 
 
 def manifest_elements(data: Data) -> list[Packet]:
-    """What a manifest says; nothing when ``data`` is not one."""
+    """The elements of a manifest; empty when ``data`` is not a manifest."""
     meta_info = data.element(MetaInfo)
     content_type = None if meta_info is None else meta_info.element(ContentType)
     if content_type is None or content_type.value != _MANIFEST:

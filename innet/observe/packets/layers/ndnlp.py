@@ -24,28 +24,28 @@ class Sequence(BytesElement):
 
 
 class FragIndex(NumberElement):
-    """Which piece of the packet this is, from 0."""
+    """Index of this fragment in the packet, from 0."""
 
     name = "FragIndex"
     tlv_type = TlvType.FRAG_INDEX
 
 
 class FragCount(NumberElement):
-    """In how many pieces the packet is."""
+    """Number of fragments of the packet."""
 
     name = "FragCount"
     tlv_type = TlvType.FRAG_COUNT
 
 
 class HopCount(NumberElement):
-    """Hops that the packet has taken."""
+    """Number of hops of the packet so far."""
 
     name = "HopCount"
     tlv_type = TlvType.HOP_COUNT
 
 
 class PitToken(BytesElement):
-    """What the neighbour wants to see again on the answer."""
+    """A token that the neighbour expects back on the answer."""
 
     name = "PitToken"
     tlv_type = TlvType.PIT_TOKEN
@@ -68,14 +68,14 @@ class Nack(NestedElement):
 
 
 class IncomingFaceId(NumberElement):
-    """Where a forwarder had the packet from."""
+    """The face on which a forwarder received the packet."""
 
     name = "IncomingFaceId"
     tlv_type = TlvType.INCOMING_FACE_ID
 
 
 class NextHopFaceId(NumberElement):
-    """Where a forwarder shall send the Interest."""
+    """The face on which a forwarder shall send the Interest."""
 
     name = "NextHopFaceId"
     tlv_type = TlvType.NEXT_HOP_FACE_ID
@@ -89,7 +89,7 @@ class CachePolicyType(NumberElement):
 
 
 class CachePolicy(NestedElement):
-    """What a forwarder's cache shall do with the Data."""
+    """How a forwarder's cache shall treat the Data."""
 
     name = "CachePolicy"
     tlv_type = TlvType.CACHE_POLICY
@@ -97,14 +97,14 @@ class CachePolicy(NestedElement):
 
 
 class CongestionMark(NumberElement):
-    """Not 0: a queue on the way is long."""
+    """Not 0: a queue on the path is congested."""
 
     name = "CongestionMark"
     tlv_type = TlvType.CONGESTION_MARK
 
 
 class Ack(BytesElement):
-    """A TxSequence that has arrived."""
+    """A TxSequence that was received."""
 
     name = "Ack"
     tlv_type = TlvType.ACK
@@ -143,14 +143,14 @@ class Hold(BytesElement):
 
 
 class Hello(NumberElement):
-    """innet: I am here. 1: and I hear you."""
+    """innet: the sender is alive. 1: it receives packets from its peer."""
 
     name = "Hello"
     tlv_type = TlvType.HELLO
 
 
 class Fragment(NestedElement):
-    """An Interest or Data, or a piece of one."""
+    """An Interest or Data, or a fragment of one."""
 
     name = "Fragment"
     tlv_type = TlvType.FRAGMENT
@@ -158,7 +158,7 @@ class Fragment(NestedElement):
 
 
 class LpPacket(NetworkPacket):
-    """What travels hop by hop beside an Interest or Data."""
+    """A link packet: the headers of one hop around an Interest or Data."""
 
     name = "LpPacket"
     tlv_type = TlvType.LP_PACKET

@@ -37,7 +37,7 @@ class CanBePrefix(FlagElement):
 
 
 class MustBeFresh(FlagElement):
-    """No Data whose freshness is over."""
+    """Stale Data does not satisfy the Interest."""
 
     name = "MustBeFresh"
     tlv_type = TlvType.MUST_BE_FRESH
@@ -52,7 +52,7 @@ class ForwardingHint(NestedElement):
 
 
 class Nonce(BytesElement):
-    """Four bytes that tell Interests of the same name apart."""
+    """Four bytes that distinguish Interests with the same name."""
 
     name = "Nonce"
     tlv_type = TlvType.NONCE
@@ -62,21 +62,21 @@ class Nonce(BytesElement):
 
 
 class InterestLifetime(NumberElement):
-    """How long the Interest waits, in milliseconds; 4000 without it."""
+    """Lifetime of the Interest in milliseconds; 4000 without this element."""
 
     name = "InterestLifetime"
     tlv_type = TlvType.INTEREST_LIFETIME
 
 
 class HopLimit(NumberElement):
-    """Hops that are left."""
+    """Remaining hops."""
 
     name = "HopLimit"
     tlv_type = TlvType.HOP_LIMIT
 
 
 class ApplicationParameters(BytesElement):
-    """What the consumer tells the producer."""
+    """Parameters that the consumer sends to the producer."""
 
     name = "ApplicationParameters"
     tlv_type = TlvType.APPLICATION_PARAMETERS
@@ -98,7 +98,7 @@ class KeyDigest(BytesElement):
 
 
 class KeyLocator(NestedElement):
-    """Whose key it is."""
+    """Identifies the key of the signature."""
 
     name = "KeyLocator"
     tlv_type = TlvType.KEY_LOCATOR
@@ -120,7 +120,7 @@ class SignatureTime(NumberElement):
 
 
 class SignatureSeqNum(NumberElement):
-    """A number that only grows."""
+    """A number that increases with each Interest."""
 
     name = "SignatureSeqNum"
     tlv_type = TlvType.SIGNATURE_SEQ_NUM
@@ -139,7 +139,7 @@ class NotBefore(_Text):
 
 
 class NotAfter(_Text):
-    """When a certificate ends to be valid."""
+    """When a certificate expires."""
 
     name = "NotAfter"
     tlv_type = TlvType.NOT_AFTER
@@ -154,7 +154,7 @@ class ValidityPeriod(NestedElement):
 
 
 class DescriptionKey(_Text):
-    """What a description is of."""
+    """The key of a description."""
 
     name = "DescriptionKey"
     tlv_type = TlvType.DESCRIPTION_KEY
@@ -323,7 +323,7 @@ class Data(NetworkPacket):
 
     @property
     def content(self) -> bytes:
-        """The payload; empty when there is none."""
+        """The payload; empty without one."""
         found = self.element(Content)
         return b"" if found is None else bytes(found.value_bytes())
 
