@@ -149,7 +149,7 @@ async def _carry_both_ways(
 async def _hanging_up(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
     """Close a connection, and drop bytes that the peer does not read soon.
 
-    A plain close would wait for the reader without limit, and keep a descriptor that is not counted.
+    A plain close would wait for the reader without limit, and keep an uncounted descriptor.
     """
     try:
         yield

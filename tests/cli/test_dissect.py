@@ -99,7 +99,7 @@ def test_a_file_that_is_cut_off_is_read_up_to_there(
 def test_a_kind_that_is_none_is_refused(cli: CliRunner, tmp_path: Path) -> None:
     result = cli.invoke(app, ["dissect", str(tmp_path / "a"), "--kind", "answer"])
     assert result.exit_code == 2
-    assert "no kind" in result.output
+    assert "unknown kind" in result.output
 
 
 @pytest.mark.parametrize(

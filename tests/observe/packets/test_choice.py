@@ -29,5 +29,5 @@ def test_packets_are_chosen_by_name_and_kind() -> None:
 def test_what_is_no_name_or_kind_is_refused() -> None:
     with pytest.raises(ValueError, match="not an NDN name"):
         PacketChoice.of(["a"])
-    with pytest.raises(ValueError, match="no kind 'answer'; there are interest, data"):
+    with pytest.raises(ValueError, match="unknown kind 'answer'; kinds are interest, data"):
         PacketChoice.of(kinds=["answer"])
