@@ -116,7 +116,7 @@ def test_an_earlier_process_neither_joins_nor_leaves_for_its_successor(controlle
     controller.leave_pool("h0", first, ACME.component)
     controller.detach("h0", first)
     assert controller.pool_members(ACME.component) == {"h0": 100}
-    with pytest.raises(ControlError, match="stands for h0 no longer"):
+    with pytest.raises(ControlError, match="no longer attached to h0"):
         controller.open_pool("h0", first, **part(OTHER))
 
 
