@@ -22,8 +22,13 @@ from pathlib import Path
 from innet.cluster.emulation.processes import ProcessGroup, ProcessSpec
 from innet.cluster.launch import Session
 from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser
-from innet.lab.compare.block_stores.servers import missing_requirement, start_mooncake, start_redis
-from innet.lab.compare.block_stores.worker import BlocksResult, BlocksTask
+from innet.lab.compare.block_stores.client import BlocksResult, BlocksTask
+from innet.lab.compare.block_stores.stores import (
+    client_command,
+    missing_requirement,
+    start_mooncake,
+    start_redis,
+)
 from innet.lab.compare.progress import ProgressBar
 from innet.lab.harness import Conductor, SessionRanks, Team, alternating
 from innet.settings import Settings, TransportSettings
@@ -56,8 +61,8 @@ async def join_peers(
     if "mooncake" in peers:
         arguments["mooncake"] = await start_mooncake(processes, STORE_BYTES)
     for peer in peers:
-        command = (sys.executable, "-m", "innet.lab.compare.block_stores.worker", peer)
-        processes.spawn(ProcessSpec(peer, (*command, str(conductor.path), arguments[peer])))
+        command = client_command(peer, conductor.path, arguments[peer])
+        processes.spawn(ProcessSpec(peer, command))
     return [await conductor.assemble(peer, 1, START_S) for peer in peers]
 
 

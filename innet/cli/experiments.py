@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from innet.lab.compare.measurement import Comparison
     from innet.lab.compare.progress import ProgressBar, ProgressSink
     from innet.lab.experiment.outcome import Finished
+    from innet.lab.experiment.run import Task
     from innet.lab.experiment.sweep import Standing
-    from innet.lab.experiment.task import Task
     from innet.node.node_config import Mode
     from innet.telemetry.logs.output import OutputSink
 
@@ -125,8 +125,7 @@ def publish(comparison: Comparison, directory: Path, as_json: bool) -> None:
 def show_comparison(comparison: Comparison, directory: Path, as_json: bool) -> None:
     """Write ``comparison.json`` and ``report.html``, and print the table, or the JSON."""
 
-    from innet.lab.compare.report import write_report
-    from innet.lab.compare.summary import render_table
+    from innet.lab.compare.report import render_table, write_report
 
     document, report = directory / "comparison.json", directory / "report.html"
     comparison.save(document)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from innet.errors import InnetError
-from innet.lab.workload.loading import parse_workload
+from innet.lab.workload.model import parse_workload
 from innet.security.trust.policy import Policy
 from innet.topology import parse_yaml
 from tests.fuzz.text_mutations import TextMutator

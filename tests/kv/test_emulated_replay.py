@@ -10,9 +10,8 @@ import psutil
 import pytest
 
 from innet.lab.experiment.emulated_replay import replay_on_network
-from innet.lab.experiment.run import run_task
+from innet.lab.experiment.run import RunResult, Task, run_task
 from innet.lab.experiment.sweep import make_tasks
-from innet.lab.experiment.task import RunResult, Task
 from innet.lab.workload import load_workload
 from innet.node.node_config import NODE_VARIABLE
 from innet.topology import load_topology
@@ -98,6 +97,7 @@ def worker_on(host: str) -> psutil.Process:
     (worker,) = (
         process
         for process in psutil.Process().children()
-        if "innet.lab.replay.rank" in process.cmdline() and process.environ()[NODE_VARIABLE] == host
+        if "innet.lab.replay.worker" in process.cmdline()
+        and process.environ()[NODE_VARIABLE] == host
     )
     return worker

@@ -44,7 +44,7 @@ def test_star8_has_links_of_1_gbit_and_jumbo_frames() -> None:
 
 def test_the_committed_schema_is_current() -> None:
     committed = json.loads((REPOSITORY / "topologies/schema.json").read_text(encoding="utf-8"))
-    assert committed == json_schema(), "run: python -m innet.topology.schema_file"
+    assert committed == json_schema(), "run: python scripts/schemas.py"
 
 
 @pytest.mark.parametrize("name", SIZES)

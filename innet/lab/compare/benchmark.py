@@ -29,8 +29,7 @@ from innet.cluster.launch import Session
 from innet.errors import EmulationError, InnetError
 from innet.lab.compare.measurement import Comparison, Machine, Measurement
 from innet.lab.compare.progress import ProgressBar
-from innet.lab.compare.report import write_report
-from innet.lab.compare.summary import render_table
+from innet.lab.compare.report import render_table, write_report
 from innet.node.node_config import Mode
 from innet.settings import Settings
 from innet.topology import Topology

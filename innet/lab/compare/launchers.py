@@ -1,28 +1,44 @@
-"""Starts the workers of a contender on all hosts, and says why one did not work."""
+"""The network of a comparison, and the processes of each contender on it.
+
+``python -m innet.lab.compare.launchers ADDRESS`` prepares a host's network namespace for Open MPI.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import importlib.util
 import os
+import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from pyroute2 import IPRoute
+
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import SupervisedProcess
+from innet.cluster.emulation.runs import find_run
 from innet.errors import EmulationError
-from innet.lab.compare.contenders.contender import ADDRESS_VARIABLE
+from innet.lab.compare.contender import ADDRESS_VARIABLE
 from innet.lab.compare.methods import GLOO, OPENMPI, OWN, Method
-from innet.lab.compare.openmpi_launch import mpirun_arguments, write_launch_agent
-from innet.lab.harness import EXIT_S, SessionRanks, kill
+from innet.lab.compare.sampling import make_probe
+from innet.lab.harness import EXIT_S, Conductor, SessionRanks, Team, kill
+from innet.node.node_config import Mode
+from innet.settings import Settings
+from innet.telemetry.logs.output import OutputSink
+from innet.topology import Topology
 
 if TYPE_CHECKING:
     from innet.cluster.launch.session import Session
 
-_GLOO_PORT = 29600  # not the port that innet's own jobs tell their workers
+
+_GLOO_PORT = 29600  # differs from the port that innet's own jobs use
+_ASSEMBLY_S = 90.0
+_INTERFACE = "stable0"
+_OTHER_END = "stable1"
 
 
 class Launcher(Protocol):
@@ -37,21 +53,15 @@ class Launcher(Protocol):
         ...
 
     async def failure(self) -> str | None:
-        """Why workers ended with an error, ``None`` when none of them did.
+        """The report of a worker that failed, after all have ended; ``None`` if none failed.
 
-        Waits for their end; their team must have been dismissed.
+        The team must have been dismissed.
         """
         ...
 
     async def end(self, grace_s: float = EXIT_S) -> None:
-        """Kill the workers that do not end within ``grace_s``; a dismissed team ends by itself."""
+        """Kill the workers of a dismissed team that do not end within ``grace_s``."""
         ...
-
-
-def worker_command(contender: str, socket_path: Path, methods: Sequence[Method]) -> list[str]:
-    """The command line of a worker."""
-    calls = [method.call for method in methods]
-    return [sys.executable, "-m", "innet.lab.compare.worker", contender, str(socket_path), *calls]
 
 
 def make_launcher(
@@ -64,9 +74,11 @@ def make_launcher(
     """The launcher of a contender.
 
     Raises:
-        EmulationError: what it needs is not there; the message says what to install.
+        EmulationError: the contender cannot run in the network's mode.
     """
-    command = worker_command(contender, socket_path, methods)
+    calls = [method.call for method in methods]
+    module = "innet.lab.compare.worker"
+    command = [sys.executable, "-m", module, contender, str(socket_path), *calls]
     if contender == OWN:
         if session is None:
             raise EmulationError("innet's own methods need a session, not a bare network")
@@ -81,7 +93,7 @@ def make_launcher(
 
 
 def missing_requirement(contender: str) -> str | None:
-    """What a baseline needs and this machine has not, ``None`` when it can run."""
+    """What a contender needs and this machine lacks; ``None`` when it can run."""
     if contender == GLOO and importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed (pip install 'innet[torch]')"
     if contender == OPENMPI:
@@ -94,7 +106,7 @@ def missing_requirement(contender: str) -> str | None:
 
 
 class ProcessLauncher:
-    """A contender whose workers are processes of the network and nothing more."""
+    """A contender whose workers are plain processes on the network's hosts."""
 
     def __init__(self, network: Network, command: Sequence[str]) -> None:
         self._network = network
@@ -110,7 +122,7 @@ class ProcessLauncher:
         return None
 
     async def end(self, grace_s: float = EXIT_S) -> None:
-        """Wait for the processes, kill those that stay."""
+        """Wait for the processes, and kill those that remain."""
         await self._wait(grace_s)
         for process in self._processes:
             await kill(process)
@@ -126,7 +138,7 @@ class ProcessLauncher:
 
 
 class GlooLauncher(ProcessLauncher):
-    """PyTorch's Gloo, rank r on host r, by the hosts' stable addresses."""
+    """PyTorch's Gloo: rank r on host r, at the host's stable address."""
 
     async def start(self) -> None:
         """Start one process on each host."""
@@ -145,17 +157,17 @@ class GlooLauncher(ProcessLauncher):
 
 
 class OpenMpiLauncher(ProcessLauncher):
-    """Open MPI: ``mpirun`` on the first host starts its daemons in the other hosts' namespaces."""
+    """Open MPI, whose ``mpirun`` starts daemons in the namespaces of the other hosts."""
 
     async def start(self) -> None:
-        """Start ``mpirun``."""
+        """Start ``mpirun`` on the first host."""
         hosts = self._network.topology.hosts
         await asyncio.gather(*(self._name_interface(host) for host in hosts))
-        agent = write_launch_agent(self._network)
-        self._spawn(hosts[0], [*mpirun_arguments(hosts, agent), *self._command])
+        agent = _write_launch_agent(self._network)
+        self._spawn(hosts[0], [*_mpirun_arguments(hosts, agent), *self._command])
 
     async def _name_interface(self, host: str) -> None:
-        module = [sys.executable, "-m", "innet.lab.compare.openmpi_launch"]
+        module = [sys.executable, "-m", "innet.lab.compare.launchers"]
         label = f"{host}-interface"
         process = self._network.spawn(host, [*module, _address(self._network, host)], label=label)
         if await process.wait() != 0:
@@ -167,3 +179,186 @@ def _address(network: Network, host: str) -> str:
     if address is None:
         raise EmulationError(f"host {host} has no IP address. Compare in netns mode.")
     return address
+
+
+_AGENT = """#!/bin/sh
+# Called by mpirun as: agent HOST COMMAND...
+host=$1
+shift
+case "$host" in
+{cases}
+*) echo "no namespace for $host" >&2; exit 1;;
+esac
+mkdir -p {directory}/$host
+export TMPDIR={directory}/$host
+exec setpriv --pdeathsig KILL nsenter --net="$namespace" unshare --uts \\
+    sh -c 'hostname "$0" && eval exec "$@"' "$host" "$@"
+"""
+
+
+def _write_launch_agent(network: Network) -> Path:
+    """Write the script by which ``mpirun`` enters a host's namespace; returns its path."""
+    directory = network.run_dir / "openmpi"
+    directory.mkdir(exist_ok=True)
+    namespaces = find_run(network.run_id).namespaces
+    cases = "\n".join(
+        f"{host}) namespace={shlex.quote(namespaces[host])};;" for host in network.topology.hosts
+    )
+    agent = directory / "launch-agent"
+    agent.write_text(_AGENT.format(cases=cases, directory=shlex.quote(str(directory))))
+    agent.chmod(0o700)
+    return agent
+
+
+def _mpirun_arguments(hosts: Sequence[str], agent: Path) -> list[str]:
+    """The ``mpirun`` command up to the program; rank r runs on host r."""
+    parameters = {
+        "plm": "rsh",
+        "plm_rsh_agent": str(agent),
+        "plm_rsh_no_tree_spawn": "1",
+        "btl": "tcp,self",
+        "pml": "ob1",
+        "oob_tcp_if_include": _INTERFACE,
+        "btl_tcp_if_include": _INTERFACE,
+        # All hosts share the machine's few cores: a rank that waits must let the others run.
+        "mpi_yield_when_idle": "1",
+    }
+    options = [word for key, value in parameters.items() for word in ("--mca", key, value)]
+    permission = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    placement = ["--leave-session-attached", "--bind-to", "none", "--host", ",".join(hosts)]
+    return ["mpirun", *permission, *placement, *options]
+
+
+class Stage:
+    """A running network, on which :func:`open_stage` starts teams when they are needed.
+
+    Attributes:
+        probe: reads the network's counters.
+        versions: of each contender that has had a team.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        session: Session | None,
+        conductor: Conductor,
+        methods: Sequence[Method],
+    ) -> None:
+        self.probe = make_probe(network, session)
+        self.versions: dict[str, str] = {}
+        self._network = network
+        self._session = session
+        self._conductor = conductor
+        self._methods: dict[str, list[Method]] = {}
+        for method in methods:
+            self._methods.setdefault(method.contender, []).append(method)
+        self._teams: dict[str, tuple[Launcher, Team]] = {}
+
+    async def team(self, contender: str) -> Team:
+        """The contender's team; starts it if necessary.
+
+        Raises:
+            EmulationError: it cannot be started.
+        """
+        if contender not in self._teams:
+            methods = self._methods[contender]
+            launcher = make_launcher(
+                contender, methods, self._conductor.path, self._network, self._session
+            )
+            await launcher.start()
+            self._teams[contender] = (launcher, await self._assemble(contender, launcher))
+        team = self._teams[contender][1]
+        self.versions[contender] = team.version
+        return team
+
+    async def drop(self, method: Method, error: EmulationError) -> str:
+        """Leave out a method that failed; the contender's other methods get a new team.
+
+        Returns:
+            The reason: the error, and the report of a worker that ended.
+        """
+        self._methods[method.contender] = [
+            other for other in self._methods[method.contender] if other != method
+        ]
+        report = None
+        entry = self._teams.pop(method.contender, None)
+        if entry is not None:
+            launcher, team = entry
+            team.dismiss()  # first, so that the workers that did not fail end as well
+            report = await launcher.failure()
+            await launcher.end()
+        return str(error) if report is None else f"{error}: {report}"
+
+    async def end(self, grace_s: float = EXIT_S) -> None:
+        """Dismiss all teams."""
+        while self._teams:
+            _contender, (launcher, team) = self._teams.popitem()
+            team.dismiss()
+            await launcher.end(grace_s)
+
+    async def _assemble(self, contender: str, launcher: Launcher) -> Team:
+        ranks = len(self._network.topology.hosts)
+        try:
+            return await self._conductor.assemble(contender, ranks, _ASSEMBLY_S)
+        except EmulationError as error:
+            report = await launcher.failure()
+            await launcher.end()
+            raise EmulationError(str(error) if report is None else f"{error}: {report}") from None
+        except BaseException:  # cancelled: do not wait for the workers
+            await launcher.end(grace_s=0)
+            raise
+
+
+@asynccontextmanager
+async def open_stage(
+    topology: Topology,
+    mode: Mode,
+    methods: Sequence[Method],
+    settings: Settings,
+    output: OutputSink | None,
+) -> AsyncIterator[Stage]:
+    """Launch the network, with innet's switches if a method of innet takes part.
+
+    Raises:
+        EmulationError: it cannot be launched.
+    """
+    async with AsyncExitStack() as stack:
+        session = None
+        if any(method.contender == OWN for method in methods):
+            from innet.cluster.launch.session import Session  # baselines alone need no engine
+
+            session = await stack.enter_async_context(
+                Session(topology, mode=mode, settings=settings, output=output)
+            )
+            network = session.network
+        else:
+            network = await stack.enter_async_context(Network(topology, mode, output=output))
+        conductor = await stack.enter_async_context(Conductor(network.run_dir / "turns.sock"))
+        stage = Stage(network, session, conductor, methods)
+        try:
+            yield stage
+        except BaseException:
+            await stage.end(grace_s=0)
+            raise
+        await stage.end()
+
+
+def main() -> None:
+    """Add an interface to this network namespace, with the address of the command line.
+
+    Open MPI uses only the first address of an interface, and a host's stable address is the second
+    of its loopback interface. Hence one end of a veth pair gets the address.
+    """
+    (address,) = sys.argv[1:]
+    with IPRoute() as netlink:
+        if netlink.link_lookup(ifname=_INTERFACE):
+            return  # an earlier start of Open MPI has made it
+        netlink.link("add", kind="veth", ifname=_INTERFACE, peer={"ifname": _OTHER_END})
+        for name in (_INTERFACE, _OTHER_END):
+            netlink.link("set", index=netlink.link_lookup(ifname=name)[0], state="up")
+        (index,) = netlink.link_lookup(ifname=_INTERFACE)
+        netlink.addr("add", index=index, address=address, prefixlen=32)
+
+
+if __name__ == "__main__":
+    main()

@@ -76,10 +76,6 @@ _MODEL = ConfigDict(extra="ignore", frozen=True)
 OVERLOADED_BOUNDS = 3
 """Times its bound from which a figure at the largest size says nothing of its algorithm."""
 
-NEAR_BOUND = 1.25
-"""Times the bytes' bound up to which the one with latency is not computed: that takes seconds on
-networks of hundreds of hosts, and would explain little."""
-
 
 class LinkTraffic(BaseModel):
     """What one link carried in one direction during the timed turns."""

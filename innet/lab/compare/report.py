@@ -1,4 +1,7 @@
-"""A comparison as one HTML page that needs nothing else: no script, font or file from elsewhere."""
+"""Shows a comparison: its main results in sentences, a table on the terminal, and an HTML page.
+
+The page is self-contained: it loads no script, font or file.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,18 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from innet.lab.compare.measurement import Comparison, SimulatedRun
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from innet.lab.compare.measurement import (
+    OVERLOADED_BOUNDS,
+    BlockPlaces,
+    Comparison,
+    Measurement,
+    SimulatedRun,
+)
+from innet.lab.compare.methods import IN_NETWORK, is_incast, is_over_tcp
 from innet.lab.compare.plots import (
     plot_bandwidths,
     plot_blocks,
@@ -20,20 +34,295 @@ from innet.lab.compare.plots import (
     plot_timeline,
     plot_times,
 )
-from innet.lab.compare.quantities import format_bytes, format_seconds
-from innet.lab.compare.summary import columns_of, summary_sentences, table_cells
+from innet.lab.compare.quantities import format_bytes, format_rate, format_seconds
+
+
+def summary_sentences(comparison: Comparison) -> list[str]:
+    """The main results at the largest size, and everything that failed.
+
+    A sentence attributes to latency, loss or processor time what the bytes do not explain.
+    """
+    sentences = []
+    jobs = list(dict.fromkeys(m.job for m in comparison.measurements if m.job))
+    for job in jobs:
+        of_job = [m for m in comparison.largest if m.job == job]
+        sentences += [_fastest(of_job), *_replays(of_job)]
+    if comparison.sizes_bytes and not jobs:
+        size_bytes = comparison.sizes_bytes[-1]
+        found = (comparison.measurement(method, size_bytes) for method in comparison.methods)
+        largest = [measurement for measurement in found if measurement is not None]
+        sentences += [_fastest(largest)]
+        sentences += _replays(largest)
+        sentences += _against_peers(largest)
+        sentences += _incast(largest)
+        sentences += _small(comparison)
+    if comparison.mode == "local" and not comparison.is_replay:
+        sentences.append(
+            "Gloo and Open MPI did not take part: foreign programs need links of the kernel's; "
+            "compare with --mode netns."
+        )
+    if comparison.interrupted:
+        sentences.append("Interrupted: this is what had been measured by then.")
+    if comparison.mode != "sim" and comparison.machine.is_busy:
+        sentences.append(
+            f"The machine was busy before ({comparison.machine.load:g} processes wanted its "
+            f"{comparison.machine.cores} cores): times may be too long."
+        )
+    sentences += _overloads(comparison)
+    wrong = [m for m in comparison.measurements if not m.correct]
+    sentences += [f"WRONG RESULTS: {m.title} at {format_bytes(m.size_bytes)}." for m in wrong]
+    sentences += [
+        f"{failure.method} could not be measured"
+        + (f" from {format_bytes(failure.size_bytes)} on" if failure.size_bytes else "")
+        + f": {failure.reason.splitlines()[0]}"
+        for failure in comparison.failures
+    ]
+    return sentences
+
+
+def _fastest(measurements: list[Measurement]) -> str:
+    best, *others = sorted(measurements, key=lambda m: m.median_s)
+    sentence = (
+        f"At {format_bytes(best.size_bytes)} the fastest is {best.title}: "
+        f"{format_seconds(best.median_s)}"
+    )
+    if best.least_s is not None and best.ratio_to_bound is not None:
+        needed_by = (
+            "its bytes need" if best.completion_bound_s is None else "bytes and latency need"
+        )
+        sentence += (
+            f", {best.ratio_to_bound:.2f} times the {format_seconds(best.least_s)} "
+            f"that {needed_by} on the links"
+        )
+    alike = [m.title for m in others if not best.differs_from(m)]
+    if alike:
+        sentence += f"; no difference measured from {', '.join(alike)}"
+    return sentence + "."
+
+
+def _replays(measurements: list[Measurement]) -> list[str]:
+    sentences = []
+    for m in measurements:
+        if m.blocks is None:
+            continue
+        sentence = (
+            f"{m.title}: {m.blocks.hit_rate:.1%} of {m.blocks.asked} blocks need not be computed"
+        )
+        if m.blocks.one_store_rate is not None and m.blocks.ideal_rate is not None:
+            sentence += (
+                f" (one store with all memory: {m.blocks.one_store_rate:.1%}, with memory for all "
+                f"blocks: {m.blocks.ideal_rate:.1%})"
+            )
+        if m.busiest_link is not None and m.busiest_link.bytes_per_operation:
+            carried = format_bytes(m.busiest_link.bytes_per_operation)
+            sentence += f"; {m.busiest_link}, the busiest link, carries {carried} a request"
+        sentences.append(sentence[0].upper() + sentence[1:] + ".")
+    return sentences
+
+
+def _against_peers(measurements: list[Measurement]) -> list[str]:
+    own = next((m for m in measurements if m.method == IN_NETWORK), None)
+    if own is None:
+        return []
+    sentences = []
+    for peer in measurements:
+        if peer.method == IN_NETWORK or is_incast(peer.method):
+            continue
+        if not own.differs_from(peer):
+            sentences.append(
+                f"Between {own.title} and {peer.title} no difference measured: medians of "
+                f"{_median_of(own)} and {_median_of(peer)}, the spread is larger."
+            )
+            continue
+        factor = peer.median_s / own.median_s
+        sentence = f"{own.title} takes {1 / factor:.2f} times the time of {peer.title}"
+        if factor >= 1:
+            sentence = f"{own.title} is {factor:.2f} times as fast as {peer.title}"
+        sentences.append(sentence[0].upper() + sentence[1:] + _explanation(own, peer, factor))
+    return sentences
+
+
+def _median_of(m: Measurement) -> str:
+    samples = "1 sample" if len(m.samples_s) == 1 else f"{len(m.samples_s)} samples"
+    return f"{format_seconds(m.median_s)} ({samples}, spread {format_seconds(m.spread_s)})"
+
+
+def _explanation(own: Measurement, peer: Measurement, factor: float) -> str:
+    if own.bound_s is None or peer.bound_s is None:
+        return "; no link has a rate, so the difference is latency and processor time."
+    by_bytes = peer.bound_s / own.bound_s
+    if factor <= by_bytes:
+        return f"; the bytes on the links alone would allow {by_bytes:.2f}."
+    return (
+        f"; the bytes on the links explain {by_bytes:.2f} of it, the rest is latency, loss, "
+        "queueing or processor time of the slower one."
+    )
+
+
+def _incast(measurements: list[Measurement]) -> list[str]:
+    sentences = []
+    for m in measurements:
+        queue = m.deepest_queue
+        if queue is None or not is_incast(m.method):
+            continue
+        pushed = "pushes at" if is_over_tcp(m.method) else "is asked by"
+        sentences.append(
+            f"Incast: when everyone {pushed} one host ({m.title}), "
+            f"{format_seconds(m.median_s)} pass, up to {format_bytes(m.deepest_queue_bytes)} wait "
+            f"at {queue.source} for {queue.destination}, and {m.drops} packets are dropped in "
+            f"{len(m.samples_s)} {'run' if len(m.samples_s) == 1 else 'runs'}."
+        )
+    return sentences
+
+
+def _overloads(comparison: Comparison) -> list[str]:
+    """A warning for each figure that shows an overload instead of its algorithm.
+
+    Only the largest size is compared with its bound, because latency dominates small operations.
+    TCP drops packets to find its rate; innet's methods should drop none.
+    """
+    largest = comparison.largest
+    sentences = []
+    for m in comparison.measurements:
+        found = []
+        ratio = m.ratio_to_bound
+        if m.drops and m.blocks is None and not is_over_tcp(m.method):
+            found.append(f"dropped {m.drops} {'packet' if m.drops == 1 else 'packets'}")
+        if ratio is not None and ratio >= OVERLOADED_BOUNDS and m in largest:
+            found.append(f"took {ratio:.1f} times its bound")
+        if found:
+            sentences.append(
+                f"Warning: {m.title} at {format_bytes(m.size_bytes)} {' and '.join(found)}: "
+                "this figure shows a defect or an overload, not the algorithm."
+            )
+    return sentences
+
+
+def _small(comparison: Comparison) -> list[str]:
+    size_bytes = comparison.sizes_bytes[0]
+    found = [comparison.measurement(method, size_bytes) for method in comparison.methods]
+    small = sorted((m for m in found if m is not None), key=lambda m: m.median_s)
+    if len(comparison.sizes_bytes) < 2 or len(small) < 2:
+        return []
+    times = ", ".join(f"{m.title} {format_seconds(m.median_s)}" for m in small)
+    return [f"At {format_bytes(size_bytes)}, where latency counts: {times}."]
+
+
+_ABSENT = "-"
+
+WIDE = 150
+"""Columns of a terminal that shows all figures of a measurement."""
+
+
+def render_table(comparison: Comparison, width: int = WIDE) -> RenderableType:
+    """The table of all measurements, what failed, and the summary.
+
+    Args:
+        comparison: what to show.
+        width: columns of the terminal; below :data:`WIDE` only the main figures are shown.
+
+    Example::
+
+        console.print(render_table(comparison, console.width))
+    """
+    columns = columns_of(comparison)
+    shown = [name for name in columns if width >= WIDE or name in _MAIN_COLUMNS]
+    title = f"{comparison.workload} on {comparison.topology}, {comparison.mode}: {comparison.links}"
+    table = Table(title=title, title_justify="left", header_style="bold", pad_edge=False)
+    for name in shown:
+        table.add_column(name, justify="left" if name == "method" else "right")
+    for size_bytes in comparison.sizes_bytes:
+        table.add_section()
+        found = (comparison.measurement(method, size_bytes) for method in comparison.methods)
+        rows = [measurement for measurement in found if measurement is not None]
+        fastest_s = min(row.median_s for row in rows)
+        for row in rows:
+            style = "bold green" if row.median_s == fastest_s else ""
+            cells = table_cells(row)
+            table.add_row(
+                *(cells[name] for name in shown), style=style if row.correct else "bold red"
+            )
+    parts: list[RenderableType] = [table]
+    parts += [Text(f"• {sentence}") for sentence in summary_sentences(comparison)]
+    return Group(*parts)
+
+
+def columns_of(comparison: Comparison) -> list[str]:
+    """The headings of a comparison's table: keys of :func:`table_cells`."""
+    if comparison.is_replay:
+        return list(_REPLAY_COLUMNS)
+    absent = {"p95", "cpu" if comparison.mode == "sim" else "slots"}
+    if not any(m.blocks for m in comparison.measurements):
+        absent |= set(_BLOCK_COLUMNS)
+    return [name for name in _COLUMNS if name not in absent]
+
+
+_BLOCK_COLUMNS = ("hits", "one store", "ideal", "local", "switches", "homes", "computed", "late")
+_COLUMNS = (
+    "size", "method", "median", "p10 to p90", "samples", "p95", "bandwidth", "bound", "ratio",
+    "busiest link", "deepest queue", "drops", "resent", "slots", "cpu", *_BLOCK_COLUMNS,
+)  # fmt: skip
+_MAIN_COLUMNS = (
+    "size", "method", "median", "samples", "bound", "ratio", "deepest queue", "drops", "hits",
+    "one store", "ideal", "computed",
+)  # fmt: skip
+_REPLAY_COLUMNS = (
+    "size", "method", "hits", "one store", "ideal", "local", "switches", "homes", "computed",
+    "late", "median", "p95", "busiest link", "drops", "resent",
+)  # fmt: skip
+
+
+def table_cells(measurement: Measurement) -> dict[str, str]:
+    """One measurement as text, by the headings of its columns."""
+    m = measurement
+    busiest = m.busiest_link
+    cells = (
+        format_bytes(m.size_bytes),
+        m.method if m.correct else f"{m.method}: WRONG RESULT",
+        format_seconds(m.median_s),
+        f"{format_seconds(m.p10_s)} to {format_seconds(m.p90_s)}",
+        str(len(m.samples_s)),
+        format_seconds(m.p95_s),
+        format_rate(8 * m.bandwidth_bytes_per_s),
+        _ABSENT if m.least_s is None else format_seconds(m.least_s),
+        _ABSENT if m.ratio_to_bound is None else f"{m.ratio_to_bound:.2f}",
+        _ABSENT if busiest is None else f"{busiest} {format_bytes(busiest.bytes_per_operation)}",
+        format_bytes(m.deepest_queue_bytes),
+        str(m.drops),
+        str(m.retransmissions),
+        _ABSENT if m.simulated is None else str(m.simulated.slots_in_use_max),
+        format_seconds(m.cpu_s),
+        *_block_cells(m.blocks),
+    )
+    return dict(zip(_COLUMNS, cells, strict=True))
+
+
+def _block_cells(blocks: BlockPlaces | None) -> tuple[str, ...]:
+    if blocks is None:
+        return (_ABSENT,) * len(_BLOCK_COLUMNS)
+    asked = max(blocks.asked, 1)
+    places = (blocks.local, blocks.switches, blocks.homes, blocks.computed)
+    shares = [f"{count / asked:.3f}" for count in places]
+    references = (
+        _ABSENT if rate is None else f"{rate:.3f}"
+        for rate in (blocks.one_store_rate, blocks.ideal_rate)
+    )
+    return (f"{blocks.hit_rate:.3f}", *references, *shares, str(blocks.late))
+
+
+# The page.
 
 _MOST_EVENTS = 100
 
 
 def write_report(comparison: Comparison, path: Path) -> None:
-    """Write the page to ``path``."""
+    """Write the HTML page to ``path``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(render_report(comparison), encoding="utf-8")
 
 
 def render_report(comparison: Comparison) -> str:
-    """The page's text."""
+    """The text of the HTML page."""
     template = Template(
         files("innet.lab.compare").joinpath("report.html").read_text(encoding="utf-8")
     )
@@ -183,7 +472,7 @@ def _repetitions(comparison: Comparison) -> str:
 
 
 def _events(comparison: Comparison) -> str:
-    """What happened in the first simulation in which something did, as a table."""
+    """A table of the events of the first simulation that has any."""
     runs = [m.simulated for m in comparison.measurements if m.simulated is not None]
     happened = next((run.events for run in runs if run.events), [])
     if not happened:

@@ -8,15 +8,21 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from innet.cluster.emulation.segmentation import segment_bytes
 from innet.errors import CollectiveError, EmulationError
-from innet.lab.compare.bounds import method_bound_s, method_completion_bound_s
-from innet.lab.compare.launchers import missing_requirement
+from innet.lab.compare.launchers import Stage, missing_requirement, open_stage
 from innet.lab.compare.measurement import Comparison, Failure, Machine, Measurement, QueueSeries
-from innet.lab.compare.methods import BASELINES, Method, find_method
+from innet.lab.compare.methods import (
+    BASELINES,
+    NEAR_BOUND,
+    Method,
+    allreduce_completion_bound_s,
+    find_method,
+    method_bound_s,
+)
 from innet.lab.compare.progress import ProgressSink, no_progress
 from innet.lab.compare.quantities import format_bytes, format_rate, format_seconds
 from innet.lab.compare.sampling import QUEUE_PERIOD_S, ProbedQueues, QueueWatch, TrafficTotal
-from innet.lab.compare.stage import Stage, open_stage
 from innet.lab.compare.worker import AllreduceResult, AllreduceTask
 from innet.lab.harness import Turn, alternating
 from innet.node.node_config import Mode
@@ -210,10 +216,12 @@ class _Tally:
         )
 
     def _completion_bound_s(self, topology: Topology, size_bytes: int) -> float | None:
-        if self.bound_s is None or self.in_a_row:
-            return None
         took_s = statistics.median(self.samples_s)
-        return method_completion_bound_s(self.method, topology, size_bytes, took_s)
+        if self.in_a_row or self.bound_s is None or took_s < NEAR_BOUND * self.bound_s:
+            return None
+        return allreduce_completion_bound_s(
+            topology, topology.hosts, self.method.name, size_bytes, segment_bytes(topology)
+        )
 
 
 class _Sweep:

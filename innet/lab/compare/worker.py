@@ -1,7 +1,7 @@
 """One rank of a comparison: ``python -m innet.lab.compare.worker CONTENDER SOCKET CALL...``
 
-It joins the contender's group and takes turns (:mod:`innet.lab.harness`) until the comparison
-hangs up.
+It joins the contender's group and takes turns (:mod:`innet.lab.harness`) until the conductor closes
+the connection.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,7 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from innet.cluster.emulation.syscalls import set_parent_death_signal
-from innet.errors import CollectiveError
-from innet.lab.compare.contenders.contender import Contender, OwnContender
+from innet.lab.compare.contender import Contender, join
 from innet.lab.compare.pattern import FloatArray, Pattern
 from innet.lab.harness import Hello, process_cpu_s, serve
 
@@ -39,7 +37,7 @@ class AllreduceTask(BaseModel):
 
 
 class AllreduceResult(BaseModel):
-    """How a turn went on one rank."""
+    """One rank's times and counters of a turn."""
 
     durations_s: list[float] = Field(description="of each reported operation")
     correct: bool = Field(description="whether every result equalled the sum, element by element")
@@ -56,7 +54,7 @@ class AllreduceWork:
         self._size_bytes = 4
 
     def prepare(self, turn: int, task: dict[str, Any]) -> None:
-        """Make and load the contribution, and the sum that is due."""
+        """Make the contribution and the expected sum, and load the contribution."""
         self._task = AllreduceTask.model_validate(task)
         if self._task.size_bytes != self._size_bytes:
             self._size_bytes = self._task.size_bytes
@@ -105,32 +103,9 @@ def _tcp_retransmissions() -> int:
     return int(values[names.index("RetransSegs")])
 
 
-def join(name: str, calls: Sequence[str]) -> Contender:
-    """Join the group of contender ``name`` as the rank that the environment says.
-
-    Args:
-        name: ``innet``, ``gloo`` or ``openmpi``.
-        calls: the algorithms that will be asked for.
-
-    Raises:
-        CollectiveError: there is no such contender, or it cannot start here.
-    """
-    if name == "innet":
-        return OwnContender(calls)
-    if name == "gloo":
-        from innet.lab.compare.contenders.gloo import GlooContender
-
-        return GlooContender.from_environment()
-    if name == "openmpi":
-        from innet.lab.compare.contenders.openmpi import OpenMpiContender
-
-        return OpenMpiContender()
-    raise CollectiveError(f"no contender {name!r}; known are innet, gloo, openmpi")
-
-
 def main() -> None:
-    """Run as the rank that the environment says."""
-    # Whatever starts it, such as Open MPI's daemon: a worker shall not outlive it.
+    """Run as the rank that the environment names."""
+    # A worker must not outlive the process that started it, such as Open MPI's daemon.
     set_parent_death_signal(signal.SIGKILL)
     name, path, *calls = sys.argv[1:]
     contender = join(name, calls)

@@ -14,12 +14,19 @@ from innet.errors import EmulationError
 from innet.lab.compare.measurement import LinkTraffic
 from innet.lab.compare.progress import ProgressSink
 from innet.lab.compare.sampling import TrafficTotal, make_probe
-from innet.lab.experiment.task import JobResult, RunResult, Task
+from innet.lab.experiment.run import JobResult, RunResult, Task
 from innet.lab.harness import EXIT_S, Conductor, SessionRanks, Team
 from innet.lab.replay import ReferenceRates
 from innet.lab.replay.plan import Design, ReplayPlan, home_weights, requests_of, with_switch_memory
-from innet.lab.replay.rank import TEAM, ReplayResult, ReplayTask, Served, WrittenRequest
-from innet.lab.replay.worker import BlockCounts, ReplayStatistics
+from innet.lab.replay.worker import (
+    TEAM,
+    BlockCounts,
+    ReplayResult,
+    ReplayStatistics,
+    ReplayTask,
+    Served,
+    WrittenRequest,
+)
 from innet.lab.workload.model import KvJob
 from innet.node.node_config import Mode
 from innet.telemetry.logs.output import OutputSink
@@ -90,7 +97,7 @@ class _Replay:
             ) as session,
             Conductor(session.network.run_dir / "replay.sock") as conductor,
         ):
-            command = [sys.executable, "-m", "innet.lab.replay.rank", str(conductor.path)]
+            command = [sys.executable, "-m", "innet.lab.replay.worker", str(conductor.path)]
             ranks = SessionRanks(session, command)
             await ranks.start(self._members, RestartPolicy(on_worker_death="shrink"))
             try:

@@ -19,11 +19,10 @@ from innet.lab.compare.measurement import (
     SimulatedEvent,
     SimulatedRun,
 )
-from innet.lab.compare.methods import find_method
+from innet.lab.compare.methods import TCP_TITLES, find_method
 from innet.lab.compare.sweep import describe_links
-from innet.lab.experiment.task import JobResult, RunResult, Task
+from innet.lab.experiment.run import JobResult, RunResult, Task
 from innet.lab.replay.plan import DESIGNS
-from innet.lab.simulation.baselines import TITLES
 from innet.node.node_config import Mode
 from innet.settings import Settings
 from innet.topology import Topology
@@ -198,7 +197,7 @@ def _title(job: JobResult, several: bool) -> str:
 def _algorithm_title(algorithm: str) -> str:
     name, _, options = algorithm.partition(":")
     try:
-        title = TITLES.get(name) or DESIGNS.get(name) or find_method(name).title
+        title = TCP_TITLES.get(name) or DESIGNS.get(name) or find_method(name).title
     except PlanError:
         return algorithm
     return f"{title} ({options})" if options else title

@@ -18,10 +18,17 @@ from typing import Final
 
 from innet.cluster.emulation.syscalls import set_parent_death_signal
 from innet.errors import KVError, SimulationError, WorkloadError
-from innet.lab.experiment.run import run_task
-from innet.lab.experiment.task import Interrupted, Moment, PacketTrace, Payloads, RunResult, Task
+from innet.lab.compare.methods import require_simulated
+from innet.lab.experiment.run import (
+    Interrupted,
+    Moment,
+    PacketTrace,
+    Payloads,
+    RunResult,
+    Task,
+    run_task,
+)
 from innet.lab.replay.plan import Design
-from innet.lab.simulation.baselines import require_known
 from innet.lab.workload import Workload
 from innet.node.node_config import Mode
 from innet.settings import Settings
@@ -123,7 +130,7 @@ def make_tasks(
         _require_designs(algorithms)
     else:
         for algorithm in algorithms:
-            require_known(algorithm)
+            require_simulated(algorithm)
     if all(job.written.algorithm for job in workload.jobs):
         algorithms = algorithms[:1]
     chosen = options or RunOptions()

@@ -7,7 +7,6 @@
 """
 
 from innet.lab.workload.document import json_schema
-from innet.lab.workload.loading import load_workload, parse_workload
-from innet.lab.workload.model import Workload
+from innet.lab.workload.model import Workload, load_workload, parse_workload
 
 __all__ = ["Workload", "json_schema", "load_workload", "parse_workload"]

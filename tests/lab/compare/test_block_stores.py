@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from innet.errors import EmulationError, KVError
-from innet.lab.compare.block_stores.client import Blocks
-from innet.lab.compare.block_stores.worker import (
+from innet.lab.compare.block_stores.client import (
+    Blocks,
     BlocksResult,
     BlocksTask,
     BlocksWork,

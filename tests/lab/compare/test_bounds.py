@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from innet.errors import PlanError
-from innet.lab.compare.bounds import Flow, method_bound_s, phase_bound_s
-from innet.lab.compare.methods import BASELINES, find_method
+from innet.lab.compare.methods import BASELINES, Flow, find_method, method_bound_s, phase_bound_s
 from innet.plans import textbook_bound_s
 from innet.topology import load_topology
 

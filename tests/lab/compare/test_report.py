@@ -11,8 +11,7 @@ from rich.console import Console
 
 from innet.lab.compare.measurement import Comparison, Measurement
 from innet.lab.compare.plots import plot_one_size, plot_ratios
-from innet.lab.compare.report import render_report, write_report
-from innet.lab.compare.summary import render_table, summary_sentences
+from innet.lab.compare.report import render_report, render_table, summary_sentences, write_report
 
 MeasurementFactory = Callable[..., Measurement]
 _VOID = {"meta", "br", "hr", "link", "img", "input"}

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from innet.errors import WorkloadError
-from innet.lab.experiment.run import run_task
-from innet.lab.experiment.task import Task
+from innet.lab.experiment.run import Task, run_task
 from innet.lab.workload import load_workload
 from innet.lab.workload.layer_files import Phase, parse_astra_sim
 from innet.settings import Settings

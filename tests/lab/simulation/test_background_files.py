@@ -10,9 +10,8 @@ import pytest
 
 import innet
 from innet.errors import SimulationError, WorkloadError
-from innet.lab.experiment.run import run_task
+from innet.lab.experiment.run import RunResult, run_task
 from innet.lab.experiment.sweep import make_tasks
-from innet.lab.experiment.task import RunResult
 from innet.lab.workload import parse_workload
 from innet.lab.workload.document import FlowDistribution
 from innet.topology import load_topology

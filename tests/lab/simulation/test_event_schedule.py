@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from innet.errors import TopologyError, WorkloadError
-from innet.lab.experiment.run import run_task
-from innet.lab.experiment.task import RunResult, Task
+from innet.lab.experiment.run import RunResult, Task, run_task
 from innet.lab.workload import parse_workload
 from innet.settings import Settings
 from innet.topology import dump_yaml, load_topology, parse_yaml

@@ -10,12 +10,10 @@ import pytest
 
 from innet.errors import WorkloadError
 from innet.lab.compare.measurement import Comparison, Machine
-from innet.lab.compare.report import render_report
-from innet.lab.compare.summary import columns_of, table_cells
+from innet.lab.compare.report import columns_of, render_report, table_cells
 from innet.lab.experiment.outcome import outcome
-from innet.lab.experiment.run import run_task
+from innet.lab.experiment.run import RunResult, run_task
 from innet.lab.experiment.sweep import make_tasks, sweep
-from innet.lab.experiment.task import RunResult
 from innet.lab.replay import hit_rate
 from innet.lab.replay.block_model import BlockStore
 from innet.lab.replay.plan import DESIGNS

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from innet.errors import WorkloadError
-from innet.lab.experiment.run import run_task
-from innet.lab.experiment.task import Interrupted, JobResult, Moment, RunResult, Task
+from innet.lab.experiment.run import Interrupted, JobResult, Moment, RunResult, Task, run_task
 from innet.lab.simulation.programs.training import Bucket, make_buckets
 from innet.lab.workload import load_workload, parse_workload
 from innet.lab.workload.document import COLLECTIVES

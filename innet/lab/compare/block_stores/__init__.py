@@ -1,7 +1,4 @@
-"""innet's pool of blocks beside stores that others have made: puts and gets, in turns.
+"""innet's pool of blocks beside Redis and Mooncake, for ``benchmarks/kv_store.py``.
 
-* ``client`` is what a store must provide; ``redis_client``, ``mooncake`` and ``own`` do;
-* ``worker`` is a client's process, which takes turns (:mod:`innet.lab.harness`). It alone imports
-  the libraries of the stores;
-* ``servers`` starts the servers of the stores that others have made.
+``client`` takes the turns of a store's client; ``stores`` has the foreign stores, ``own`` innet's.
 """

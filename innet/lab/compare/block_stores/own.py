@@ -1,7 +1,7 @@
-"""innet's own pool, as a program with an event loop uses it.
+"""innet's own pool as a block store, used by a program with an event loop.
 
-``python -m innet.lab.compare.block_stores.own SOCKET NAME OUTSTANDING BYTES`` is a rank: the first
-is the client, the second the home of all blocks. ``NAME`` is the client's team.
+``python -m innet.lab.compare.block_stores.own SOCKET NAME OUTSTANDING BYTES`` is a rank: rank 0 is
+the client, rank 1 the home of all blocks. ``NAME`` is the client's team.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from innet.kv.pool import BlockPool, MemoryTier, PoolSettings, TieredStore
 from innet.kv.pool.network import BlockNetwork, Contents
 from innet.kv.pool.peers import await_members
 from innet.kv.worker_network import open_worker_network, tenant_of_job
-from innet.lab.compare.block_stores.client import Blocks
-from innet.lab.compare.block_stores.worker import take_turns
+from innet.lab.compare.block_stores.client import Blocks, take_turns
 from innet.lab.harness import Hello
 from innet.worker import current_worker
 
@@ -34,7 +33,7 @@ _MEMBERS_S = 30.0
 
 
 class OwnClient:
-    """A member of a pool that keeps nothing itself: all blocks lie in the other process."""
+    """A member of a pool without own memory: all blocks lie in the other process."""
 
     version = f"innet {__version__}"
 
@@ -56,7 +55,7 @@ class OwnClient:
         self._got.clear()
 
     def put(self, key: str, row: int) -> None:
-        """``put`` the row; it has ended when its home has it, and has verified it."""
+        """``put`` the row; it ends when the block's home has verified the block."""
         self._run(self._put(key, row))
 
     def get(self, key: str, row: int) -> None:
@@ -64,13 +63,13 @@ class OwnClient:
         self._run(self._get(key, row))
 
     def put_all(self, keys: Sequence[str], outstanding: int) -> None:
-        """``put_many``: the pool's window bounds how many are on their way."""
+        """``put_many``; the pool's window limits the blocks in flight."""
         blocks = [(self._key(key), self._source[row]) for row, key in enumerate(keys)]
         if set(self._run(self._pool.put_many(blocks))) != {1}:
-            raise KVError("not all blocks came to their home")
+            raise KVError("the home did not receive all blocks")
 
     def get_all(self, keys: Sequence[str], outstanding: int) -> None:
-        """``get_many``: the pool's window bounds how many are on their way."""
+        """``get_many``; the pool's window limits the blocks in flight."""
         found = self._run(self._pool.get_many([self._key(key) for key in keys]))
         for row, contents in enumerate(found):
             if contents is None:
@@ -78,7 +77,7 @@ class OwnClient:
             self._got[row] = contents
 
     def landed(self) -> Blocks:
-        """What was got, in the landing."""
+        """The received blocks, copied into the landing."""
         for row, contents in self._got.items():
             self._landing[row] = contents
         return self._landing
@@ -109,7 +108,7 @@ class OwnClient:
 
     async def _put(self, key: str, row: int) -> None:
         if await self._pool.put(self._key(key), self._source[row]) != 1:
-            raise KVError(f"{key} did not come to its home")
+            raise KVError(f"the home of {key} did not receive it")
 
     async def _get(self, key: str, row: int) -> None:
         contents = await self._pool.get(self._key(key))
@@ -125,13 +124,13 @@ class OwnClient:
 
 
 async def _home_of(network: BlockNetwork) -> None:
-    """Wait until there is a member with memory."""
+    """Wait until the pool has a member with memory."""
     if not await await_members(network, bool, _MEMBERS_S):
-        raise KVError(f"no home came within {_MEMBERS_S:.0f} s")
+        raise KVError(f"no home joined the pool within {_MEMBERS_S:.0f} s")
 
 
 async def be_home(path: str, name: str, outstanding: int, offered_bytes: int) -> None:
-    """Keep blocks until the contest hangs up."""
+    """Keep blocks until the conductor closes the connection."""
     worker = current_worker()
     reader, writer = await asyncio.open_unix_connection(path)
     async with (
@@ -151,7 +150,7 @@ async def be_home(path: str, name: str, outstanding: int, offered_bytes: int) ->
 
 
 def main() -> None:
-    """Run as the rank that the environment says."""
+    """Run as the rank that the environment names."""
     path, name = sys.argv[1:3]
     outstanding, offered_bytes = map(int, sys.argv[3:])
     if current_worker().rank == 0:

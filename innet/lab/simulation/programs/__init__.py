@@ -1,6 +1,4 @@
-"""What the jobs of a workload do on their hosts: coroutines over ordinary communicators.
+"""Programs: what the jobs of a workload do on their hosts, as coroutines over communicators.
 
-* ``program`` is what they have in common;
-* ``collective``, ``training``, ``astra_sim`` and ``kv`` are the kinds;
-* ``bounds`` is what the links allow them.
+``program`` is the base class; ``collective``, ``training`` and ``kv`` have the kinds of jobs.
 """

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from innet.errors import WorkloadError
-from innet.lab.compare.measurement import NEAR_BOUND
-from innet.lab.compare.pattern import Pattern
-from innet.lab.simulation.programs.bounds import (
+from innet.lab.compare.methods import (
+    NEAR_BOUND,
     allreduce_bound_s,
     allreduce_completion_bound_s,
     endpoint_bound_s,
 )
+from innet.lab.compare.pattern import Pattern
 from innet.lab.simulation.programs.program import Place, Program
 from innet.lab.workload.model import CollectiveJob
 

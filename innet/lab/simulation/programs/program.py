@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from innet.errors import WorkloadError
+from innet.lab.compare.methods import is_simulated_tcp
 from innet.lab.replay import ReferenceRates
 from innet.lab.replay.worker import BlockCounts
-from innet.lab.simulation.baselines import TcpGroup, is_baseline
+from innet.lab.simulation.baselines import TcpGroup
 from innet.lab.simulation.event_schedule import Processors
 from innet.lab.simulation.simulation import Simulation
 from innet.lab.workload.model import Job
@@ -88,7 +89,7 @@ class Place:
         Raises:
             PlanError: the algorithm is unknown or does not fit.
         """
-        if is_baseline(algorithm):
+        if is_simulated_tcp(algorithm):
             return TcpGroup(algorithm, self.sim, hosts, timeout_s).ranks
         return self.sim.group(hosts, algorithm=algorithm, name=name, timeout_s=timeout_s)
 
@@ -146,7 +147,7 @@ class Program(ABC):
             WorkloadError: it is a baseline, and there is more than ``allreduce``.
         """
         others = sorted(set(operations) - {"allreduce"})
-        if others and is_baseline(self.algorithm):
+        if others and is_simulated_tcp(self.algorithm):
             raise WorkloadError(
                 f"job {self.name}: {self.algorithm} only does allreduce, and there is "
                 f"{', '.join(others)}; leave it out of --algorithm"

@@ -1,0 +1,317 @@
+"""Redis and Mooncake: their servers, and clients that :mod:`.client` can measure.
+
+``python -m innet.lab.compare.block_stores.stores STORE SOCKET PORT`` is the process of a client.
+``... mooncake_memory PORT BYTES`` holds Mooncake's blocks until SIGTERM or the end of its parent.
+The libraries of the stores are imported by these processes alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import importlib.util
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from innet.cluster.emulation.processes import ProcessGroup, ProcessSpec, SupervisedProcess
+from innet.cluster.emulation.syscalls import set_parent_death_signal
+from innet.errors import EmulationError, KVError
+from innet.lab.compare.block_stores.client import Blocks, StoreClient, take_turns
+
+if TYPE_CHECKING:
+    from mooncake.store import MooncakeDistributedStore
+
+_READ_BYTES = 1 << 20
+"""Of one system call. The Redis client's default of 64 KiB is slower with large blocks."""
+_LOCAL_BUFFER_BYTES = 64 << 20
+_START_S = 30.0
+_POLL_S = 0.02
+_MODULE = (sys.executable, "-m", "innet.lab.compare.block_stores.stores")
+
+
+class RedisClient:
+    """Redis through its own client, with hiredis as the parser; calls at once are a pipeline."""
+
+    def __init__(self, port: int) -> None:
+        import redis
+
+        self._redis = redis.Redis(host="127.0.0.1", port=port, socket_read_size=_READ_BYTES)
+        self.version = f"Redis {self._redis.info('server')['redis_version']}"
+        self._source = self._landing = np.empty((0, 0), np.uint8)
+        self._values: dict[int, bytes] = {}
+
+    def load(self, source: Blocks, landing: Blocks) -> None:
+        """Nothing is registered: the client allocates what it returns."""
+        self._source, self._landing = source, landing
+        self._values.clear()
+
+    def put(self, key: str, row: int) -> None:
+        """``SET``, from the array's own memory."""
+        self._redis.set(key, memoryview(self._source[row]))
+
+    def get(self, key: str, row: int) -> None:
+        """``GET``; the result stays a bytes object, since a user needs no copy of it."""
+        self._values[row] = self._redis.get(key)
+
+    def put_all(self, keys: Sequence[str], outstanding: int) -> None:
+        """Pipelines of ``outstanding`` commands."""
+        for first in range(0, len(keys), outstanding):
+            with self._redis.pipeline(transaction=False) as pipeline:
+                for row, key in enumerate(keys[first : first + outstanding], first):
+                    pipeline.set(key, memoryview(self._source[row]))
+                pipeline.execute()
+
+    def get_all(self, keys: Sequence[str], outstanding: int) -> None:
+        """Pipelines of ``outstanding`` commands."""
+        for first in range(0, len(keys), outstanding):
+            with self._redis.pipeline(transaction=False) as pipeline:
+                for key in keys[first : first + outstanding]:
+                    pipeline.get(key)
+                self._values |= dict(enumerate(pipeline.execute(), first))
+
+    def landed(self) -> Blocks:
+        """The received values, copied into the landing."""
+        for row, value in self._values.items():
+            self._landing[row] = np.frombuffer(value, np.uint8)
+        return self._landing
+
+    def forget(self, keys: Sequence[str]) -> None:
+        """``DEL``."""
+        self._values.clear()
+        self._redis.delete(*keys)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._redis.close()
+
+
+class RedisConnectionsClient(RedisClient):
+    """Redis with a connection and a thread for each of several calls at once."""
+
+    def put_all(self, keys: Sequence[str], outstanding: int) -> None:
+        """Puts over ``outstanding`` connections."""
+        self._for_all(self.put, keys, outstanding)
+
+    def get_all(self, keys: Sequence[str], outstanding: int) -> None:
+        """Gets over ``outstanding`` connections."""
+        self._for_all(self.get, keys, outstanding)
+
+    def _for_all(
+        self, call: Callable[[str, int], None], keys: Sequence[str], outstanding: int
+    ) -> None:
+        with ThreadPoolExecutor(outstanding) as threads:
+            list(threads.map(call, keys, range(len(keys))))
+
+
+class MooncakeClient:
+    """Mooncake over TCP, through registered buffers; its blocks lie in another process."""
+
+    def __init__(self, master_port: int) -> None:
+        """
+        Raises:
+            KVError: it cannot join its master.
+        """
+        self.version = f"Mooncake {importlib.metadata.version('mooncake-transfer-engine-non-cuda')}"
+        self._store = _join_mooncake(master_port, offered_bytes=0)
+        self._source = self._landing = np.empty((0, 0), np.uint8)
+
+    def load(self, source: Blocks, landing: Blocks) -> None:
+        """Register both buffers, and unregister those of the turn before."""
+        for before, now in ((self._source, source), (self._landing, landing)):
+            if before is now:
+                continue
+            if before.size:
+                self._store.unregister_buffer(before.ctypes.data)
+            _checked("register_buffer", self._store.register_buffer(now.ctypes.data, now.nbytes))
+        self._source, self._landing = source, landing
+
+    def put(self, key: str, row: int) -> None:
+        """``put_from`` the row."""
+        block = self._source[row]
+        _checked("put_from", self._store.put_from(key, block.ctypes.data, block.nbytes))
+
+    def get(self, key: str, row: int) -> None:
+        """``get_into`` the row."""
+        block = self._landing[row]
+        got = self._store.get_into(key, block.ctypes.data, block.nbytes)
+        _checked("get_into", got - block.nbytes)
+
+    def put_all(self, keys: Sequence[str], outstanding: int) -> None:
+        """``batch_put_from``, ``outstanding`` blocks at once."""
+        for first in range(0, len(keys), outstanding):
+            some = keys[first : first + outstanding]
+            ends = self._store.batch_put_from(some, *_places(self._source, first, len(some)))
+            for end in ends:
+                _checked("batch_put_from", end)
+
+    def get_all(self, keys: Sequence[str], outstanding: int) -> None:
+        """``batch_get_into``, ``outstanding`` blocks at once."""
+        for first in range(0, len(keys), outstanding):
+            some = keys[first : first + outstanding]
+            ends = self._store.batch_get_into(some, *_places(self._landing, first, len(some)))
+            for end in ends:
+                _checked("batch_get_into", end - self._landing.shape[1])
+
+    def landed(self) -> Blocks:
+        """The landing, into which gets write."""
+        return self._landing
+
+    def forget(self, keys: Sequence[str]) -> None:
+        """Remove the blocks, also those with a lease."""
+        for key in keys:
+            _checked("remove", self._store.remove(key, True))
+
+    def close(self) -> None:
+        """Leave the master."""
+        self._store.close()
+
+
+def _join_mooncake(master_port: int, offered_bytes: int) -> MooncakeDistributedStore:
+    from mooncake.store import MooncakeDistributedStore
+
+    store = MooncakeDistributedStore()
+    end = store.setup(
+        "127.0.0.1",
+        "P2PHANDSHAKE",
+        offered_bytes,
+        _LOCAL_BUFFER_BYTES,
+        "tcp",
+        "",
+        f"127.0.0.1:{master_port}",
+    )
+    _checked("setup", end)
+    return store
+
+
+def _places(blocks: Blocks, first: int, count: int) -> tuple[list[int], list[int]]:
+    rows = range(first, first + count)
+    return [blocks[row].ctypes.data for row in rows], [blocks.shape[1]] * count
+
+
+def _checked(call: str, end: int) -> None:
+    if end != 0:
+        raise KVError(f"Mooncake's {call} failed with {end}; its log says more")
+
+
+# Servers.
+
+
+def missing_requirement(store: str) -> str | None:
+    """What ``store`` needs and this machine lacks; ``None`` when it can run."""
+    if store.startswith("redis"):
+        if shutil.which("redis-server") is None:
+            return "redis-server is not installed (apt-get install redis-server)"
+        for module in ("redis", "hiredis"):
+            if importlib.util.find_spec(module) is None:
+                return f"{module} is not installed (pip install redis hiredis)"
+    if store == "mooncake" and importlib.util.find_spec("mooncake") is None:
+        return "Mooncake is not installed (pip install --no-deps mooncake-transfer-engine-non-cuda)"
+    return None
+
+
+def client_command(store: str, socket_path: Path, port: str) -> tuple[str, ...]:
+    """The command of a client's process, which takes turns at the conductor's socket."""
+    return (*_MODULE, store, str(socket_path), port)
+
+
+async def start_redis(processes: ProcessGroup) -> str:
+    """Start a Redis server without persistence; returns its port.
+
+    Raises:
+        EmulationError: it does not start.
+    """
+    port = _free_port()
+    command = f"redis-server --bind 127.0.0.1 --port {port} --appendonly no --save"
+    server = processes.spawn(ProcessSpec("redis-server", (*command.split(), "")))
+    await _listening(server, port)
+    return str(port)
+
+
+async def start_mooncake(processes: ProcessGroup, offered_bytes: int) -> str:
+    """Start Mooncake's master, and a process with memory for blocks; returns the master's port.
+
+    Raises:
+        EmulationError: one of them does not start.
+    """
+    import mooncake
+
+    port, metrics_port = _free_port(), _free_port()
+    program = Path(next(iter(mooncake.__path__))) / "mooncake_master"
+    options = (
+        f"--rpc_address=127.0.0.1 --rpc_port={port} "
+        f"--metrics_host=127.0.0.1 --metrics_port={metrics_port} --logtostderr"
+    )
+    master = processes.spawn(ProcessSpec("mooncake-master", (str(program), *options.split())))
+    await _listening(master, port)
+    argv = (*_MODULE, _MEMORY, str(port), str(offered_bytes))
+    memory = processes.spawn(ProcessSpec("mooncake-memory", argv))
+    await _until(memory, lambda: "ready" in memory.tail)
+    return str(port)
+
+
+async def _listening(server: SupervisedProcess, port: int) -> None:
+    def accepts() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    await _until(server, accepts)
+
+
+async def _until(server: SupervisedProcess, is_ready: Callable[[], bool]) -> None:
+    try:
+        async with asyncio.timeout(_START_S):
+            while not is_ready():
+                if server.returncode is not None:
+                    raise EmulationError(server.failure_report())
+                await asyncio.sleep(_POLL_S)
+    except TimeoutError:
+        raise EmulationError(
+            f"not ready after {_START_S:.0f} s: {server.failure_report()}"
+        ) from None
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+# Processes.
+
+_CLIENTS: dict[str, Callable[[int], StoreClient]] = {
+    "redis": RedisClient,
+    "redis_connections": RedisConnectionsClient,
+    "mooncake": MooncakeClient,
+}
+_MEMORY = "mooncake_memory"
+
+
+def _hold_memory(master_port: int, offered_bytes: int) -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    store = _join_mooncake(master_port, offered_bytes)
+    print("ready", flush=True)
+    signal.sigwait({signal.SIGTERM})
+    store.close()
+
+
+def main() -> None:
+    """Run as a client of a store, or as Mooncake's memory."""
+    store, *arguments = sys.argv[1:]
+    if store == _MEMORY:
+        _hold_memory(*map(int, arguments))
+        return
+    set_parent_death_signal(signal.SIGKILL)
+    path, port = arguments
+    take_turns(store, path, _CLIENTS[store](int(port)))
+
+
+if __name__ == "__main__":
+    main()
