@@ -33,8 +33,7 @@ from innet.lab.compare.progress import ProgressBar
 from innet.lab.experiment.outcome import outcome
 from innet.lab.experiment.run import run_task
 from innet.lab.experiment.sweep import make_tasks, sweep
-from innet.lab.replay import hit_rate
-from innet.lab.replay.block_model import BlockModel, BlockStore, busiest_link
+from innet.lab.replay.block_model import BlockModel, BlockStore, busiest_link, hit_rate
 from innet.lab.replay.plan import DESIGNS, Design, ReplayPlan, with_switch_memory
 from innet.lab.traces import GENERATED, Request, load_trace
 from innet.lab.workload import load_workload

@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from innet.cluster.launch.supervision import RestartPolicy
 
 _LINE_BYTES = 1 << 30
-"""A replay's requests are one line."""
+"""Largest message: all requests of a replay are one line."""
 _START_DELAY_S = 0.005
 _START_DELAY_PER_RANK_S = 0.001
 
 EXIT_S = 10.0
-"""How long ranks may take to exit by themselves."""
+"""Time for ranks to exit after the conductor has closed their connections."""
 
 _T = TypeVar("_T")
 _Contender = TypeVar("_Contender")
@@ -62,7 +62,7 @@ class Hello(LineMessage):
     team: str
     rank: int = 0
     version: str = ""
-    """What is measured, such as "PyTorch 2.13.0"."""
+    """Of the measured program, such as "PyTorch 2.13.0"."""
 
 
 class Prepare(LineMessage):
@@ -83,14 +83,14 @@ class Check(LineMessage):
 
 
 class Status(LineMessage):
-    """How far a rank is."""
+    """The state of a rank in its turn."""
 
     state: Literal["ready", "running", "done"]
     progress: dict[str, Any] | None = None
 
 
 class Report(LineMessage):
-    """The result of a turn on one rank, or why there is none."""
+    """The result of a turn on one rank, or its error."""
 
     result: dict[str, Any] | None = None
     error: str | None = None
@@ -100,23 +100,23 @@ class Report(LineMessage):
 
 
 class RankWork(Protocol):
-    """What a rank does in a turn. An exception of :meth:`run` or :meth:`report` is its result."""
+    """A rank's work in a turn. An exception of :meth:`run` or :meth:`report` is its result."""
 
     def prepare(self, turn: int, task: dict[str, Any]) -> None:
         """Allocate and load everything that :meth:`run` needs."""
         ...
 
     def run(self) -> None:
-        """Do what is measured."""
+        """Do the measured work."""
         ...
 
     def report(self) -> BaseModel:
-        """Verify the results; all ranks are done."""
+        """Verify the results, after all ranks are done."""
         ...
 
 
 class AsyncRankWork(Protocol):
-    """What a rank with an event loop does in a turn; see :class:`RankWork`."""
+    """The work of a rank with an event loop in a turn; see :class:`RankWork`."""
 
     async def prepare(self, turn: int, task: dict[str, Any]) -> None:
         """Allocate and load everything that :meth:`run` needs."""
@@ -132,10 +132,10 @@ class AsyncRankWork(Protocol):
 
 
 def serve(path: str, hello: Hello, work: RankWork) -> None:
-    """Take turns until the conductor at ``path`` hangs up."""
+    """Take turns until the conductor at ``path`` closes the connection."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(path)
-        with contextlib.suppress(ConnectionError):  # it hung up before it had read everything
+        with contextlib.suppress(ConnectionError):  # closed before it had read everything
             connection.sendall(hello.line())
             _serve(connection, work)
 
@@ -158,7 +158,7 @@ def _serve(connection: socket.socket, work: RankWork) -> None:
 
 
 async def serve_async(path: str, hello: Hello, work: AsyncRankWork) -> None:
-    """Take turns until the conductor at ``path`` hangs up; the loop runs meanwhile."""
+    """Take turns until the conductor at ``path`` closes the connection, in the event loop."""
     reader, writer = await asyncio.open_unix_connection(path, limit=_LINE_BYTES)
     writer.write(hello.line())
     with contextlib.suppress(ConnectionError):
@@ -192,7 +192,7 @@ async def _serve_async(
 def _failure_of(action: Callable[[], object]) -> Report | None:
     try:
         action()
-    except Exception as error:  # whatever a foreign library raises is the turn's result
+    except Exception as error:  # any exception of a foreign library is the turn's result
         return _failure(error)
     return None
 
@@ -210,7 +210,7 @@ def _report_of(work: RankWork | AsyncRankWork) -> Report:
 
 
 def process_cpu_s() -> float:
-    """Processor time that this process has used."""
+    """Processor time of this process so far."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
 
@@ -250,7 +250,7 @@ class Team:
 
     Attributes:
         name: of the team.
-        version: what its ranks say is measured.
+        version: of the measured program.
     """
 
     def __init__(self, name: str, version: str, members: Sequence[_Member]) -> None:
@@ -265,8 +265,8 @@ class Team:
         """Let all ranks do ``task`` at the same time.
 
         Args:
-            task: names itself in messages.
-            kind: of their results.
+            task: its text is part of error messages.
+            kind: of the results.
             deadline_s: for the whole turn.
 
         Raises:
@@ -302,7 +302,7 @@ class Team:
         await _gather([self._reaches(member, "ready") for member in self._members])
 
     def start(self) -> float:
-        """Let all ranks start together; when, on the monotonic clock."""
+        """Let all ranks start together; returns the start on the monotonic clock."""
         delay_s = _START_DELAY_S + _START_DELAY_PER_RANK_S * len(self._members)
         go = Go(start_s=time.monotonic() + delay_s)
         for member in self._members:
@@ -319,7 +319,7 @@ class Team:
 
         Args:
             show: receives the progress of a rank.
-            lets_leave: a rank that leaves is done, too, and has no result.
+            lets_leave: a rank may leave; it is then done, without a result.
 
         Raises:
             EmulationError: a rank left.
@@ -336,7 +336,7 @@ class Team:
         await _gather([finish_one(rank, member) for rank, member in enumerate(self._members)])
 
     async def results(self, kind: type[_Result]) -> dict[int, _Result]:
-        """The result of each rank that has not left; ends what a rank still does.
+        """The result of each rank that has not left; interrupts ranks that are not done.
 
         Raises:
             EmulationError: a rank failed.
@@ -362,7 +362,7 @@ class Team:
         )
 
     def dismiss(self) -> None:
-        """Hang up; the ranks then exit by themselves."""
+        """Close the connections, so that the ranks exit."""
         for member in self._members:
             member.writer.close()
 
@@ -377,7 +377,7 @@ class Team:
 
 
 class Conductor:
-    """The socket that ranks join, while its context lasts.
+    """The socket that ranks join while its context lasts.
 
     Attributes:
         path: of the socket, in a directory that others cannot write to.
@@ -402,7 +402,7 @@ class Conductor:
             name: of the team.
             ranks: their number.
             deadline_s: for all of them.
-            job: runs them, where one does; its end ends the wait.
+            job: that runs the ranks, if any; its end ends the wait.
 
         Raises:
             EmulationError: some rank did not join.
@@ -429,7 +429,7 @@ class Conductor:
         return Team(name, joined[0][0].version, [joined[rank][1] for rank in range(ranks)])
 
     def hang_up(self) -> None:
-        """Let all ranks of all teams exit."""
+        """Close all connections, so that the ranks of all teams exit."""
         for writer in self._writers:
             writer.close()
 
@@ -448,7 +448,7 @@ class Conductor:
         try:
             hello = await receive(reader, Hello, "a rank")
         except EmulationError:
-            writer.close()  # it exited at once; whoever started it knows why
+            writer.close()  # the rank exited at once; its launcher reports why
             return
         member = _Member(f"rank {hello.rank} of {hello.team}", reader, writer)
         self._queue(hello.team).put_nowait((hello, member))
@@ -458,7 +458,7 @@ class Conductor:
 
 
 class SessionRanks:
-    """Ranks of one team as a job of a session."""
+    """The ranks of a team, as a job of a session."""
 
     def __init__(self, session: Session, command: Sequence[str]) -> None:
         self._session = session
@@ -474,7 +474,7 @@ class SessionRanks:
         )
 
     async def failure(self) -> str | None:
-        """The job's own report once it has ended, ``None`` when it did not fail."""
+        """The job's report once it has ended; ``None`` if it did not fail."""
         assert self.job is not None
         await asyncio.wait([self.job], timeout=EXIT_S)
         if self.job.done() and not self.job.cancelled() and self.job.exception() is not None:
@@ -482,7 +482,7 @@ class SessionRanks:
         return None
 
     async def end(self, grace_s: float = EXIT_S) -> None:
-        """Wait for the job, whose team must have been dismissed; kill ranks that do not exit."""
+        """Wait for the job of a dismissed team, and kill ranks that do not exit in time."""
         if self.job is None:
             return
         await asyncio.wait([self.job], timeout=grace_s)
@@ -501,9 +501,9 @@ async def kill(process: SupervisedProcess) -> None:
 def alternating(
     contenders: Sequence[_Contender], turns: Callable[[_Contender], int]
 ) -> Iterator[tuple[int, _Contender]]:
-    """Rounds of all contenders: the number of the round, and whose turn it is.
+    """Rounds of all contenders: the number of the round, and the contender.
 
-    Every other round is in reverse, so that what grows or shrinks meanwhile favours nobody.
+    Every other round is in reverse order, so that a drift of the machine favours no contender.
 
     >>> list(alternating(["a", "b"], {"a": 2, "b": 1}.__getitem__))
     [(0, 'a'), (0, 'b'), (1, 'a')]
@@ -515,7 +515,7 @@ def alternating(
 
 
 async def _gather(coroutines: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
-    """All results; the first failure, such as of a rank that leaves, ends the wait for others."""
+    """All results; the first failure, such as a rank that leaves, cancels the others."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
         return await asyncio.gather(*tasks)

@@ -1,4 +1,4 @@
-"""Traces of requests to language models: recorded ones in two formats, and generated ones.
+"""Traces of requests to language models: recorded in two formats, or generated.
 
 :func:`load_trace` reads Mooncake's format (``.jsonl``) and Azure's (``.csv``).
 
@@ -46,9 +46,8 @@ class Request:
         arrival_s: since the trace's first request.
         input_tokens: of the prompt.
         output_tokens: of the answer.
-        blocks: the hash of each block of the prompt, from the first on; equal hashes stand for
-            equal prefixes. The last block may be partly filled: whoever recorded the trace counted
-            it as a block.
+        blocks: the hash of each block of the prompt, in order; equal hashes stand for equal
+            prefixes. The last block may be partly filled; recorded traces count it as a block.
     """
 
     arrival_s: float
@@ -166,7 +165,7 @@ _PARSERS = {".jsonl": parse_mooncake, ".csv": parse_azure}
 
 
 def load_trace(path: Path, text: str) -> tuple[Request, ...]:
-    """The requests in ``text``, which stood in ``path``: Mooncake's (.jsonl) or Azure's (.csv).
+    """The requests in ``text``, the contents of ``path``: Mooncake's (.jsonl) or Azure's (.csv).
 
     Raises:
         WorkloadError: what is wrong, with its line.
@@ -185,9 +184,9 @@ _LIVE_SESSIONS: Final = 300
 
 
 def chats(requests: int, seed: int = 1) -> tuple[Request, ...]:
-    """Conversations: each request repeats all of its conversation and adds some blocks.
+    """Conversations: each request repeats its conversation and adds some blocks.
 
-    300 conversations are under way at any time. Nearly every block is used again, soon or never.
+    300 conversations are live at any time. Nearly every block is used again soon, or never.
     """
     made = _Generator(seed)
     system = made.blocks(2)
@@ -234,11 +233,11 @@ GENERATED: Final[dict[str, Callable[[int], tuple[Request, ...]]]] = {
 
 
 class _Generator:
-    """What is made so far.
+    """Generates requests from a seed.
 
     Attributes:
-        random: decides everything.
-        requests: made so far.
+        random: the source of all random numbers.
+        requests: generated so far.
     """
 
     def __init__(self, seed: int) -> None:
@@ -251,16 +250,16 @@ class _Generator:
         return [next(self._hashes).to_bytes(HASH_BYTES, "big") for _ in range(number)]
 
     def some_blocks(self, mean: int) -> list[bytes]:
-        """New blocks, at least one, exponentially distributed."""
+        """An exponentially distributed number of new blocks, at least one."""
         return self.blocks(max(1, int(self.random.expovariate(1 / mean))))
 
     def zipf(self, number: int, skew: float) -> Callable[[], int]:
-        """Draws a place below ``number``, each in proportion to ``1 / (place + 1) ** skew``."""
+        """Draws indices below ``number``, with weights ``1 / (index + 1) ** skew``."""
         sums = list(accumulate(1 / (place + 1) ** skew for place in range(number)))
         return lambda: bisect(sums, self.random.random() * sums[-1])
 
     def add(self, blocks: list[bytes]) -> None:
-        """The next request."""
+        """Append the next request."""
         arrival_s = _INTERVAL_S * len(self.requests)
         tokens = BLOCK_TOKENS * len(blocks)
         self.requests.append(Request(arrival_s, tokens, _OUTPUT_TOKENS, tuple(blocks)))

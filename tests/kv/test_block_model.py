@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from innet.kv.prefill import PrefillCost
-from innet.lab.replay import hit_rate
-from innet.lab.replay.block_model import BlockModel, BlockStore, busiest_link
+from innet.lab.replay.block_model import BlockModel, BlockStore, busiest_link, hit_rate
 from innet.lab.replay.plan import Design, ReplayPlan, with_switch_memory
 from innet.lab.traces import GENERATED, Request
 from innet.lab.workload.document import KvSpecification

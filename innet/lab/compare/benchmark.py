@@ -1,6 +1,6 @@
 """What the scripts in ``benchmarks/`` share: options, a deadline, one JSON line at the end.
 
-A benchmark that is measured by the ranks of a job has its own file as their program::
+A benchmark whose ranks measure runs its own file as their program::
 
     def main() -> None:
         given = worker_arguments()
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     from innet.collectives.communicator import Communicator
 
 
-_EXIT_INTERRUPTED = 130  # as shells have it: 128 and the number of SIGINT
+_EXIT_INTERRUPTED = 130  # as shells report it: 128 plus the number of SIGINT
 
 _Value = TypeVar("_Value")
 
 Figures = dict[str, Any]
-"""What a benchmark found, by key."""
+"""The results of a benchmark, by key."""
 
 
 def argument_parser(description: str) -> argparse.ArgumentParser:
-    """A parser with the options that every benchmark has."""
+    """A parser with the options of every benchmark."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="less data and fewer repetitions")
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
@@ -56,7 +56,7 @@ def argument_parser(description: str) -> argparse.ArgumentParser:
 
 
 def quantity(parse: Callable[[str], _Value]) -> Callable[[str], _Value]:
-    """Make a parser of the topology files' quantities usable as an argument's type."""
+    """Turn a parser of quantities into the type of an argument."""
 
     def argument(text: str) -> _Value:
         try:
@@ -74,8 +74,8 @@ class Benchmark:
     Attributes:
         name: of the script; names the saved files.
         arguments: what :func:`argument_parser` gave.
-        deadline_s: after which the benchmark has failed, whatever hangs.
-        machine: as it was before the run.
+        deadline_s: after which the benchmark fails.
+        machine: before the run.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Benchmark:
     machine: Machine = field(default_factory=Machine.here)
 
     def run(self, measure: Callable[[ProgressBar], Coroutine[Any, Any, Figures]]) -> NoReturn:
-        """Run ``measure``, print and save what it found, and exit: with 1 if it failed."""
+        """Run ``measure``, print and save its figures, and exit; the status is 1 if it failed."""
         try:
             with ProgressBar(Console(stderr=True)) as progress:
                 figures = asyncio.run(self._within_deadline(measure(progress)))
@@ -106,7 +106,7 @@ class Benchmark:
         sys.exit(0)
 
     def show(self, comparison: Comparison, suffix: str = "") -> None:
-        """Print a comparison and, if asked to, save it with its report."""
+        """Print a comparison; with ``--save``, write it and its report."""
         Console(width=None if sys.stdout.isatty() else 200).print(render_table(comparison))
         if self.arguments.save is not None:
             path = self.arguments.save / f"{self.name}{suffix}"
@@ -147,7 +147,7 @@ _RESULT = "figures: "
 
 
 def worker_arguments() -> list[str] | None:
-    """What the benchmark gave this rank; None in the benchmark itself."""
+    """The arguments of this rank; ``None`` in the benchmark itself."""
     return sys.argv[2:] if sys.argv[1:2] == [_WORKER] else None
 
 
@@ -158,15 +158,15 @@ def times_in_turns_s(
     *,
     after_turn: Callable[[int], None] | None = None,
 ) -> dict[str, list[float]]:
-    """Let all ranks do each of ``methods`` in turn; what the slowest took, turn by turn.
+    """Time each of ``methods`` on all ranks, turn by turn; returns the slowest rank's times.
 
-    A turn before them warms up and is not told.
+    A turn before them warms up and is not timed.
 
     Args:
         comm: the same on all ranks, which begin together after a barrier.
-        methods: by name; each gets the number of its turn, 0 being the one that warms up.
-        turns: how often.
-        after_turn: clears away what a turn left; its time does not count.
+        methods: by name; each takes the number of its turn, which is 0 for the warm-up.
+        turns: number of timed turns.
+        after_turn: cleans up after a turn, untimed.
     """
     times_s: dict[str, list[float]] = {name: [] for name in methods}
     for turn in range(1 + turns):
@@ -184,7 +184,7 @@ def times_in_turns_s(
 
 
 def report(figures: Figures) -> None:
-    """Tell the benchmark what its ranks found; one of them calls this, once."""
+    """Send the figures to the benchmark; one rank calls this, once."""
     print(_RESULT + json.dumps(figures))
 
 
@@ -196,12 +196,12 @@ async def measured_by_workers(
     mode: Mode = "local",
     settings: Settings | None = None,
 ) -> Figures:
-    """Run a benchmark's own file once per host, with ``inc``; what one of them reports.
+    """Run a benchmark's own file once per host, with ``inc``; returns the reported figures.
 
     Args:
         program: absolute path of the file.
-        arguments: for :func:`worker_arguments` there, as text.
-        topology: the network; it is launched for this alone.
+        arguments: what :func:`worker_arguments` returns there, as text.
+        topology: the network, launched for this call.
         mode: as :class:`Session` takes it.
         settings: of its nodes.
 
@@ -219,4 +219,4 @@ async def measured_by_workers(
         if line.startswith(_RESULT):
             figures: Figures = json.loads(line.removeprefix(_RESULT))
             return figures
-    raise EmulationError("the workers gave no figures: " + "; ".join(lines))
+    raise EmulationError("the workers reported no figures: " + "; ".join(lines))

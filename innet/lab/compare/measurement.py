@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import statistics
+from collections import defaultdict
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
@@ -21,7 +23,7 @@ _BUSY_LOAD_PER_CORE = 0.5
 
 
 class Machine(BaseModel):
-    """What a reader must know to judge or repeat a measurement."""
+    """The machine of a measurement, and its software versions."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -52,7 +54,7 @@ class Machine(BaseModel):
 
     @property
     def is_busy(self) -> bool:
-        """Whether other work took the processors just before, so that times can be too long."""
+        """Whether other work used the processors just before, so that times can be too long."""
         return self.load > _BUSY_LOAD_PER_CORE * self.cores
 
     def __str__(self) -> str:
@@ -74,11 +76,11 @@ def _processor() -> str:
 _MODEL = ConfigDict(extra="ignore", frozen=True)
 
 OVERLOADED_BOUNDS = 3
-"""Times its bound from which a figure at the largest size says nothing of its algorithm."""
+"""Times its bound from which a figure at the largest size shows an overload."""
 
 
 class LinkTraffic(BaseModel):
-    """What one link carried in one direction during the timed turns."""
+    """The traffic of one direction of a link during the timed turns."""
 
     model_config = _MODEL
 
@@ -98,7 +100,7 @@ class LinkTraffic(BaseModel):
 
 
 class QueueSeries(BaseModel):
-    """The queue before one link over one allreduce, the first one, which is not timed."""
+    """The queue of one direction of a link during the first allreduce, which is not timed."""
 
     model_config = _MODEL
 
@@ -110,7 +112,7 @@ class QueueSeries(BaseModel):
 
 
 class SimulatedEvent(BaseModel):
-    """What happened to a simulated network."""
+    """An event of a simulated network, in words."""
 
     model_config = _MODEL
 
@@ -119,7 +121,7 @@ class SimulatedEvent(BaseModel):
 
 
 class SimulatedRun(BaseModel):
-    """What only a simulation knows of a measurement."""
+    """The part of a measurement that only a simulation has."""
 
     model_config = _MODEL
 
@@ -141,26 +143,41 @@ class SimulatedRun(BaseModel):
 
 
 class BlockPlaces(BaseModel):
-    """Where the key-value blocks of a replay's requests were found."""
+    """Where the key-value blocks of a replay's requests were found.
+
+    A block counts where its beginning was found. ``switches`` includes blocks that arrived with the
+    answer to another host's concurrent request.
+    """
 
     model_config = _MODEL
 
-    local: int = Field(description="in the memory of the host that asked")
-    switches: int = Field(description="on the way")
+    local: int = Field(description="in the memory of the requesting host")
+    switches: int = Field(description="on the path")
     by_switch: dict[str, float] = Field(
-        description="of these, in proportion to what content stores have answered"
+        description="of these, in proportion to the answers of the content stores"
     )
     homes: int = Field(description="at their homes")
     computed: int = Field(description="nowhere")
-    late: int = Field(description="of these, asked for in vain until their deadline")
-    puts: int = Field(description="brought to homes")
-    lost_puts: int = Field(description="that did not come there")
+    late: int = Field(description="of these, blocks whose request met its deadline")
+    puts: int = Field(description="blocks that homes received")
+    lost_puts: int = Field(description="blocks that homes did not receive")
     one_store_rate: float | None = Field(
         default=None, description="hit rate of one store with all memory, one request at a time"
     )
     ideal_rate: float | None = Field(
         default=None, description="hit rate of one store with memory for all blocks"
     )
+
+    @classmethod
+    def total(cls, seeds: Sequence[BlockPlaces]) -> BlockPlaces:
+        """The sum over the runs with several seeds; the reference rates are the same in all."""
+        counts = ("local", "switches", "homes", "computed", "late", "puts", "lost_puts")
+        by_switch: dict[str, float] = defaultdict(float)
+        for places in seeds:
+            for switch, blocks in places.by_switch.items():
+                by_switch[switch] += blocks
+        sums = {name: sum(getattr(places, name) for places in seeds) for name in counts}
+        return seeds[0].model_copy(update={**sums, "by_switch": dict(by_switch)})
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -176,11 +193,11 @@ class BlockPlaces(BaseModel):
 
 
 _FEW_SAMPLES = 10
-"""Of fewer, a tenth at either end is less than one sample."""
+"""With fewer samples, a tenth at either end is less than one sample."""
 
 
 class Measurement(BaseModel):
-    """One method at one size. Times are those of the rank that took longest."""
+    """One method at one size. Times are those of the slowest rank."""
 
     model_config = _MODEL
 
@@ -208,7 +225,7 @@ class Measurement(BaseModel):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def median_s(self) -> float:
-        """The typical time."""
+        """The median time."""
         return statistics.median(self.samples_s)
 
     @computed_field  # type: ignore[prop-decorator]
@@ -231,13 +248,13 @@ class Measurement(BaseModel):
 
     @property
     def spread_s(self) -> float:
-        """How far apart the samples are; of ten or more, a tenth at either end is left out."""
+        """The range of the samples; with ten or more, without a tenth at either end."""
         if len(self.samples_s) < _FEW_SAMPLES:
             return max(self.samples_s) - min(self.samples_s)
         return self.p90_s - self.p10_s
 
     def differs_from(self, other: Measurement) -> bool:
-        """Whether the medians lie further apart than the samples of either."""
+        """Whether the medians differ by more than either spread."""
         difference_s = abs(self.median_s - other.median_s)
         return difference_s > max(self.spread_s, other.spread_s)
 
@@ -249,7 +266,7 @@ class Measurement(BaseModel):
 
     @property
     def least_s(self) -> float | None:
-        """The bound with latency where it is known, else that of the bytes alone."""
+        """The bound with latency where it is known, otherwise the bytes' bound."""
         return self.bound_s if self.completion_bound_s is None else self.completion_bound_s
 
     @computed_field  # type: ignore[prop-decorator]
@@ -257,8 +274,8 @@ class Measurement(BaseModel):
     def ratio_to_bound(self) -> float | None:
         """Median by :attr:`least_s`; the closer to 1 the better.
 
-        ``None`` without a bound, and for operations in a row: each begins while the end of the one
-        before is still on the way, so that the bound of one says nothing about it.
+        ``None`` without a bound, and for operations in a row, which overlap: the bound of one
+        operation does not apply to them.
         """
         return None if self.least_s is None or self.in_a_row else self.median_s / self.least_s
 
@@ -271,19 +288,19 @@ class Measurement(BaseModel):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def deepest_queue_bytes(self) -> int:
-        """The most that ever waited before a link."""
+        """The largest depth of any queue."""
         return 0 if self.deepest_queue is None else max(self.deepest_queue.depth_bytes)
 
     @property
     def busiest_link(self) -> LinkTraffic | None:
-        """The link that needed longest for its bytes, or carried most where none has a rate."""
+        """The link whose bytes take longest; without rates, the one with the most bytes."""
         if not self.links:
             return None
         return max(self.links, key=lambda link: (link.time_s, link.bytes_per_operation))
 
 
 class Failure(BaseModel):
-    """A method that could not be measured at a size, and was left out from there on."""
+    """A method that failed at a size; the comparison left it out from there on."""
 
     model_config = _MODEL
 
@@ -293,7 +310,7 @@ class Failure(BaseModel):
 
 
 class Comparison(BaseModel):
-    """Methods side by side on one topology, taken in turns within one run.
+    """The measurements of several methods on one topology.
 
     Example::
 
@@ -325,18 +342,18 @@ class Comparison(BaseModel):
         return None
 
     def of_method(self, method: str) -> list[Measurement]:
-        """A method's measurements by growing size."""
+        """A method's measurements, in ascending order of size."""
         found = [m for m in self.measurements if m.method == method]
         return sorted(found, key=lambda m: m.size_bytes)
 
     @property
     def is_replay(self) -> bool:
-        """Whether all that was measured are replays of requests to language models."""
+        """Whether all measurements are replays of requests to language models."""
         return bool(self.measurements) and all(m.blocks for m in self.measurements)
 
     @property
     def methods(self) -> list[str]:
-        """The methods measured, in the order in which they first appear."""
+        """The measured methods, in the order in which they first appear."""
         return list(dict.fromkeys(m.method for m in self.measurements))
 
     @property
@@ -349,7 +366,7 @@ class Comparison(BaseModel):
 
     @property
     def sizes_bytes(self) -> list[int]:
-        """The sizes measured, growing."""
+        """The measured sizes, in ascending order."""
         return sorted({m.size_bytes for m in self.measurements})
 
     def save(self, path: Path) -> None:
@@ -378,7 +395,7 @@ class Comparison(BaseModel):
 
 
 def percentile(samples: list[float], fraction: float) -> float:
-    """The value below which ``fraction`` of the samples lie, interpolated linearly.
+    """The value below which ``fraction`` of the samples are, interpolated linearly.
 
     >>> percentile([4.0, 1.0, 2.0, 3.0, 5.0], 0.1)
     1.4

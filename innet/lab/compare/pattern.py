@@ -1,7 +1,7 @@
-"""The tensors that are summed: known on every rank, so that each result is checked in full.
+"""Tensors that every rank can compute, so that it can verify each sum in full.
 
-All values are whole numbers below 2**24, so float32 holds every partial sum exactly and the order
-of the additions, which differs between the contenders, makes no difference.
+All values are whole numbers below 2**24: float32 holds every partial sum exactly, and the order of
+the additions, which differs between the contenders, makes no difference.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FloatArray = npt.NDArray[np.float32]
 # Primes: no segment size is a multiple of one, so a misplaced segment never fits its new place.
 _PERIOD = 4093
 _TURNS = 64
-# Of thousands of ranks, some contribute the same, and the values are smaller.
+# Among thousands of ranks, some contribute the same values, which are smaller.
 _PERIOD_OF_MANY = 509
 _DIFFERENT_OF_MANY = 251
 _EXACT_FLOAT32 = 1 << 24
@@ -35,15 +35,15 @@ class Pattern:
     def __init__(self, size_bytes: int, ranks: int) -> None:
         """Args:
             size_bytes: of each contribution; a multiple of 4.
-            ranks: how many contribute.
+            ranks: number of contributions.
 
         Raises:
-            CollectiveError: the size is no whole number of elements, or the sum of that many
-                ranks is not exact.
+            CollectiveError: the size is not a whole number of elements, or float32 cannot hold
+                the sum of so many ranks.
         """
         if size_bytes <= 0 or size_bytes % 4:
             raise CollectiveError(
-                f"{size_bytes} bytes are no whole number of float32 elements. "
+                f"{size_bytes} bytes are not a whole number of float32 elements. "
                 "Give a size that is a multiple of 4 bytes."
             )
         period, self._different = _PERIOD, ranks
@@ -58,7 +58,7 @@ class Pattern:
         self._base = (np.arange(size_bytes // 4) % period).astype(np.float32)
 
     def contribution(self, rank: int, turn: int) -> FloatArray:
-        """The tensor of ``rank``; it differs between turns, so a stale result is noticed."""
+        """The tensor of ``rank``; it differs between turns, so that a stale result is detected."""
         return self._base + np.float32(rank % self._different + turn % _TURNS)
 
     def total(self, turn: int) -> FloatArray:

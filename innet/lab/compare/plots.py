@@ -1,8 +1,8 @@
 """The plots of a report, as SVG that takes its colours from the page.
 
-matplotlib only knows fixed colours. The plots are drawn in placeholder colours, which the finished
-SVG then names as CSS variables (``--ink``, ``--grid``, ``--series-0``, ...), so that one drawing is
-readable on light and on dark pages.
+matplotlib only has fixed colours. It draws in placeholder colours, which the finished SVG replaces
+by CSS variables (``--ink``, ``--grid``, ``--series-0``, ...), so that one drawing is readable on
+light and on dark pages.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from innet.lab.compare.measurement import Comparison, Measurement, SimulatedRun
 from innet.lab.compare.quantities import format_bytes, format_rate, format_seconds
 
 SERIES_COLOURS = 8
-"""How many methods get a colour of their own; more share them in turn."""
+"""Number of colours; further methods reuse them in the same order."""
 
 _QUARTERS: Final = (1.0, 1.25, 1.5, 1.75)
 """Numbers on an axis between two powers of two."""
@@ -54,12 +54,12 @@ _STYLE: Any = {
 }
 WIDTH_IN = 11.0
 _BESIDE: Final = "outside right upper"
-"""Where legends stand: there may be many methods, and their lines are everywhere."""
+"""Legends are outside of the axes, where they hide no line."""
 _MARKERS = "osD^vPXh"
 
 
 def plot_one_size(comparison: Comparison) -> str:
-    """The methods at their only size: bars to the median, dots for samples, marks for bounds."""
+    """The methods at their only size: bars for medians, dots for samples, marks for bounds."""
     rows = comparison.measurements
     with new_figure(WIDTH_IN, 0.9 + 0.42 * len(rows)) as figure:
         axes = figure.subplots()
@@ -166,7 +166,7 @@ def plot_bandwidths(comparison: Comparison) -> str:
 
 
 def plot_timeline(comparison: Comparison) -> str | None:
-    """How long operations took, over virtual time, with events; ``None`` outside simulations."""
+    """Durations of operations over virtual time, with events; ``None`` outside simulations."""
     rows = [m for m in comparison.largest if m.simulated is not None and m.simulated.spans_s]
     if not rows:
         return None
@@ -309,7 +309,7 @@ _PLACES: Final = ("local", "switches", "homes", "computed")
 
 
 def plot_blocks(comparison: Comparison) -> str:
-    """For each memory and design a bar: the shares of blocks by the place where they were found."""
+    """A bar for each memory and design: the shares of blocks by the place where they were found."""
     rows = _rows(comparison)
     with new_figure(WIDTH_IN, 0.9 + 0.36 * len(rows)) as figure:
         axes = figure.subplots()
@@ -324,12 +324,12 @@ def plot_blocks(comparison: Comparison) -> str:
         axes.set_xlim(0, 1)
         axes.grid(axis="y", visible=False)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
-        figure.legend(loc="outside right upper")
+        figure.legend(loc=_BESIDE)
         return svg_of(figure)
 
 
 def plot_busiest_links(comparison: Comparison) -> str | None:
-    """Bytes of a request on the link that carries most; ``None`` where nothing was carried."""
+    """Bytes per request on the busiest link; ``None`` without link traffic."""
     rows = [row for row in _rows(comparison) if row.busiest_link is not None]
     if not rows:
         return None

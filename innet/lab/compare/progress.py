@@ -1,4 +1,4 @@
-"""How far a comparison has come."""
+"""The progress of an experiment, as a bar or as lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 _PRINT_STEP = 0.1
 
 ProgressSink = Callable[[float, str], None]
-"""Takes the fraction that is done, 0 to 1, and what is being done."""
+"""Takes the completed fraction, 0 to 1, and the present activity."""
 
 
 def no_progress(_fraction: float, _text: str) -> None:
@@ -19,7 +19,7 @@ def no_progress(_fraction: float, _text: str) -> None:
 
 
 class ProgressBar:
-    """A sink that shows a bar on the terminal, or now and then a line where there is none.
+    """A sink that shows a bar; without a terminal, it prints a line for each tenth.
 
     Example::
 

@@ -1,11 +1,12 @@
-"""What the links and nodes counted: before and after turns, and often during one of them."""
+"""Reads the counters of links and nodes before and after turns, and queues during a turn."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -28,7 +29,7 @@ QUEUE_PERIOD_S = 0.02
 _MOST_READINGS = 1024
 _LEAST_READINGS = 128
 _MOST_VALUES = 1 << 20
-"""Of all readings together: of a large network there are fewer."""
+"""In all readings together, so that a large network has fewer readings."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class KernelProbe:
     """Links of ``netns`` mode: the kernel counts them, whoever sends."""
 
     def __init__(self, network: Network, session: Session | None = None) -> None:
-        """Without a ``session``, no node of innet runs and there is nothing to count in them."""
+        """Without a ``session`` no node of innet runs, and :meth:`nodes` returns zeros."""
         self._network = network
         self._session = session
 
@@ -91,7 +92,7 @@ class PortProbe:
         self._session = session
 
     async def links(self) -> dict[DirectedLink, LinkReading]:
-        """The port models' counters, of UDP payloads, and of links without a shape the faces'."""
+        """The port models' counters of UDP payloads; for a link without a shape, the face's."""
         return read_ports(await self._session.status())
 
     async def nodes(self) -> NodeReading:
@@ -100,7 +101,7 @@ class PortProbe:
 
 
 def make_probe(network: Network, session: Session | None) -> Probe:
-    """The probe for a network, on which a session runs or foreign programs alone."""
+    """The probe for a network; without a session, only foreign programs run on it."""
     if session is not None and network.mode == "local":
         return PortProbe(session)
     return KernelProbe(network, session)
@@ -109,7 +110,7 @@ def make_probe(network: Network, session: Session | None) -> Probe:
 def read_ports(status: dict[str, dict[str, Any]]) -> dict[DirectedLink, LinkReading]:
     """The egress ports in what :meth:`Session.status` answers.
 
-    A link without a shape has no port: there, what the node has given it has left.
+    A link without a shape has no port: its face counts the bytes.
     """
     return {
         (node, link["peer"]): LinkReading(
@@ -127,14 +128,24 @@ def read_ports(status: dict[str, dict[str, Any]]) -> dict[DirectedLink, LinkRead
 def read_nodes(status: dict[str, dict[str, Any]]) -> NodeReading:
     """The sums over the nodes in what :meth:`Session.status` answers."""
     return NodeReading(
-        retransmissions=sum(
-            answer["endpoint"]["retransmissions_by_gap"]
-            + answer["endpoint"]["retransmissions_by_timeout"]
-            + answer["reducer"]["operand_retransmissions"]
-            for answer in status.values()
-        ),
+        retransmissions=retransmissions(status),
         switch_cpu_s=sum(a["cpu_s"] for a in status.values() if a["kind"] == "switch"),
     )
+
+
+def retransmissions(status: Mapping[str, Mapping[str, Any]]) -> int:
+    """Interests that the nodes have sent again."""
+    return sum(
+        answer["endpoint"]["retransmissions_by_gap"]
+        + answer["endpoint"]["retransmissions_by_timeout"]
+        + answer["reducer"]["operand_retransmissions"]
+        for answer in status.values()
+    )
+
+
+def cache_hits(status: Mapping[str, Mapping[str, Any]], nodes: Iterable[str]) -> Counter[str]:
+    """Answers of the content stores of ``nodes``; none of a node without a status."""
+    return Counter({node: status[node]["node"]["cache_hits"] for node in nodes if node in status})
 
 
 @dataclass
@@ -149,10 +160,13 @@ class TrafficTotal:
     ) -> None:
         """Count one turn."""
         for link in before.keys() & after.keys():
-            sent = after[link].sent_bytes - before[link].sent_bytes
-            drops = after[link].drops - before[link].drops
-            self.sent_bytes[link] = self.sent_bytes.get(link, 0) + sent
-            self.drops[link] = self.drops.get(link, 0) + drops
+            first, last = before[link], after[link]
+            self.count(link, last.sent_bytes - first.sent_bytes, last.drops - first.drops)
+
+    def count(self, link: DirectedLink, sent_bytes: int, drops: int) -> None:
+        """Add to the counters of one direction."""
+        self.sent_bytes[link] = self.sent_bytes.get(link, 0) + sent_bytes
+        self.drops[link] = self.drops.get(link, 0) + drops
 
     def per_operation(self, topology: Topology, operations: int) -> list[LinkTraffic]:
         """The traffic of each link, in the order of the links' names."""
@@ -178,7 +192,7 @@ class QueueSource(Protocol):
 
     @property
     def directions(self) -> Sequence[DirectedLink]:
-        """Whose queues they are."""
+        """The direction of each queue."""
         ...
 
     async def read_queues(self) -> Sequence[tuple[int, int]]:
@@ -187,7 +201,7 @@ class QueueSource(Protocol):
 
 
 class ProbedQueues:
-    """The queues that a probe reads, by the monotonic clock."""
+    """The queues that a probe reads, with times of the monotonic clock."""
 
     def __init__(self, probe: Probe) -> None:
         self.directions: Sequence[DirectedLink] = ()
@@ -199,7 +213,7 @@ class ProbedQueues:
         return time.monotonic()
 
     async def read_queues(self) -> Sequence[tuple[int, int]]:
-        """The queues; a direction whose node does not answer any more has none."""
+        """The queues; empty for a direction whose node no longer answers."""
         links = await self._probe.links()
         self.directions = self.directions or tuple(sorted(links))
         readings = (links.get(direction, _NOTHING) for direction in self.directions)
@@ -207,9 +221,10 @@ class ProbedQueues:
 
 
 class QueueWatch:
-    """Reads all queues at equal, ever longer intervals while its context lasts.
+    """Reads all queues at equal intervals while its context lasts.
 
-    Whatever the duration, some hundred readings are left.
+    It drops every other reading and doubles the interval when there are too many, so that a watch
+    of any duration keeps some hundred readings.
 
     Example::
 
@@ -237,7 +252,7 @@ class QueueWatch:
     def deepest(
         self, started_s: float, ended_s: float, margin_s: float = 0.0
     ) -> QueueSeries | None:
-        """The queue that was deepest between two moments; ``None``: no packet was seen to wait.
+        """The deepest queue between two times; ``None`` if no reading found a waiting packet.
 
         The series includes readings up to ``margin_s`` before and after.
         """

@@ -1,4 +1,4 @@
-"""A whole comparison: sizes, warm-up, watched and timed turns, and what becomes of failures."""
+"""Measures a whole comparison: warm-up, watched and timed turns at each size, and failures."""
 
 from __future__ import annotations
 
@@ -67,27 +67,27 @@ class Schedule:
             raise CollectiveError("give at least one size and at least one repetition")
 
     def turns(self, expected_s: float) -> int:
-        """Timed turns of a method, each of which takes about ``expected_s``."""
+        """Number of timed turns of a method whose turns take about ``expected_s``."""
         if self.repetitions is not None:
             return self.repetitions
         fitting = int(self.budget_s / max(expected_s, 1e-9))
         return min(max(fitting, _MIN_REPETITIONS), _MAX_REPETITIONS)
 
     def operations(self, size_bytes: int) -> int:
-        """Operations in a turn: small ones in a row, or the common start would be most of it."""
+        """Operations in a turn; several small ones, or the common start would dominate."""
         return _SMALL_OPERATIONS if size_bytes <= _SMALL_BYTES else 1
 
     def deadline_s(self, size_bytes: int, bound_s: float | None) -> float:
-        """When a turn counts as hanging: far above anything that still makes progress."""
+        """Deadline of a turn, far above the time of any turn that makes progress."""
         return _DEADLINE_S + _DEADLINE_BOUNDS * (bound_s or 0.0) * self.operations(size_bytes)
 
 
 DEFAULT_ALGORITHMS = ("inc", "ring", "ps")
 
 WARM_UP_TURNS = 6
-"""More than the operations whose tensors innet keeps, so that their memory is in use by then."""
+"""More than the operations whose tensors innet keeps, so that timed turns meet no new memory."""
 WARM_UP_BUDGET_S = 5.0
-"""A method whose turns are long stops warming up after this."""
+"""A method with long turns stops warming up after this time."""
 
 
 async def compare(
@@ -103,25 +103,25 @@ async def compare(
 ) -> Comparison:
     """Measure allreduce by several methods on one topology.
 
-    At each size, every method first does some turns to warm up, and one that is watched (its
-    queues); neither is timed. Then they alternate, one timed turn each, until each has its
-    repetitions. A method that fails or hangs is left out from there on, and named in the result's
-    ``failures``.
+    At each size, every method first takes warm-up turns, and one turn in which its queues are
+    watched; none of these is timed. Then the methods alternate, one timed turn each, until each has
+    its repetitions. A method that fails or hangs is left out from there on, and listed in the
+    result's ``failures``.
 
     Args:
-        topology: where; its link properties decide the bounds.
+        topology: the network; its link properties determine the bounds.
         mode: ``local``, or ``netns``, where baselines run over the same links.
-        algorithms: innet's own, of :data:`innet.plans.ALGORITHMS`; may be empty.
-        baselines: of ``methods.BASELINES``; ``None`` for all that can run here,
-            which are none in ``local`` mode.
+        algorithms: of :data:`innet.plans.ALGORITHMS`; may be empty.
+        baselines: of ``methods.BASELINES``; ``None`` for all that can run here, which are none in
+            ``local`` mode.
         schedule: sizes and repetitions.
         settings: of innet's nodes.
-        progress: told how far it is.
+        progress: shows the completed fraction.
         output: takes the lines that workers and switches print.
 
     Raises:
         PlanError: an algorithm is unknown or has no plan on this topology.
-        EmulationError: the network cannot be launched, or an asked-for baseline cannot run.
+        EmulationError: the network cannot be launched, or a named baseline cannot run.
 
     Example::
 
@@ -185,7 +185,7 @@ def _chosen_baselines(baselines: Sequence[str] | None, mode: Mode) -> Sequence[s
 
 @dataclass
 class _Tally:
-    """What is known so far of one method at one size."""
+    """The results so far of one method at one size."""
 
     method: Method
     turns_wanted: int
@@ -253,7 +253,7 @@ class _Sweep:
         self._progress(1.0, "done")
 
     async def _observe(self, number: int, size_bytes: int) -> list[_Tally]:
-        """Some turns of each method to warm it up, and a watched one."""
+        """Take each method's warm-up turns and its watched turn."""
         tallies = []
         for method in list(self._methods):
             self._tell(number, 0.0, f"{format_bytes(size_bytes)} {method.name}: warm-up")
@@ -278,10 +278,10 @@ class _Sweep:
         )
 
     async def _warm_up(self, method: Method, size_bytes: int, bound_s: float | None) -> None:
-        """Turns that nobody times, until every method's memory has been touched once.
+        """Take untimed turns until all of a method's memory has been used once.
 
-        innet keeps the tensors of several operations; their first use costs page faults that no
-        later operation sees. A slow method gets fewer turns.
+        innet keeps the tensors of several operations; only their first use causes page faults. A
+        slow method takes fewer turns.
         """
         begun_s = time.monotonic()
         for _ in range(WARM_UP_TURNS):
@@ -290,7 +290,7 @@ class _Sweep:
                 return
 
     async def _time(self, number: int, size_bytes: int, tallies: Sequence[_Tally]) -> None:
-        """The timed turns: rounds of all methods."""
+        """Take the timed turns, in rounds of all methods."""
         rounds = max((tally.turns_wanted for tally in tallies), default=0)
         for completed, tally in alternating(tallies, lambda tally: tally.turns_wanted):
             if tally.method not in self._methods:
@@ -338,6 +338,6 @@ class _Sweep:
 
 
 def _slowest_s(turn: Turn[AllreduceResult]) -> list[float]:
-    """For each reported operation, the time of the rank that took longest."""
+    """For each reported operation, the time of the slowest rank."""
     by_rank = (result.durations_s for result in turn.results)
     return [max(of_ranks) for of_ranks in zip(*by_rank, strict=True)]

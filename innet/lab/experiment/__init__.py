@@ -1,7 +1,5 @@
-"""Runs workloads over algorithms, sizes and seeds, and makes a comparison of what came out.
+"""Runs workloads over algorithms, sizes and seeds, and combines the runs into a comparison.
 
-* ``task`` is one run and its result; ``run`` does it in the simulator, ``emulated_replay`` does a
-  replay of requests on an emulated network;
-* ``sweep`` does all runs, on all cores; ``outcome`` makes them one
-  :class:`~innet.lab.compare.measurement.Comparison`.
+``sweep`` runs all tasks; ``run`` does one in the simulator, ``emulated_replay`` a replay over an
+emulated network; ``outcome`` makes a :class:`~innet.lab.compare.measurement.Comparison` of them.
 """

@@ -1,10 +1,11 @@
-"""Replays requests on an emulated network."""
+"""Replays requests over an emulated network."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +14,13 @@ from innet.cluster.launch.supervision import RestartPolicy
 from innet.errors import EmulationError
 from innet.lab.compare.measurement import LinkTraffic
 from innet.lab.compare.progress import ProgressSink
-from innet.lab.compare.sampling import TrafficTotal, make_probe
+from innet.lab.compare.sampling import TrafficTotal, cache_hits, make_probe
 from innet.lab.experiment.run import JobResult, RunResult, Task
 from innet.lab.harness import EXIT_S, Conductor, SessionRanks, Team
-from innet.lab.replay import ReferenceRates
-from innet.lab.replay.plan import Design, ReplayPlan, home_weights, requests_of, with_switch_memory
+from innet.lab.replay.plan import Design, with_switch_memory
 from innet.lab.replay.worker import (
     TEAM,
-    BlockCounts,
+    Replay,
     ReplayResult,
     ReplayStatistics,
     ReplayTask,
@@ -37,31 +37,32 @@ _START_S = 90.0
 async def replay_on_network(
     task: Task, mode: Mode, output: OutputSink, progress: ProgressSink
 ) -> RunResult:
-    """Replay a task's requests on its topology, launched for that.
+    """Launch a task's topology and replay the task's requests over it.
 
-    A worker that dies is missed by nobody but its own requests. Cancelled, it gives what it has.
+    When a worker dies, its requests fail and the other workers continue. When cancelled, returns
+    the results so far.
 
     Args:
         task: its workload is one replay.
         mode: of the network.
-        output: takes what workers and switches print.
-        progress: shows the share of the requests that are served.
+        output: takes the lines that workers and switches print.
+        progress: shows the share of served requests.
 
     Raises:
-        EmulationError: the network cannot be launched, or no worker can work.
-        WorkloadError: the job's homes are none of the topology's hosts.
+        EmulationError: the network cannot be launched, or all workers failed.
+        WorkloadError: a home of the job is not a host of the topology.
     """
     return await _Replay(task, mode, output, progress).run()
 
 
 @dataclass(frozen=True)
 class _Counted:
-    """What workers, links and nodes have counted.
+    """The counters of workers, links and nodes.
 
     Attributes:
-        results: of the workers that are left.
-        links: what they carried.
-        switch_hits: of each content store.
+        results: of the workers that have not left.
+        links: their traffic.
+        switch_hits: answers of each content store.
         retransmissions: of Interests.
     """
 
@@ -78,13 +79,8 @@ class _Replay:
         self._task, self._job, self._mode = task, job, mode
         self._output, self._progress = output, progress
         self._design = Design.parse(task.algorithm)
-        written = job.written
-        self._hosts = tuple(written.hosts or task.topology.hosts)
-        homes = home_weights(written, job.name, self._hosts, task.topology.hosts)
-        self._members = tuple(dict.fromkeys((*self._hosts, *homes)))
-        timeout_s = written.timeout or task.settings.collectives.usual_timeout_s
-        self._plan = ReplayPlan.of(written, self._design, len(self._hosts), homes, timeout_s)
-        self._requests = job.requests[: written.warm_up + written.repetitions]
+        timeout_s = job.written.timeout or task.settings.collectives.usual_timeout_s
+        self._replay = Replay(job, self._design, task.topology, timeout_s)
         self._spans_s: list[tuple[float, float]] = []
         self._interrupted = False
 
@@ -99,10 +95,12 @@ class _Replay:
         ):
             command = [sys.executable, "-m", "innet.lab.replay.worker", str(conductor.path)]
             ranks = SessionRanks(session, command)
-            await ranks.start(self._members, RestartPolicy(on_worker_death="shrink"))
+            await ranks.start(self._replay.members, RestartPolicy(on_worker_death="shrink"))
             try:
-                team = await conductor.assemble(TEAM, len(self._members), _START_S, ranks.job)
-                counted = await self._replay(session, team)
+                team = await conductor.assemble(
+                    TEAM, len(self._replay.members), _START_S, ranks.job
+                )
+                counted = await self._serve(session, team)
                 if not counted.results and not self._interrupted:
                     reason = await ranks.failure() or "their logs say why"
                     raise EmulationError(
@@ -113,7 +111,7 @@ class _Replay:
                 await ranks.end(0 if self._interrupted else EXIT_S)
         return self._result(counted, time.monotonic() - began_s)
 
-    async def _replay(self, session: Session, team: Team) -> _Counted:
+    async def _serve(self, session: Session, team: Team) -> _Counted:
         tasks = await asyncio.to_thread(self._tasks)
         try:
             async with asyncio.timeout(_START_S):
@@ -125,7 +123,7 @@ class _Replay:
             ) from None
         probe = make_probe(session.network, session)
         links, nodes = await probe.links(), await probe.nodes()
-        hits = _cache_hits(await session.status())
+        hits = await self._switch_hits(session)
         team.start()
         try:
             await team.finish(self._note, lets_leave=True)
@@ -134,16 +132,19 @@ class _Replay:
         traffic = TrafficTotal()
         traffic.add(links, await probe.links())
         resent = (await probe.nodes()).retransmissions - nodes.retransmissions
-        now = _cache_hits(await session.status())
+        now = await self._switch_hits(session)
         return _Counted(
             results=list((await team.results(ReplayResult)).values()),
             links=traffic.per_operation(self._task.topology, 1),
-            switch_hits={switch: max(0, now[switch] - hits.get(switch, 0)) for switch in now},
+            switch_hits={switch: max(0, now[switch] - hits[switch]) for switch in now},
             retransmissions=resent,
         )
 
+    async def _switch_hits(self, session: Session) -> Counter[str]:
+        return cache_hits(await session.status(), self._task.topology.switches)
+
     def _stop_for_user(self) -> None:
-        """Ctrl-C: what was measured by then is shown."""
+        """Continue after Ctrl-C with the results so far."""
         self._interrupted = True
         task = asyncio.current_task()
         assert task is not None
@@ -154,17 +155,16 @@ class _Replay:
         if served.number >= self._job.written.warm_up:
             self._spans_s.append((served.begun_s, served.ended_s))
         count = len(self._spans_s)
-        self._progress(count / max(1, len(self._requests)), f"{count} of {len(self._requests)}")
+        number = len(self._replay.requests)
+        self._progress(count / max(1, number), f"{count} of {number}")
 
     def _tasks(self) -> list[ReplayTask]:
-        """The requests of each member; of one that is a home alone, none."""
-        own = {
-            host: requests_of(rank, len(self._hosts), self._requests, self._job.written.assign)
-            for rank, host in enumerate(self._hosts)
-        }
+        """The requests of each member; a host that is only a home has none."""
+        replay = self._replay
+        own = {host: replay.requests_of(rank) for rank, host in enumerate(replay.hosts)}
         return [
             ReplayTask(
-                plan=self._plan,
+                plan=replay.plan,
                 job=self._job.name,
                 warm_up=self._job.written.warm_up,
                 requests=[
@@ -178,30 +178,26 @@ class _Replay:
                     for number, request in own.get(host, ())
                 ],
             )
-            for host in self._members
+            for host in replay.members
         ]
 
     def _result(self, counted: _Counted, wall_s: float) -> RunResult:
-        written, spans_s = self._job.written, self._spans_s
+        spans_s = self._spans_s
         statistics = ReplayStatistics()
         for result in counted.results:
             statistics.add(result.statistics)
         served = sum(result.served for result in counted.results)
         begin_s = min((begun for begun, _ in spans_s), default=0.0)
-        blocks = {block for request in self._requests for block in request.blocks}
         job = JobResult(
             job=self._job.name,
             algorithm=self._task.algorithm,
             operation="first token",
-            size_bytes=written.cache or written.block * len(blocks),
+            size_bytes=self._replay.size_bytes,
             bound_s=None,
             spans_s=[(begun - begin_s, ended - begin_s) for begun, ended in spans_s],
             correct=statistics.wrong == 0,
             failure=self._failure(),
-            blocks=BlockCounts.of(statistics, served, counted.switch_hits),
-            references=ReferenceRates.of(
-                self._requests, written.cache_blocks, self._plan.policy, written.warm_up
-            ),
+            blocks=self._replay.places(statistics, served, counted.switch_hits),
         )
         return RunResult(
             seed=self._task.seed,
@@ -218,16 +214,7 @@ class _Replay:
         )
 
     def _failure(self) -> str | None:
-        missing = len(self._requests) - self._job.written.warm_up - len(self._spans_s)
+        missing = len(self._replay.requests) - self._job.written.warm_up - len(self._spans_s)
         if self._interrupted or missing <= 0:
             return None
         return f"{missing} requests were not served: the processes of their workers had exited"
-
-
-def _cache_hits(status: dict[str, dict[str, Any]]) -> dict[str, int]:
-    """What each switch's content store has answered."""
-    return {
-        node: int(answer["node"]["cache_hits"])
-        for node, answer in status.items()
-        if answer["kind"] == "switch"
-    }

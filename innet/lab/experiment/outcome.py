@@ -1,4 +1,4 @@
-"""Makes one comparison of many runs: the same JSON, table and page as those of real networks."""
+"""Combines many runs into one comparison, with the JSON, table and page of ``innet compare``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from innet.lab.compare.measurement import (
     Machine,
     Measurement,
     QueueSeries,
-    SimulatedEvent,
     SimulatedRun,
 )
 from innet.lab.compare.methods import TCP_TITLES, find_method
@@ -40,18 +39,18 @@ def outcome(
     runs: list[Finished],
     mode: Mode | Literal["sim"] = "sim",
 ) -> Comparison:
-    """The comparison of all runs, the seeds of one kind together.
+    """The comparison of all runs; runs that differ only in their seed make one measurement.
 
-    With several jobs in a workload each has its own measurements; links and queues, which they
-    share, are those of one more, for all of them: its time is that until the last job has ended.
+    With several jobs in a workload, each job has a measurement. One more measurement, of all jobs,
+    has the links and queues that they share, and the time until the last job ends.
 
     Args:
-        topology: where.
+        topology: the network.
         workload: its name.
         settings: of the nodes.
-        machine: on which the simulator ran.
-        runs: in the order in which methods shall appear.
-        mode: in which they ran: simulated, or over an emulated network.
+        machine: of the simulator.
+        runs: in the order in which methods appear.
+        mode: ``sim``, or that of the emulated network.
     """
     kinds: dict[tuple[str, str], list[RunResult]] = defaultdict(list)
     for task, result in runs:
@@ -97,6 +96,7 @@ def _of_job(
     samples_s = [ended - begun for job in jobs for begun, ended in job.spans_s]
     if not samples_s:
         return []
+    blocks = [job.blocks for job in jobs if job.blocks is not None]
     return [
         Measurement(
             method=_label(jobs[0], several) + beside,
@@ -113,33 +113,9 @@ def _of_job(
             cpu_s=0.0,
             job=jobs[0].job if several else "",
             simulated=_simulated(results, jobs[0].spans_s),
-            blocks=_blocks(jobs),
+            blocks=BlockPlaces.total(blocks) if blocks else None,
         )
     ]
-
-
-def _blocks(jobs: Sequence[JobResult]) -> BlockPlaces | None:
-    """Those of all seeds together."""
-    counts = [job.blocks for job in jobs if job.blocks is not None]
-    if not counts:
-        return None
-    references = jobs[0].references  # no seed changes the requests
-    by_switch: dict[str, float] = defaultdict(float)
-    for one in counts:
-        for switch, blocks in one.by_switch.items():
-            by_switch[switch] += blocks
-    return BlockPlaces(
-        local=sum(one.local for one in counts),
-        switches=sum(one.switches for one in counts),
-        by_switch=dict(by_switch),
-        homes=sum(one.homes for one in counts),
-        computed=sum(one.computed for one in counts),
-        late=sum(one.late for one in counts),
-        puts=sum(one.puts for one in counts),
-        lost_puts=sum(one.lost_puts for one in counts),
-        one_store_rate=None if references is None else references.one_store,
-        ideal_rate=None if references is None else references.ideal,
-    )
 
 
 def _of_all_jobs(results: Sequence[RunResult]) -> list[Measurement]:
@@ -180,7 +156,7 @@ def _failures(
 
 
 def _beside(job: JobResult, result: RunResult, algorithm: str) -> str:
-    """Tells apart the runs of a job that names its algorithm, where others are compared."""
+    """A suffix for a job that names its algorithm, in runs that compare other jobs' algorithms."""
     others = {other.algorithm for other in result.jobs}
     return "" if job.algorithm == algorithm or algorithm not in others else f" beside {algorithm}"
 
@@ -204,7 +180,7 @@ def _algorithm_title(algorithm: str) -> str:
 
 
 def _traffic(results: Sequence[RunResult], operations: int) -> list[LinkTraffic]:
-    """What the links carried in each operation, over all runs."""
+    """The traffic of the links per operation, over all runs."""
     return [
         LinkTraffic(
             source=links[0].source,
@@ -228,7 +204,7 @@ def _simulated(results: Sequence[RunResult], spans_s: list[tuple[float, float]])
         seeds=[result.seed for result in results],
         spans_s=spans_s,
         slots_in_use_max=max(result.slots_in_use_max for result in results),
-        events=[SimulatedEvent(time_s=e.time_s, text=e.text) for e in results[0].events],
+        events=results[0].events,
         virtual_s=sum(result.virtual_s for result in results),
         wall_s=sum(result.wall_s for result in results),
         packets=sum(result.packets for result in results),

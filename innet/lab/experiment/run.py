@@ -12,15 +12,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from innet.errors import InnetError, SimulationError, WorkloadError
-from innet.lab.compare.measurement import LinkTraffic, QueueSeries
-from innet.lab.compare.sampling import QueueWatch
-from innet.lab.replay import ReferenceRates
+from innet.lab.compare.measurement import (
+    BlockPlaces,
+    LinkTraffic,
+    QueueSeries,
+    SimulatedEvent,
+)
+from innet.lab.compare.sampling import QueueWatch, TrafficTotal, retransmissions
 from innet.lab.replay.plan import Design, with_switch_memory
-from innet.lab.replay.worker import BlockCounts
-from innet.lab.simulation.event_schedule import Applied, EventSchedule, Processors
+from innet.lab.simulation.event_schedule import EventSchedule, Processors
 from innet.lab.simulation.network import largest_virtual_scale
 from innet.lab.simulation.programs.collective import CollectiveProgram
 from innet.lab.simulation.programs.kv import KvProgram, design_of
@@ -36,16 +39,16 @@ from innet.topology import Topology
 from innet.topology.link_choice import Links
 
 Payloads = Literal["auto", "real", "virtual"]
-"""``auto``: real as long as the arrays of all hosts take little memory."""
+"""``auto``: real while the arrays of all hosts take little memory."""
 
 
 @dataclass(frozen=True)
 class PacketTrace:
-    """A trace of one run.
+    """A packet trace of one run.
 
     Attributes:
         path: of the file.
-        links: whose packets are in it; ``None``: all links.
+        links: the captured links; ``None``: all.
     """
 
     path: Path
@@ -54,17 +57,17 @@ class PacketTrace:
 
 @dataclass(frozen=True)
 class Task:
-    """One run.
+    """One run of a workload on a topology.
 
     Attributes:
-        topology: where.
-        workload: what.
-        algorithm: of groups whose job does not name one.
-        seed: of everything random.
+        topology: the network.
+        workload: the jobs.
+        algorithm: of jobs that name none.
+        seed: of all random numbers.
         settings: of the nodes.
-        like: the mode whose links are modelled.
+        like: the mode whose links the simulation models.
         payloads: whether arrays are in memory.
-        trace: which packets are written down.
+        trace: the packets to capture.
     """
 
     topology: Topology
@@ -82,13 +85,13 @@ class Task:
 
 @dataclass(frozen=True)
 class Moment:
-    """How far a run has come.
+    """The progress of a run.
 
     Attributes:
         virtual_s: time since the simulation began.
         packets: delivered so far.
-        operations: that all ranks have ended.
-        of_operations: that there are to do.
+        operations: completed by all ranks.
+        of_operations: operations of the whole run.
     """
 
     virtual_s: float
@@ -98,33 +101,28 @@ class Moment:
 
 
 Observer = Callable[[Moment], None]
-"""Told now and then; raises :class:`Interrupted` to end the run with what it has."""
+"""Takes the progress; raises :class:`Interrupted` to end the run with its results so far."""
 
 
 class Interrupted(Exception):
-    """The user wants no more."""
-
-
-def nobody(_moment: Moment) -> None:
-    """An observer that goes on."""
+    """The user ends the run."""
 
 
 @dataclass(frozen=True)
 class JobResult:
-    """One job's operations.
+    """The operations of one job.
 
     Attributes:
         job: its name.
         algorithm: of its groups.
         operation: in words.
         size_bytes: of each rank's tensor.
-        bound_s: least time of an operation, if that is known.
+        bound_s: least time of an operation, if known.
         spans_s: beginning and end of each timed operation, in virtual time.
         correct: whether every result was right.
         failure: why it ended early, if it did.
-        completion_bound_s: the same with latency, where that makes operations long.
+        completion_bound_s: bound with latency, of operations much longer than ``bound_s``.
         blocks: where blocks were found, in a replay of requests.
-        references: what one store finds in the same replay.
     """
 
     job: str
@@ -136,29 +134,28 @@ class JobResult:
     correct: bool
     failure: str | None
     completion_bound_s: float | None = None
-    blocks: BlockCounts | None = None
-    references: ReferenceRates | None = None
+    blocks: BlockPlaces | None = None
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """One run.
+    """The result of one run.
 
     Attributes:
-        seed: that decided everything.
+        seed: of all random numbers.
         jobs: in the workload's order.
-        links: what each direction carried, over the whole run.
-        queue: the deepest one, during the first timed operation.
-        operations: of all jobs, untimed ones included.
-        retransmissions: Interests and TCP segments sent again.
+        links: bytes and drops of each direction, over the whole run.
+        queue: the deepest one during the first timed operation.
+        operations: of all jobs, including untimed ones.
+        retransmissions: of Interests and TCP segments.
         slots_in_use_max: the most at once on one switch.
-        events: what happened.
-        virtual_s: how long it took in the simulation.
-        wall_s: and outside.
+        virtual_s: duration in virtual time.
+        wall_s: duration in real time.
         packets: delivered.
-        interrupted: the user ended it.
-        virtual_scale: what each byte of an array stood for.
-        background_bytes: offered by others.
+        interrupted: whether the user ended it.
+        virtual_scale: bytes for which each byte of an array stood.
+        background_bytes: offered by background traffic.
+        events: that the simulation applied.
     """
 
     seed: int
@@ -174,7 +171,7 @@ class RunResult:
     interrupted: bool
     virtual_scale: int = 1
     background_bytes: int = 0
-    events: list[Applied] = field(default_factory=list)
+    events: list[SimulatedEvent] = field(default_factory=list)
 
 
 _MOST_REAL_BYTES: Final = 1 << 30
@@ -184,9 +181,9 @@ _ONE_FROM_EACH: Final = ("allgather", "gather")
 
 
 def virtual_scale(payloads: Payloads, topology: Topology, workload: Workload) -> int:
-    """How many bytes each byte of an array shall stand for; 1: it is what it is.
+    """Bytes for which each byte of an array stands; 1: real payloads.
 
-    A power of two, so that usual sizes remain what they are.
+    A power of two, so that usual sizes remain whole.
     """
     held_bytes = sum(_held_bytes(job, topology) for job in workload.jobs)
     if payloads == "real" or (payloads == "auto" and held_bytes <= _MOST_REAL_BYTES):
@@ -200,7 +197,7 @@ def virtual_scale(payloads: Payloads, topology: Topology, workload: Workload) ->
 
 
 def _held_bytes(job: Job, topology: Topology) -> int:
-    """About what the arrays of all ranks take at once."""
+    """Approximate memory of the arrays of all ranks."""
     ranks = len(job.written.hosts or topology.hosts)
     if isinstance(job, CollectiveJob):
         results = ranks if job.written.operation in _ONE_FROM_EACH else 1
@@ -219,7 +216,7 @@ def _held_bytes(job: Job, topology: Topology) -> int:
 
 
 def make_program(job: Job, place: Place) -> Program:
-    """The program of ``job``, whose groups are there.
+    """The program of ``job``, with its groups.
 
     Raises:
         WorkloadError: it does not fit the topology.
@@ -235,10 +232,10 @@ def make_program(job: Job, place: Place) -> Program:
 
 
 def fitted_topology(topology: Topology, workload: Workload, algorithm: str) -> Topology:
-    """The topology with what jobs bring along: the memory that a replay has on switches.
+    """The topology with the memory that a replay has on switches.
 
     Raises:
-        WorkloadError: there are several replays, and switches have one content store each.
+        WorkloadError: there are several replays, but a switch has one content store.
     """
     replays = [job for job in workload.jobs if isinstance(job, KvJob)]
     if len(replays) > 1:
@@ -257,7 +254,7 @@ _TELL_PERIOD_S = 0.1
 _FIRST_QUEUE_PERIOD_S = 20e-6
 
 
-def run_task(task: Task, observer: Observer = nobody) -> RunResult:
+def run_task(task: Task, observer: Observer = lambda _moment: None) -> RunResult:
     """Run a workload to its end, or until ``observer`` or Ctrl-C ends it.
 
     A job that fails does not end the others; its result says why.
@@ -296,7 +293,7 @@ class _Run:
         self._told_at_s = 0.0
 
     def result(self) -> RunResult:
-        """Run, and tell what came out."""
+        """Run the programs and collect their results."""
         began_s = time.monotonic()
         interrupted = False
         self._sim.observer = self._tell
@@ -307,16 +304,16 @@ class _Run:
         finally:
             self._sim.observer = None
         network = self._sim.network
-        nodes = [node.status() for name, node in network.nodes.items() if network.is_alive(name)]
+        status = network.status()
         return RunResult(
             seed=self._task.seed,
             jobs=[self._job_result(program) for program in self._programs],
             links=self._traffic(),
             queue=self._deepest_queue(),
             operations=self._completed(),
-            retransmissions=sum(map(_retransmissions, nodes)) + self._sim.tcp_retransmissions(),
+            retransmissions=retransmissions(status) + self._sim.tcp_retransmissions(),
             slots_in_use_max=max(
-                (node["reducer"]["slots_in_use_max"] for node in nodes), default=0
+                (node["reducer"]["slots_in_use_max"] for node in status.values()), default=0
             ),
             events=self._schedule.applied,
             virtual_s=self._sim.now_s,
@@ -361,7 +358,6 @@ class _Run:
             correct=program.record.correct,
             failure=self._failures.get(program.name),
             blocks=program.blocks,
-            references=program.references,
         )
 
     def _deepest_queue(self) -> QueueSeries | None:
@@ -370,16 +366,10 @@ class _Run:
 
     def _traffic(self) -> list[LinkTraffic]:
         network = self._sim.network
-        return [
-            LinkTraffic(
-                source=source,
-                destination=destination,
-                rate_bps=network.topology.link_between(source, destination).rate_bps,
-                bytes_per_operation=counters["sent_bytes"],
-                drops=counters["dropped_queue"],
-            )
-            for (source, destination), counters in network.link_counters().items()
-        ]
+        total = TrafficTotal()
+        for link, counters in network.link_counters().items():
+            total.count(link, counters["sent_bytes"], counters["dropped_queue"])
+        return total.per_operation(network.topology, 1)
 
 
 def _begin(sim: Simulation, number: int, written: BackgroundSpecification) -> BackgroundTraffic:
@@ -399,11 +389,3 @@ def _begin(sim: Simulation, number: int, written: BackgroundSpecification) -> Ba
         )
     except SimulationError as error:
         raise WorkloadError(f"background.{number}: {error}") from None
-
-
-def _retransmissions(status: dict[str, Any]) -> int:
-    return int(
-        status["endpoint"]["retransmissions_by_gap"]
-        + status["endpoint"]["retransmissions_by_timeout"]
-        + status["reducer"]["operand_retransmissions"]
-    )

@@ -1,4 +1,4 @@
-"""Does many runs, as many at once as there are cores, and tells how far all of them are."""
+"""Runs many tasks in several processes, and reports their progress."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ SUFFIX = ".pcapng"
 
 
 def trace_paths(into: Path, names: Sequence[str]) -> list[Path]:
-    """The file of each run: ``into`` itself for a single one, or else files in that directory.
+    """The file of each run: the file ``into`` for a single run, or files in the directory ``into``.
 
     Raises:
-        SimulationError: it is a file, and there are several runs; or it cannot be written there.
+        SimulationError: there are several runs for one file, or the directory cannot be made.
     """
     is_file = into.suffix == SUFFIX
     if is_file and len(names) > 1:
@@ -64,13 +64,7 @@ _LOOK_PERIOD_S: Final = 0.1
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What all runs of a sweep have in common.
-
-    Attributes:
-        settings: of the nodes.
-        like: the mode whose links are modelled.
-        payloads: whether arrays are in memory.
-    """
+    """Options of all runs of a sweep; see :class:`~innet.lab.experiment.run.Task`."""
 
     settings: Settings = field(default_factory=Settings)
     like: Mode = "local"
@@ -79,12 +73,12 @@ class RunOptions:
 
 @dataclass
 class Standing:
-    """How far a sweep is.
+    """The progress of a sweep.
 
     Attributes:
-        runs: to do.
-        ended: runs that are done.
-        moments: how far each run that has begun is, by its number.
+        runs: of the whole sweep.
+        ended: completed runs.
+        moments: progress of each run in progress, by its number.
     """
 
     runs: int
@@ -93,7 +87,7 @@ class Standing:
 
     @property
     def fraction(self) -> float:
-        """Of all runs, each weighs the same."""
+        """The completed fraction; all runs have the same weight."""
         under_way = [m.operations / max(1, m.of_operations) for m in self.moments.values()]
         return min(1.0, (self.ended + sum(under_way)) / max(1, self.runs))
 
@@ -107,23 +101,22 @@ def make_tasks(
     seeds: Sequence[int] = (1,),
     options: RunOptions | None = None,
 ) -> list[Task]:
-    """A run for each size, algorithm and seed, in that order.
+    """A run for each size, algorithm and seed, in this order.
 
-    Where all jobs name their algorithm there is nothing to compare, and one is taken.
+    When all jobs name their algorithm, only the first of ``algorithms`` is used.
 
     Args:
-        topology: where.
-        workload: what.
-        algorithms: of jobs that do not name theirs.
-        sizes_bytes: of its collective, in place of the workload's.
+        topology: the network.
+        workload: the jobs.
+        algorithms: of jobs that name none; designs for a replay.
+        sizes_bytes: of its only job, in place of the workload's.
         seeds: of each.
         options: of all runs.
 
     Raises:
-        WorkloadError: sizes are given, and the workload is no single job with a size; or designs
-            of a replay are compared by something else.
+        WorkloadError: the workload cannot have these sizes, or a replay these designs.
         PlanError: an algorithm is unknown.
-        SimulationError: a link takes no time.
+        SimulationError: a link has neither rate nor delay.
     """
     _require_time(topology)
     if workload.is_replay:
@@ -150,16 +143,16 @@ def with_packet_traces(
     at: Sequence[str] = (),
     sizes_bytes: Sequence[int] = (),
 ) -> list[Task]:
-    """The same runs, whose packets are written down in files named after the runs.
+    """The same runs with packet traces, in files named after the runs.
 
     Args:
         tasks: of one topology.
-        into: a file for the packets of the only run, or a directory for a file of each run.
-        at: the nodes and links whose packets are written down; by default all.
-        sizes_bytes: as for :func:`make_tasks`.
+        into: a file for the only run, or a directory with a file for each run.
+        at: nodes and links at which packets are captured; by default all.
+        sizes_bytes: the same as for :func:`make_tasks`.
 
     Raises:
-        SimulationError: packets cannot be captured there or written down.
+        SimulationError: packets cannot be captured there, or not written.
     """
     links = links_at(tasks[0].topology, at) if at else None
     per_size = len(tasks) // max(1, len(sizes_bytes))
@@ -199,12 +192,12 @@ def _require_designs(algorithms: Sequence[str]) -> None:
 def sweep(
     tasks: Sequence[Task], *, processes: int, progress: Callable[[Standing], None]
 ) -> list[tuple[Task, RunResult]]:
-    """Do all runs; Ctrl-C ends them early, with what each had until then.
+    """Do all runs; Ctrl-C ends them early, with their results so far.
 
     Args:
         tasks: the runs.
-        processes: how many at once; one run alone, or one process, is done in this one.
-        progress: called now and then with how far it is.
+        processes: runs at once; a single run, or a single process, runs in this process.
+        progress: takes the progress.
 
     Raises:
         InnetError: a run cannot begin, or a process died.
@@ -248,7 +241,7 @@ def _in_processes(
         except BaseException as error:
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
-            if not isinstance(error, KeyboardInterrupt):  # then what each had so far is wanted
+            if not isinstance(error, KeyboardInterrupt):  # after Ctrl-C, return the results so far
                 raise
         return [
             (task, future.result())

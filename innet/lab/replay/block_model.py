@@ -1,12 +1,11 @@
-"""A replay block by block: the same placement, stores and ways as with packets, in no time.
+"""A replay without packets and time: the placement, stores and paths of a real one.
 
-Requests are served one after the other, and a block moves at once and as a whole. What it leaves
-out is time: requests that overlap, windows that ask for blocks behind a missing one, losses,
-deadlines. That is what makes a whole trace a matter of seconds; the packet simulator says for a
-part of it how much that changes (``benchmarks/kv_trace.py``).
+Requests are served one after the other, and a block moves at once and as a whole. The model has no
+overlapping requests, no windows, losses or deadlines. Hence a whole trace takes seconds;
+``benchmarks/kv_trace.py`` compares a part of it with the packet simulator.
 
-:class:`ReferenceRates` are the hit rates of one store for all requests; every design is compared
-with them. A block is a hit when it and all blocks before it in its prompt are in the store as the
+:class:`ReferenceRates` are the hit rates of one store for all requests, with which every design is
+compared. A block is a hit when it and all blocks before it in its prompt are in the store as the
 request arrives. The rate is over the blocks of all requests.
 """
 
@@ -19,15 +18,15 @@ from functools import cache
 
 from innet.kv.eviction import PolicyName, make_policy
 from innet.kv.pool.peers import Placement
+from innet.lab.compare.measurement import BlockPlaces
 from innet.lab.replay.plan import NETWORK, Assignment, ReplayPlan, requests_of
-from innet.lab.replay.worker import BlockCounts
 from innet.lab.traces import Request
 from innet.topology import Switch, Topology
 from innet.topology.routes import Routes
 
 
 class BlockStore:
-    """The blocks that a node has, up to a number of blocks; a policy evicts.
+    """The blocks of a node, up to a capacity; a policy evicts.
 
     Example:
         >>> store = BlockStore(2)
@@ -37,7 +36,7 @@ class BlockStore:
         (False, True)
 
     Attributes:
-        capacity_blocks: its limit; ``None``: it keeps all.
+        capacity_blocks: its limit; ``None``: unlimited.
     """
 
     def __init__(self, capacity_blocks: int | None, policy: PolicyName = "lru") -> None:
@@ -49,11 +48,11 @@ class BlockStore:
         return len(self._kept)
 
     def __contains__(self, block: bytes) -> bool:
-        """Whether the block is here; this does not count as a use."""
+        """Whether the store has the block; does not count as a use."""
         return block in self._kept
 
     def use(self, block: bytes) -> bool:
-        """Whether the block is here; if so, it counts as used."""
+        """Whether the store has the block; if so, it counts as used."""
         if block not in self._kept:
             return False
         if self._policy is not None:
@@ -61,14 +60,14 @@ class BlockStore:
         return True
 
     def demote(self, block: bytes) -> None:
-        """Make a block of the store the next victim, unless it is used before."""
+        """Make a block the next victim, unless it is used before."""
         if self._policy is not None:
             self._policy.demote(block)
 
     def put(self, block: bytes, depth: int) -> list[bytes]:
-        """Keep a block; the victims, of which it may be one.
+        """Keep a block; returns the victims, which may include it.
 
-        A block that is here already counts as used.
+        A block that the store has already counts as used.
 
         Args:
             block: its hash.
@@ -96,7 +95,7 @@ class BlockStore:
 
 @dataclass(frozen=True)
 class ReferenceRates:
-    """Hit rates that a design of a cluster is compared with. Made of plain values.
+    """Hit rates with which a design is compared.
 
     Attributes:
         one_store: of one store with all memory of the cluster.
@@ -119,7 +118,7 @@ class ReferenceRates:
         Args:
             requests: of the replay.
             capacity_blocks: of the cluster; ``None``: all blocks.
-            policy: that the store evicts by.
+            policy: of the store.
             warm_up: requests at the beginning that do not count.
         """
         ideal = hit_rate(requests, BlockStore(None), warm_up)
@@ -129,7 +128,7 @@ class ReferenceRates:
 
 
 def hit_rate(requests: Iterable[Request], store: BlockStore, warm_up: int = 0) -> float:
-    """The rate at which blocks are found in ``store``, which each request leaves its blocks in.
+    """The hit rate of ``store``, which keeps the blocks of each request.
 
     The first ``warm_up`` requests do not count.
 
@@ -148,7 +147,7 @@ def hit_rate(requests: Iterable[Request], store: BlockStore, warm_up: int = 0) -
 
 
 def longest_prefix(blocks: Iterable[bytes], store: BlockStore) -> int:
-    """How many blocks from the first on are in ``store``; asking is no use of them."""
+    """Number of leading blocks that ``store`` has; does not count as a use."""
     count = 0
     for block in blocks:
         if block not in store:
@@ -158,15 +157,15 @@ def longest_prefix(blocks: Iterable[bytes], store: BlockStore) -> int:
 
 
 Pending = dict[str, set[str]]
-"""Who waits for a block's answer at each node: the neighbours that it goes to."""
+"""By node, the neighbours that wait for the answer to an Interest."""
 
 
 class BlockModel:
-    """The stores of a cluster, and what its links carry.
+    """The stores of a cluster, and the blocks on its links.
 
     Attributes:
         link_blocks: blocks that each direction of a link has carried.
-        by_switch: blocks that each switch has answered.
+        by_switch: blocks that each switch has sent.
     """
 
     def __init__(self, topology: Topology, plan: ReplayPlan, hosts: Sequence[str]) -> None:
@@ -215,9 +214,9 @@ class BlockModel:
             self._serve(host, request.blocks)
 
     @property
-    def counts(self) -> BlockCounts:
+    def counts(self) -> BlockPlaces:
         """Where blocks were found."""
-        return BlockCounts(
+        return BlockPlaces(
             local=self._local,
             switches=self.by_switch.total(),
             by_switch={switch: float(count) for switch, count in self.by_switch.items()},
@@ -251,7 +250,7 @@ class BlockModel:
         return False
 
     def _fetch(self, asker: str, home: str, block: bytes, depth: int) -> bool:
-        """Get a block from its home, from a cache on the way, or through the home."""
+        """Fetch a block from its home, from a cache on the path, or through the home."""
         pending: Pending = {}
         at = self._ask(pending, asker, home, block)
         if at in self._switches:
@@ -270,7 +269,7 @@ class BlockModel:
         if self._plan.shares_memory:
             self._workers[source].demote(block)
         self._homes[home].put(block, self._own_depth(depth))
-        self._homes[home].use(block)  # it came because somebody asked for it
+        self._homes[home].use(block)  # a requester has caused the fetch
         return True
 
     def _put(self, host: str, block: bytes, depth: int) -> None:
@@ -287,7 +286,7 @@ class BlockModel:
             self._homes[home].put(block, self._own_depth(depth))
 
     def _ask(self, pending: Pending, asker: str, towards: str, block: bytes) -> str:
-        """An Interest on its way: leaves who waits at each node, and ends where it is answered."""
+        """Send an Interest: records the waiting neighbours, and returns the node that answers."""
         node = asker
         while node != towards:
             if node in self._switches and self._switches[node].use(block):
@@ -298,7 +297,7 @@ class BlockModel:
         return node
 
     def _answer(self, pending: Pending, start: str, block: bytes) -> None:
-        """The block on its way to all who wait: a copy for each link."""
+        """Send the block to all waiting neighbours, a copy on each link."""
         arrivals = deque([(start, "")])
         while arrivals:
             node, came_from = arrivals.popleft()
@@ -316,7 +315,7 @@ class BlockModel:
 
 
 def busiest_link(blocks: Iterable[tuple[tuple[str, str], int]]) -> tuple[str, int]:
-    """The link that carried most, in words, and how many blocks that were.
+    """The link that carried the most blocks, in words, and their number.
 
     >>> busiest_link([(("h0", "s0"), 3), (("s0", "h1"), 5)])
     ('s0 → h1', 5)

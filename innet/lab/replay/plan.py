@@ -1,4 +1,4 @@
-"""The designs that a replay compares, and how each divides memory and requests, in every mode."""
+"""The designs that a replay compares: how each divides memory and requests."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ DESIGNS: Final = {
 _POLICY_OPTION: Final = "policy="
 
 _USUAL_SHARES: Final = {NETWORK: (0.7, 0.02), HOME: (0.05, 0.0)}
-"""Of workers and switches (docs/kv-replay.md). With ``network``, worker and home of a host share
-one store."""
+"""Shares of workers and switches (docs/kv-replay.md). With ``network``, worker and home of a host
+have one store."""
 
 _USUAL_POLICIES: Final[dict[str, PolicyName]] = {NETWORK: "second-use"}
 
@@ -45,7 +45,7 @@ class Design:
 
     Attributes:
         name: one of :data:`DESIGNS`.
-        policy: of workers and homes; ``None``: the job's, or else :attr:`usual_policy`.
+        policy: of workers and homes; ``None``: the job's policy, or :attr:`usual_policy`.
     """
 
     name: str
@@ -97,7 +97,7 @@ class MemoryShares:
     def of_design(
         cls, design: str, workers: float | None = None, switches: float | None = None
     ) -> MemoryShares:
-        """The shares in ``design``; by default those that suit it best.
+        """The shares in ``design``; by default those with the most hits.
 
         With ``network``, blocks that nobody else requests stay at their producer, so most memory is
         the workers'; with ``home`` all blocks are at homes.
@@ -139,7 +139,7 @@ def requests_of(
         if assign == "round-robin":
             chosen = number % workers
         else:
-            # The first block is often a system prompt, which all requests begin with.
+            # The first block is often a system prompt, with which all requests begin.
             chosen = int.from_bytes(request.blocks[:2][-1], "big") % workers
         if chosen == rank:
             yield number, request
@@ -147,27 +147,27 @@ def requests_of(
 
 _UNLIMITED_BYTES = 1 << 50
 _WEIGHT_BYTES = 1 << 40
-"""What a home of weight 1 offers where memory is unlimited."""
+"""Offered by a home of weight 1 where memory is unlimited."""
 _REQUESTS_AT_ONCE = 8
-"""More that load on one worker at the same time share their windows."""
+"""Requests of one worker whose windows fit into the pool's; more requests share it."""
 
 
 @dataclass(frozen=True)
 class ReplayPlan:
-    """Made of plain values: worker processes get it as JSON.
+    """How a replay divides memory and fetches blocks; worker processes receive it as JSON.
 
     Attributes:
-        design: one of :data:`~innet.lab.replay.plan.DESIGNS`.
-        policy: what workers and homes drop first.
+        design: one of :data:`DESIGNS`.
+        policy: eviction policy of workers and homes.
         block_bytes: of each block.
         replicas: homes of a block.
-        window: blocks that a request asks for at once.
-        deadline_s: of a block; it is computed when it has not come by then.
-        put_timeout_s: how long a block may take to its home.
-        time_scale: the trace's times are multiplied by this.
-        prefill: what computing costs.
-        worker_blocks: that each worker has room for; ``None``: all.
-        home_blocks: that each home has room for beside; ``None``: all.
+        window: blocks that a request fetches at once.
+        deadline_s: of fetching a block; after it, the worker computes the block.
+        put_timeout_s: deadline of a put at a home.
+        time_scale: factor of the trace's times.
+        prefill: cost of computing.
+        worker_blocks: capacity of each worker; ``None``: unlimited.
+        home_blocks: capacity of each home for other hosts' blocks; ``None``: unlimited.
         home_weights: of the homes.
     """
 
@@ -193,14 +193,14 @@ class ReplayPlan:
         homes: Mapping[str, float],
         put_timeout_s: float,
     ) -> ReplayPlan:
-        """The plan for what is written.
+        """The plan of a job.
 
         Args:
             written: the job.
             design: of this run.
             workers: their number.
-            homes: hosts that keep blocks for others, with their weights.
-            put_timeout_s: how long a block may take to its home.
+            homes: hosts that keep blocks for other hosts, with their weights.
+            put_timeout_s: deadline of a put at a home.
         """
         shares = _shares(written, design.name)
         homes = {} if design.name == LOCAL else homes
@@ -222,12 +222,12 @@ class ReplayPlan:
 
     @property
     def shares_memory(self) -> bool:
-        """A host has one store for its own blocks and those that it is home to."""
+        """Whether a host has one store for its own blocks and those homed at it."""
         return self.design == NETWORK
 
     @property
     def pool_settings(self) -> PoolSettings:
-        """Of every node's pool."""
+        """The settings of every host's pool."""
         return PoolSettings(
             replicas=self.replicas,
             window=_REQUESTS_AT_ONCE * self.window,
@@ -238,11 +238,11 @@ class ReplayPlan:
         )
 
     def stores(self, host: str, room_bytes: int) -> tuple[TieredStore, TieredStore]:
-        """What ``host`` keeps for itself, and for others; it may be one store.
+        """The stores of ``host`` for its own blocks and for other hosts' blocks; may be one store.
 
         Args:
             host: a member.
-            room_bytes: what a block takes with its manifest.
+            room_bytes: size of a block with its manifest.
         """
         if self.shares_memory:
             store = self._store(self.shared_blocks(host), room_bytes)
@@ -251,14 +251,14 @@ class ReplayPlan:
         return self._store(self.worker_blocks, room_bytes), self._store(offered_blocks, room_bytes)
 
     def shared_blocks(self, host: str) -> int | None:
-        """Blocks that the one store of ``host`` has room for; ``None``: all."""
+        """Capacity of the single store of ``host``; ``None``: unlimited."""
         home_blocks = self.home_blocks.get(host, 0)
         if self.worker_blocks is None or home_blocks is None:
             return None
         return self.worker_blocks + home_blocks
 
     def offered_bytes(self, host: str) -> int:
-        """The same as the others are told it: a home's part of the blocks is in proportion."""
+        """The announced capacity of ``host``, which determines its share of the blocks."""
         blocks = self.home_blocks.get(host, 0)
         if blocks is None:
             return int(self.home_weights[host] * _WEIGHT_BYTES)
@@ -272,7 +272,7 @@ class ReplayPlan:
 def home_weights(
     written: KvSpecification, job: str, workers: Sequence[str], hosts: Sequence[str]
 ) -> dict[str, float]:
-    """The hosts that keep blocks for others, with their weights.
+    """The hosts that keep blocks for other hosts, with their weights.
 
     Raises:
         WorkloadError: one of them does not exist, or there are fewer than replicas.
@@ -291,10 +291,10 @@ def home_weights(
 
 
 def with_switch_memory(topology: Topology, written: KvSpecification, design: str) -> Topology:
-    """The topology with the switches' part of the memory, in equal shares, as content stores.
+    """The topology with the switches' share of the memory in their content stores.
 
-    Where memory is unlimited, what a switch of the topology has is all it has; in designs without
-    caches on the way it has none.
+    Where memory is unlimited, switches keep the topology's content stores. In designs without
+    caches on the path they have none.
     """
     share = _shares(written, design).switches
     if share and written.cache is None:

@@ -12,10 +12,10 @@ import asyncio
 import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import BaseModel
@@ -26,28 +26,33 @@ from innet.kv.pool import BlockPool, Cause, Place
 from innet.kv.pool.network import BlockNetwork, Contents
 from innet.kv.pool.peers import await_members
 from innet.kv.worker_network import open_worker_network, tenant_of_job
+from innet.lab.compare.measurement import BlockPlaces
 from innet.lab.harness import Hello, serve_async
-from innet.lab.replay.plan import ReplayPlan
+from innet.lab.replay.block_model import ReferenceRates
+from innet.lab.replay.plan import Design, ReplayPlan, home_weights, requests_of
 from innet.lab.traces import BLOCK_TOKENS, Request
+from innet.topology import Topology
 from innet.worker import current_worker
+
+if TYPE_CHECKING:
+    from innet.lab.workload.model import KvJob
 
 _HERE = frozenset({Place.LOCAL_MEMORY, Place.LOCAL_DISK, Place.HOME_MEMORY, Place.HOME_DISK})
 
 
 @dataclass
 class ReplayStatistics:
-    """Fills while a replay runs.
+    """Counters of a worker.
 
     Attributes:
-        local: blocks found in the memory of the host that asked.
-        fetched: blocks that came over the network.
-        own_home: of these, blocks whose home the host itself was, and that it got from where they
-            were put.
+        local: blocks found in the memory of the requesting host.
+        fetched: blocks received over the network.
+        own_home: of these, blocks homed at the requesting host, which their producer sent.
         missed: blocks that were computed.
-        late: fetches that met their deadline; the blocks count as missed.
-        puts: blocks that came to a home.
-        lost_puts: blocks that did not.
-        wrong: blocks whose contents were another's.
+        late: fetches that exceeded their deadline; the blocks count as missed.
+        puts: blocks that a home received.
+        lost_puts: blocks that a home did not receive.
+        wrong: blocks with another block's contents.
     """
 
     local: int = 0
@@ -60,13 +65,13 @@ class ReplayStatistics:
     wrong: int = 0
 
     def add(self, other: ReplayStatistics) -> None:
-        """Count what another worker has counted."""
+        """Add the counters of another worker."""
         for counter in fields(self):
             total = getattr(self, counter.name) + getattr(other, counter.name)
             setattr(self, counter.name, total)
 
     def count(self, place: Place) -> None:
-        """A block of a prefix was found."""
+        """Count a block of a prefix that was found at ``place``."""
         if place in _HERE:
             self.local += 1
         else:
@@ -74,41 +79,65 @@ class ReplayStatistics:
             self.own_home += place is Place.PRODUCER
 
 
-@dataclass(frozen=True)
-class BlockCounts:
-    """Blocks of requests by where they were found. Made of plain values.
+class Replay:
+    """A replay of one job by one design: its workers, its plan and its requests.
 
     Attributes:
-        local: in the memory of the host that asked.
-        switches: on the way: in a switch's content store, or with the answer to somebody else who
-            asked at the same time. Parts of a block may come from different places; it is where its
-            beginning was.
-        by_switch: of these, by switch, in proportion to what their content stores have answered.
-        homes: at their homes.
-        computed: nowhere.
-        late: of these, asked for in vain until their deadline.
-        puts: brought to homes.
-        lost_puts: that did not come there.
+        hosts: of the workers.
+        members: the hosts in the pool: workers and homes.
+        plan: how the design divides the memory.
+        requests: the untimed ones, then the timed ones.
     """
 
-    local: int
-    switches: int
-    by_switch: dict[str, float]
-    homes: int
-    computed: int
-    late: int
-    puts: int
-    lost_puts: int
+    def __init__(
+        self, job: KvJob, design: Design, topology: Topology, put_timeout_s: float
+    ) -> None:
+        """
+        Args:
+            job: the job.
+            design: of this run.
+            topology: has the hosts.
+            put_timeout_s: deadline of a put at a home.
 
-    @classmethod
-    def of(
-        cls, statistics: ReplayStatistics, given_by_homes: int, switch_hits: dict[str, int]
-    ) -> BlockCounts:
-        """From what was counted on the hosts and at the switches."""
-        homes = min(given_by_homes + statistics.own_home, statistics.fetched)
+        Raises:
+            WorkloadError: a home does not exist, or there are fewer than replicas.
+        """
+        written = job.written
+        self.hosts = tuple(written.hosts or topology.hosts)
+        homes = home_weights(written, job.name, self.hosts, topology.hosts)
+        self.members = tuple(dict.fromkeys((*self.hosts, *homes)))
+        self.plan = ReplayPlan.of(written, design, len(self.hosts), homes, put_timeout_s)
+        self.requests = job.requests[: written.warm_up + written.repetitions]
+        self._written = written
+
+    @property
+    def size_bytes(self) -> int:
+        """The cluster's memory for blocks; where it is unlimited, the size of all blocks."""
+        blocks = {block for request in self.requests for block in request.blocks}
+        return self._written.cache or self._written.block * len(blocks)
+
+    def requests_of(self, rank: int) -> Iterator[tuple[int, Request]]:
+        """The requests of a worker, with their numbers in the trace."""
+        return requests_of(rank, len(self.hosts), self.requests, self._written.assign)
+
+    def places(
+        self, statistics: ReplayStatistics, served: int, switch_hits: Mapping[str, int]
+    ) -> BlockPlaces:
+        """Where the blocks of the timed requests were found.
+
+        Args:
+            statistics: of all workers.
+            served: blocks that homes have sent.
+            switch_hits: of each content store.
+        """
+        written = self._written
+        homes = min(served + statistics.own_home, statistics.fetched)
         on_path = statistics.fetched - homes
         hits = sum(switch_hits.values())
-        return cls(
+        references = ReferenceRates.of(
+            self.requests, written.cache_blocks, self.plan.policy, written.warm_up
+        )
+        return BlockPlaces(
             local=statistics.local,
             switches=on_path,
             by_switch={
@@ -119,11 +148,13 @@ class BlockCounts:
             late=statistics.late,
             puts=statistics.puts,
             lost_puts=statistics.lost_puts,
+            one_store_rate=references.one_store,
+            ideal_rate=references.ideal,
         )
 
 
 class SyntheticContents:
-    """Bytes that look random and are another block's nowhere, so that what is fetched can be told.
+    """Pseudo-random contents that differ between blocks, so that fetched blocks can be verified.
 
     Example:
         >>> contents = SyntheticContents(1000)
@@ -138,17 +169,17 @@ class SyntheticContents:
         self.size_bytes = size_bytes
 
     def of(self, block: bytes) -> Contents:
-        """The contents of the block with that hash."""
+        """The contents of the block with the hash ``block``."""
         random = np.random.Generator(np.random.SFC64(int.from_bytes(block, "big")))
         return np.frombuffer(random.bytes(self.size_bytes), np.uint8)
 
     def is_of(self, contents: Contents, block: bytes) -> bool:
-        """Whether these are the contents of the block with that hash, all of them."""
+        """Whether ``contents`` are those of the block with the hash ``block``."""
         return np.array_equal(contents, self.of(block))
 
 
 def replay_key(tenant: str, block: bytes) -> BlockKey:
-    """The key of a trace's block; ``tenant`` is the component of names."""
+    """The key of a trace's block; ``tenant`` is the tenant's name component."""
     return BlockKey(BlockFamily(tenant, NO_MODEL_DIGEST, "replay", 0, 1), block)
 
 
@@ -156,7 +187,7 @@ def replay_key(tenant: str, block: bytes) -> BlockKey:
 async def replay_pool(
     network: BlockNetwork, plan: ReplayPlan, contents: SyntheticContents
 ) -> AsyncIterator[BlockPool]:
-    """The pool of a host as the plan has it, open until the end of the block."""
+    """A host's pool, as the plan describes it; closes at the end of the block."""
     room_bytes = await _room_bytes(network, contents)
     local, offered = plan.stores(network.node, room_bytes)
     pool = BlockPool(network, local=local, offered=offered, settings=plan.pool_settings)
@@ -165,7 +196,7 @@ async def replay_pool(
 
 
 async def _room_bytes(network: BlockNetwork, contents: SyntheticContents) -> int:
-    """What a tier counts for a block: with its manifest, which is as long for all of them."""
+    """Size of a block in a tier, with its manifest, which has the same length for all blocks."""
     key = replay_key(network.tenant, bytes(32))
     root = (await network.publish(key.name, contents.of(key.block_hash))).root
     network.withdraw(key.name)
@@ -173,10 +204,10 @@ async def _room_bytes(network: BlockNetwork, contents: SyntheticContents) -> int
 
 
 class ReplayWorker:
-    """One host's worker: it serves one request after the other, in the order of their arrival.
+    """One host's worker, which serves its requests one after the other, in order of arrival.
 
-    A request's prefix is looked up when its turn comes, as engines do when they schedule it: by
-    then, blocks that requests before it have computed can be there.
+    It looks up a request's prefix when it begins the request, as inference engines do: it then
+    finds blocks that earlier requests have computed.
     """
 
     def __init__(
@@ -189,11 +220,11 @@ class ReplayWorker:
     ) -> None:
         """
         Args:
-            tenant: the component of names.
+            tenant: name component of the tenant.
             plan: of the replay.
             contents: of the blocks.
-            pool: the host's pool, as it is now; ``None``: the host is down, and has nothing.
-            compute: lets so many seconds of computing pass.
+            pool: returns the host's present pool; ``None`` while the host is down.
+            compute: computes for the given seconds.
         """
         self._tenant = tenant
         self._plan = plan
@@ -204,9 +235,9 @@ class ReplayWorker:
         self._being_put: set[bytes] = set()
 
     async def first_token(self, request: Request, statistics: ReplayStatistics) -> int:
-        """Serve a request up to the first token of its answer; how many blocks were not computed.
+        """Serve a request up to its first token; returns the number of blocks not computed.
 
-        :meth:`keep` follows.
+        Call :meth:`keep` afterwards.
         """
         async with self._turn:
             found = await self._load(request.blocks, statistics)
@@ -221,7 +252,7 @@ class ReplayWorker:
     async def keep(
         self, request: Request, computed_from: int, statistics: ReplayStatistics
     ) -> None:
-        """Put the blocks of a request that were computed into the pool."""
+        """Put the computed blocks of a request into the pool."""
         waiting = deque(list(enumerate(request.blocks))[computed_from:])
 
         async def put_some() -> None:
@@ -246,7 +277,7 @@ class ReplayWorker:
         statistics.lost_puts += homes - copies
 
     async def _load(self, blocks: tuple[bytes, ...], statistics: ReplayStatistics) -> int:
-        """Load the longest prefix that is anywhere: how many blocks it has."""
+        """Load the longest prefix in the pool; returns its number of blocks."""
         under_way: deque[asyncio.Task[Place | Cause]] = deque()
         found = 0
         try:
@@ -284,7 +315,7 @@ _MEMBERS_S = 60.0
 
 
 class WrittenRequest(BaseModel):
-    """A request of the trace: see :class:`innet.lab.traces.Request`."""
+    """A request of the trace as JSON; see :class:`innet.lab.traces.Request`."""
 
     number: int
     arrival_s: float
@@ -305,7 +336,7 @@ class ReplayTask(BaseModel):
 
 
 class Served(BaseModel):
-    """A request has reached its first token."""
+    """Progress: a request has reached its first token."""
 
     number: int
     begun_s: float
@@ -314,11 +345,11 @@ class Served(BaseModel):
 
 
 class ReplayResult(BaseModel):
-    """What a worker has counted.
+    """The counters of a worker.
 
     Attributes:
         statistics: of its timed requests.
-        served: blocks that it has given as their home.
+        served: blocks that it has sent as their home.
     """
 
     statistics: ReplayStatistics
@@ -326,7 +357,7 @@ class ReplayResult(BaseModel):
 
 
 class ReplayWork:
-    """One worker's requests, and its part of the pool, which stays open until ``stack`` closes."""
+    """A worker's turn; its membership of the pool lasts until ``stack`` closes."""
 
     def __init__(self, stack: AsyncExitStack) -> None:
         self._stack = stack
@@ -358,7 +389,7 @@ class ReplayWork:
                 tasks.create_task(self._serve(request, show))
 
     def report(self) -> ReplayResult:
-        """What was counted until now."""
+        """The counters so far."""
         return ReplayResult(statistics=self._statistics, served=self._pool.statistics().served)
 
     async def _serve(self, written: WrittenRequest, show: Callable[[BaseModel], None]) -> None:
@@ -377,7 +408,7 @@ class ReplayWork:
 
 
 async def _all_homes(network: BlockNetwork, homes: set[str]) -> None:
-    """Wait until all homes are in the pool: blocks would go elsewhere without them."""
+    """Wait until all homes are in the pool; without them, blocks would have other homes."""
     if not await await_members(network, lambda there: homes <= there.keys(), _MEMBERS_S):
         missing = ", ".join(sorted(homes - network.members().keys()))
         raise KVError(f"{missing} did not join the pool within {_MEMBERS_S:.0f} s")
@@ -389,7 +420,7 @@ async def _take_part(path: str, rank: int) -> None:
 
 
 def main() -> None:
-    """Run as the host that the environment says."""
+    """Run as the rank that the environment names."""
     asyncio.run(_take_part(sys.argv[1], current_worker().rank))
 
 

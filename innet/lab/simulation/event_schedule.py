@@ -6,9 +6,9 @@ import asyncio
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from innet.errors import WorkloadError
+from innet.lab.compare.measurement import SimulatedEvent
 from innet.lab.simulation.simulation import Simulation
 from innet.quantities import format_duration
 from innet.topology import Topology
@@ -63,14 +63,6 @@ class Processors:
         return self._paused_s[host] + (0.0 if since_s is None else self._now_s() - since_s)
 
 
-@dataclass(frozen=True)
-class Applied:
-    """Something that has happened, in words."""
-
-    time_s: float
-    text: str
-
-
 class EventSchedule:
     """The events of one run. Whatever of them is random follows from the seed.
 
@@ -87,7 +79,7 @@ class EventSchedule:
         Raises:
             WorkloadError: an event names a node or link that the topology has not.
         """
-        self.applied: list[Applied] = []
+        self.applied: list[SimulatedEvent] = []
         self._events = events
         self._sim = sim
         self._processors = processors
@@ -135,7 +127,7 @@ class EventSchedule:
             self._tell(f"{_where(target)}: {_END[event.kind]}")
 
     def _tell(self, text: str) -> None:
-        self.applied.append(Applied(self._sim.now_s, text))
+        self.applied.append(SimulatedEvent(time_s=self._sim.now_s, text=text))
 
     def _actions(
         self, event: Event, target: Target

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from innet._native import _core
 from innet.cluster.emulation.network import HOST_CACHE_POLICY
@@ -190,6 +191,10 @@ class SimulatedNetwork:
         """What each direction of a link has counted since the beginning."""
         numbers = self._directions.items()
         return {direction: self.native.link_counters(number) for direction, number in numbers}
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        """The status of each node that has not crashed."""
+        return {name: node.status() for name, node in self.nodes.items() if self.is_alive(name)}
 
     def direction(self, source: str, to: str) -> int:
         """The number of the link's direction from ``source`` to its neighbour ``to``.

@@ -9,15 +9,13 @@ from pathlib import Path
 import pytest
 
 from innet.errors import WorkloadError
-from innet.lab.compare.measurement import Comparison, Machine
+from innet.lab.compare.measurement import BlockPlaces, Comparison, Machine
 from innet.lab.compare.report import columns_of, render_report, table_cells
 from innet.lab.experiment.outcome import outcome
 from innet.lab.experiment.run import RunResult, run_task
 from innet.lab.experiment.sweep import make_tasks, sweep
-from innet.lab.replay import hit_rate
-from innet.lab.replay.block_model import BlockStore
+from innet.lab.replay.block_model import BlockStore, hit_rate
 from innet.lab.replay.plan import DESIGNS
-from innet.lab.replay.worker import BlockCounts
 from innet.lab.traces import load_trace
 from innet.lab.workload import Workload, load_workload, parse_workload
 from innet.lab.workload.model import KvJob
@@ -59,7 +57,7 @@ def run(topology: Topology, workload: Workload, design: str) -> RunResult:
     return run_task(task)
 
 
-def blocks_of(result: RunResult) -> BlockCounts:
+def blocks_of(result: RunResult) -> BlockPlaces:
     (job,) = result.jobs
     assert job.failure is None
     assert job.blocks is not None
@@ -151,7 +149,7 @@ def test_a_home_that_dies_costs_misses_until_it_is_back(tmp_path: Path) -> None:
     prompts = [(3000 * number, [1, 2, 3, 4, 5, 6]) for number in range(8)]
     path = write_trace(tmp_path / "t.jsonl", prompts)
 
-    def blocks_after(requests: int) -> BlockCounts:
+    def blocks_after(requests: int) -> BlockPlaces:
         text = (
             f"name: death\njobs: {{serving: {{kind: kv, trace: {path.name}, block: 64KiB, "
             f"requests: {requests}, worker-share: 0, deadline: 200ms, hosts: [h0, h1], "

@@ -6,15 +6,17 @@ What workers and pools do is :mod:`innet.lab.replay` and :mod:`innet.kv.pool`, a
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from functools import partial
 
 from innet.errors import KVError, WorkloadError
 from innet.kv.pool import BlockPool
 from innet.kv.tenant import Tenant
-from innet.lab.replay import ReferenceRates
-from innet.lab.replay.plan import DESIGNS, NETWORK, Design, ReplayPlan, home_weights, requests_of
+from innet.lab.compare.measurement import BlockPlaces
+from innet.lab.compare.sampling import cache_hits
+from innet.lab.replay.plan import DESIGNS, NETWORK, Design, ReplayPlan
 from innet.lab.replay.worker import (
-    BlockCounts,
+    Replay,
     ReplayStatistics,
     ReplayWorker,
     SyntheticContents,
@@ -25,31 +27,6 @@ from innet.lab.simulation.programs.program import Place, Program
 from innet.lab.simulation.simulation import Simulation
 from innet.lab.traces import Request
 from innet.lab.workload.model import KvJob
-
-
-class SwitchHits:
-    """Interests that the switches' content stores have answered."""
-
-    def __init__(self, sim: Simulation) -> None:
-        self._sim = sim
-        self._before = dict.fromkeys(sim.topology.switches, 0)
-
-    def begin(self) -> None:
-        """Count from here on."""
-        self._before = self._now()
-
-    def since_begin(self) -> dict[str, int]:
-        """By switch; one that has crashed meanwhile has forgotten what it had answered."""
-        now = self._now()
-        return {switch: max(0, now[switch] - self._before.get(switch, 0)) for switch in now}
-
-    def _now(self) -> dict[str, int]:
-        network = self._sim.network
-        return {
-            switch: int(network.nodes[switch].status()["node"]["cache_hits"])
-            for switch in self._sim.topology.switches
-            if network.is_alive(switch)
-        }
 
 
 class SimulatedMember:
@@ -138,38 +115,32 @@ class KvProgram(Program):
         super().__init__(job, place)
         written = job.written
         self.algorithm = design_of(job, place.algorithm)
+        sim = place.sim
+        self._replay = Replay(job, Design.parse(self.algorithm), sim.topology, self.timeout_s)
         self.record.ranks = 1
-        self.operations = min(self.operations, len(job.requests))
-        self._requests = job.requests[: self.operations]
-        self.size_bytes = written.cache or written.block * len(
-            {block for request in self._requests for block in request.blocks}
-        )
+        self.operations = len(self._replay.requests)
+        self.size_bytes = self._replay.size_bytes
         self._written = written
         self._statistics = ReplayStatistics()
         self._untimed = ReplayStatistics()
-        sim = place.sim
-        homes = home_weights(written, job.name, self.hosts, sim.topology.hosts)
-        self._plan = ReplayPlan.of(
-            written, Design.parse(self.algorithm), len(self.hosts), homes, self.timeout_s
-        )
         contents = SyntheticContents(sim.array(written.block, "uint8").nbytes)
         pools = SimulatedPools(sim)
         tenant = pools.tenant(job.name)
         self._members = {
-            host: SimulatedMember(sim, pools, tenant, host, self._plan, contents)
-            for host in dict.fromkeys((*self.hosts, *homes))
+            host: SimulatedMember(sim, pools, tenant, host, self._replay.plan, contents)
+            for host in self._replay.members
         }
         self._workers = [
             ReplayWorker(
                 tenant.component,
-                self._plan,
+                self._replay.plan,
                 contents,
                 lambda member=self._members[host]: member.pool,  # type: ignore[misc]
                 partial(place.processors.compute, host),
             )
             for host in self.hosts
         ]
-        self._switch_hits = SwitchHits(sim)
+        self._hits_before: Counter[str] = Counter()
         self._served_before = 0
         self._given = 0
 
@@ -190,24 +161,18 @@ class KvProgram(Program):
     async def rank(self, rank: int) -> None:
         """The requests of one worker."""
         async with asyncio.TaskGroup() as tasks:
-            own = requests_of(rank, len(self.hosts), self._requests, self._written.assign)
-            for number, request in own:
+            for number, request in self._replay.requests_of(rank):
                 arrival_s = self._start_s + request.arrival_s * self._written.time_scale
                 await asyncio.sleep(max(0.0, arrival_s - self.place.sim.now_s))
                 tasks.create_task(self._serve(self._workers[rank], request, number))
 
     @property
-    def blocks(self) -> BlockCounts:
+    def blocks(self) -> BlockPlaces:
         """Where the blocks of the timed requests were found."""
         given = self._given - self._served_before
-        return BlockCounts.of(self._statistics, given, self._switch_hits.since_begin())
-
-    @property
-    def references(self) -> ReferenceRates:
-        """What one store finds."""
-        return ReferenceRates.of(
-            self._requests, self._written.cache_blocks, self._plan.policy, self._written.warm_up
-        )
+        # A switch that crashed meanwhile has lost its counter.
+        hits = {s: max(0, n - self._hits_before[s]) for s, n in self._switch_hits().items()}
+        return self._replay.places(self._statistics, given, hits)
 
     async def _serve(self, worker: ReplayWorker, request: Request, number: int) -> None:
         timed = number >= self._written.warm_up
@@ -218,9 +183,13 @@ class KvProgram(Program):
         found = await worker.first_token(request, statistics)
         self.record.end(operation, self.place.sim.now_s, correct=statistics.wrong == 0)
         if operation + 1 == self._written.warm_up:
-            self._switch_hits.begin()
+            self._hits_before = self._switch_hits()
             self._served_before = self._served()
         await worker.keep(request, found, statistics)
+
+    def _switch_hits(self) -> Counter[str]:
+        network = self.place.sim.network
+        return cache_hits(network.status(), network.topology.switches)
 
     def _served(self) -> int:
         return sum(member.served for member in self._members.values())

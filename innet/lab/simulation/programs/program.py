@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from innet.errors import WorkloadError
+from innet.lab.compare.measurement import BlockPlaces
 from innet.lab.compare.methods import is_simulated_tcp
-from innet.lab.replay import ReferenceRates
-from innet.lab.replay.worker import BlockCounts
 from innet.lab.simulation.baselines import TcpGroup
 from innet.lab.simulation.event_schedule import Processors
 from innet.lab.simulation.simulation import Simulation
@@ -158,13 +157,8 @@ class Program(ABC):
         """What one rank does."""
 
     @property
-    def blocks(self) -> BlockCounts | None:
+    def blocks(self) -> BlockPlaces | None:
         """Where blocks were found so far, in a replay of requests."""
-        return None
-
-    @property
-    def references(self) -> ReferenceRates | None:
-        """What one store finds in the same replay of requests."""
         return None
 
     def completion_bound_s(self) -> float | None:
