@@ -1,4 +1,4 @@
-"""Virtual time: topologies larger than the machine, and faults that can be repeated."""
+"""Networks in virtual time: larger than the machine, with repeatable faults."""
 
 from innet.lab.simulation.jobs import SimulatedJob
 from innet.lab.simulation.simulation import Simulation

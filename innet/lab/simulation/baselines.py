@@ -1,7 +1,7 @@
-"""What users have without in-network aggregation, over simulated TCP: a ring, a parameter server.
+"""Allreduce over simulated TCP for comparison: a ring and a parameter server.
 
-Both reduce lengths, not values: they are there to be timed. :class:`TcpGroup` gives them the sums
-that programs check.
+Both transfer lengths without values, for their times. :class:`TcpGroup` adds the values, which
+programs verify.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Ring:
     ) -> None:
         """
         Args:
-            simulation: whose links are used.
+            simulation: of the network.
             hosts: of the ranks; by default all of the topology.
             congestion: of the streams.
 
         Raises:
-            SimulationError: fewer than two hosts, or a name that is none.
+            SimulationError: fewer than two hosts, or one that does not exist.
         """
         ranks = tuple(simulation.topology.hosts if hosts is None else hosts)
         if len(ranks) < 2:
@@ -84,7 +84,7 @@ async def _pass_on(
     passes: int,
     segment_bytes: int,
 ) -> None:
-    """One rank: its own chunk goes out at once, everything else once it has come in."""
+    """One rank: sends its own chunk at once, and forwards the others as they arrive."""
     outgoing.write(own_segments * segment_bytes)
     for number in range(1, passes + 1):
         await incoming.arrived(before_bytes + number * segment_bytes)
@@ -96,7 +96,7 @@ _PART_BYTES = 1 << 20
 
 
 class ParameterServer:
-    """Allreduces of lengths by way of one host, itself one of the ranks.
+    """Allreduces of lengths through one host, which is one of the ranks.
 
     Example::
 
@@ -114,13 +114,13 @@ class ParameterServer:
     ) -> None:
         """
         Args:
-            simulation: whose links are used.
+            simulation: of the network.
             hosts: of the ranks; by default all of the topology.
-            server: which of them adds; by default the first.
+            server: the host that adds; by default the first.
             congestion: of the streams.
 
         Raises:
-            SimulationError: fewer than two hosts, or a name that is none.
+            SimulationError: fewer than two hosts, or one that does not exist.
         """
         ranks = tuple(simulation.topology.hosts if hosts is None else hosts)
         if len(ranks) < 2:
@@ -155,10 +155,10 @@ class Baseline(Protocol):
 
 
 def make_baseline(algorithm: str, sim: Simulation, hosts: Sequence[str]) -> Baseline:
-    """What ``algorithm`` names, between ``hosts``.
+    """The algorithm over TCP between ``hosts``.
 
     Raises:
-        PlanError: an option is unknown, or the server is none of the hosts.
+        PlanError: an option is unknown, or the server is not one of the hosts.
         SimulationError: fewer than two hosts, or an unknown congestion control.
     """
     name, options = parse_tcp_algorithm(algorithm)
@@ -166,7 +166,9 @@ def make_baseline(algorithm: str, sim: Simulation, hosts: Sequence[str]) -> Base
         return Ring(sim, hosts, **options)
     server = options.get("server")
     if server is not None and server not in hosts:
-        raise PlanError(f"{algorithm}: {server!r} is none of the job's hosts: {', '.join(hosts)}")
+        raise PlanError(
+            f"{algorithm}: {server!r} is not one of the job's hosts: {', '.join(hosts)}"
+        )
     return ParameterServer(sim, hosts, **options)
 
 
@@ -174,7 +176,7 @@ FloatArray = npt.NDArray[np.float32]
 
 
 class TcpRank:
-    """One rank's place in a :class:`TcpGroup`; stands for its communicator.
+    """One rank of a :class:`TcpGroup`, in place of a communicator.
 
     Attributes:
         rank: its number.
@@ -188,15 +190,15 @@ class TcpRank:
         self._calls = 0
 
     def iallreduce(self, array: FloatArray, *, out: FloatArray | None = None) -> Awaitable[Any]:
-        """Start a sum over all ranks; they call it in the same order."""
+        """Start a sum over all ranks, which call this in the same order."""
         number, self._calls = self._calls, self._calls + 1
         return asyncio.ensure_future(self._group.sum(number, self.rank, array, out))
 
 
 class TcpGroup:
-    """Sums begin when all ranks have called them, one after the other.
+    """A group whose sums begin when all ranks have called them, one after the other.
 
-    The streams carry lengths. The sum itself, which is the same whatever carries it, is made here.
+    The streams carry lengths; the group adds the values.
     """
 
     def __init__(
@@ -204,8 +206,8 @@ class TcpGroup:
     ) -> None:
         """
         Raises:
-            PlanError, SimulationError: as
-                :func:`~innet.lab.simulation.baselines.make_baseline`.
+            PlanError: an option is unknown, or the server is not one of the hosts.
+            SimulationError: fewer than two hosts, or an unknown congestion control.
         """
         self.ranks = [TcpRank(self, rank, len(hosts)) for rank in range(len(hosts))]
         self._algorithm = algorithm

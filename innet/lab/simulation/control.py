@@ -1,10 +1,9 @@
 """The controller of a simulated network: the product's registries, without messages.
 
 Groups, pools and the live network are those of :mod:`innet.cluster.control`. A run's controller
-sends nodes their routes and rules; here nodes look them up when they need them
-(:class:`~innet.lab.simulation.network.SharedTables`), so :class:`SimulatedPlacements` installs
-directly what has to be there beforehand. :class:`Recovery` has the times at which a controller
-would learn of a loss; nobody sends heartbeats.
+sends routes and rules to nodes. Simulated nodes look most of them up when they need them
+(:class:`~innet.lab.simulation.network.SharedTables`); :class:`SimulatedPlacements` installs the
+others. :class:`Recovery` computes when a controller would detect a loss; there are no heartbeats.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ T = TypeVar("T")
 
 _DEFAULT_JOB = "j1"
 _END_NOTICED_S = 0.01
-"""After which whoever started a process knows that it has ended, and has told all nodes."""
+"""Time until a launcher detects the end of a process and has told all nodes."""
 
 
 class SimulatedPlacements(Placements):
     """Installs rules and pools on the live nodes at once, and moves them when those change."""
 
     def __init__(self, network: SimulatedNetwork, outbox: Outbox) -> None:
-        """``network`` is whole."""
+        """``network`` has no losses yet."""
         super().__init__(LiveTopology(network.topology), outbox)
         self._network = network
         self._served: tuple[PoolMessage, ...] = ()
@@ -51,7 +50,7 @@ class SimulatedPlacements(Placements):
         self._ruled: dict[str, set[str]] = {}
 
     def install(self, plans: Mapping[str, Plan], _keys: MessagesTo) -> Operation[None]:
-        """Install the rules of ``plans`` where they are placed."""
+        """Install the rules of ``plans`` on their nodes."""
         for prefix, plan in plans.items():
             self._placed[prefix] = plan
             self._ruled[prefix] = set()
@@ -70,7 +69,7 @@ class SimulatedPlacements(Placements):
                     self._network.nodes[switch].remove_group(prefix)
 
     def update_switches(self, plans: Mapping[str, Plan], _keys: MessagesTo) -> Operation[None]:
-        """Bring routes up to date with the live network, and move the sums of ``plans``."""
+        """Update the routes to the live network, and move the sums of ``plans``."""
         tables = self._network.tables
         for node, prefix, face in tables.change_routes(self.live.lost, self.live.cut):
             if self._network.is_alive(node):
@@ -81,22 +80,22 @@ class SimulatedPlacements(Placements):
         yield from ()
 
     def open_pools(self, pools: Sequence[PoolMessage]) -> Operation[None]:
-        """Have all live switches serve ``pools`` and no others."""
+        """Let all live switches serve ``pools`` and no others."""
         self._served = tuple(pools)
         for switch in self._network.topology.switches:
             self._serve_pools(switch)
         yield from ()
 
     def close_pools(self, pools: Sequence[PoolMessage]) -> Operation[None]:
-        """Have all live switches serve ``pools`` and no others."""
+        """Let all live switches serve ``pools`` and no others."""
         return self.open_pools(pools)
 
     def placed(self, prefixes: Iterable[str]) -> dict[str, Plan]:
-        """The plans of a group as they are placed now."""
+        """The present placement of a group's plans."""
         return {prefix: self._placed[prefix] for prefix in prefixes}
 
     def restore(self, node: str) -> None:
-        """A node has come back empty: give it what is placed there."""
+        """Install the rules and pools of a restarted node."""
         for prefix in self._placed:
             self._install(node, prefix)
         if node in self._network.topology.switches:
@@ -117,14 +116,14 @@ class SimulatedPlacements(Placements):
 
     def _install(self, node: str, prefix: str) -> None:
         rules = self._placed[prefix].primary_rules(node)
-        if rules and self._network.is_alive(node):  # else as it comes back
+        if rules and self._network.is_alive(node):  # otherwise when it restarts
             self._ruled[prefix].add(node)
             install_rules(self._network.nodes[node], prefix, rules)
 
     def _move(self, prefix: str, placed: Plan) -> None:
         before, self._placed[prefix] = self._placed[prefix], placed
         told = self._network.tables.change_plan(prefix, placed)
-        # Switches first: hosts ask at once where they hear that sums are made.
+        # Switches first: hosts request sums as soon as they know the place.
         for node in (*self._network.topology.switches, *self._network.topology.hosts):
             if not self._network.is_alive(node):
                 continue
@@ -139,11 +138,13 @@ class SimulatedPlacements(Placements):
 
 
 class SimulatedControl:
-    """Keeps the groups and pools of a simulation, and follows what happens to its nodes.
+    """Manages the groups and pools of a simulation, and reacts to failures of its nodes.
 
     Attributes:
-        hosts: by name; whoever makes them adds them.
-        pools: which hosts are in which pool of blocks.
+        hosts: by name; their creator adds them.
+        pools: the pools of blocks and their members.
+        network: the controlled network.
+        time: of the simulation.
     """
 
     def __init__(
@@ -151,13 +152,13 @@ class SimulatedControl:
     ) -> None:
         """
         Args:
-            network: is whole.
+            network: without losses.
             time: of the simulation.
-            jobs: that share the network; the other hosts are those of one more.
+            jobs: that share the network; the other hosts are one more job.
         """
         self.hosts: dict[str, SimulatedHost] = {}
-        self._network = network
-        self._time = time
+        self.network = network
+        self.time = time
         self._outbox = Outbox()
         self._placements = SimulatedPlacements(network, self._outbox)
         self._groups = GroupRegistry(
@@ -193,7 +194,7 @@ class SimulatedControl:
         return memberships
 
     def leave(self, membership: Membership) -> None:
-        """A rank needs nothing more of its group; when none does, all free what they keep."""
+        """Let a rank leave its group; when all ranks have left, free the group's state."""
         host = membership.nodes[membership.rank]
         key = membership.name, membership.number, host
         self._leaving[key] = membership
@@ -203,25 +204,25 @@ class SimulatedControl:
             self.hosts[host].forget(self._leaving.pop(key))
 
     def fail(self, host: str, why: str) -> None:
-        """The groups of a host hear that its process is gone."""
+        """Report to the groups of a host that its process has ended."""
         self._renew(host)
         self._groups.fail(host, why)
         self._tell_hosts()
 
     def crash(self, node: str) -> None:
-        """A node loses all that it has."""
+        """Crash a node, with the loss of its state."""
         if node in self.hosts:
             self.hosts[node].die()
-        self._network.crash(node)
+        self.network.crash(node)
         if node in self.hosts:
             self.run(self.pools.leave_all(node))
         else:
             self._recovery.on_crash(node)
-        self._time.deliver_ended()
+        self.time.deliver_ended()
 
     def restart(self, node: str) -> None:
-        """A crashed node comes back empty."""
-        self._network.restart(node)
+        """Restart a crashed node with empty tables."""
+        self.network.restart(node)
         self._placements.restore(node)
         if node in self.hosts:
             self._renew(node)
@@ -229,39 +230,29 @@ class SimulatedControl:
             self._recovery.on_restart(node)
 
     def on_silence(self, part: Part) -> None:
-        """A node hangs, or a link carries nothing any more."""
+        """React to a node that hangs, or a link that is down."""
         if part not in self.hosts:
             self._recovery.on_silence(part)
 
     def on_sound(self, part: Part) -> None:
-        """A node answers again, or a link carries packets again."""
+        """React to a node that answers again, or a link that is up again."""
         if part not in self.hosts:
             self._recovery.on_sound(part)
 
     def adapt(self, change: Callable[[LiveTopology], LiveTopology]) -> None:
-        """The network is known to have changed: sums move, and separated groups end."""
+        """Adapt to a changed network: move sums, and end separated groups."""
         self._placements.live = change(self._placements.live)
         self.run(self._groups.adapt())
-        self._time.deliver_ended()
+        self.time.deliver_ended()
 
     def run(self, operation: Operation[T]) -> T:
-        """Complete an operation of a registry, and tell hosts what follows from it."""
+        """Complete an operation of a registry, and send its messages to the hosts."""
         result = _completed(operation)
         self._tell_hosts()
         return result
 
-    @property
-    def network(self) -> SimulatedNetwork:
-        """What is controlled."""
-        return self._network
-
-    @property
-    def time(self) -> VirtualTime:
-        """Of the simulation."""
-        return self._time
-
     def _renew(self, host: str) -> None:
-        """Another process stands for a host that has failed: its groups have ended before."""
+        """Admit a new process on a failed host, whose groups have ended."""
         if host in self._groups.failures():
             self._groups.renew(host)
 
@@ -287,7 +278,7 @@ class SimulatedControl:
             host.place(member, self._placements.placed(told["plans"]))
 
     def _require_one_job(self, hosts: Sequence[str]) -> None:
-        jobs = {self._network.keys.job_of(host) for host in hosts}
+        jobs = {self.network.keys.job_of(host) for host in hosts}
         if len(jobs) > 1:
             names = ", ".join(sorted("none" if job is None else job.name for job in jobs))
             raise SimulationError(
@@ -295,22 +286,22 @@ class SimulatedControl:
             )
 
     def require_host(self, host: str) -> None:
-        """See to it that ``host`` is one.
+        """Check that ``host`` exists.
 
         Raises:
             SimulationError: it is not.
         """
         if host not in self.hosts:
-            topology = self._network.topology
+            topology = self.network.topology
             raise SimulationError(
                 f"{host!r} is no host of {topology.name}; its hosts: {', '.join(topology.hosts)}"
             )
 
     def _require_free(self, host: str, group: str) -> None:
         self.require_host(host)
-        if not self._network.is_alive(host):
+        if not self.network.is_alive(host):
             raise SimulationError(
-                f"{host} has crashed, and can be in no new group; make it of the others, or "
+                f"{host} has crashed, and cannot join a new group; leave it out, or "
                 f"start it again: sim.restart({host!r})"
             )
         if group in self.hosts[host].groups:
@@ -320,9 +311,9 @@ class SimulatedControl:
 
 
 class Recovery:
-    """Follows what happens to switches and links, and has the network changed when that is known.
+    """Changes the live network when a controller would detect a failure of a switch or link.
 
-    What ends sooner than it is known changes nothing.
+    A failure that ends before its detection has no effect.
     """
 
     def __init__(self, control: SimulatedControl) -> None:
@@ -332,17 +323,17 @@ class Recovery:
         self._silent: set[Part] = set()
 
     def on_crash(self, switch: str) -> None:
-        """The process of a switch has ended; it is waited for."""
+        """The process of a switch has ended, and may return."""
         self._silent.discard(switch)
         loss = Loss(f"{switch} crashed", returns=True)
         self._later(switch, _END_NOTICED_S, lambda left: left.without(switch, loss))
 
     def on_restart(self, switch: str) -> None:
-        """A switch has come back, and says so."""
+        """A switch has restarted and registers."""
         self._later(switch, 0.0, lambda left: left.with_again(switch))
 
     def on_silence(self, part: Part) -> None:
-        """A switch hangs, or a link carries nothing any more."""
+        """A switch hangs, or a link is down."""
         if part in self._silent:
             return
         self._silent.add(part)
@@ -356,7 +347,7 @@ class Recovery:
             self._also_later(part, known_s + patience_s, lambda left: left.without(part, given_up))
 
     def on_sound(self, part: Part) -> None:
-        """A switch answers again, or a link carries packets again, if it was silent."""
+        """A silent switch answers again, or a link is up again."""
         if part not in self._silent:
             return
         self._silent.remove(part)
@@ -386,7 +377,7 @@ class Recovery:
 
 
 def _registry_of(jobs: Sequence[SimulatedJob], hosts: Sequence[str]) -> JobRegistry:
-    """The jobs of a simulation; hosts of none are those of one more."""
+    """The jobs of a simulation, and a default job of the other hosts."""
     of_jobs = {host for job in jobs for host in job.hosts}
     others = tuple(host for host in hosts if host not in of_jobs)
     registry = JobRegistry(hosts)
@@ -401,10 +392,10 @@ def _registry_of(jobs: Sequence[SimulatedJob], hosts: Sequence[str]) -> JobRegis
 
 
 def _completed(operation: Operation[T]) -> T:
-    """The result of an operation that waits for no node."""
+    """The result of an operation that does not wait for a node."""
     try:
         next(operation)
     except StopIteration as ended:
         result: T = ended.value
         return result
-    raise AssertionError("nodes of a simulation hear everything at once")
+    raise AssertionError("simulated nodes receive messages at once; no operation waits")

@@ -1,8 +1,8 @@
-"""An asyncio event loop whose clock is a simulation's.
+"""An asyncio event loop with the clock of a simulation.
 
-Coroutines written for real time run in virtual time: ``asyncio.sleep``, ``asyncio.timeout`` and
-whatever else looks at the loop's clock. Whenever nothing is ready to run, the loop lets the
-simulation go on, up to its own next timer. :class:`VirtualTime` does so for a network's simulation.
+``asyncio.sleep``, ``asyncio.timeout`` and all other users of the loop's clock run in virtual time.
+When no callback is ready, the loop advances the simulation up to its own next timer.
+:class:`VirtualTime` is such a loop for a network's simulation.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from innet.lab.simulation.streams import Streams
 T = TypeVar("T")
 
 _SLICE_PACKETS = 20_000
-"""Delivered between two looks at what else there is to do, such as Ctrl-C."""
+"""Packets delivered between two returns to the event loop, which handles Ctrl-C."""
 
 
 class _Selector:
-    """What the loop takes for its source of events: time passes inside :meth:`select`."""
+    """In place of the loop's selector: time passes inside :meth:`select`."""
 
     def __init__(self, advance: Callable[[float | None], None]) -> None:
         self._advance = advance
 
     def select(self, timeout_s: float | None) -> list[Any]:
-        """Let up to ``timeout_s`` pass; ``None``: as long as it takes until something happens."""
+        """Let up to ``timeout_s`` pass; ``None``: until the next event."""
         if timeout_s is None or timeout_s > 0:
             self._advance(timeout_s)
         return []
 
 
 class VirtualTimeLoop(asyncio.BaseEventLoop):
-    """Runs coroutines in the time of a simulation. It has no sockets, pipes or subprocesses."""
+    """Runs coroutines in virtual time, without sockets, pipes or subprocesses."""
 
     def __init__(self, now_s: Callable[[], float], advance: Callable[[float | None], None]) -> None:
         """
         Args:
             now_s: the simulation's clock.
-            advance: lets at most so many seconds pass, or with ``None`` any time, until something
-                happens that coroutines may wait for.
+            advance: lets at most the given seconds pass, or any time with ``None``, until an event
+                for which coroutines may wait.
         """
         super().__init__()
         self._now_s = now_s
-        # Of a loop's own workings, BaseEventLoop leaves these to its subclasses.
+        # BaseEventLoop leaves these attributes to its subclasses.
         self._selector = _Selector(advance)
         self._clock_resolution = 1e-9
 
@@ -57,10 +57,10 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         return self._now_s()
 
     def _process_events(self, event_list: list[Any]) -> None:
-        """Nothing: what happens in the simulation calls back by itself."""
+        """Nothing: events of the simulation call back directly."""
 
     def _write_to_self(self) -> None:
-        """Nothing: no other thread has to wake this loop."""
+        """Nothing: no other thread wakes this loop."""
 
 
 Action = Callable[[], None]
@@ -75,14 +75,14 @@ class LoopBackground:
         """
         Args:
             loop: of the simulation.
-            on_error: hears of what an action raises.
+            on_error: takes the exception of an action.
         """
         self._loop = loop
         self._on_error = on_error
         self._closed = False
 
     def post(self, action: Action) -> None:
-        """Run ``action`` at this instant, after what was posted before."""
+        """Run ``action`` at this instant, after earlier actions."""
         self._loop.call_soon(self._run, action)
 
     def post_at(self, time_s: float, action: Action) -> None:
@@ -90,7 +90,7 @@ class LoopBackground:
         self._loop.call_at(time_s, self._run, action)
 
     def close(self) -> None:
-        """Nothing runs any more."""
+        """Drop all actions, present and future."""
         self._closed = True
 
     def _run(self, action: Action) -> None:
@@ -103,7 +103,7 @@ class LoopBackground:
 
 
 class SimulatedCollector:
-    """Keeps the ends of operations until somebody asks, or calls back whoever asked before."""
+    """Keeps completions of a node's operations until they are taken, or calls back."""
 
     def __init__(self, node: _core.SimulatedNode, time: VirtualTime) -> None:
         self._node = node
@@ -113,7 +113,7 @@ class SimulatedCollector:
         self._discarded: set[int] = set()
 
     def on_ended(self, operation: int, status: int, detail: str) -> None:
-        """The simulation says that an operation has ended."""
+        """Take a completion from the simulation."""
         callback = self._callbacks.pop(operation, None)
         if callback is not None:
             callback(status, detail)
@@ -123,10 +123,10 @@ class SimulatedCollector:
             self._ended[operation] = (status, detail)
 
     def wait(self, operation: int, timeout_s: float) -> tuple[int, str] | None:
-        """Status and detail of an operation that has ended.
+        """Status and detail of a completed operation.
 
         Raises:
-            SimulationError: it has not; the simulation's time passes only while coroutines wait.
+            SimulationError: it has not completed; time passes only while coroutines wait.
         """
         if operation not in self._ended:
             self._time.settle(self._node.index)
@@ -139,11 +139,11 @@ class SimulatedCollector:
         return self._ended.pop(operation)
 
     def done(self, operation: int) -> bool:
-        """Whether the operation has ended, and nobody has taken that yet."""
+        """Whether the operation has completed and its completion was not taken."""
         return operation in self._ended
 
     def cancel(self, operation: int) -> None:
-        """Give the operation up."""
+        """Cancel the operation."""
         self._node.cancel(operation)
 
     def deliver(self, operation: int, callback: Callable[[int, str], None]) -> None:
@@ -155,24 +155,24 @@ class SimulatedCollector:
             self._callbacks[operation] = callback
 
     def deliver_batched(self, operation: int, callback: Callable[[int, str], None]) -> None:
-        """As :meth:`deliver`: nobody has to be woken up in a simulation."""
+        """Call ``callback`` when the operation ends; a simulation needs no batches."""
         self.deliver(operation, callback)
 
     def flush(self, operation: int) -> None:
-        """Nothing is held back in a simulation."""
+        """Nothing: a simulation holds no completion back."""
 
     def discard(self, operation: int) -> None:
-        """Nobody will ask for the end of an operation that was not delivered."""
+        """Drop the completion of an operation."""
         if self._ended.pop(operation, None) is None:
             self._discarded.add(operation)
 
 
 class VirtualTime:
-    """Runs programs in the time of a network's simulation, and delivers what has ended there.
+    """Runs programs in virtual time, and delivers completions of operations and streams.
 
     Attributes:
-        observer: called now and then while time passes; what it raises ends :meth:`run`.
-        collectors: by node's number, who takes the ends of its operations.
+        observer: called while time passes; an exception of it ends :meth:`run`.
+        collectors: of the operations of each node, by its number.
         streams: of the network.
     """
 
@@ -194,7 +194,7 @@ class VirtualTime:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """Whose clock this is."""
+        """The loop with this clock."""
         return self._runner.get_loop()
 
     def run(self, programs: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
@@ -219,18 +219,18 @@ class VirtualTime:
         return LoopBackground(self.loop, self._on_background_error)
 
     def settle(self, node: int) -> None:
-        """Let a node end what needs no other, such as a publication."""
+        """Complete the node's operations that need no other node, such as publications."""
         self._native.collect(node)
         self.deliver_ended()
 
     def deliver_ended(self) -> None:
-        """Hand out the ends of operations and streams."""
+        """Deliver completions of operations and streams."""
         for node, operation, status, detail in self._native.take_ended():
             self.collectors[node].on_ended(operation, status, detail)
         self.streams.deliver()
 
     def close(self) -> None:
-        """End the programs that still run."""
+        """Cancel the programs that still run."""
         self._runner.close()
 
     def _on_background_error(self, error: Exception) -> None:
@@ -257,6 +257,6 @@ class VirtualTime:
             )
         elif stop == _core.STOP_TIME and limit_s is None:
             raise SimulationError(
-                f"nothing is left to happen at {self.now_s:.6f} s, and programs still wait: "
-                "for something that none of them does?"
+                f"nothing is left to happen at {self.now_s:.6f} s, but programs still wait; does "
+                "every rank call the operation for which the others wait?"
             )

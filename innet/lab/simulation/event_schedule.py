@@ -1,4 +1,4 @@
-"""Events of a topology or workload in a simulation, and the processors that they slow down."""
+"""Applies the events of a topology or workload to a simulation and its hosts' processors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Processors:
     """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
-        """``now_s``: the simulation's clock."""
+        """``now_s`` is the simulation's clock."""
         self._now_s = now_s
         self._slowness: defaultdict[str, float] = defaultdict(lambda: 1.0)
         self._paused_since_s: dict[str, float] = {}
@@ -34,7 +34,7 @@ class Processors:
         self._resumed: dict[str, asyncio.Event] = {}
 
     async def compute(self, host: str, duration_s: float) -> None:
-        """Let ``host`` compute for what takes ``duration_s`` at its usual speed."""
+        """Let ``host`` compute a task that takes ``duration_s`` at normal speed."""
         left_s = duration_s * self._slowness[host]
         while left_s > 0:
             paused_s = self._pause_so_far_s(host)
@@ -44,16 +44,16 @@ class Processors:
                 await self._resumed[host].wait()
 
     def slow_down(self, host: str, factor: float) -> None:
-        """What is computed from now on takes ``factor`` times as long as it would."""
+        """Multiply the time of all later computing on ``host`` by ``factor``."""
         self._slowness[host] *= factor
 
     def pause(self, host: str) -> None:
-        """The host stands still."""
+        """Pause computing on a host."""
         self._paused_since_s[host] = self._now_s()
         self._resumed[host] = asyncio.Event()
 
     def resume(self, host: str) -> None:
-        """It goes on, and computes what it has missed."""
+        """Resume computing on a host, with the missed time added."""
         self._paused_s[host] = self._pause_so_far_s(host)
         del self._paused_since_s[host]
         self._resumed.pop(host).set()
@@ -64,12 +64,12 @@ class Processors:
 
 
 class EventSchedule:
-    """The events of one run. Whatever of them is random follows from the seed.
+    """The events of one run; their random times and targets follow from the seed.
 
-    Events of a kind on the same target that overlap are one: it ends when the last of them does.
+    Overlapping events of one kind on one target are one event, which ends with the last of them.
 
     Attributes:
-        applied: what has happened so far.
+        applied: the events so far.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class EventSchedule:
     ) -> None:
         """
         Raises:
-            WorkloadError: an event names a node or link that the topology has not.
+            WorkloadError: an event names a node or link that does not exist.
         """
         self.applied: list[SimulatedEvent] = []
         self._events = events
@@ -89,7 +89,7 @@ class EventSchedule:
         self._active: Counter[tuple[str, Target]] = Counter()
 
     def start(self) -> None:
-        """From now on they happen, at their times since now."""
+        """Schedule the events, at their times from now on."""
         for number, event in enumerate(self._events):
             first_s = self._sim.now_s + event.at_s
             if event.rate_per_s is not None:
@@ -115,7 +115,7 @@ class EventSchedule:
         do, _undo = self._actions(event, target)
         if self._active[event.kind, target] == 1 or event.kind in ("clock-jump", "straggle"):
             do()
-            self._tell(_description(event, target))
+            self._record(_description(event, target))
         if event.lasts_s is not None:
             self._sim.at(self._sim.now_s + event.lasts_s, self._end, event, target)
 
@@ -124,15 +124,15 @@ class EventSchedule:
         _do, undo = self._actions(event, target)
         if self._active[event.kind, target] == 0 or event.kind == "straggle":
             undo()
-            self._tell(f"{_where(target)}: {_END[event.kind]}")
+            self._record(f"{_where(target)}: {_END[event.kind]}")
 
-    def _tell(self, text: str) -> None:
+    def _record(self, text: str) -> None:
         self.applied.append(SimulatedEvent(time_s=self._sim.now_s, text=text))
 
     def _actions(
         self, event: Event, target: Target
     ) -> tuple[Callable[[], None], Callable[[], None]]:
-        """What happens, and what takes it back."""
+        """The action of an event, and the action that ends it."""
         sim = self._sim
         if event.kind == "link-down":
             a, b = target
@@ -194,7 +194,7 @@ def _changes(event: Event) -> str:
 
 
 def _targets(event: Event, number: int, topology: Topology) -> list[Target]:
-    """What the event can happen to."""
+    """The nodes or links that an event can affect."""
     problem = event_problem(event, topology)
     if problem is not None:
         raise WorkloadError(f"events.{number}: {problem}")

@@ -1,4 +1,4 @@
-"""A host of a simulation, as the communicators on it see it."""
+"""A host of a simulation, as its communicators use it."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from innet.worker.membership import Membership
 
 
 class GroupOwner(Protocol):
-    """Knows the groups of all hosts."""
+    """The registry of the groups of all hosts."""
 
     def leave(self, membership: Membership) -> None:
-        """A rank needs nothing more of its group."""
+        """A rank leaves its group."""
 
 
 class SimulatedHost:
-    """Stands for a worker's process: its node, and the groups that it is in.
+    """Stands for a worker's process: its node and its groups.
 
     Attributes:
         name: of the host.
-        groups: the groups that it has joined and not left, by their names.
+        groups: the groups that it has joined and not left, by name.
         node: its node.
-        collector: takes the ends of the node's operations.
-        asked_objects: tells of the objects that the node is asked for.
+        collector: takes the completions of the node's operations.
+        asked_objects: reports requests for objects.
         settings: of the simulation.
         segment_bytes: of an array, in one packet.
         object_segment_bytes: of a published object, in one packet.
         object_key: signs this rank's objects.
-        trace: none, of simulated jobs.
+        trace: ``None``: simulated jobs have no timeline.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class SimulatedHost:
         """
         Args:
             name: of the host.
-            network: has its node.
+            network: of the simulation.
             time: of the simulation.
-            owner: is told when it leaves a group.
+            owner: the registry of groups.
         """
         self.name = name
         self.groups: dict[str, Membership] = {}
@@ -62,13 +62,13 @@ class SimulatedHost:
         time.collectors[self.node.index] = self.collector
 
     def join(self, membership: Membership) -> None:
-        """Become a member: the host's own rules of the group's plans are installed."""
+        """Join a group: install the host's rules of the group's plans."""
         self.groups[membership.name] = membership
         for prefix, plan in membership.plans.items():
             install_rules(self.node, prefix, plan.primary_rules(self.name))
 
     def place(self, member: Membership, plans: Mapping[str, Plan]) -> None:
-        """Ask for the sums of a group where they are made from now on."""
+        """Request the sums of a group according to ``plans`` from now on."""
         member.plans = plans
         member.on_placed(plans)
 
@@ -77,49 +77,49 @@ class SimulatedHost:
         return self._time.now_s
 
     def background(self, name: str) -> LoopBackground:
-        """What a communicator does apart from its program ends with the process."""
+        """A runner for a communicator's background actions, which ends with the process."""
         made = self._time.background()
         self._backgrounds.append(made)
         return made
 
     def die(self) -> None:
-        """The process is gone, and does nothing more."""
+        """End the process: stop its background actions."""
         for background in self._backgrounds:
             background.close()
         self._backgrounds.clear()
 
     def ended(self) -> frozenset[str]:
-        """Nobody: a program's end here takes nothing away from others."""
+        """No host: simulated programs do not end their hosts."""
         return frozenset()
 
     def stopped(self) -> frozenset[str]:
-        """Nobody: programs here run in one process."""
+        """No host: simulated programs share one process."""
         return frozenset()
 
     def leave_group(self, membership: Membership) -> None:
-        """Leave the group; what others may still need of it stays until all have left."""
+        """Leave the group; its Data stays available until all ranks have left."""
         if self.groups.pop(membership.name, None) is not None:
             self._owner.leave(membership)
 
     def forget(self, membership: Membership) -> None:
-        """All have left the group: free what is kept for it."""
+        """Free the state of a group that all ranks have left."""
         for prefix in membership.plans:
             self.node.remove_group(prefix)
         membership.release()
 
     def abandon_group(self, membership: Membership, why: str) -> None:
-        """End what is under way in the group, because of ``why``, and leave it."""
+        """Fail the operations of the group with ``why``, and leave it."""
         self.fail(membership, why, None)
         self.leave_group(membership)
 
     def fail(self, membership: Membership, why: str, rank: int | None) -> None:
-        """The group can go on no longer: ``rank`` of it has failed, if one has."""
+        """Fail the group with ``why``; ``rank`` is the failed rank, if any."""
         membership.failure = GroupFailure(why, rank)
         for prefix in membership.plans:
             self.node.abort(prefix, why)
 
     def before_close(self, hook: Callable[[], None]) -> None:
-        """Nothing is closed before the simulation is."""
+        """Nothing: a host closes with the simulation."""
 
     def no_more_before_close(self, hook: Callable[[], None]) -> None:
-        """There is nothing to take back."""
+        """Nothing: :meth:`before_close` keeps no hooks."""

@@ -17,12 +17,12 @@ _SHARED_KEY_NAME = "/g/k"
 
 @dataclass(frozen=True, slots=True)
 class SimulatedJob:
-    """Hosts whose groups have names and keys of their own, and a part of what switches have.
+    """Hosts whose groups have their own names and keys, and a share of the switches.
 
     Attributes:
-        name: what its names begin with: ``train`` for ``/train``.
+        name: first component of its names: ``train`` for ``/train``.
         hosts: which belong to no other job.
-        weight: its part of slots and tables, beside others' weights.
+        weight: its share of slots and tables, relative to other jobs.
     """
 
     name: str
@@ -31,31 +31,35 @@ class SimulatedJob:
 
     @property
     def prefix(self) -> str:
-        """What its names begin with."""
+        """The prefix of its names."""
         return f"/{self.name}"
 
 
 class SimulatedKeys:
-    """What nodes sign with and whom they trust; all of it follows from the seed.
+    """The keys with which nodes sign, and those that they trust; all follow from the seed.
 
-    Hosts of a job have a key that the job shares, all other nodes another one. Each host has an
-    Ed25519 pair for its objects; only those of a job's hosts are trusted, by their job.
+    The hosts of a job share a key; all other nodes share another one. Each host has an Ed25519 pair
+    for its objects, which the hosts of its job trust.
     """
 
     def __init__(
         self, topology: Topology, jobs: Sequence[SimulatedJob], digest: Callable[..., bytes]
     ) -> None:
-        """``digest`` gives 32 bytes for a thing, always the same.
+        """
+        Args:
+            topology: with the hosts.
+            jobs: that share the network.
+            digest: derives 32 bytes from the seed and its arguments.
 
         Raises:
-            SimulationError: a host of a job is none of the topology, or in two jobs.
+            SimulationError: a job's host does not exist, or belongs to two jobs.
         """
         self._digest = digest
         self._job_of: dict[str, SimulatedJob] = {}
         for job in jobs:
             for host in job.hosts:
                 if host not in topology.hosts or host in self._job_of:
-                    what = "in two jobs" if host in self._job_of else "no host of the topology"
+                    what = "in two jobs" if host in self._job_of else "not a host of the topology"
                     raise SimulationError(f"{host!r} of job {job.name!r} is {what}")
                 self._job_of[host] = job
         self._public = {host: self._public_key(host) for host in self._job_of}
@@ -65,33 +69,33 @@ class SimulatedKeys:
         return self._job_of.get(host)
 
     def signing(self, node: str, incarnation: int) -> _core.SigningKey:
-        """What a node signs segments and sums with."""
+        """The key with which a node signs segments and sums."""
         return self._shared(self._job_of.get(node), node, incarnation)
 
     def trusted(self, node: str) -> list[_core.SigningKey]:
-        """Whose signatures a node takes."""
+        """The keys whose signatures a node accepts."""
         job = self._job_of.get(node)
         return [self._shared(None)] if job is None else self.of_job(job)
 
     def objects(self, host: str) -> _core.SigningKey:
-        """What a host signs its objects with: a pair of its own, which its job trusts.
+        """The key with which a host signs its objects: its own pair, which its job trusts.
 
-        Never the shared key: each object has a signer of its own, whose nonces would be others'.
+        The shared key would repeat nonces, because each object has its own signer.
         """
         return _core.SigningKey("ed25519", self._own_name(host), self._digest("pair", host))
 
     def signing_of_job(self, job: SimulatedJob, node: str, incarnation: int) -> _core.SigningKey:
-        """What a switch signs the sums of ``job`` with."""
+        """The key with which a switch signs the sums of ``job``."""
         return self._shared(job, node, incarnation)
 
     def of_job(self, job: SimulatedJob) -> list[_core.SigningKey]:
-        """The keys that vouch for the names of ``job``."""
+        """The keys that are trusted for the names of ``job``."""
         return [self._shared(job), *(self._public[host] for host in job.hosts)]
 
     def _shared(
         self, job: SimulatedJob | None, node: str = "", incarnation: int = 0
     ) -> _core.SigningKey:
-        """With the salt of ``node`` to sign there: no nonce repeats."""
+        """The shared key, with a salt of ``node`` for signing, so that no nonce repeats."""
         name = _SHARED_KEY_NAME if job is None else f"{job.prefix}/KEY"
         of_job = () if job is None else (job.name,)
         salt = self._digest("salt", node, incarnation)[:6] if node else b""

@@ -1,7 +1,7 @@
-"""The nodes and links of a topology in a simulation, and the routes and rules that nodes look up.
+"""The nodes and links of a simulated topology, and the routes and rules that nodes look up.
 
-In a real run every node is told all routes and rules. Here the nodes share one process: what all of
-them may need is kept once (:class:`SharedTables`), and a node learns what it asks for.
+In a real run every node receives all routes and rules. Simulated nodes share one process, so that
+:class:`SharedTables` keeps them once, and a node looks up those that it needs.
 """
 
 from __future__ import annotations
@@ -34,19 +34,16 @@ _NODES = "/n/"
 
 
 _THIN_ALIGNMENT_BYTES = 16
-"""The size of the largest element: segments of thin arrays hold whole ones, too."""
+"""The size of the largest element: segments of virtual arrays hold whole elements as well."""
 
 
 class SharedTables:
-    """What every node could be told.
-
-    It knows nothing of the nodes themselves, which hold it.
-    """
+    """The routes and rules of all nodes."""
 
     def __init__(self, topology: Topology, faces: Mapping[str, Mapping[str, int]]) -> None:
         """
         Args:
-            topology: whose nodes are numbered in its order.
+            topology: its order numbers the nodes.
             faces: for each node, from each neighbour's name to the face towards it.
         """
         self._names = tuple(topology.nodes)
@@ -58,31 +55,31 @@ class SharedTables:
         self._told: dict[str, dict[str, set[Interval]]] = {}
 
     def add_plan(self, prefix: str, plan: Plan) -> None:
-        """Let every node evaluate the sums of ``plan`` under the name ``prefix`` by itself."""
+        """Let every node evaluate the sums of ``plan`` under the name ``prefix``."""
         self._plans[prefix] = plan
         self._told[prefix] = {}
 
     def change_plan(self, prefix: str, plan: Plan) -> Mapping[str, set[Interval]]:
-        """The sums under ``prefix`` are made elsewhere; what nodes have learned to evaluate."""
+        """Replace the plan under ``prefix``; returns the intervals that nodes have looked up."""
         self._plans[prefix] = plan
         return self._told[prefix]
 
     def remove_plan(self, prefix: str) -> None:
-        """Nobody evaluates what is under ``prefix`` any more."""
+        """Forget the plan under ``prefix``."""
         del self._plans[prefix], self._told[prefix]
 
     def change_routes(
         self, lost: Collection[str], cut: Collection[Ends]
     ) -> Iterator[tuple[str, str, int]]:
-        """Lead round ``lost`` nodes and ``cut`` links from now on.
+        """Route around ``lost`` nodes and ``cut`` links from now on.
 
-        Yields the routes that hold no more, for nodes to forget: node, prefix, face. They ask for
-        others when they need them.
+        Yields the invalid routes that nodes must forget: node, prefix, face. Nodes look up others
+        when they need them.
         """
         before, self._routes = self._routes, Routes(self._topology, lost, cut)
         for node, faces in self._faces.items():
             if len(faces) == 1:
-                continue  # all ways are one
+                continue  # a single path
             for destination in self._names:
                 if destination == node:
                     continue
@@ -91,19 +88,19 @@ class SharedTables:
                     yield node, f"{_NODES}{destination}", faces[peer]
 
     def route(self, node: int, name: str) -> tuple[str, int] | None:
-        """The prefix and the face by which the node of that number reaches ``name``."""
+        """The prefix and the face of the route of the node with number ``node`` to ``name``."""
         destination = name.removeprefix(_NODES)
         here = self._names[node]
         if destination in (name, here) or destination not in self._known:
             return None
         faces = self._faces[here]
         if len(faces) == 1:
-            return "/n", 0  # all ways are one
+            return "/n", 0  # a single path
         peer = _next_hop(self._routes, here, destination)
         return None if peer is None else (name, faces[peer])
 
     def rule(self, node: int, prefix: str, interval: str) -> Operands | None:
-        """The operands by which the node of that number evaluates ``interval`` by itself."""
+        """The operands with which the node with number ``node`` evaluates ``interval``."""
         plan = self._plans.get(prefix)
         if plan is None:
             return None
@@ -111,7 +108,7 @@ class SharedTables:
             wanted = Interval.parse(interval)
             rule = plan.fallback(self._names[node], wanted)
         except PlanError:
-            return None  # a name of somebody's own making
+            return None  # not a name of the plan
         self._told[prefix].setdefault(self._names[node], set()).add(wanted)
         return [(str(operand.interval), f"{_NODES}{operand.node}") for operand in rule.operands]
 
@@ -129,13 +126,13 @@ class SimulatedNetwork:
     Attributes:
         topology: what is simulated.
         settings: of the nodes.
-        virtual_scale: how many bytes each byte of an array stands for.
+        virtual_scale: bytes for which each byte of an array stands.
         segment_bytes: of an array in a full segment.
-        packet_bytes: the most that a packet of a pool's block has, or stands for.
-        tables: what the nodes look up when they need it.
-        native: the packet path's simulation.
-        nodes: the node of each name.
-        keys: what they sign with.
+        packet_bytes: maximum size of a packet of a pool's block, or the size for which it stands.
+        tables: the routes and rules that nodes look up.
+        native: the compiled simulation.
+        nodes: by name.
+        keys: of the nodes.
     """
 
     def __init__(
@@ -154,7 +151,7 @@ class SimulatedNetwork:
         self.settings = settings
         self.virtual_scale = virtual_scale
         self.segment_bytes = _thin_segment_bytes(topology, virtual_scale)
-        # What is not in memory fills packets with segments of any kind.
+        # Virtual contents fill packets with segments of any kind.
         in_block = self.segment_bytes if virtual_scale > 1 else block_segment_bytes(topology)
         self.packet_bytes = virtual_scale * in_block + PACKET_OVERHEAD_BYTES
         self._seed = seed
@@ -184,11 +181,11 @@ class SimulatedNetwork:
         return list(self._directions)
 
     async def read_queues(self) -> list[tuple[int, int]]:
-        """Bytes that wait, and packets dropped so far, before each direction of a link."""
+        """Queued bytes, and packets dropped so far, of each direction of a link."""
         return self.native.queues()
 
     def link_counters(self) -> dict[tuple[str, str], dict[str, int]]:
-        """What each direction of a link has counted since the beginning."""
+        """The counters of each direction of a link since the beginning."""
         numbers = self._directions.items()
         return {direction: self.native.link_counters(number) for direction, number in numbers}
 
@@ -211,11 +208,11 @@ class SimulatedNetwork:
         return found
 
     def crash(self, node: str) -> None:
-        """The node loses all that it has; what reaches it is lost."""
+        """Crash a node: its state and all packets to it are lost."""
         self.native.crash(self._known(node), f"{node} crashed")
 
     def restart(self, node: str) -> None:
-        """A crashed node comes back with its routes, and nothing else in its tables.
+        """Restart a crashed node with its routes and otherwise empty tables.
 
         Raises:
             SimulationError: it has not crashed.
@@ -229,22 +226,22 @@ class SimulatedNetwork:
             self._install_jobs(node)
 
     def is_alive(self, node: str) -> bool:
-        """Whether the node has not crashed, or has come back."""
+        """Whether the node runs: it has not crashed, or has restarted."""
         return self.native.is_alive(self._known(node))
 
     def pause(self, node: str) -> None:
-        """The node does nothing; what arrives meanwhile waits in its receive buffers."""
+        """Pause a node; packets to it wait in its receive buffers."""
         self.native.pause(self._known(node))
 
     def resume(self, node: str) -> None:
-        """A paused node goes on."""
+        """Resume a paused node."""
         self.native.resume(self._known(node))
 
     def advance_clock(self, node: str, by_s: float) -> None:
-        """The node's clock jumps ahead.
+        """Advance the node's clock.
 
         Raises:
-            SimulationError: it would go back.
+            SimulationError: ``by_s`` is negative.
         """
         if by_s < 0:
             raise SimulationError(
@@ -254,11 +251,11 @@ class SimulatedNetwork:
         self.native.advance_clock(self._known(node), by_s)
 
     def set_link_up(self, source: str, to: str, up: bool) -> None:
-        """A direction of a link loses all that it has and is given until it is up again."""
+        """Take a direction of a link down, with the loss of its packets, or up."""
         self.native.set_link_up(self.direction(source, to), up)
 
     def link(self, source: str, to: str) -> Link:
-        """What the link's direction from ``source`` to its neighbour ``to`` is like now.
+        """The present properties of the link's direction from ``source`` to its neighbour ``to``.
 
         Raises:
             SimulationError: they are not neighbours.
@@ -267,7 +264,7 @@ class SimulatedNetwork:
         return self._changed.get((source, to)) or self.topology.link_between(source, to)
 
     def change_link(self, source: str, to: str, link: Link) -> None:
-        """Let a direction be like ``link``, whose ends do not count, from now on."""
+        """Give a direction the properties of ``link``; the ends of ``link`` do not matter."""
         self.native.change_link(self.direction(source, to), self._shape(link, source, to))
         self._changed[source, to] = link
 
@@ -310,10 +307,7 @@ class SimulatedNetwork:
                 self.nodes[switch].bind_face(self._faces[switch][host], job.prefix)
 
     def set_admission(self, switch: str, prefix: str, hosts: Collection[str]) -> None:
-        """The links of ``hosts`` carry names of the pool of ``prefix``, beside their own jobs'.
-
-        Those of other hosts do not. Neighbours of ``switch`` alone are meant.
-        """
+        """Admit names of the pool ``prefix`` on the faces of ``switch`` to ``hosts`` alone."""
         node = self.nodes[switch]
         for peer, face in self._faces[switch].items():
             if peer in hosts:
@@ -332,7 +326,7 @@ class SimulatedNetwork:
             self._faces[near][far] = len(self._faces[near])
 
     def _shape(self, link: Link, source: str, to: str) -> _core.LinkShape:
-        # The kernel's queues mark nothing; what its token buckets have saved up passes at once.
+        # The kernel's queues do not mark packets; its token buckets pass bursts.
         kernel = self._like == "netns"
         bucket = TokenBucket.for_link(link) if kernel else None
         return _core.LinkShape(
@@ -353,7 +347,7 @@ class SimulatedNetwork:
         )
 
     def number(self, *parts: str | int) -> int:
-        """A seed of 48 bits for what ``parts`` name."""
+        """A seed of 48 bits, derived from ``parts`` and the simulation's seed."""
         return int.from_bytes(self._digest(*parts)[:6], "big")
 
     def _digest(self, *parts: str | int) -> bytes:
@@ -362,17 +356,17 @@ class SimulatedNetwork:
 
 
 def largest_virtual_scale(topology: Topology) -> int:
-    """The most bytes that each byte of an array can stand for: something of a segment is left."""
+    """The largest ``virtual_scale`` with which a segment still holds an element."""
     return segment_bytes(topology, MAX_MTU_BYTES) // _THIN_ALIGNMENT_BYTES
 
 
 def _thin_segment_bytes(topology: Topology, virtual_scale: int) -> int:
-    """Bytes of an array in a full segment, each of which stands for ``virtual_scale``."""
+    """Bytes of an array in a full segment, each of which stands for ``virtual_scale`` bytes."""
     if virtual_scale == 1:
         return segment_bytes(topology)
     if virtual_scale < 1:
         raise SimulationError(f"virtual_scale is {virtual_scale}; it must be a whole number from 1")
-    # What is not in memory may be as large as the links allow.
+    # Virtual segments may be as large as the links allow.
     room_bytes = segment_bytes(topology, MAX_MTU_BYTES) // virtual_scale
     aligned = room_bytes // _THIN_ALIGNMENT_BYTES * _THIN_ALIGNMENT_BYTES
     if aligned == 0:
@@ -386,10 +380,10 @@ def _thin_segment_bytes(topology: Topology, virtual_scale: int) -> int:
 class Capture:
     """Writes packets to a pcapng file while a simulation runs.
 
-    Each direction of a link is an interface, named ``h0->s0``. A packet is there when it arrives,
-    with a time in nanoseconds since the simulation began: lost ones are not. NDN packets stand in
-    UDP datagrams of port 6363 between the neighbours, streams in TCP segments between their hosts.
-    What is virtual counts in the length of a packet and is missing in its bytes.
+    Each direction of a link is an interface, named ``h0->s0``. The file has a packet when it
+    arrives, with a time in nanoseconds since the simulation began; lost packets are missing. NDN
+    packets are in UDP datagrams of port 6363 between neighbours, streams in TCP segments between
+    their hosts. Virtual contents count in the length of a packet and are missing in its bytes.
     """
 
     def __init__(
@@ -400,7 +394,7 @@ class Capture:
     ) -> None:
         """
         Args:
-            network: whose links are captured.
+            network: with the captured links.
             path: of the file, which is replaced.
             links: pairs of neighbours, captured in both directions; by default all.
 
@@ -421,7 +415,7 @@ class Capture:
             raise self._failed() from None
 
     def close(self) -> None:
-        """Capture no more; the file is complete.
+        """End the capture and complete the file.
 
         Raises:
             SimulationError: it could not be written.

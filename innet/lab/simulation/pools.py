@@ -1,4 +1,4 @@
-"""Pools of blocks in a simulation: what a run's controller does for workers, here in no time."""
+"""Pools of blocks in a simulation."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from innet.node.messages import PoolReport
 
 
 class SimulatedPools:
-    """The pools of a simulation, and the hosts that are in them.
+    """The pools of a simulation, and their members.
 
-    A host that crashes is a member no longer, and starts again as none: it may join again once what
-    it had of the pool is closed. Switches that start again serve the pools again.
+    A crashed host is no longer a member. After its restart it may join again, once its former
+    network is closed. Restarted switches serve the pools again.
 
     Example::
 
@@ -32,15 +32,15 @@ class SimulatedPools:
     """
 
     def __init__(self, sim: Simulation) -> None:
-        """``sim`` has the nodes; all of them serve the pools."""
+        """All nodes of ``sim`` serve the pools."""
         self._sim = sim
         self._registry = sim.control.pools
         self._opened = 0
         self._numbers: dict[tuple[str, str], int] = {}
-        """By host and tenant, which of all memberships its last one is."""
+        """The number of the last membership, by host and tenant."""
 
     def tenant(self, name: str) -> Tenant:
-        """The tenant called so, with a secret that follows from the simulation's seed."""
+        """The tenant ``name``, with a secret that follows from the simulation's seed."""
         halves = (self._sim.network.number("kv", name, half) for half in range(3))
         return Tenant(name, b"".join(number.to_bytes(6, "big") for number in halves))
 
@@ -53,8 +53,8 @@ class SimulatedPools:
         Args:
             host: of the simulation.
             tenant: whose blocks they are.
-            capacity_bytes: of memory that the host offers to the others; 0: none.
-            weight: the pool's part of the switches' memory; the largest of all members counts.
+            capacity_bytes: memory that the host offers to the others; 0: none.
+            weight: the pool's share of the switches' memory; the members' largest counts.
 
         Raises:
             SimulationError: there is no such host, it has crashed, or is in the pool already.
@@ -93,7 +93,7 @@ class SimulatedPools:
             yield network
         finally:
             await network.stop()
-            if self._numbers[host, tenant.component] == number:  # it may have joined again
+            if self._numbers[host, tenant.component] == number:  # unless the host has joined again
                 self._sim.control.run(self._registry.leave(host, tenant.component))
 
     def _hosts_in(self, tenant: Tenant) -> Collection[str]:

@@ -1,4 +1,4 @@
-"""The simulation that users hold: the product's own nodes and programs in virtual time."""
+"""A simulated network: innet's nodes and programs in virtual time."""
 
 from __future__ import annotations
 
@@ -29,25 +29,17 @@ from innet.topology.routes import ends_of
 
 T = TypeVar("T")
 
-_THIN_ALIGNMENT_BYTES = 16
-"""The size of the largest element: segments of thin arrays hold whole ones, too."""
-
-_SLICE_PACKETS = 20_000
-"""Delivered between two looks at what else there is to do, such as Ctrl-C."""
-
-_JOB_PREFIX = "/j1"
-
 
 class Simulation:
     """A topology in virtual time, with programs on its hosts.
 
-    The nodes, plans and collectives are those of a real run; the links are models, and computing
-    takes no time but what a program sleeps. Nothing is random but what follows from ``seed``: the
-    same program has the same results at the same times, always.
+    The nodes, plans and collectives are those of a real run; the links are models. Computing takes
+    no virtual time: a program sleeps instead. All random numbers follow from ``seed``, so that the
+    same program always has the same results at the same times.
 
-    Programs are coroutines. Operations are awaited (``await comm.iallreduce(x)``), never waited for
-    by a blocking call, and time passes by ``await asyncio.sleep(seconds)``. Groups come about, and
-    rules are installed, in no time.
+    Programs are coroutines. They await operations (``await comm.iallreduce(x)``), call no blocking
+    operation, and let time pass by ``await asyncio.sleep(seconds)``. Making groups and installing
+    rules take no virtual time.
 
     Example::
 
@@ -65,10 +57,10 @@ class Simulation:
     Attributes:
         topology: the network.
         settings: of its nodes.
-        virtual_scale: how many bytes each byte of an array stands for.
+        virtual_scale: bytes for which each byte of an array stands.
         network: its nodes and links.
-        time: passes while programs wait.
-        control: what a run's controller knows and does.
+        time: the virtual time, which passes while programs wait.
+        control: the controller.
     """
 
     def __init__(
@@ -86,21 +78,21 @@ class Simulation:
         Args:
             topology: the network.
             settings: of the nodes; the defaults are those of a real run.
-            seed: of everything random: losses, jitter, nonces, keys.
-            virtual_scale: each byte of an array stands for so many on the links, in queues, caches
+            seed: of all random numbers: losses, jitter, nonces, keys.
+            virtual_scale: bytes for which each byte of an array stands on links, in queues, caches
                 and counters, so that large tensors on many hosts need little memory and time.
-                :meth:`array` makes such arrays; sizes given to communicators are theirs.
-            audit_interval: for tests of the engine: every so many events, a node's tables are
-                checked against each other. 0: never.
-            like: whose links are modelled: ``local``, the emulator's own, or ``netns``, the
-                kernel's token buckets with their bursts and without marks.
-            jobs: that share the network. Groups are of hosts of one job, or of none; hosts of none
-                cannot offer objects, for want of keys of their own.
+                :meth:`array` makes such arrays; communicators take their sizes.
+            audit_interval: for tests of the engine: events between two checks of a node's tables
+                against each other. 0: never.
+            like: the modelled links: ``local``, the emulator's, or ``netns``, the kernel's token
+                buckets with their bursts and without marks.
+            jobs: that share the network. A group's hosts belong to one job, or to none. Hosts of no
+                job cannot publish objects, because they have no keys of their own.
 
         Raises:
             EmulationError: a link's MTU leaves no room for a segment.
-            SimulationError: ``virtual_scale`` is not at least 1, or leaves nothing of a segment; a
-                job's hosts are not there, or in another.
+            SimulationError: ``virtual_scale`` is below 1, or leaves no room for a segment; a job's
+                host does not exist, or belongs to another job.
         """
         self.topology = topology
         self.settings = settings or Settings()
@@ -125,7 +117,7 @@ class Simulation:
 
     @property
     def observer(self) -> Callable[[], None] | None:
-        """Called now and then while time passes; what it raises ends :meth:`run`."""
+        """Called while time passes; an exception of it ends :meth:`run`."""
         return self.time.observer
 
     @observer.setter
@@ -134,7 +126,7 @@ class Simulation:
 
     @property
     def packet_bytes(self) -> int:
-        """The most that a packet of a pool's block has, or stands for."""
+        """Maximum size of a packet of a pool's block, or the size for which it stands."""
         return self.network.packet_bytes
 
     @property
@@ -150,7 +142,7 @@ class Simulation:
         name: str = "g0",
         timeout_s: float | None = None,
     ) -> list[Communicator]:
-        """Make a group of ``hosts``, and give the communicator of each of its ranks.
+        """Make a group of ``hosts``; returns the communicator of each rank.
 
         Args:
             hosts: the host of each rank; by default all of the topology, in the order of its ranks.
@@ -160,8 +152,8 @@ class Simulation:
 
         Raises:
             PlanError: the algorithm is unknown or does not fit.
-            SimulationError: there is no such host, it has crashed, is in a group of that name, or
-                of another job than the others.
+            SimulationError: a host does not exist, has crashed, is in a group of that name, or
+                belongs to another job than the others.
         """
         members = tuple(self.topology.hosts if hosts is None else hosts)
         memberships = self.control.join(name, algorithm, members)
@@ -184,7 +176,7 @@ class Simulation:
         return communicators
 
     def host(self, name: str) -> SimulatedHost:
-        """What programs on a host have of it.
+        """The interface of a host to the programs on it.
 
         Raises:
             SimulationError: there is no such host.
@@ -193,7 +185,7 @@ class Simulation:
         return self._hosts[name]
 
     def array(self, size_bytes: int, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
-        """Zeros that stand for ``size_bytes`` on the network: ``virtual_scale`` times fewer.
+        """Zeros that stand for ``size_bytes`` on the network and take ``virtual_scale`` times less.
 
         Example::
 
@@ -206,7 +198,7 @@ class Simulation:
     def stream(self, a: str, b: str, *, congestion: str = "cubic") -> Stream:
         """A TCP connection from host ``a`` to host ``b`` that carries lengths.
 
-        It shares the links with everything else. ``congestion``: ``cubic`` or ``reno``.
+        It shares the links with all other traffic. ``congestion``: ``cubic`` or ``reno``.
 
         Raises:
             SimulationError: no such hosts, or they are the same.
@@ -235,15 +227,15 @@ class Simulation:
         Args:
             a: the sending host, or several, of which one is drawn for each flow.
             b: the receiving host, or several.
-            rate_bps: offered on the average, by all flows together.
+            rate_bps: mean rate offered by all flows together.
             flow_bytes: mean size of a flow.
             distribution: of the sizes: ``constant``, ``exponential``, or ``pareto`` (shape 1.5).
             congestion: ``cubic`` or ``reno``.
-            at_s: virtual time from which flows begin; by default now.
-            until_s: virtual time from which none begins any more.
+            at_s: virtual time of the first flow; by default now.
+            until_s: virtual time after which no flow begins.
 
         Raises:
-            SimulationError: no such hosts, an unknown distribution, or a number is not above 0.
+            SimulationError: no such hosts, an unknown distribution, or a number below or equal 0.
         """
         traffic = BackgroundTraffic(
             self.time.streams,
@@ -257,16 +249,16 @@ class Simulation:
         return traffic
 
     def tcp_retransmissions(self) -> int:
-        """Segments of all streams so far that were sent again."""
+        """Retransmitted segments of all streams."""
         return self.time.streams.retransmissions()
 
     def run(self, *programs: Coroutine[Any, Any, T]) -> list[T]:
-        """Run coroutines until all have ended, each with its result.
+        """Run coroutines until all have ended; returns their results.
 
-        The first one that raises ends the others, and its error is raised here.
+        The first exception cancels the other coroutines, and is raised here.
 
         Raises:
-            SimulationError: nothing is left to happen, and some program still waits.
+            SimulationError: no event is left, but some program still waits.
         """
         return self.time.run(programs)
 
@@ -293,11 +285,11 @@ class Simulation:
         return capture
 
     def counters(self) -> dict[str, int]:
-        """How much has happened: packets delivered, instants, and the digest of them all."""
+        """Delivered packets, instants, and a digest of all of them."""
         return self.network.native.counters()
 
     def close(self) -> None:
-        """End what still runs, and complete the packet traces."""
+        """Cancel running programs, and complete the packet traces."""
         self.time.close()
         for capture in self._captures:
             capture.close()
@@ -308,14 +300,14 @@ class Simulation:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # What can happen to the network.
+    # Events.
 
     def crash(self, node: str) -> None:
-        """A node loses all that it has, and is gone until :meth:`restart`."""
+        """Crash a node: it loses its state, and packets to it are lost until :meth:`restart`."""
         self.control.crash(node)
 
     def restart(self, node: str) -> None:
-        """A crashed node comes back empty; its rules are installed again.
+        """Restart a crashed node with empty tables, and install its rules again.
 
         Raises:
             SimulationError: it has not crashed.
@@ -325,15 +317,15 @@ class Simulation:
             restarted(node)
 
     def on_restart(self, restarted: Callable[[str], None]) -> None:
-        """Call ``restarted(node)`` whenever a node has come back from a crash, empty."""
+        """Call ``restarted(node)`` after each restart of a crashed node."""
         self._on_restart.append(restarted)
 
     def fail_worker(self, host: str, why: str = "is gone") -> None:
-        """The groups of a host hear that its process is gone, as a run's controller tells them.
+        """Report to the groups of a host that its process has ended, as a run's controller does.
 
-        What they have under way ends with a :class:`~innet.errors.RankFailed` on every rank, and so
-        does what they call from now on; the others go on in a :meth:`group` of their own. A crash
-        alone is noticed by those who wait for the host, when their deadlines pass.
+        Operations of these groups fail with :class:`~innet.errors.RankFailed` on every rank, now
+        and later; the other hosts can continue in a :meth:`group` of their own. A crash alone is
+        noticed by ranks that wait for the host, at their deadlines.
 
         Raises:
             SimulationError: there is no such host.
@@ -347,21 +339,20 @@ class Simulation:
         self.control.fail(host, why)
 
     def pause(self, node: str) -> None:
-        """A node stands still, as a stopped process does; what arrives for it waits in buffers.
+        """Pause a node, as a stopped process; packets to it wait in its receive buffers.
 
-        Programs are not part of the node: one on a paused host goes on until it needs the node's
-        answer.
+        Programs are not part of the node: a program on a paused host runs until it needs the node.
         """
         self.network.pause(node)
         self.control.on_silence(node)
 
     def resume(self, node: str) -> None:
-        """A paused node goes on; nothing happens to one that is not paused."""
+        """Resume a paused node; no effect on other nodes."""
         self.network.resume(node)
         self.control.on_sound(node)
 
     def advance_clock(self, node: str, by_s: float) -> None:
-        """A node's clock jumps ahead by ``by_s`` seconds, as after a machine's sleep.
+        """Advance a node's clock by ``by_s`` seconds, as after a suspended machine.
 
         Raises:
             SimulationError: ``by_s`` is negative.
@@ -369,9 +360,9 @@ class Simulation:
         self.network.advance_clock(node, by_s)
 
     def set_link_up(self, a: str, b: str, up: bool) -> None:
-        """The link between two neighbours goes down, or comes up with empty queues: both ways.
+        """Take the link between two neighbours down, or up with empty queues, in both directions.
 
-        A link that goes down loses what is on it, and all that it is given until it is up again.
+        A link that is down loses the packets on it, and all packets until it is up again.
 
         Raises:
             SimulationError: there is no link between them.
@@ -389,9 +380,9 @@ class Simulation:
             self.control.on_silence(ends_of(a, b))
 
     def change_link(self, a: str, b: str, **settings: Unpack[Overrides]) -> None:
-        """From now on the link between two neighbours has other properties, both ways.
+        """Change properties of the link between two neighbours, in both directions.
 
-        What is queued keeps its schedule. Settings that are not named stay as they are.
+        Queued packets keep their schedule. Settings that are not named do not change.
 
         Args:
             a, b: the neighbours.
@@ -410,7 +401,7 @@ class Simulation:
             self.network.change_link(source, to, Link(**fields))
 
     def reset_link(self, a: str, b: str) -> None:
-        """From now on the link between two neighbours is as the topology has it, both ways.
+        """Restore the topology's properties of the link between two neighbours, in both directions.
 
         Raises:
             SimulationError: there is no link between them.

@@ -26,7 +26,7 @@ MIN_RTO_S = 0.2
 
 
 class Stream:
-    """One direction of an established TCP connection; what it carries are lengths, not bytes.
+    """One direction of an established TCP connection, which carries lengths without contents.
 
     Attributes:
         source: the host that sends.
@@ -41,7 +41,7 @@ class Stream:
         self._written_bytes = 0
 
     def write(self, size_bytes: int) -> int:
-        """Send ``size_bytes`` more; how many bytes that makes since the stream began.
+        """Send ``size_bytes`` more; returns the bytes sent since the stream began.
 
         Raises:
             SimulationError: ``size_bytes`` is negative.
@@ -80,8 +80,7 @@ class Streams:
         """A stream along the routes of the topology.
 
         Raises:
-            SimulationError: one of them is no host, or they are the same, or ``congestion`` is
-                unknown.
+            SimulationError: the ends are not two different hosts, or ``congestion`` is unknown.
         """
         self.check(source, to, congestion)
         forth, back = self._routes.path(source, to), self._routes.path(to, source)
@@ -104,12 +103,12 @@ class Streams:
         return Stream(self, number, source, to)
 
     def retransmissions(self) -> int:
-        """Segments so far that were sent again."""
+        """Retransmitted segments of all streams."""
         statuses = (self.native.stream_status(number) for number in range(self._opened))
         return int(sum(status["retransmissions"] for status in statuses))
 
     async def watch(self, number: int, size_bytes: int) -> None:
-        """Wait until that many bytes of a stream have arrived."""
+        """Wait until ``size_bytes`` bytes of a stream have arrived."""
         token = next(self._tokens)
         future = self._waiting[token] = asyncio.get_running_loop().create_future()
         self.native.watch_stream(number, size_bytes, token)
@@ -119,14 +118,14 @@ class Streams:
             self._waiting.pop(token, None)
 
     def deliver(self) -> None:
-        """Wake those whose bytes have arrived."""
+        """Wake the waiters whose bytes have arrived."""
         for token in self.native.take_arrived():
             future = self._waiting.get(token)
             if future is not None and not future.done():
                 future.set_result(None)
 
     def check(self, source: str, to: str, congestion: str) -> None:
-        """Whether such a stream can be opened; raises as :meth:`open` does."""
+        """Check the arguments of :meth:`open`, with its errors."""
         self.require_host(source)
         self.require_host(to)
         if source == to:
@@ -137,7 +136,7 @@ class Streams:
             )
 
     def require_host(self, name: str) -> None:
-        """See to it that ``name`` is a host.
+        """Check that ``name`` is a host.
 
         Raises:
             SimulationError: it is not.
@@ -151,15 +150,15 @@ class Streams:
 
 _PARETO_SHAPE = 1.5
 _MOST_FLOWS_PER_S = 1e6
-"""More of them are no traffic of single flows, and time would hardly pass."""
+"""With more flows per second, a simulation would hardly advance."""
 
 
 @dataclass(frozen=True)
 class FlowOptions:
-    """What the flows of background traffic are like.
+    """Properties of background flows.
 
     Attributes:
-        rate_bps: offered on the average, by all flows together.
+        rate_bps: mean rate offered by all flows together.
         size_bytes: mean size of a flow.
         distribution: of the sizes.
         congestion: control of their streams.
@@ -179,7 +178,7 @@ class FlowOptions:
             f"background traffic of {self.rate_bps:g} bit/s in flows of {self.size_bytes:g} bytes"
         )
         if not (self.rate_bps > 0 and self.size_bytes > 0):
-            raise SimulationError(f"{what} is none; both must be above 0")
+            raise SimulationError(f"{what} is not possible; both must be above 0")
         if self.rate_bps > _MOST_FLOWS_PER_S * self.size_bytes * 8:
             raise SimulationError(
                 f"{what} begins more than {_MOST_FLOWS_PER_S:g} flows a second; give larger flows "
@@ -204,12 +203,11 @@ class FlowOptions:
 class BackgroundTraffic:
     """Flows between hosts, of random sizes at random times.
 
-    They begin as a Poisson process, whose rate follows from the mean of their sizes: that gives the
-    wanted rate on the average, as long as the network can carry it. Each is a stream of its own,
-    beginning with slow start.
+    They begin as a Poisson process, whose rate follows from the offered rate and the mean size.
+    Each flow is a new stream, which begins with slow start.
 
     Attributes:
-        flows: how many have begun.
+        flows: number of flows begun.
         offered_bytes: the sum of their sizes.
     """
 
@@ -230,7 +228,7 @@ class BackgroundTraffic:
             seed: decides sizes, times and ends.
 
         Raises:
-            SimulationError: the ends are no two hosts.
+            SimulationError: the ends are not two different hosts.
         """
         self._streams = streams
         self._sources = tuple(sources)
@@ -243,7 +241,7 @@ class BackgroundTraffic:
         self._require_ends()
 
     async def run(self, at_s: float = 0.0, until_s: float = math.inf) -> None:
-        """Begin one flow after the other, between two moments of virtual time."""
+        """Begin one flow after the other, between two virtual times."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(at_s - loop.time())
         while True:
@@ -266,7 +264,7 @@ class BackgroundTraffic:
                 return ends
 
     def _require_ends(self) -> None:
-        """All are hosts, and there are two that differ."""
+        """Check that all ends are hosts, and that two of them differ."""
         for host in {*self._sources, *self._destinations}:
             self._streams.require_host(host)
         pairs = ((source, to) for source in self._sources for to in self._destinations)

@@ -1,9 +1,9 @@
-"""Workloads: what runs on a simulated network, and the files that say so.
+"""Workloads: the jobs that run on a network, and the files that describe them.
 
 * :func:`load_workload` reads a file or a short form; :class:`Workload` is the result;
-* ``document`` is the file's schema; ``layer_files`` reads what it refers to.
+* ``document`` is the file's schema; ``layer_files`` reads files that it names.
 
-:mod:`innet.lab.simulation.programs` runs them.
+:mod:`innet.lab.simulation.programs` runs the jobs.
 """
 
 from innet.lab.workload.document import json_schema

@@ -1,4 +1,4 @@
-"""The workload file: its keys, their types and their meaning. The JSON schema is made from this."""
+"""The workload file: its keys, their types and their meaning, and the JSON schema."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def parse_memory_bytes(text: str, block_bytes: int) -> int:
     """A size, or a number of blocks, in bytes.
 
     Raises:
-        QuantityError: it is neither, or more than can be counted.
+        QuantityError: it is neither, or too large.
 
     >>> parse_memory_bytes("10000 blocks", 1 << 20), parse_memory_bytes("2MiB", 1 << 20)
     (10485760000, 2097152)
@@ -80,7 +80,7 @@ def parse_memory_bytes(text: str, block_bytes: int) -> int:
 class JobFields(Specification):
     """Where and when a job runs, and how its groups communicate."""
 
-    hosts: list[str] = optional("where its ranks are, in their order; by default all hosts")
+    hosts: list[str] = optional("the host of each rank, in order; by default all hosts")
     algorithm: str = optional(
         "of its group, such as inc or tcp-ring; by default the one being compared"
     )
@@ -112,9 +112,9 @@ class ComputeSpecification(Specification):
     slow: dict[str, float] = optional("hosts whose computing takes so many times as long")
 
     def factor(self, host: str, rank: int, step: int, seed: int) -> float:
-        """By what all times of a step are multiplied there."""
+        """The factor of all times of a step on a rank."""
         slow = (self.slow or {}).get(host, 1.0)
-        # A source of its own for each: what one rank draws changes nothing for others.
+        # Each rank and step has its own source, so that ranks do not affect each other's numbers.
         source = random.Random(f"{seed}/compute/{rank}/{step}")
         return slow * self._drawn(source)
 
@@ -151,39 +151,39 @@ FlowHosts = Annotated[tuple[str, ...], BeforeValidator(_flow_hosts), texts_schem
 class BackgroundSpecification(Specification):
     """TCP flows that begin at random times and share the links with the jobs.
 
-    Sizes of flows are, with ``size`` as their mean: ``constant``; ``exponential``; or ``pareto``
-    with the shape 1.5, of which few are large and carry most.
+    Sizes of flows have the mean ``size``: ``constant``, ``exponential``, or ``pareto`` with the
+    shape 1.5, where few large flows carry most bytes.
     """
 
-    source: FlowHosts = Field(alias="from", description="who sends; one is drawn for each flow")
-    to: FlowHosts = Field(description="who receives; one is drawn for each flow")
+    source: FlowHosts = Field(alias="from", description="senders; one is drawn for each flow")
+    to: FlowHosts = Field(description="receivers; one is drawn for each flow")
     rate: Annotated[
         float,
         BeforeValidator(_flow_rate),
         WithJsonSchema({"type": "string", "examples": ["300mbit"]}),
-    ] = Field(description="offered in the mean, by all flows together")
-    size: PositiveSize = Field(default=1 << 20, description="of a flow, in the mean")
+    ] = Field(description="mean rate offered by all flows together")
+    size: PositiveSize = Field(default=1 << 20, description="mean size of a flow")
     distribution: FlowDistribution = Field(default="exponential", description="of sizes")
     congestion: Literal["cubic", "reno"] = Field(default="cubic", description="control, of TCP")
-    at: Duration = Field(default=0.0, description="virtual time from which flows begin")
-    until: Duration = optional("no flow begins from here on")
+    at: Duration = Field(default=0.0, description="virtual time of the first flow")
+    until: Duration = optional("virtual time after which no flow begins")
 
 
 _DEFAULT = PrefillCost()
 
 
 class PrefillSpecification(Specification):
-    """What computing a prompt's blocks takes: start + tokens · token + pairs · pair."""
+    """Time of computing a prompt's blocks: start + tokens · token + pairs · pair."""
 
     token: Duration = Field(default=_DEFAULT.token_s, description="of each token")
     pair: Duration = Field(
-        default=_DEFAULT.pair_s, description="of each pair of a token and one that it attends to"
+        default=_DEFAULT.pair_s, description="of each pair of a token and one to which it attends"
     )
     start: Duration = Field(default=_DEFAULT.start_s, description="of each prefill")
 
 
 class KvSpecification(JobFields):
-    """Requests of a recorded trace, whose workers share the key-value blocks of their prefixes."""
+    """Requests of a recorded trace; workers share the key-value blocks of their prefixes."""
 
     kind: Literal["kv"]
     trace: str = Field(description="Mooncake's .jsonl or Azure's .csv, beside this file")
@@ -195,32 +195,30 @@ class KvSpecification(JobFields):
         default=None,
         ge=0,
         le=1,
-        description="part of it for what each worker itself uses; by default what suits the "
-        "design. In the design network, a host's parts are one store",
+        description="share of the workers, for their own blocks; by default that of the "
+        "design. In the design network, the shares of a host are one store",
     )
     switch_share: float | None = Field(
         default=None,
         ge=0,
         le=1,
-        description="part of it on the switches, as their content stores, where the design has "
-        "caches on the way; by default what suits the design. The rest is at homes",
+        description="share of the switches' content stores, if the design has caches on the "
+        "path; by default that of the design. Homes have the rest",
     )
     homes: dict[str, float] = optional(
-        "hosts that keep blocks for others, with their weights; by default all workers alike"
+        "hosts that keep blocks for other hosts, with weights; by default all workers, equally"
     )
     replicas: int = Field(default=1, ge=1, le=16, description="homes of a block")
     policy: PolicyName | None = Field(
         default=None,
-        description="what workers and homes drop first; by default what suits the design",
+        description="eviction policy of workers and homes; by default that of the design",
     )
     assign: Literal["round-robin", "prefix"] = Field(
         default="round-robin",
-        description="which worker gets a request; prefix: by the hash of its second block, as the "
+        description="of requests to workers; prefix: by the hash of the second block, because the "
         "first is often a system prompt",
     )
-    time_scale: float = Field(
-        default=1.0, ge=0, le=1e6, description="the trace's times are multiplied by this"
-    )
+    time_scale: float = Field(default=1.0, ge=0, le=1e6, description="factor of the trace's times")
     repetitions: int = Field(
         default=1_000_000,
         ge=1,
@@ -230,10 +228,10 @@ class KvSpecification(JobFields):
     )
     warm_up: int = Field(default=0, ge=0, le=1_000_000, description="requests before, not timed")
     window: int = Field(
-        default=8, ge=1, le=1024, description="blocks that a request asks for at once"
+        default=8, ge=1, le=1024, description="blocks that a request fetches at once"
     )
     deadline: PositiveDuration = Field(
-        default=1.0, description="of a block; then the worker computes it"
+        default=1.0, description="of fetching a block; after it, the worker computes the block"
     )
     prefill: PrefillSpecification = PrefillSpecification()
 
@@ -259,16 +257,16 @@ class KvSpecification(JobFields):
 
     @property
     def cache_blocks(self) -> int | None:
-        """Blocks that the cluster has memory for; ``None``: all."""
+        """Capacity of the cluster in blocks; ``None``: unlimited."""
         return None if self.cache is None else self.cache // self.block
 
     def why_no_cache_of(self, cache_bytes: int | None) -> str | None:
-        """Why the cluster's memory cannot be so large; ``None`` if it can."""
+        """Why the cluster's memory cannot have this size; ``None`` if it can."""
         if cache_bytes is None or cache_bytes >= self.block:
             return None
         return (
-            f"a cache of {cache_bytes} bytes holds no block, of which each has {self.block} bytes: "
-            f"give all hosts together room for some, such as {format_size(1024 * self.block)}, or "
+            f"a cache of {cache_bytes} bytes holds no block of {self.block} bytes: "
+            f"give the cluster more memory, such as {format_size(1024 * self.block)}, or "
             "make blocks smaller"
         )
 
@@ -304,17 +302,17 @@ TensorSize = Annotated[
 
 
 class CollectiveSpecification(JobFields):
-    """The same collective again and again; all ranks begin each together."""
+    """A repeated collective; all ranks begin each operation together."""
 
     kind: Literal["collective"]
-    operation: CollectiveName = Field(description="which")
+    operation: CollectiveName = Field(description="the collective")
     size: TensorSize = Field(
         default=_ELEMENT_BYTES, description="of each rank's contribution, float32"
     )
     repetitions: int = Field(default=3, ge=1, le=1_000_000, description="timed operations")
     warm_up: int = Field(default=1, ge=0, le=1000, description="operations before, not timed")
-    pause: Duration = Field(default=0.0, description="between the end of one and the next")
-    root: int = Field(default=0, ge=0, description="the root's rank, where there is one")
+    pause: Duration = Field(default=0.0, description="between two operations")
+    root: int = Field(default=0, ge=0, description="rank of the root, in collectives with one")
 
 
 class LayerSpecification(Specification):
@@ -346,11 +344,9 @@ class TrainingSpecification(JobFields):
         default=25 << 20, description="gradients summed together, as DDP does"
     )
     first_bucket: TensorSize = Field(
-        default=1 << 20, description="the first bucket to be ready is this small, as DDP's"
+        default=1 << 20, description="size of the first bucket, smaller as in DDP"
     )
-    overlap: bool = Field(
-        default=True, description="sums run during backward; otherwise after all of it"
-    )
+    overlap: bool = Field(default=True, description="sums run during backward; otherwise after it")
     update: Duration = Field(default=0.0, description="the optimiser, at the end of a step")
     compute: ComputeSpecification = ComputeSpecification()
 
@@ -370,7 +366,7 @@ class AstraSimSpecification(JobFields):
         default=1, ge=1, le=1_000_000, description="timed passes of the loop", alias="steps"
     )
     warm_up: int = Field(default=0, ge=0, le=1000, description="passes before, not timed")
-    cycle: PositiveDuration = Field(default=1e-9, description="what the file's cycles are")
+    cycle: PositiveDuration = Field(default=1e-9, description="duration of a cycle of the file")
     model_parallel: int = optional(
         "ranks of a model-parallel group, where the file is hybrid and does not say", ge=1
     )
@@ -384,18 +380,16 @@ JobSpecification = Annotated[
 
 
 class WorkloadDocument(Specification):
-    """What runs on a simulated network, and what happens to it meanwhile."""
+    """The jobs on a simulated network, with events and background traffic."""
 
     name: Name = Field(description=NAME_EXPECTED)
     jobs: dict[Name, JobSpecification] = Field(
-        min_length=1, description="groups of ranks at work, by name; all at once"
+        min_length=1, description="groups of ranks, by name; all run at the same time"
     )
     background: list[BackgroundSpecification] = Field(
-        default_factory=list, description="traffic of others meanwhile"
+        default_factory=list, description="TCP traffic beside the jobs"
     )
-    events: list[EventSpecification] = Field(
-        default_factory=list, description="what happens to nodes and links"
-    )
+    events: list[EventSpecification] = Field(default_factory=list, description="of nodes and links")
 
 
 def json_schema() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Files of layers that a workload names: CSV, and ASTRA-sim's text workloads.
+"""Reads files of layers: CSV, and ASTRA-sim's text workloads.
 
 CSV has the header ``layer,forward_s,backward_s,gradient_bytes``.
 
@@ -113,7 +113,7 @@ _LAYER_WORDS: Final = 12
 
 @dataclass(frozen=True)
 class Phase:
-    """Computing, and the communication of what it made.
+    """Computing, and the communication of its result.
 
     Attributes:
         cycles: of computing.
@@ -131,7 +131,7 @@ class AstraSimLayer:
     """A layer's three phases, and the cycles of an update of its weights.
 
     Attributes:
-        parallelism: of this layer: that of the file, unless layers have their own.
+        parallelism: the layer's own, or that of the file.
     """
 
     name: str
@@ -158,7 +158,7 @@ class AstraSimModel:
 
     @property
     def needs_groups(self) -> bool:
-        """Whether there must be model-parallel groups of some size."""
+        """Whether a layer needs model-parallel groups."""
         return any(layer.parallelism in _HYBRID for layer in self.layers)
 
 

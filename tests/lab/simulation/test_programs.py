@@ -132,7 +132,7 @@ def test_an_interrupted_run_tells_what_it_has() -> None:
     ("job", "message"),
     [
         ("{kind: collective, operation: barrier, hosts: [h0, h9]}", "'h9' is no host"),
-        ("{kind: collective, operation: barrier, hosts: [h0, h0]}", "h0 stands twice"),
+        ("{kind: collective, operation: barrier, hosts: [h0, h0]}", "h0 is listed twice"),
         ("{kind: collective, operation: reduce, root: 4}", "no rank 4"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A collective again and again, all ranks together, each result compared with what it must be."""
+"""Repeats a collective on all ranks, and verifies each result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ELEMENT_BYTES = 4
 
 
 class _Arrays(NamedTuple):
-    """The contributions of all ranks: that of rank r, and the sum over all."""
+    """The contributions of all ranks, and their sum."""
 
     ranks: int
     of_rank: Callable[[int], FloatArray]
@@ -41,14 +41,17 @@ class _Arrays(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """How a collective is called, and what it gives."""
+    """The call of a collective, and its expected result.
+
+    Attributes:
+        call: takes communicator, contribution and root; returns an awaitable.
+        result: takes the arrays, the rank and the root.
+        in_blocks: whether the contribution has a block for each rank.
+    """
 
     call: Callable[[Any, FloatArray, int], Any]
-    """With the communicator, the contribution and the root's rank; to be awaited."""
     result: Callable[[_Arrays, int, int], FloatArray | None]
-    """Of a rank, with the root's."""
     in_blocks: bool = False
-    """The contribution has a block for each rank."""
 
 
 _FORMS: dict[str, _Form] = {
@@ -83,7 +86,7 @@ _FORMS: dict[str, _Form] = {
 
 
 class CollectiveProgram(Program):
-    """See :class:`~innet.lab.workload.document.CollectiveSpecification`."""
+    """A repeated collective; see :class:`~innet.lab.workload.document.CollectiveSpecification`."""
 
     def __init__(self, job: CollectiveJob, place: Place) -> None:
         """
@@ -119,7 +122,7 @@ class CollectiveProgram(Program):
         self._together = asyncio.Barrier(ranks)
 
     def completion_bound_s(self) -> float | None:
-        """See the base class, and :data:`NEAR_BOUND`."""
+        """The bound with latency, of allreduces longer than :data:`NEAR_BOUND` bounds."""
         longest_s = max((ended - begun for begun, ended in self.record.spans_s), default=0.0)
         is_long = self.bound_s is not None and longest_s >= NEAR_BOUND * self.bound_s
         if self.operation != "allreduce" or not is_long:
@@ -155,7 +158,7 @@ class CollectiveProgram(Program):
         return np.array_equal(result, expected.reshape(result.shape))
 
     def _whole_size_bytes(self, size_bytes: int) -> int:
-        """The size, rounded up to elements, and to a block of them for each rank."""
+        """The size, rounded up to whole elements, and to equal blocks for all ranks."""
         if self.operation == "barrier":
             return _ELEMENT_BYTES
         step = _ELEMENT_BYTES * self.place.sim.virtual_scale

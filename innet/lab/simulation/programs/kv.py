@@ -1,6 +1,6 @@
-"""A replay: each request arrives at its time on a worker, which loads or computes its blocks.
+"""A simulated replay: workers serve requests at their times, from pools of blocks.
 
-What workers and pools do is :mod:`innet.lab.replay` and :mod:`innet.kv.pool`, as in real processes.
+Workers and pools are those of real processes: :mod:`innet.lab.replay` and :mod:`innet.kv.pool`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from innet.lab.workload.model import KvJob
 
 
 class SimulatedMember:
-    """A host in the pool: a crash takes all that it has, and it is there again with a restart.
+    """A member of the pool: its host loses all blocks in a crash, and rejoins after a restart.
 
     Attributes:
-        opened: set once it is in the pool.
+        opened: set once the host is in the pool.
     """
 
     def __init__(
@@ -47,9 +47,9 @@ class SimulatedMember:
     ) -> None:
         """
         Args:
-            sim: has the host.
+            sim: with the host.
             pools: of the simulation.
-            tenant: whose pool it is.
+            tenant: of the pool.
             host: the host.
             plan: of the replay.
             contents: of the blocks.
@@ -73,11 +73,11 @@ class SimulatedMember:
 
     @property
     def served(self) -> int:
-        """How often it was asked for blocks that it has as their home."""
+        """Number of blocks that the host has sent as their home."""
         return self._served_before + (0 if self._pool is None else self._pool.statistics().served)
 
     async def run(self) -> None:
-        """Be in the pool until cancelled."""
+        """Be a member of the pool until cancelled."""
         while True:
             async with (
                 self._pools.open(
@@ -98,10 +98,10 @@ class SimulatedMember:
 
 
 class KvProgram(Program):
-    """See :class:`~innet.lab.workload.document.KvSpecification`.
+    """A replay of requests; see :class:`~innet.lab.workload.document.KvSpecification`.
 
-    An operation is a request, from its arrival to the first token of its answer. The size is that
-    of the cluster's memory for blocks: all that there are, where it is unlimited.
+    An operation is a request, from its arrival to the first token of its answer. The size is the
+    cluster's memory for blocks; where it is unlimited, the size of all blocks.
     """
 
     operation = "first token"
@@ -145,21 +145,21 @@ class KvProgram(Program):
         self._given = 0
 
     async def run(self) -> None:
-        """All hosts, from start to end."""
+        """Run all hosts from start to end."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 members = [tasks.create_task(member.run()) for member in self._members.values()]
                 for member in self._members.values():
                     await member.opened.wait()
                 await super().run()
-                self._given = self._served()  # a member that has left its pool tells of nothing
+                self._given = self._served()  # before members leave the pool with their counters
                 for task in members:
                     task.cancel()
         except ExceptionGroup as group:
             raise group.exceptions[0] from None
 
     async def rank(self, rank: int) -> None:
-        """The requests of one worker."""
+        """Serve the requests of one worker."""
         async with asyncio.TaskGroup() as tasks:
             for number, request in self._replay.requests_of(rank):
                 arrival_s = self._start_s + request.arrival_s * self._written.time_scale
@@ -196,10 +196,10 @@ class KvProgram(Program):
 
 
 def design_of(job: KvJob, algorithm: str) -> str:
-    """The design of a job, where ``algorithm`` is what others are compared by.
+    """The design of a job: its own, or ``algorithm`` if that is a design.
 
     Raises:
-        WorkloadError: the job names one that there is not.
+        WorkloadError: the job names an unknown design.
     """
     written = job.written.algorithm
     if written is None:

@@ -1,4 +1,4 @@
-"""What all programs have in common."""
+"""The base class of programs, the record of their operations, and where they run."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from innet.topology import Topology
 
 @dataclass
 class Record:
-    """Fills while a job runs; what it says is true at any time.
+    """The operations of a running job.
 
     Attributes:
-        ranks: that must have ended an operation before it counts.
-        untimed: operations at the beginning that warm up.
+        ranks: number of ranks that must end an operation.
+        untimed: number of warm-up operations at the beginning.
         correct: whether every result so far was right.
-        started_s: when the first rank began each operation, in virtual time.
+        started_s: virtual time at which the first rank began each operation.
     """
 
     ranks: int
@@ -37,26 +37,26 @@ class Record:
     _left: list[int] = field(default_factory=list)
 
     def begin(self, operation: int, now_s: float) -> None:
-        """A rank begins an operation; they have numbers from 0."""
+        """Record that a rank begins an operation; operations count from 0."""
         if operation == len(self.started_s):
             self.started_s.append(now_s)
             self._ended_s.append(now_s)
             self._left.append(self.ranks)
 
     def end(self, operation: int, now_s: float, correct: bool = True) -> None:
-        """A rank has ended it, with or without the right result."""
+        """Record that a rank has ended an operation, and whether its result was right."""
         self.correct &= correct
         self._left[operation] -= 1
         self._ended_s[operation] = now_s
 
     @property
     def completed(self) -> int:
-        """Operations that all ranks have ended, the untimed ones included."""
+        """Number of operations that all ranks have ended, including untimed ones."""
         return sum(left == 0 for left in self._left)
 
     @property
     def spans_s(self) -> list[tuple[float, float]]:
-        """Beginning and end of each completed operation that is timed."""
+        """Beginning and end of each completed timed operation."""
         spans = zip(self.started_s, self._ended_s, self._left, strict=True)
         return [(begun, ended) for begun, ended, left in spans if left == 0][self.untimed :]
 
@@ -71,8 +71,8 @@ class Place:
     Attributes:
         sim: the simulation.
         processors: of its hosts.
-        algorithm: of groups whose job does not name one.
-        seed: of what is random in the program.
+        algorithm: of jobs that name none.
+        seed: of random numbers in the program.
     """
 
     sim: Simulation
@@ -83,7 +83,7 @@ class Place:
     def group(
         self, hosts: Sequence[str], *, algorithm: str, name: str, timeout_s: float
     ) -> Sequence[Any]:
-        """The communicator of each rank; a baseline's can do ``iallreduce`` and no more.
+        """The communicator of each rank; over simulated TCP it has ``iallreduce`` alone.
 
         Raises:
             PlanError: the algorithm is unknown or does not fit.
@@ -94,16 +94,16 @@ class Place:
 
 
 class Program(ABC):
-    """A job at work.
+    """A running job.
 
     Attributes:
         name: of the job.
-        operation: what it does again and again, in words, such as ``training step``.
-        size_bytes: of each rank's tensor, or of all of them in an operation.
+        operation: that it repeats, in words, such as ``training step``.
+        size_bytes: of each rank's tensor, or of all tensors in an operation.
         hosts: of its ranks.
         algorithm: of its groups.
-        bound_s: what an operation takes at least; ``None`` when that is not known.
-        operations: how many there will be.
+        bound_s: least time of an operation; ``None`` when not known.
+        operations: their number.
         record: of its operations.
     """
 
@@ -114,7 +114,7 @@ class Program(ABC):
     def __init__(self, job: Job, place: Place) -> None:
         """
         Raises:
-            WorkloadError: a host of the job is none of the topology's.
+            WorkloadError: a host of the job does not exist.
         """
         self.name = job.name
         self.hosts = job_hosts(job, place.sim.topology)
@@ -126,10 +126,10 @@ class Program(ABC):
         self._timeout_s: float | None = job.written.timeout
 
     async def run(self) -> None:
-        """All ranks, from start to end.
+        """Run all ranks from start to end.
 
         Raises:
-            InnetError: that of the first rank that failed.
+            InnetError: of the first rank that failed.
         """
         await asyncio.sleep(self._start_s)
         try:
@@ -140,10 +140,10 @@ class Program(ABC):
             raise group.exceptions[0] from None
 
     def require_only_allreduce(self, operations: Collection[str]) -> None:
-        """See to it that the algorithm can do what the job needs.
+        """Check that the algorithm has the job's operations.
 
         Raises:
-            WorkloadError: it is a baseline, and there is more than ``allreduce``.
+            WorkloadError: it is over simulated TCP, and the job needs more than ``allreduce``.
         """
         others = sorted(set(operations) - {"allreduce"})
         if others and is_simulated_tcp(self.algorithm):
@@ -154,20 +154,20 @@ class Program(ABC):
 
     @abstractmethod
     async def rank(self, rank: int) -> None:
-        """What one rank does."""
+        """Run one rank."""
 
     @property
     def blocks(self) -> BlockPlaces | None:
-        """Where blocks were found so far, in a replay of requests."""
+        """Where blocks were found so far; only in a replay of requests."""
         return None
 
     def completion_bound_s(self) -> float | None:
-        """The bound with latency, where it is known and the bytes do not explain the time."""
+        """The bound with latency, if known; only of operations much longer than ``bound_s``."""
         return None
 
     @property
     def timeout_s(self) -> float:
-        """Deadline of an operation: far above anything that still makes progress."""
+        """Deadline of an operation, far above the time of any that makes progress."""
         if self._timeout_s is not None:
             return self._timeout_s
         usual_s = self.place.sim.settings.collectives.usual_timeout_s
@@ -178,15 +178,15 @@ def job_hosts(job: Job, topology: Topology) -> tuple[str, ...]:
     """The hosts of the job's ranks.
 
     Raises:
-        WorkloadError: one of them is none, or stands there twice.
+        WorkloadError: a host does not exist, or is listed twice.
     """
     hosts = tuple(job.written.hosts or topology.hosts)
     for host in hosts:
         if host not in topology.hosts:
             raise WorkloadError(
-                f"job {job.name}: {host!r} is no host of {topology.name}; "
+                f"job {job.name}: {host!r} is not a host of {topology.name}; "
                 f"its hosts: {', '.join(topology.hosts)}"
             )
         if hosts.count(host) > 1:
-            raise WorkloadError(f"job {job.name}: {host} stands twice among its hosts")
+            raise WorkloadError(f"job {job.name}: {host} is listed twice among its hosts")
     return hosts
