@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import typer
+
+from innet.cli.options import ObservationOptions, TimeOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,21 +31,12 @@ _FILE = "file:"
 BROKER_SETTING = "telemetry.broker"
 
 
-def chosen_topology(
-    topology: str,
-    *,
-    rate: str | None = None,
-    delay: str | None = None,
-    loss: str | None = None,
-    queue: str | None = None,
-    mtu: str | None = None,
-    slots: int | None = None,
-) -> Topology:
+def chosen_topology(topology: str, links: TimeOptions) -> Topology:
     """Load a topology and apply the options to it.
 
     Raises:
-        typer.BadParameter: an option is no quantity of its kind, or out of range.
-        TopologyError: as :func:`innet.topology.load_topology`.
+        typer.BadParameter: an option is not a quantity of its kind, or out of range.
+        TopologyError: the topology does not exist, or is wrong.
     """
     from pydantic import ValidationError
 
@@ -50,8 +44,8 @@ def chosen_topology(
     from innet.topology.settings import LinkSettings
     from innet.validation_messages import message_of
 
-    typed = {"rate": rate, "delay": delay, "loss": loss, "queue": queue, "mtu": mtu}
-    given = {name: text for name, text in typed.items() if text is not None}
+    given = {name: value for name, value in asdict(links).items() if value is not None}
+    slots = given.pop("slots", None)
     try:
         overrides = cast(Overrides, LinkSettings.model_validate(given).for_model())
     except ValidationError as error:
@@ -62,8 +56,10 @@ def chosen_topology(
     return load_topology(topology).with_overrides(**overrides)
 
 
-def with_timed_links(topology: Topology) -> Topology:
-    """The topology with defaults for a simulation on links with neither rate nor delay."""
+def with_timed_links(topology: Topology, links: TimeOptions) -> Topology:
+    """The topology with a rate and a delay on links with neither, unless options set one."""
+    if links.rate is not None or links.delay is not None:
+        return topology
     timed = topology.with_defaults(rate_bps=_SIMULATED_RATE_BPS, delay_s=_SIMULATED_DELAY_S)
     if timed.links != topology.links:
         typer.echo(
@@ -75,15 +71,9 @@ def with_timed_links(topology: Topology) -> Topology:
 
 
 def chosen_settings(
-    assignments: Sequence[str],
-    *,
-    broker: str | None = None,
-    broker_port: int | None = None,
-    metrics_port: int | None = None,
-    log_format: str | None = None,
-    log_level: str | None = None,
+    assignments: Sequence[str], observation: ObservationOptions | None = None
 ) -> Settings:
-    """The settings with ``--set`` applied, and the options that have a name of their own.
+    """The settings, with ``--set`` and the options of telemetry and logs applied.
 
     Raises:
         SettingsError: an assignment is malformed, unknown or out of range.
@@ -91,12 +81,13 @@ def chosen_settings(
     """
     from innet.settings import Settings
 
+    given = observation or ObservationOptions()
     named = {
-        "telemetry.broker": broker,
-        "telemetry.broker_port": broker_port,
-        "telemetry.metrics_port": metrics_port,
-        "log.format": log_format,
-        "log.level": log_level,
+        "telemetry.broker": given.broker,
+        "telemetry.broker_port": given.broker_port,
+        "telemetry.metrics_port": given.metrics_port,
+        "log.format": given.log_format,
+        "log.level": given.log_level,
     }
     options = [f"{name}={value}" for name, value in named.items() if value is not None]
     return Settings().with_assignments(with_broker([*assignments, *options]))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -135,56 +138,6 @@ SetSettings = Annotated[
         show_default=False,
     ),
 ]
-Broker = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help="Publish telemetry to this MQTT broker, such as "
-        "[cyan]mqtts://host:8883[/]; with a password: [cyan]file:PATH[/] of a file with its URL, "
-        "or the URL in INNET_BROKER; [cyan]embedded[/] (the default): one in the "
-        "launcher; [cyan]none[/]: nowhere",
-        rich_help_panel=OBSERVATION_PANEL,
-        show_default=False,
-    ),
-]
-BrokerPort = Annotated[
-    int | None,
-    typer.Option(
-        metavar="PORT",
-        min=0,
-        max=65535,
-        help="Serve the embedded MQTT broker on this port of loopback as well; 0: a free one",
-        rich_help_panel=OBSERVATION_PANEL,
-        show_default=False,
-    ),
-]
-MetricsPort = Annotated[
-    int | None,
-    typer.Option(
-        metavar="PORT",
-        min=0,
-        max=65535,
-        help="Serve metrics for Prometheus on this port of loopback; 0: a free one",
-        rich_help_panel=OBSERVATION_PANEL,
-        show_default=False,
-    ),
-]
-LogFormat = Annotated[
-    Literal["text", "json"] | None,
-    typer.Option(
-        help="[cyan]json[/]: one document per line, of every process [dim](default: text)[/]",
-        rich_help_panel=OBSERVATION_PANEL,
-        show_default=False,
-    ),
-]
-LogLevel = Annotated[
-    Literal["debug", "info", "warning", "error"] | None,
-    typer.Option(
-        help="Leave out what matters less [dim](default: warning)[/]",
-        rich_help_panel=OBSERVATION_PANEL,
-        show_default=False,
-    ),
-]
 Seed = Annotated[int, typer.Option(min=0, help="Decides everything that is random")]
 Processes = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Runs at once; as many as cores")
@@ -194,37 +147,151 @@ Output = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON")]
 
-Rate = Annotated[
-    str | None,
-    typer.Option(
-        metavar="RATE", help="[cyan]200mbit[/], [cyan]unlimited[/]", rich_help_panel=LINKS_PANEL
-    ),
-]
-Delay = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TIME", help="One way: [cyan]1ms[/], [cyan]250us[/]", rich_help_panel=LINKS_PANEL
-    ),
-]
-Loss = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SHARE", help="Of packets: [cyan]1%[/], [cyan]0.01[/]", rich_help_panel=LINKS_PANEL
-    ),
-]
-Queue = Annotated[
-    str | None,
-    typer.Option(metavar="SIZE", help="Of each link: [cyan]512KiB[/]", rich_help_panel=LINKS_PANEL),
-]
-Mtu = Annotated[
-    str | None,
-    typer.Option(metavar="SIZE", help="Largest packet: [cyan]9000[/]", rich_help_panel=LINKS_PANEL),
-]
-Slots = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        help="Reductions in progress on each switch; 0: only forward",
-        rich_help_panel=LINKS_PANEL,
-    ),
-]
+
+@dataclass(frozen=True)
+class TimeOptions:
+    """Properties of all links that determine the times of packets, in place of the topology's."""
+
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATE", help="[cyan]200mbit[/], [cyan]unlimited[/]", rich_help_panel=LINKS_PANEL
+        ),
+    ] = None
+    delay: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="One way: [cyan]1ms[/], [cyan]250us[/]",
+            rich_help_panel=LINKS_PANEL,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class LinkOptions(TimeOptions):
+    """Properties of all links, in place of the topology's."""
+
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Of packets: [cyan]1%[/], [cyan]0.01[/]",
+            rich_help_panel=LINKS_PANEL,
+        ),
+    ] = None
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="Of each link: [cyan]512KiB[/]", rich_help_panel=LINKS_PANEL
+        ),
+    ] = None
+    mtu: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="Largest packet: [cyan]9000[/]", rich_help_panel=LINKS_PANEL
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class NetworkOptions(LinkOptions):
+    """Properties of all links and switches, in place of the topology's."""
+
+    slots: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Reductions in progress on each switch; 0: only forward",
+            rich_help_panel=LINKS_PANEL,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class ObservationOptions:
+    """Telemetry and logs of a run."""
+
+    broker: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Publish telemetry to this MQTT broker, such as "
+            """Rate and delay of all links, in place of the topology's."""
+            "or the URL in INNET_BROKER; [cyan]embedded[/] (the default): one in the "
+            "launcher; [cyan]none[/]: nowhere",
+            rich_help_panel=OBSERVATION_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    broker_port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Serve the embedded MQTT broker on this port of loopback as well; 0: a free one",
+            rich_help_panel=OBSERVATION_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Serve metrics for Prometheus on this port of loopback; 0: a free one",
+            rich_help_panel=OBSERVATION_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    log_format: Annotated[
+        Literal["text", "json"] | None,
+        typer.Option(
+            help="[cyan]json[/]: one document per line, of every process [dim](default: text)[/]",
+            rich_help_panel=OBSERVATION_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"] | None,
+        typer.Option(
+            help="Leave out what matters less [dim](default: warning)[/]",
+            rich_help_panel=OBSERVATION_PANEL,
+            show_default=False,
+        ),
+    ] = None
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take dataclasses of options: each field is an option of the command line."""
+    groups: dict[str, Any] = {}
+    parameters = []
+    hints = get_type_hints(command, include_extras=True)
+    for name, parameter in signature(command).parameters.items():
+        kind = hints[name]
+        if is_dataclass(kind):
+            groups[name] = kind
+            of_fields = get_type_hints(kind, include_extras=True)
+            parameters += [
+                Parameter(
+                    field.name,
+                    Parameter.KEYWORD_ONLY,
+                    default=field.default,
+                    annotation=of_fields[field.name],
+                )
+                for field in fields(kind)
+            ]
+        else:
+            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind))
+
+    @wraps(command)
+    def called(**arguments: Any) -> None:
+        for name, kind in groups.items():
+            arguments[name] = kind(**{f.name: arguments.pop(f.name) for f in fields(kind)})
+        command(**arguments)
+
+    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return called

@@ -29,6 +29,7 @@ _QUICK_REPETITIONS = 3
 _STEP = 4
 
 
+@options.grouped
 def compare(
     topology: options.Topology,
     mode: options.Mode = "local",
@@ -59,12 +60,8 @@ def compare(
     ] = False,
     output: options.Output = None,
     as_json: options.AsJson = False,
-    rate: options.Rate = None,
-    delay: options.Delay = None,
-    loss: options.Loss = None,
-    queue: options.Queue = None,
-    mtu: options.Mtu = None,
-    slots: options.Slots = None,
+    *,
+    links: options.NetworkOptions,
     settings: options.SetSettings = [],  # noqa: B006  # typer copies it
 ) -> None:
     """Compare allreduce algorithms over sizes, as a table, JSON and an HTML report.
@@ -76,9 +73,7 @@ def compare(
     from innet.lab.compare.sweep import compare as measure
     from innet.telemetry.logs.output import FileOutput
 
-    loaded = chosen_topology(
-        topology, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=slots
-    )
+    loaded = chosen_topology(topology, links)
     schedule = _schedule(_QUICK_SIZES if quick else sizes, repetitions, quick)
     parsed_settings = chosen_settings(settings)
     directory = output or RESULTS / f"compare-{loaded.name}-{mode}"

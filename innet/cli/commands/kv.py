@@ -36,6 +36,7 @@ def _group() -> None:
 
 
 @app.command("replay", epilog=REPLAY_EXAMPLES)
+@options.grouped
 def replay(
     trace: Annotated[
         str,
@@ -84,11 +85,8 @@ def replay(
     processes: options.Processes = None,
     output: options.Output = None,
     as_json: options.AsJson = False,
-    rate: options.Rate = None,
-    delay: options.Delay = None,
-    loss: options.Loss = None,
-    queue: options.Queue = None,
-    mtu: options.Mtu = None,
+    *,
+    links: options.LinkOptions,
     settings: options.SetSettings = [],  # noqa: B006  # typer copies it
 ) -> None:
     """Replay recorded requests over a simulated or an emulated network, by policy and memory.
@@ -99,11 +97,7 @@ def replay(
     from innet.lab.experiment.sweep import RunOptions, make_tasks
     from innet.lab.workload import load_workload
 
-    loaded = chosen_topology(
-        topology, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=None
-    )
-    if rate is None and delay is None:
-        loaded = with_timed_links(loaded)
+    loaded = with_timed_links(chosen_topology(topology, links), links)
     chosen = load_workload(f"kv:{trace},block={block},time-scale={time_scale}")
     if requests is not None:
         chosen = chosen.with_repetitions(requests)

@@ -25,6 +25,7 @@ EXAMPLES = options.examples(
 _BUSIEST_LINKS = 8
 
 
+@options.grouped
 def plan(
     topology: options.Topology,
     algorithm: options.Algorithm = "auto",
@@ -32,8 +33,8 @@ def plan(
         str, typer.Option(metavar="SIZE", help="Bytes of each rank's tensor: [cyan]16MiB[/]")
     ] = "1MiB",
     hosts: options.Hosts = None,
-    rate: options.Rate = None,
-    delay: options.Delay = None,
+    *,
+    links: options.TimeOptions,
     as_json: options.AsJson = False,
 ) -> None:
     """Show who adds what, the busiest links, and the bound in time."""
@@ -41,7 +42,7 @@ def plan(
 
     from innet.plans import bound_s, bytes_per_link
 
-    loaded = chosen_topology(topology, rate=rate, delay=delay)
+    loaded = chosen_topology(topology, links)
     size_bytes = _size_bytes(size)
     made = chosen_plan(algorithm, loaded, chosen_hosts(hosts), size_bytes)
     if as_json:

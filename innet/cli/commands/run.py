@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -46,6 +47,7 @@ EXAMPLES = options.examples(
 )
 
 
+@options.grouped
 def run(
     ctx: typer.Context,
     arguments: Annotated[
@@ -126,17 +128,9 @@ def run(
         ),
     ] = None,
     mode: options.Mode = "local",
-    rate: options.Rate = None,
-    delay: options.Delay = None,
-    loss: options.Loss = None,
-    queue: options.Queue = None,
-    mtu: options.Mtu = None,
-    slots: options.Slots = None,
-    broker: options.Broker = None,
-    broker_port: options.BrokerPort = None,
-    metrics_port: options.MetricsPort = None,
-    log_format: options.LogFormat = None,
-    log_level: options.LogLevel = None,
+    *,
+    links: options.NetworkOptions,
+    observation: options.ObservationOptions,
     settings: options.SetSettings = [],  # noqa: B006  # typer copies it
 ) -> None:
     """Run a command on every host, as the ranks of one job.
@@ -177,18 +171,9 @@ def run(
     from innet.cluster.launch import Session
     from innet.telemetry.trace.job_trace import trace_file
 
-    topology = chosen_topology(
-        name, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=slots
-    )
+    topology = chosen_topology(name, links)
     chosen_plan(algorithm, topology, job.hosts)  # fails before the launch, not after it
-    chosen = chosen_settings(
-        settings,
-        broker=broker,
-        broker_port=broker_port,
-        metrics_port=metrics_port,
-        log_format=log_format,
-        log_level=log_level,
-    )
+    chosen = chosen_settings(settings, observation)
     session = Session(topology, mode=mode, settings=chosen, output=chosen_output(chosen))
     become_launcher(chosen, session.network.run_id)
     into = None if trace is None else trace_file(trace, session.network.run_id)
@@ -305,9 +290,11 @@ def _report_success(console: Console, duration_s: float, lost: Sequence[str]) ->
 
 
 _NETWORK_OPTIONS = (
-    "mode", "rate", "delay", "loss", "queue", "mtu", "slots", "broker",
-    "broker_port", "metrics_port", "log_format", "log_level", "settings",
-)  # fmt: skip
+    "mode",
+    *(field.name for field in fields(options.NetworkOptions)),
+    *(field.name for field in fields(options.ObservationOptions)),
+    "settings",
+)
 
 
 def _refuse_network_options(ctx: typer.Context) -> None:

@@ -29,6 +29,7 @@ _DESIGNS = "network,home,local"
 _CAPTURE_PANEL = "Packet traces"
 
 
+@options.grouped
 def sim(
     topology: options.Topology,
     workload: Annotated[
@@ -95,12 +96,8 @@ def sim(
     ] = None,
     output: options.Output = None,
     as_json: options.AsJson = False,
-    rate: options.Rate = None,
-    delay: options.Delay = None,
-    loss: options.Loss = None,
-    queue: options.Queue = None,
-    mtu: options.Mtu = None,
-    slots: options.Slots = None,
+    *,
+    links: options.NetworkOptions,
     settings: options.SetSettings = [],  # noqa: B006  # typer copies it
 ) -> None:
     """Simulate a workload on a network of any size, in virtual time.
@@ -111,11 +108,7 @@ def sim(
     from innet.lab.experiment.sweep import RunOptions, make_tasks, with_packet_traces
     from innet.lab.workload import load_workload
 
-    loaded = chosen_topology(
-        topology, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=slots
-    )
-    if rate is None and delay is None:
-        loaded = with_timed_links(loaded)
+    loaded = with_timed_links(chosen_topology(topology, links), links)
     chosen = load_workload(workload)
     if repetitions is not None:
         chosen = chosen.with_repetitions(repetitions)

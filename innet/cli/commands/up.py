@@ -39,6 +39,7 @@ _REFRESH_S = 1.0
 _READY = b"ready"
 
 
+@options.grouped
 def up(
     topology: options.Topology,
     mode: options.Mode = "local",
@@ -49,17 +50,9 @@ def up(
         bool,
         typer.Option("--detach", "-d", help="Continue in the background when the network is up"),
     ] = False,
-    rate: options.Rate = None,
-    delay: options.Delay = None,
-    loss: options.Loss = None,
-    queue: options.Queue = None,
-    mtu: options.Mtu = None,
-    slots: options.Slots = None,
-    broker: options.Broker = None,
-    broker_port: options.BrokerPort = None,
-    metrics_port: options.MetricsPort = None,
-    log_format: options.LogFormat = None,
-    log_level: options.LogLevel = None,
+    *,
+    links: options.NetworkOptions,
+    observation: options.ObservationOptions,
     settings: options.SetSettings = [],  # noqa: B006  # typer copies it
 ) -> None:
     """Launch a network and keep it up until Ctrl-C.
@@ -71,19 +64,10 @@ def up(
     from innet.cluster.launch import Session
 
     console = open_console(highlight=False)
-    chosen = chosen_settings(
-        settings,
-        broker=broker,
-        broker_port=broker_port,
-        metrics_port=metrics_port,
-        log_format=log_format,
-        log_level=log_level,
-    )
+    chosen = chosen_settings(settings, observation)
     output = chosen_output(chosen, console)
     session = Session(
-        chosen_topology(
-            topology, rate=rate, delay=delay, loss=loss, queue=queue, mtu=mtu, slots=slots
-        ),
+        chosen_topology(topology, links),
         mode=mode,
         settings=chosen,
         run_id=name,
