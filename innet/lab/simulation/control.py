@@ -294,7 +294,7 @@ class SimulatedControl:
         if host not in self.hosts:
             topology = self.network.topology
             raise SimulationError(
-                f"{host!r} is no host of {topology.name}; its hosts: {', '.join(topology.hosts)}"
+                f"{host!r} is not a host of {topology.name}; its hosts: {', '.join(topology.hosts)}"
             )
 
     def _require_free(self, host: str, group: str) -> None:

@@ -144,7 +144,7 @@ class Streams:
         topology = self._network.topology
         if name not in topology.nodes or topology.nodes[name].kind != "host":
             raise SimulationError(
-                f"{name!r} is no host of {topology.name}; its hosts: {', '.join(topology.hosts)}"
+                f"{name!r} is not a host of {topology.name}; its hosts: {', '.join(topology.hosts)}"
             )
 
 

@@ -66,7 +66,7 @@ def test_the_rate_is_offered_whatever_the_distribution(distribution: FlowDistrib
         ("{from: h0, to: h1, rate: 100gbit, size: 1}", None, "more than .* flows a second"),
         ("{from: [], to: h1, rate: 1mbit}", 5, "a host such as h0"),
         ("{from: h0, to: h1, rate: 1mbit, distribution: zipf}", 5, "'pareto'"),
-        ("{from: h9, to: h1, rate: 1mbit}", None, "background.0: 'h9' is no host"),
+        ("{from: h9, to: h1, rate: 1mbit}", None, "background.0: 'h9' is not a host"),
         ("{from: h1, to: [h1], rate: 1mbit}", None, "background.0: .*itself"),
     ],
 )

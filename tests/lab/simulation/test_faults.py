@@ -113,7 +113,7 @@ def test_ranks_that_hear_of_a_dead_worker_go_on_without_it() -> None:
         first, _, last = sim.group(algorithm="inc")
         assert sim.run(told(first), told(last)) == [(1, 0.002)] * 2
         run_sum(sim, sim.group(("h0", "h2"), algorithm="inc", name="survivors"))
-        with pytest.raises(SimulationError, match="'h7' is no host"):
+        with pytest.raises(SimulationError, match="'h7' is not a host"):
             sim.fail_worker("h7")
 
 

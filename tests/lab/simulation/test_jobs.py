@@ -40,7 +40,7 @@ def test_a_host_is_in_one_job_and_its_groups_too() -> None:
     sim.close()
     with pytest.raises(SimulationError, match="'h0' of job 'c' is in two jobs"):
         innet.Simulation(topology, jobs=(*JOBS, SimulatedJob("c", ("h0",))))
-    with pytest.raises(SimulationError, match="'h9' of job 'c' is no host"):
+    with pytest.raises(SimulationError, match="'h9' of job 'c' is not a host"):
         innet.Simulation(topology, jobs=(SimulatedJob("c", ("h9",)),))
 
 

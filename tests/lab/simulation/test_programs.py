@@ -131,7 +131,7 @@ def test_an_interrupted_run_tells_what_it_has() -> None:
 @pytest.mark.parametrize(
     ("job", "message"),
     [
-        ("{kind: collective, operation: barrier, hosts: [h0, h9]}", "'h9' is no host"),
+        ("{kind: collective, operation: barrier, hosts: [h0, h9]}", "'h9' is not a host"),
         ("{kind: collective, operation: barrier, hosts: [h0, h0]}", "h0 is listed twice"),
         ("{kind: collective, operation: reduce, root: 4}", "no rank 4"),
     ],

@@ -176,7 +176,7 @@ def test_unknown_nodes_and_hosts_are_refused_by_name() -> None:
     with innet.Simulation(star(2)) as sim:
         with pytest.raises(SimulationError, match="no node 's9'"):
             sim.crash("s9")
-        with pytest.raises(SimulationError, match="'h7' is no host"):
+        with pytest.raises(SimulationError, match="'h7' is not a host"):
             sim.group(["h0", "h7"])
         with pytest.raises(SimulationError, match="has not crashed"):
             sim.restart("s0")

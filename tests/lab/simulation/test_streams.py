@@ -118,7 +118,7 @@ def test_a_stream_survives_a_switch_that_is_gone_for_a_while() -> None:
 
 def test_ends_that_are_no_hosts_are_refused() -> None:
     with innet.Simulation(star(2)) as sim:
-        with pytest.raises(SimulationError, match="'s0' is no host"):
+        with pytest.raises(SimulationError, match="'s0' is not a host"):
             sim.stream("h0", "s0")
         with pytest.raises(SimulationError, match="itself"):
             sim.stream("h0", "h0")
