@@ -70,7 +70,7 @@ NdnName = Annotated[
 ]
 NdnPrefix = Annotated[
     str,
-    typer.Argument(metavar="PREFIX", help="What a ping server has registered", callback=_ndn_name),
+    typer.Argument(metavar="PREFIX", help="The prefix of a ping server", callback=_ndn_name),
 ]
 Forwarder = Annotated[
     str | None,
@@ -94,7 +94,7 @@ Anchor = Annotated[
     str | None,
     typer.Option(
         metavar="NAME|FILE",
-        help="Believe only whom this certificate vouches for: one of [cyan]innet keys[/], or a "
+        help="Accept only Data that this certificate authorizes: one of [cyan]innet keys[/], or a "
         "file",
         show_default=False,
     ),
@@ -138,12 +138,12 @@ SetSettings = Annotated[
         show_default=False,
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Decides everything that is random")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of all random numbers")]
 Processes = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Runs at once; as many as cores")
+    int | None, typer.Option(min=1, metavar="N", help="Runs at once; by default one per core")
 ]
 Output = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="For the results: JSON, a report, logs")
+    Path | None, typer.Option(metavar="DIR", help="Directory for the results: JSON, a report, logs")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON")]
 
@@ -155,14 +155,16 @@ class TimeOptions:
     rate: Annotated[
         str | None,
         typer.Option(
-            metavar="RATE", help="[cyan]200mbit[/], [cyan]unlimited[/]", rich_help_panel=LINKS_PANEL
+            metavar="RATE",
+            help="Rate: [cyan]200mbit[/], [cyan]unlimited[/]",
+            rich_help_panel=LINKS_PANEL,
         ),
     ] = None
     delay: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
-            help="One way: [cyan]1ms[/], [cyan]250us[/]",
+            help="One-way delay: [cyan]1ms[/], [cyan]250us[/]",
             rich_help_panel=LINKS_PANEL,
         ),
     ] = None
@@ -176,14 +178,14 @@ class LinkOptions(TimeOptions):
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="Of packets: [cyan]1%[/], [cyan]0.01[/]",
+            help="Lost share of packets: [cyan]1%[/], [cyan]0.01[/]",
             rich_help_panel=LINKS_PANEL,
         ),
     ] = None
     queue: Annotated[
         str | None,
         typer.Option(
-            metavar="SIZE", help="Of each link: [cyan]512KiB[/]", rich_help_panel=LINKS_PANEL
+            metavar="SIZE", help="Queue of each link: [cyan]512KiB[/]", rich_help_panel=LINKS_PANEL
         ),
     ] = None
     mtu: Annotated[
@@ -202,7 +204,7 @@ class NetworkOptions(LinkOptions):
         int | None,
         typer.Option(
             min=0,
-            help="Reductions in progress on each switch; 0: only forward",
+            help="Concurrent reductions on each switch; 0: only forward",
             rich_help_panel=LINKS_PANEL,
         ),
     ] = None
@@ -257,7 +259,7 @@ class ObservationOptions:
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"] | None,
         typer.Option(
-            help="Leave out what matters less [dim](default: warning)[/]",
+            help="Lowest level of messages to show [dim](default: warning)[/]",
             rich_help_panel=OBSERVATION_PANEL,
             show_default=False,
         ),

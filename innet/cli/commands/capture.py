@@ -29,7 +29,10 @@ def capture(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="By default [cyan]ID.pcapng[/]; replaced"
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="File to write or replace; [cyan]ID.pcapng[/] by default",
         ),
     ] = None,
     at: Annotated[

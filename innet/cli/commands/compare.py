@@ -37,11 +37,11 @@ def compare(
         str,
         typer.Option(
             metavar="SIZES",
-            help="Bytes of each rank's tensor: a range in steps of four, or [cyan]64KiB,16MiB[/]",
+            help="Bytes of each rank's tensor: a range in factors of four, or [cyan]64KiB,16MiB[/]",
         ),
     ] = "4KiB..64MiB",
     algorithms: Annotated[
-        str, typer.Option(metavar="NAME,…", help="innet's own, or [cyan]none[/]")
+        str, typer.Option(metavar="NAME,…", help="Algorithms of innet, or [cyan]none[/]")
     ] = "inc,ring,ps",
     baseline: Annotated[
         str | None,

@@ -30,7 +30,7 @@ def dissect(
         Path, typer.Argument(metavar="FILE", help="pcap or pcapng, of innet, tcpdump or Wireshark")
     ],
     tree: Annotated[
-        bool, typer.Option("--tree", help="Every element of every packet on a line of its own")
+        bool, typer.Option("--tree", help="Print a line for every element of every packet")
     ] = False,
     prefix: Annotated[
         list[str] | None,
@@ -57,7 +57,7 @@ def dissect(
         ),
     ] = None,
     packets: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Only the first N")
+        int | None, typer.Option(min=1, metavar="N", help="Print only the first N packets")
     ] = None,
 ) -> None:
     """Print the NDN packets of a capture: one in a line, or as trees (--tree).

@@ -26,7 +26,7 @@ def doctor(
         float, typer.Option(metavar="S", min=0.1, max=600, help="Time between the two observations")
     ] = 1.0,
     every: Annotated[
-        bool, typer.Option("--all", help="Every finding, not only the worst of each cause")
+        bool, typer.Option("--all", help="Show every finding, not only the worst of each cause")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:

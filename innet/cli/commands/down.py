@@ -18,7 +18,7 @@ EXAMPLES = options.examples(
 
 def down(
     run_id: options.RunId = None,
-    every: Annotated[bool, typer.Option("--all", help="End every run of yours")] = False,
+    every: Annotated[bool, typer.Option("--all", help="End all runs of this user")] = False,
 ) -> None:
     """End a run and leave nothing of it.
 

@@ -33,9 +33,12 @@ def fetch(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write there; to stdout by default"),
     ] = None,
-    exact: Annotated[bool, typer.Option("--exact", help="NAME has no version component")] = False,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Fetch NAME as it is, without a version component")
+    ] = False,
     patience_s: Annotated[
-        float, typer.Option("--patience", metavar="SECONDS", min=0.1, help="Time for each packet")
+        float,
+        typer.Option("--patience", metavar="SECONDS", min=0.1, help="Deadline of each packet"),
     ] = 8.0,
     anchor: options.Anchor = None,
     policy: options.TrustPolicy = "store",

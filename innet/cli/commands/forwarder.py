@@ -38,7 +38,9 @@ _Tcp = Annotated[
         help="Listen there; may be repeated. 0.0.0.0:6363 lets other machines connect",
     ),
 ]
-_Udp = Annotated[list[str], typer.Option(metavar="ADDRESS:PORT", help="As --tcp")]
+_Udp = Annotated[
+    list[str], typer.Option(metavar="ADDRESS:PORT", help="Listen there over UDP; may be repeated")
+]
 
 
 def forwarder(
@@ -65,7 +67,7 @@ def forwarder(
         list[str],
         typer.Option(
             metavar="PREFIX=module:Class",
-            help="A forwarding strategy in Python for a prefix; may be repeated",
+            help="Forwarding strategy in Python for a prefix; may be repeated",
         ),
     ] = [],  # noqa: B006
     commands_by: Annotated[
@@ -87,7 +89,7 @@ def forwarder(
             "--udp-idle",
             metavar="SECONDS",
             min=1,
-            help="Close a UDP peer's face after this silence",
+            help="Close the face of a UDP peer that was silent for this time",
         ),
     ] = 600.0,
 ) -> None:

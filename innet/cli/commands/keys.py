@@ -58,11 +58,14 @@ _MAX_DAYS = 36500
 )
 def new(
     identity: Annotated[
-        str, typer.Argument(metavar="IDENTITY", help="Whose key: a name", show_default=False)
+        str, typer.Argument(metavar="IDENTITY", help="Name of the key's owner", show_default=False)
     ],
-    kind: Annotated[Literal["ed25519", "ecdsa"], typer.Option("--type", help="Of key")] = "ed25519",
+    kind: Annotated[
+        Literal["ed25519", "ecdsa"], typer.Option("--type", help="Type of the key")
+    ] = "ed25519",
     key_id: Annotated[
-        str | None, typer.Option("--id", metavar="TEXT", help="Of the key; random by default")
+        str | None,
+        typer.Option("--id", metavar="TEXT", help="Identifier of the key; random by default"),
     ] = None,
     days: Annotated[
         float, typer.Option(min=0, max=_MAX_DAYS, help="Validity of its self-signed certificate")
@@ -142,7 +145,9 @@ def issue(
     ] = "",
     request: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A self-signed certificate of a key that is elsewhere"),
+        typer.Option(
+            metavar="FILE", help="Self-signed certificate of a key that is not in the store"
+        ),
     ] = None,
     days: Annotated[
         float, typer.Option(min=0, max=_MAX_DAYS, help="Validity of the certificate")

@@ -54,18 +54,19 @@ def replay(
         str | None,
         typer.Option(
             metavar="SIZE,…",
-            help="Memory of the cluster, such as 8GiB or 10000blocks; each in turn; unlimited",
+            help="Memory of the cluster, one size after the other, such as 8GiB or 10000blocks; "
+            "unlimited by default",
         ),
     ] = None,
     design: Annotated[
-        str, typer.Option(metavar="NAME,…", help="Where blocks are kept, to compare")
+        str, typer.Option(metavar="NAME,…", help="Designs to compare: where blocks are kept")
     ] = "network,home,local",
     policy: Annotated[
         str | None,
         typer.Option(
             metavar="NAME,…",
-            help="lru, lfu, s3fifo, prefix-depth, second-use; to compare. By default what suits "
-            "each design",
+            help="Eviction policies to compare: lru, lfu, s3fifo, prefix-depth, second-use; by "
+            "default the one that suits each design",
         ),
     ] = None,
     mode: Annotated[
@@ -75,11 +76,10 @@ def replay(
             "and packets, in real time"
         ),
     ] = "sim",
-    time_scale: Annotated[
-        float, typer.Option(min=0, help="The trace's times are multiplied by this")
-    ] = 1.0,
+    time_scale: Annotated[float, typer.Option(min=0, help="Factor of the trace's times")] = 1.0,
     requests: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="The first so many; all of them")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Only the first N requests; all by default"),
     ] = None,
     seed: options.Seed = 1,
     processes: options.Processes = None,

@@ -22,13 +22,13 @@ _POLL_S = 1.0
 def metrics(
     run_id: options.RunId = None,
     port: Annotated[
-        int, typer.Option(metavar="PORT", min=0, max=65535, help="On loopback; 0: a free one")
+        int, typer.Option(metavar="PORT", min=0, max=65535, help="Port on loopback; 0: a free one")
     ] = 9464,
     host: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Also answer requests with this Host, beside 127.0.0.1 and localhost; repeatable",
+            help="Host name to answer besides 127.0.0.1 and localhost; repeatable",
             show_default=False,
         ),
     ] = None,

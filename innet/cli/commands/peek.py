@@ -32,7 +32,9 @@ def peek(
     ] = False,
     lifetime_s: Annotated[
         float,
-        typer.Option("--lifetime", "-l", metavar="SECONDS", min=0.001, help="To wait"),
+        typer.Option(
+            "--lifetime", "-l", metavar="SECONDS", min=0.001, help="Time to wait for the Data"
+        ),
     ] = 4.0,
     packet: Annotated[
         bool, typer.Option("--packet", help="Write the whole Data packet, not its content")

@@ -25,13 +25,13 @@ EXAMPLES = options.examples(
 def publish(
     name: options.NdnName,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="To publish")
+        Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="File to publish")
     ],
     version: Annotated[
         int | None, typer.Option(min=0, help="Microseconds since 1970 by default")
     ] = None,
     segment_bytes: Annotated[
-        int, typer.Option(min=1, max=8700, help="Content bytes of a packet", metavar="BYTES")
+        int, typer.Option(min=1, max=8700, help="Bytes of content per packet", metavar="BYTES")
     ] = 8000,
     manifest: Annotated[
         bool, typer.Option("--manifest", help="Sign once for all segments, in a manifest")

@@ -54,7 +54,7 @@ def run(
         list[str],
         typer.Argument(
             metavar="TOPOLOGY -- COMMAND",
-            help="Where (not with [cyan]--on[/]), and what to run on each host",
+            help="The topology (not with [cyan]--on[/]), and the command to run on each host",
             show_default=False,
         ),
     ],

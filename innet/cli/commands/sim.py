@@ -46,15 +46,17 @@ def sim(
         str | None,
         typer.Option(
             metavar="NAME,…",
-            help="To compare, by default [cyan]inc,ring,ps[/]; also [cyan]halving-doubling[/], "
-            "[cyan]auto[/]; over TCP [cyan]tcp-ring[/], [cyan]tcp-ps[/]. Of a [cyan]kv[/] replay: "
-            "[cyan]network,home,local[/]. Jobs of a file may name their own",
+            help="Algorithms to compare, by default [cyan]inc,ring,ps[/]; also "
+            "[cyan]halving-doubling[/], [cyan]auto[/]; over TCP [cyan]tcp-ring[/], "
+            "[cyan]tcp-ps[/]. For a [cyan]kv[/] replay: [cyan]network,home,local[/]. Jobs of a "
+            "file may name their own",
         ),
     ] = None,
     sizes: Annotated[
         str | None,
         typer.Option(
-            metavar="SIZE,…", help="Of a collective, or a replay's memory, one after the other"
+            metavar="SIZE,…",
+            help="Sizes of a collective, or of a replay's memory, one after the other",
         ),
     ] = None,
     seed: options.Seed = 1,
@@ -90,7 +92,7 @@ def sim(
         str | None,
         typer.Option(
             metavar="NODE|LINK,…",
-            help="Only at these nodes and links: [cyan]s0[/], [cyan]h0--s0[/]",
+            help="Capture only at these nodes and links: [cyan]s0[/], [cyan]h0--s0[/]",
             rich_help_panel=_CAPTURE_PANEL,
         ),
     ] = None,

@@ -46,7 +46,10 @@ def tell(ctx: typer.Context, run_id: RunId, node: Node) -> None:
 def set_interval(
     ctx: typer.Context,
     interval_s: Annotated[
-        float, typer.Argument(metavar="SECONDS", min=0.1, max=3600, help="Between two counters")
+        float,
+        typer.Argument(
+            metavar="SECONDS", min=0.1, max=3600, help="Time between two publications of counters"
+        ),
     ],
 ) -> None:
     """Change the interval between two publications of counters."""

@@ -50,9 +50,11 @@ def check(
     ),
 )
 def explain(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of a packet", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of a packet", show_default=False)
+    ],
     key: Annotated[
-        str, typer.Argument(metavar="KEY", help="Or a certificate's name", show_default=False)
+        str, typer.Argument(metavar="KEY", help="Name of a key or certificate", show_default=False)
     ],
     policy: Annotated[str, typer.Option(metavar="FILE", help=_POLICY_HELP)] = "store",
     plan: Annotated[
