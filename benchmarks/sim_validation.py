@@ -20,13 +20,12 @@ from rich.table import Table
 from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, measured, quantity
 from innet.lab.compare.measurement import Comparison, Machine
 from innet.lab.compare.progress import ProgressBar
-from innet.lab.compare.quantities import format_bytes, format_seconds
 from innet.lab.compare.sweep import WARM_UP_TURNS, Schedule, compare
 from innet.lab.experiment.outcome import outcome
 from innet.lab.experiment.sweep import RunOptions, make_tasks, sweep
 from innet.lab.workload import load_workload
 from innet.node.node_config import Mode
-from innet.quantities import parse_rate_bps
+from innet.quantities import parse_rate_bps, rounded_duration, rounded_size
 from innet.settings import Settings
 from innet.topology import Topology, load_topology
 
@@ -180,15 +179,15 @@ def _print(pairs: list[Figures]) -> None:
                     "difference", "processor", "others"):  # fmt: skip
         table.add_column(heading)
     for pair in pairs:
-        spread = f"{format_seconds(pair['real_p10_s'])} to {format_seconds(pair['real_p90_s'])}"
+        spread = f"{rounded_duration(pair['real_p10_s'])} to {rounded_duration(pair['real_p90_s'])}"
         table.add_row(
             pair["topology"],
             pair["mode"],
-            format_bytes(pair["size_bytes"]),
+            rounded_size(pair["size_bytes"]),
             pair["algorithm"],
-            format_seconds(pair["real_s"]),
+            rounded_duration(pair["real_s"]),
             spread,
-            format_seconds(pair["simulated_s"]),
+            rounded_duration(pair["simulated_s"]),
             f"{pair['difference']:+.1%}",
             f"{pair['processor_share']:.0%}",
             f"{pair['others_share']:.0%}",

@@ -213,3 +213,60 @@ def shown(found: object) -> str:
     """``repr`` cut to a length that fits into a message."""
     text = repr(found)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+# Measured values, rounded for people.
+
+
+def rounded_size(size_bytes: float) -> str:
+    """A measured size with three digits, in binary units; whole decimal sizes in decimal units.
+
+    >>> rounded_size(16 << 20), rounded_size(1536), rounded_size(100), rounded_size(10**6)
+    ('16 MiB', '1.5 KiB', '100 B', '1 MB')
+    """
+    value = float(size_bytes)
+    if value >= 1000 and value % 1000 == 0 and value % 1024:
+        return _whole_decimal(int(value))
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024:
+            return f"{_rounded(value)} {unit}"
+        value /= 1024
+    return f"{_rounded(value)} TiB"
+
+
+def _whole_decimal(size_bytes: int) -> str:
+    for exponent, unit in ((4, "TB"), (3, "GB"), (2, "MB")):
+        if size_bytes % 1000**exponent == 0:
+            return f"{size_bytes // 1000**exponent} {unit}"
+    return f"{size_bytes // 1000} kB"
+
+
+def rounded_rate(rate_bps: float) -> str:
+    """A measured rate with three digits, in decimal units.
+
+    >>> rounded_rate(200e6), rounded_rate(1e9)
+    ('200 Mbit/s', '1 Gbit/s')
+    """
+    value = rate_bps
+    for unit in ("bit/s", "kbit/s", "Mbit/s", "Gbit/s"):
+        if abs(value) < 1000:
+            return f"{_rounded(value)} {unit}"
+        value /= 1000
+    return f"{_rounded(value)} Tbit/s"
+
+
+def rounded_duration(time_s: float) -> str:
+    """A measured time with three digits, in seconds, milliseconds or microseconds.
+
+    >>> rounded_duration(0.671), rounded_duration(0.0301), rounded_duration(12.5)
+    ('0.671 s', '30.1 ms', '12.5 s')
+    """
+    if time_s >= 0.1:
+        return f"{time_s:.3g} s" if time_s < 100 else f"{time_s:.0f} s"
+    if time_s >= 1e-3:
+        return f"{time_s * 1e3:.3g} ms"
+    return f"{time_s * 1e6:.3g} µs"
+
+
+def _rounded(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"

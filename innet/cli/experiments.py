@@ -187,11 +187,11 @@ class SimulationProgress:
         self._sink(standing.fraction, self._text(standing))
 
     def _text(self, standing: Standing) -> str:
-        from innet.lab.compare.quantities import format_seconds
+        from innet.quantities import rounded_duration
 
         per_s = self._packets / max(1e-3, time.monotonic() - self._begun_s)
         now = ", ".join(
-            f"{format_seconds(m.virtual_s)} {m.operations}/{m.of_operations}"
+            f"{rounded_duration(m.virtual_s)} {m.operations}/{m.of_operations}"
             for m in standing.moments.values()
         )
         runs = f"run {min(standing.ended + 1, standing.runs)} of {standing.runs}"

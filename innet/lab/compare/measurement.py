@@ -341,6 +341,11 @@ class Comparison(BaseModel):
                 return measurement
         return None
 
+    def at_size(self, size_bytes: int) -> list[Measurement]:
+        """The measurements at a size, in the order of the methods."""
+        found = (self.measurement(method, size_bytes) for method in self.methods)
+        return [measurement for measurement in found if measurement is not None]
+
     def of_method(self, method: str) -> list[Measurement]:
         """A method's measurements, in ascending order of size."""
         found = [m for m in self.measurements if m.method == method]

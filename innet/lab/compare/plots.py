@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from innet.lab.compare.measurement import Comparison, Measurement, SimulatedRun
-from innet.lab.compare.quantities import format_bytes, format_rate, format_seconds
+from innet.quantities import rounded_duration, rounded_rate, rounded_size
 
 SERIES_COLOURS = 8
 """Number of colours; further methods reuse them in the same order."""
@@ -76,7 +76,7 @@ def plot_one_size(comparison: Comparison) -> str:
         axes.invert_yaxis()
         axes.set_xlim(left=0)
         axes.grid(axis="y", visible=False)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: rounded_duration(value)))
         axes.set_title(f"time of {_a(comparison.operation)} (bar: median, dots: all, red: bound)")
         return svg_of(figure)
 
@@ -111,7 +111,7 @@ def plot_times(comparison: Comparison) -> str:
                     linewidth=1,
                 )
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: rounded_duration(value)))
         _size_axis(axes, comparison)
         what = f"time of {_a(comparison.operation)}"
         axes.set_title(f"{what} (line: median, band: p10 to p90, dashes: bound)")
@@ -158,7 +158,7 @@ def plot_bandwidths(comparison: Comparison) -> str:
             rates_bps = [8 * m.bandwidth_bytes_per_s for m in rows]
             _line(axes, number, [m.size_bytes for m in rows], rates_bps, rows[0].title)
         axes.set_ylim(bottom=0)
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_rate(value)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: rounded_rate(value)))
         _size_axis(axes, comparison)
         axes.set_title("algorithm bandwidth (size by median time)")
         figure.legend(loc=_BESIDE)
@@ -194,8 +194,8 @@ def _timeline_panel(axes: Axes, row: Measurement, run: SimulatedRun, number: int
     axes.set_ylim(bottom=0)
     axes.set_xlim(first_s, ends_s[-1] + 0.02 * (ends_s[-1] - first_s))
     axes.yaxis.set_major_locator(MaxNLocator(3))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: rounded_duration(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: rounded_duration(value)))
     axes.set_title(row.title)
 
 
@@ -247,7 +247,7 @@ def _queue_panel(axes: Axes, row: Measurement, number: int, most_drops: int) -> 
     axes.fill_between(
         queue.time_s, queue.depth_bytes, color=method_colour(number), alpha=0.8, step="mid"
     )
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_bytes(value)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: rounded_size(value)))
     drops = queue.drops[-1]
     axes.set_title(
         f"{row.title}: queue {queue.source} → {queue.destination}, "
@@ -276,7 +276,7 @@ def _line(axes: Axes, number: int, x: Sequence[float], y: Sequence[float], label
 def _size_axis(axes: Axes, comparison: Comparison, sizes_bytes: list[int] | None = None) -> None:
     sizes_bytes = sizes_bytes or comparison.sizes_bytes
     axes.set_xscale("log", base=2)
-    axes.set_xticks(sizes_bytes, [format_bytes(size) for size in sizes_bytes])
+    axes.set_xticks(sizes_bytes, [rounded_size(size) for size in sizes_bytes])
     axes.xaxis.set_minor_locator(NullLocator())
     replay = "memory of the cluster for blocks"
     axes.set_xlabel(replay if comparison.is_replay else "size of each rank's tensor")
@@ -347,7 +347,7 @@ def plot_busiest_links(comparison: Comparison) -> str | None:
         axes.invert_yaxis()
         axes.set_xlim(left=0)
         axes.grid(axis="y", visible=False)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_bytes(value)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: rounded_size(value)))
         return svg_of(figure)
 
 
@@ -357,7 +357,7 @@ def _rows(comparison: Comparison) -> list[Measurement]:
 
 def _label(comparison: Comparison, row: Measurement) -> str:
     several = len(comparison.sizes_bytes) > 1
-    return f"{format_bytes(row.size_bytes)}, {row.method}" if several else row.title
+    return f"{rounded_size(row.size_bytes)}, {row.method}" if several else row.title
 
 
 def _share(row: Measurement, place: str) -> float:

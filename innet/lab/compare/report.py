@@ -34,7 +34,7 @@ from innet.lab.compare.plots import (
     plot_timeline,
     plot_times,
 )
-from innet.lab.compare.quantities import format_bytes, format_rate, format_seconds
+from innet.quantities import rounded_duration, rounded_rate, rounded_size
 
 
 def summary_sentences(comparison: Comparison) -> list[str]:
@@ -48,9 +48,7 @@ def summary_sentences(comparison: Comparison) -> list[str]:
         of_job = [m for m in comparison.largest if m.job == job]
         sentences += [_fastest(of_job), *_replays(of_job)]
     if comparison.sizes_bytes and not jobs:
-        size_bytes = comparison.sizes_bytes[-1]
-        found = (comparison.measurement(method, size_bytes) for method in comparison.methods)
-        largest = [measurement for measurement in found if measurement is not None]
+        largest = comparison.at_size(comparison.sizes_bytes[-1])
         sentences += [_fastest(largest)]
         sentences += _replays(largest)
         sentences += _against_peers(largest)
@@ -70,10 +68,10 @@ def summary_sentences(comparison: Comparison) -> list[str]:
         )
     sentences += _overloads(comparison)
     wrong = [m for m in comparison.measurements if not m.correct]
-    sentences += [f"WRONG RESULTS: {m.title} at {format_bytes(m.size_bytes)}." for m in wrong]
+    sentences += [f"WRONG RESULTS: {m.title} at {rounded_size(m.size_bytes)}." for m in wrong]
     sentences += [
         f"{failure.method} could not be measured"
-        + (f" from {format_bytes(failure.size_bytes)} on" if failure.size_bytes else "")
+        + (f" from {rounded_size(failure.size_bytes)} on" if failure.size_bytes else "")
         + f": {failure.reason.splitlines()[0]}"
         for failure in comparison.failures
     ]
@@ -83,15 +81,15 @@ def summary_sentences(comparison: Comparison) -> list[str]:
 def _fastest(measurements: list[Measurement]) -> str:
     best, *others = sorted(measurements, key=lambda m: m.median_s)
     sentence = (
-        f"At {format_bytes(best.size_bytes)} the fastest is {best.title}: "
-        f"{format_seconds(best.median_s)}"
+        f"At {rounded_size(best.size_bytes)} the fastest is {best.title}: "
+        f"{rounded_duration(best.median_s)}"
     )
     if best.least_s is not None and best.ratio_to_bound is not None:
         needed_by = (
             "its bytes need" if best.completion_bound_s is None else "bytes and latency need"
         )
         sentence += (
-            f", {best.ratio_to_bound:.2f} times the {format_seconds(best.least_s)} "
+            f", {best.ratio_to_bound:.2f} times the {rounded_duration(best.least_s)} "
             f"that {needed_by} on the links"
         )
     alike = [m.title for m in others if not best.differs_from(m)]
@@ -114,7 +112,7 @@ def _replays(measurements: list[Measurement]) -> list[str]:
                 f"blocks: {m.blocks.ideal_rate:.1%})"
             )
         if m.busiest_link is not None and m.busiest_link.bytes_per_operation:
-            carried = format_bytes(m.busiest_link.bytes_per_operation)
+            carried = rounded_size(m.busiest_link.bytes_per_operation)
             sentence += f"; {m.busiest_link}, the busiest link, carries {carried} a request"
         sentences.append(sentence[0].upper() + sentence[1:] + ".")
     return sentences
@@ -144,7 +142,7 @@ def _against_peers(measurements: list[Measurement]) -> list[str]:
 
 def _median_of(m: Measurement) -> str:
     samples = "1 sample" if len(m.samples_s) == 1 else f"{len(m.samples_s)} samples"
-    return f"{format_seconds(m.median_s)} ({samples}, spread {format_seconds(m.spread_s)})"
+    return f"{rounded_duration(m.median_s)} ({samples}, spread {rounded_duration(m.spread_s)})"
 
 
 def _explanation(own: Measurement, peer: Measurement, factor: float) -> str:
@@ -168,8 +166,9 @@ def _incast(measurements: list[Measurement]) -> list[str]:
         pushed = "pushes at" if is_over_tcp(m.method) else "is asked by"
         sentences.append(
             f"Incast: when everyone {pushed} one host ({m.title}), "
-            f"{format_seconds(m.median_s)} pass, up to {format_bytes(m.deepest_queue_bytes)} wait "
-            f"at {queue.source} for {queue.destination}, and {m.drops} packets are dropped in "
+            f"{rounded_duration(m.median_s)} pass, up to "
+            f"{rounded_size(m.deepest_queue_bytes)} wait at {queue.source} for "
+            f"{queue.destination}, and {m.drops} packets are dropped in "
             f"{len(m.samples_s)} {'run' if len(m.samples_s) == 1 else 'runs'}."
         )
     return sentences
@@ -192,7 +191,7 @@ def _overloads(comparison: Comparison) -> list[str]:
             found.append(f"took {ratio:.1f} times its bound")
         if found:
             sentences.append(
-                f"Warning: {m.title} at {format_bytes(m.size_bytes)} {' and '.join(found)}: "
+                f"Warning: {m.title} at {rounded_size(m.size_bytes)} {' and '.join(found)}: "
                 "this figure shows a defect or an overload, not the algorithm."
             )
     return sentences
@@ -200,12 +199,11 @@ def _overloads(comparison: Comparison) -> list[str]:
 
 def _small(comparison: Comparison) -> list[str]:
     size_bytes = comparison.sizes_bytes[0]
-    found = [comparison.measurement(method, size_bytes) for method in comparison.methods]
-    small = sorted((m for m in found if m is not None), key=lambda m: m.median_s)
+    small = sorted(comparison.at_size(size_bytes), key=lambda m: m.median_s)
     if len(comparison.sizes_bytes) < 2 or len(small) < 2:
         return []
-    times = ", ".join(f"{m.title} {format_seconds(m.median_s)}" for m in small)
-    return [f"At {format_bytes(size_bytes)}, where latency counts: {times}."]
+    times = ", ".join(f"{m.title} {rounded_duration(m.median_s)}" for m in small)
+    return [f"At {rounded_size(size_bytes)}, where latency counts: {times}."]
 
 
 _ABSENT = "-"
@@ -233,8 +231,7 @@ def render_table(comparison: Comparison, width: int = WIDE) -> RenderableType:
         table.add_column(name, justify="left" if name == "method" else "right")
     for size_bytes in comparison.sizes_bytes:
         table.add_section()
-        found = (comparison.measurement(method, size_bytes) for method in comparison.methods)
-        rows = [measurement for measurement in found if measurement is not None]
+        rows = comparison.at_size(size_bytes)
         fastest_s = min(row.median_s for row in rows)
         for row in rows:
             style = "bold green" if row.median_s == fastest_s else ""
@@ -277,21 +274,21 @@ def table_cells(measurement: Measurement) -> dict[str, str]:
     m = measurement
     busiest = m.busiest_link
     cells = (
-        format_bytes(m.size_bytes),
+        rounded_size(m.size_bytes),
         m.method if m.correct else f"{m.method}: WRONG RESULT",
-        format_seconds(m.median_s),
-        f"{format_seconds(m.p10_s)} to {format_seconds(m.p90_s)}",
+        rounded_duration(m.median_s),
+        f"{rounded_duration(m.p10_s)} to {rounded_duration(m.p90_s)}",
         str(len(m.samples_s)),
-        format_seconds(m.p95_s),
-        format_rate(8 * m.bandwidth_bytes_per_s),
-        _ABSENT if m.least_s is None else format_seconds(m.least_s),
+        rounded_duration(m.p95_s),
+        rounded_rate(8 * m.bandwidth_bytes_per_s),
+        _ABSENT if m.least_s is None else rounded_duration(m.least_s),
         _ABSENT if m.ratio_to_bound is None else f"{m.ratio_to_bound:.2f}",
-        _ABSENT if busiest is None else f"{busiest} {format_bytes(busiest.bytes_per_operation)}",
-        format_bytes(m.deepest_queue_bytes),
+        _ABSENT if busiest is None else f"{busiest} {rounded_size(busiest.bytes_per_operation)}",
+        rounded_size(m.deepest_queue_bytes),
         str(m.drops),
         str(m.retransmissions),
         _ABSENT if m.simulated is None else str(m.simulated.slots_in_use_max),
-        format_seconds(m.cpu_s),
+        rounded_duration(m.cpu_s),
         *_block_cells(m.blocks),
     )
     return dict(zip(_COLUMNS, cells, strict=True))
@@ -342,7 +339,7 @@ def render_report(comparison: Comparison) -> str:
 
 
 def _figures(comparison: Comparison) -> str:
-    one = f"one {comparison.operation} of {format_bytes(comparison.sizes_bytes[-1])}"
+    one = f"one {comparison.operation} of {rounded_size(comparison.sizes_bytes[-1])}"
     over_sizes = _has_sizes(comparison)
     if comparison.is_replay:
         return _replay_figures(comparison)
@@ -417,8 +414,7 @@ def _table(comparison: Comparison) -> str:
     columns = columns_of(comparison)
     rows = ["<tr>" + "".join(f"<th>{column}</th>" for column in columns) + "</tr>"]
     for size_bytes in comparison.sizes_bytes:
-        found = (comparison.measurement(method, size_bytes) for method in comparison.methods)
-        measured = [m for m in found if m is not None]
+        measured = comparison.at_size(size_bytes)
         fastest_s = min(m.median_s for m in measured)
         for number, m in enumerate(measured):
             classes = ["first"] if number == 0 else []
@@ -445,7 +441,7 @@ def _facts(comparison: Comparison) -> str:
         facts["seeds"] = ", ".join(str(seed) for seed in sorted({s for r in runs for s in r.seeds}))
         virtual_s, wall_s = (sum(getattr(r, k) for r in runs) for k in ("virtual_s", "wall_s"))
         facts["simulated"] = (
-            f"{format_seconds(virtual_s)} of virtual time in {format_seconds(wall_s)}, "
+            f"{rounded_duration(virtual_s)} of virtual time in {rounded_duration(wall_s)}, "
             f"{sum(run.packets for run in runs):,} packets"
         )
         facts |= _payloads(runs)
@@ -457,7 +453,7 @@ def _payloads(runs: Sequence[SimulatedRun]) -> dict[str, str]:
     if (scale := max(run.virtual_scale for run in runs)) > 1:
         facts["payloads"] = f"virtual: each byte in memory stood for {scale}"
     if offered_bytes := max(run.background_bytes for run in runs):
-        facts["background"] = f"{format_bytes(offered_bytes)} of others, at most in one row's runs"
+        facts["background"] = f"{rounded_size(offered_bytes)} of others, at most in one row's runs"
     return facts
 
 
@@ -478,7 +474,7 @@ def _events(comparison: Comparison) -> str:
     if not happened:
         return ""
     rows = "\n".join(
-        f"<tr><td>{format_seconds(event.time_s)}</td><td>{escape(event.text)}</td></tr>"
+        f"<tr><td>{rounded_duration(event.time_s)}</td><td>{escape(event.text)}</td></tr>"
         for event in happened[:_MOST_EVENTS]
     )
     more = len(happened) - _MOST_EVENTS

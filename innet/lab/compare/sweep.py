@@ -21,11 +21,11 @@ from innet.lab.compare.methods import (
     method_bound_s,
 )
 from innet.lab.compare.progress import ProgressSink, no_progress
-from innet.lab.compare.quantities import format_bytes, format_rate, format_seconds
 from innet.lab.compare.sampling import QUEUE_PERIOD_S, ProbedQueues, QueueWatch, TrafficTotal
 from innet.lab.compare.worker import AllreduceResult, AllreduceTask
 from innet.lab.harness import Turn, alternating
 from innet.node.node_config import Mode
+from innet.quantities import rounded_duration, rounded_rate, rounded_size
 from innet.settings import Settings
 from innet.telemetry.logs.output import OutputSink
 from innet.topology import Topology
@@ -158,8 +158,8 @@ def describe_links(topology: Topology) -> str:
     kinds = Counter((link.rate_bps, link.delay_s, link.loss) for link in topology.links)
     words = []
     for (rate_bps, delay_s, loss), count in kinds.items():
-        rate = "unlimited rate" if rate_bps is None else format_rate(rate_bps)
-        delay = f", {format_seconds(delay_s)} delay" if delay_s else ""
+        rate = "unlimited rate" if rate_bps is None else rounded_rate(rate_bps)
+        delay = f", {rounded_duration(delay_s)} delay" if delay_s else ""
         lost = f", {loss:.2%} loss" if loss else ""
         words.append(f"{count} {'link' if count == 1 else 'links'} of {rate}{delay}{lost}")
     return "; ".join(words)
@@ -256,7 +256,7 @@ class _Sweep:
         """Take each method's warm-up turns and its watched turn."""
         tallies = []
         for method in list(self._methods):
-            self._tell(number, 0.0, f"{format_bytes(size_bytes)} {method.name}: warm-up")
+            self._tell(number, 0.0, f"{rounded_size(size_bytes)} {method.name}: warm-up")
             try:
                 tallies.append(await self._observe_method(method, size_bytes))
             except EmulationError as error:
@@ -295,7 +295,7 @@ class _Sweep:
         for completed, tally in alternating(tallies, lambda tally: tally.turns_wanted):
             if tally.method not in self._methods:
                 continue
-            what = f"{format_bytes(size_bytes)} {tally.method.name}"
+            what = f"{rounded_size(size_bytes)} {tally.method.name}"
             self._tell(number, (completed + 1) / (rounds + 1), what)
             try:
                 await self._time_once(tally, size_bytes)

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from innet.lab.compare.plots import byte_ticks
-from innet.lab.compare.quantities import format_bytes, format_rate, format_seconds
+from innet.quantities import rounded_duration, rounded_rate, rounded_size
 
 _SECONDS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
 
 
 @given(st.floats(1e-6, 1e4))
 def test_formatted_times_are_right_to_one_percent(time_s: float) -> None:
-    number, unit = format_seconds(time_s).split()
+    number, unit = rounded_duration(time_s).split()
     assert float(number) * _SECONDS[unit] == pytest.approx(time_s, rel=0.01)
 
 
@@ -25,7 +25,7 @@ def test_formatted_times_are_right_to_one_percent(time_s: float) -> None:
 def test_a_size_that_somebody_has_given_in_decimal_units_stays_round(
     size_bytes: int, text: str
 ) -> None:
-    assert format_bytes(size_bytes) == text
+    assert rounded_size(size_bytes) == text
 
 
 @given(st.integers(4, 2**50))
@@ -33,11 +33,11 @@ def test_the_ticks_of_an_axis_of_bytes_are_round(most_bytes: int) -> None:
     ticks = byte_ticks(most_bytes)
     assert 2 <= len(ticks) <= 5
     assert ticks[-1] <= most_bytes
-    assert all((2 * float(format_bytes(tick).split()[0])).is_integer() for tick in ticks)
+    assert all((2 * float(rounded_size(tick).split()[0])).is_integer() for tick in ticks)
 
 
 def test_units_are_those_that_users_write() -> None:
-    assert format_bytes(4096) == "4 KiB"
-    assert format_bytes(64 << 20) == "64 MiB"
-    assert format_rate(1e9) == "1 Gbit/s"
-    assert format_rate(2.5e6) == "2.5 Mbit/s"
+    assert rounded_size(4096) == "4 KiB"
+    assert rounded_size(64 << 20) == "64 MiB"
+    assert rounded_rate(1e9) == "1 Gbit/s"
+    assert rounded_rate(2.5e6) == "2.5 Mbit/s"
