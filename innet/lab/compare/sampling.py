@@ -159,7 +159,7 @@ class TrafficTotal:
         self, before: dict[DirectedLink, LinkReading], after: dict[DirectedLink, LinkReading]
     ) -> None:
         """Count one turn."""
-        for link in before.keys() & after.keys():
+        for link in sorted(before.keys() & after.keys()):
             first, last = before[link], after[link]
             self.count(link, last.sent_bytes - first.sent_bytes, last.drops - first.drops)
 
@@ -169,7 +169,7 @@ class TrafficTotal:
         self.drops[link] = self.drops.get(link, 0) + drops
 
     def per_operation(self, topology: Topology, operations: int) -> list[LinkTraffic]:
-        """The traffic of each link, in the order of the links' names."""
+        """The traffic of each link, in the order in which the links were counted."""
         return [
             LinkTraffic(
                 source=link[0],
@@ -178,7 +178,7 @@ class TrafficTotal:
                 bytes_per_operation=sent / operations,
                 drops=self.drops[link],
             )
-            for link, sent in sorted(self.sent_bytes.items())
+            for link, sent in self.sent_bytes.items()
         ]
 
 
