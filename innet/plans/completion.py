@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Mapping
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from innet.plans.bounds import DirectedLink, shard_bytes
 from innet.plans.plan import Placed, Plan
-from innet.topology import Topology
+from innet.topology import Link, Topology
 from innet.topology.routes import Routes
 
 
@@ -38,22 +37,22 @@ def completion_bound_s(
         PlanError: a node of the plan is not in the topology or cannot be reached.
     """
     network = _Network(topology)
-    operands = {Placed(rule.interval, rule.node): rule.operands for rule in plan.rules}
+    sums = _Sums(plan)
     longest_s = 0.0
     carried: dict[DirectedLink, list[_Answer]] = defaultdict(list)
     shares = zip(plan.roots, shard_bytes(plan, size_bytes, segment_bytes), strict=True)
     for root, share_bytes in shares:
         if share_bytes:
-            largest = _Shard(plan, network, operands, root, min(share_bytes, segment_bytes))
-            longest_s = max(longest_s, largest.ready_s[root] + largest.tail_s[root])
+            largest = _Shard(sums, network, root, min(share_bytes, segment_bytes))
+            longest_s = max(longest_s, largest.took_s)
             # The last segment may be smaller: it is sooner there, and has less of a tail.
             rest_bytes = share_bytes % segment_bytes
             if share_bytes > rest_bytes:
                 largest.add_answers(carried, share_bytes - rest_bytes)
             if rest_bytes:
-                smallest = _Shard(plan, network, operands, root, rest_bytes)
+                smallest = _Shard(sums, network, root, rest_bytes)
                 smallest.add_answers(carried, rest_bytes)
-    busiest = (_busy_s(answers, network.rate_bps(link)) for link, answers in carried.items())
+    busiest = (_busy_s(answers, network.hop(link).byte_s) for link, answers in carried.items())
     return max(longest_s, max(busiest, default=0.0))
 
 
@@ -71,7 +70,7 @@ class _Answer(NamedTuple):
     size_bytes: float
 
 
-def _busy_s(answers: list[_Answer], rate_bps: float | None) -> float:
+def _busy_s(answers: list[_Answer], byte_s: float) -> float:
     """The latest end that any set of the answers forces upon a link.
 
     Jackson's preemptive schedule ends then: of the answers that are there, the one with the longest
@@ -85,8 +84,7 @@ def _busy_s(answers: list[_Answer], rate_bps: float | None) -> float:
             now_s = max(now_s, pending[-1].head_s)
         while pending and pending[-1].head_s <= now_s:
             answer = pending.pop()
-            sending_s = 0.0 if rate_bps is None else answer.size_bytes * 8 / rate_bps
-            heapq.heappush(waiting, (-answer.tail_s, sending_s))
+            heapq.heappush(waiting, (-answer.tail_s, answer.size_bytes * byte_s))
         negative_tail_s, left_s = heapq.heappop(waiting)
         next_s = pending[-1].head_s if pending else float("inf")
         if now_s + left_s > next_s:
@@ -98,126 +96,162 @@ def _busy_s(answers: list[_Answer], rate_bps: float | None) -> float:
     return latest_s
 
 
+class _Hop(NamedTuple):
+    """A link in the direction in which answers flow."""
+
+    link: DirectedLink
+    delay_s: float
+    byte_s: float
+    """Seconds that a byte takes to be sent."""
+
+
+class _Way(NamedTuple):
+    """The path of an answer, from its asker back to the node that gives it."""
+
+    hops: tuple[_Hop, ...]
+    delay_s: float
+    """Of all links: what a request takes."""
+    byte_s: float
+    """Of all links."""
+
+    def answer_s(self, segment_bytes: float) -> float:
+        """From when the node has a segment until the asker has it."""
+        return self.delay_s + segment_bytes * self.byte_s
+
+
 class _Network:
     """Paths, rates and delays."""
 
     def __init__(self, topology: Topology) -> None:
         self._graph = topology.graph()
-        self.path = cache(Routes(topology).path)
-        self._link = cache(lambda u, v: self._graph.edges[u, v]["link"])
+        self._routes = Routes(topology)
+        self.way = cache(self._find_way)
+        self.hop = cache(self._find_hop)
 
-    def rate_bps(self, link: DirectedLink) -> float | None:
-        rate: float | None = self._link(*link).rate_bps
-        return rate
+    def _find_way(self, asker: str, node: str) -> _Way:
+        nodes = self._routes.path(asker, node)
+        hops = tuple(self.hop((far, near)) for near, far in pairwise(nodes))
+        return _Way(hops, sum(hop.delay_s for hop in hops), sum(hop.byte_s for hop in hops))
 
-    def delay_s(self, link: DirectedLink) -> float:
-        return float(self._link(*link).delay_s)
+    def _find_hop(self, link: DirectedLink) -> _Hop:
+        joined: Link = self._graph.edges[link]["link"]
+        byte_s = 0.0 if joined.rate_bps is None else 8 / joined.rate_bps
+        return _Hop(link, joined.delay_s, byte_s)
 
-    def request_s(self, asker: str, node: str) -> float:
-        return sum(map(self.delay_s, pairwise(self.path(asker, node))))
 
-    def answer_s(self, asker: str, node: str, segment_bytes: float) -> float:
-        """From when ``node`` has a segment until ``asker`` has it."""
-        return sum(
-            self.delay_s(link) + self.sending_s(link, segment_bytes)
-            for link in pairwise(self.path(asker, node))
-        )
+class _Sums:
+    """The sums and contributions of a plan by number, as numbers are compared and hashed quickly.
 
-    def sending_s(self, link: DirectedLink, segment_bytes: float) -> float:
-        rate_bps = self.rate_bps(link)
-        return 0.0 if rate_bps is None else segment_bytes * 8 / rate_bps
+    Operands have higher numbers than their sums.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        operands = {Placed(rule.interval, rule.node): rule.operands for rule in plan.rules}
+        known = dict.fromkeys(chain(plan.roots, operands, *operands.values()))
+        ordered = sorted(known, key=lambda placed: -placed.interval.length(plan.size))
+        self.number = {placed: number for number, placed in enumerate(ordered)}
+        self.nodes = [placed.node for placed in ordered]
+        self.operands = [
+            tuple(self.number[operand] for operand in operands.get(placed, ()))
+            for placed in ordered
+        ]
+        self.ranks = plan.ranks
+
+    def needed_for(self, root: int) -> list[int]:
+        """The root and what it is made of, operands after their sums."""
+        found = {root}
+        pending = [root]
+        while pending:
+            for operand in self.operands[pending.pop()]:
+                if operand not in found:
+                    found.add(operand)
+                    pending.append(operand)
+        return sorted(found)
 
 
 class _Shard:
     """When the sums of one shard can be ready.
 
     Attributes:
-        ready_s: when the first segment of each sum can be there.
-        tail_s: from then until every rank can have the result.
+        took_s: when every rank can have the first segment of the result.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        network: _Network,
-        operands: Mapping[Placed, tuple[Placed, ...]],
-        root: Placed,
-        segment_bytes: float,
-    ) -> None:
-        self._ranks = plan.ranks
+    def __init__(self, sums: _Sums, network: _Network, root: Placed, segment_bytes: float) -> None:
+        self._sums = sums
         self._network = network
-        self._operands = operands
-        self._root = root
+        self._root = sums.number[root]
         self._segment_bytes = segment_bytes
-        self._longest_first = self._find_sums(plan.size)
-        requested_s = self._find_requests()
-        self.ready_s: dict[Placed, float] = {}
-        for placed in reversed(self._longest_first):
-            waited_s = (self.ready_s[o] + self._answer_s(placed, o) for o in self._of(placed))
-            self.ready_s[placed] = max(requested_s[placed], *waited_s, 0.0)
-        self.tail_s = {
-            root: max(network.answer_s(rank, root.node, segment_bytes) for rank in plan.ranks)
-        }
-        for placed in self._longest_first:
-            for operand in self._of(placed):
-                tail_s = self._answer_s(placed, operand) + self.tail_s[placed]
-                self.tail_s[operand] = max(self.tail_s.get(operand, 0.0), tail_s)
+        self._longest_first = sums.needed_for(self._root)
+        self._ready_s = self._find_ready()
+        self._tail_s = self._find_tails()
+        self.took_s = self._ready_s[self._root] + self._tail_s[self._root]
 
     def add_answers(self, carried: dict[DirectedLink, list[_Answer]], share_bytes: float) -> None:
         """Add what each link carries of this shard."""
-        crossed: set[tuple[Placed, DirectedLink]] = set()
-        askers = [(rank, 0.0, self._root) for rank in self._ranks]
-        for placed in self._longest_first:
-            askers += [(placed.node, self.tail_s[placed], o) for o in self._of(placed)]
-        for asker, tail_s, placed in askers:
-            self._walk(asker, tail_s, placed, share_bytes, crossed, carried)
+        crossed: dict[int, set[DirectedLink]] = defaultdict(set)
+        askers = [(rank, 0.0, self._root) for rank in self._sums.ranks]
+        for number in self._longest_first:
+            node, tail_s = self._sums.nodes[number], self._tail_s[number]
+            askers += [(node, tail_s, operand) for operand in self._sums.operands[number]]
+        for asker, tail_s, number in askers:
+            self._walk(asker, tail_s, number, share_bytes, crossed[number], carried)
 
     def _walk(
         self,
         asker: str,
         tail_s: float,
-        placed: Placed,
+        number: int,
         share_bytes: float,
-        crossed: set[tuple[Placed, DirectedLink]],
+        crossed: set[DirectedLink],
         carried: dict[DirectedLink, list[_Answer]],
     ) -> None:
-        network = self._network
-        hops = list(pairwise(network.path(asker, placed.node)))
-        to_go_s = network.answer_s(asker, placed.node, self._segment_bytes)
-        for near, far in hops:
-            link = far, near
-            if (placed, link) in crossed:
+        way = self._network.way(asker, self._sums.nodes[number])
+        head_s = self._ready_s[number] + way.answer_s(self._segment_bytes)
+        for link, delay_s, byte_s in way.hops:
+            if link in crossed:
                 return  # as routes towards one node never split again
-            crossed.add((placed, link))
-            tail_s += network.delay_s(link)
-            sending_s = network.sending_s(link, self._segment_bytes)
-            to_go_s -= network.delay_s(link) + sending_s
-            carried[link].append(_Answer(self.ready_s[placed] + to_go_s, tail_s, share_bytes))
+            crossed.add(link)
+            sending_s = self._segment_bytes * byte_s
+            tail_s += delay_s
+            head_s -= delay_s + sending_s
+            carried[link].append(_Answer(head_s, tail_s, share_bytes))
             tail_s += sending_s
 
-    def _find_sums(self, size: int) -> list[Placed]:
-        """The root and what it is made of, in an order in which operands follow their sums."""
-        found = {self._root}
-        pending = [self._root]
-        while pending:
-            for operand in self._of(pending.pop()):
-                if operand not in found:
-                    found.add(operand)
-                    pending.append(operand)
-        return sorted(found, key=lambda placed: (-placed.interval.length(size), placed))
+    def _find_ready(self) -> dict[int, float]:
+        """When the first segment of each sum can be there."""
+        ready_s = self._find_requests()
+        for number in reversed(self._longest_first):
+            waited_s = (ready_s[o] + self._answer_s(number, o) for o in self._sums.operands[number])
+            ready_s[number] = max(ready_s[number], *waited_s, 0.0)
+        return ready_s
 
-    def _find_requests(self) -> dict[Placed, float]:
+    def _find_requests(self) -> dict[int, float]:
         """When each sum can be asked for first."""
-        first_s = min(self._network.request_s(rank, self._root.node) for rank in self._ranks)
+        root_node = self._sums.nodes[self._root]
+        first_s = min(self._network.way(rank, root_node).delay_s for rank in self._sums.ranks)
         requested_s = {self._root: first_s}
-        for placed in self._longest_first:
-            for operand in self._of(placed):
-                asked_s = requested_s[placed] + self._network.request_s(placed.node, operand.node)
+        for number in self._longest_first:
+            for operand in self._sums.operands[number]:
+                asked_s = requested_s[number] + self._way(number, operand).delay_s
                 requested_s[operand] = min(requested_s.get(operand, asked_s), asked_s)
         return requested_s
 
-    def _of(self, placed: Placed) -> tuple[Placed, ...]:
-        return self._operands.get(placed, ())
+    def _find_tails(self) -> dict[int, float]:
+        """From when a sum is ready until every rank can have the result."""
+        root_node = self._sums.nodes[self._root]
+        to_ranks_s = (
+            self._network.way(rank, root_node).answer_s(self._segment_bytes)
+            for rank in self._sums.ranks
+        )
+        found_s = {self._root: max(to_ranks_s)}
+        for number in self._longest_first:
+            for operand in self._sums.operands[number]:
+                tail_s = self._answer_s(number, operand) + found_s[number]
+                found_s[operand] = max(found_s.get(operand, 0.0), tail_s)
+        return found_s
 
-    def _answer_s(self, asker: Placed, placed: Placed) -> float:
-        return self._network.answer_s(asker.node, placed.node, self._segment_bytes)
+    def _way(self, number: int, operand: int) -> _Way:
+        return self._network.way(self._sums.nodes[number], self._sums.nodes[operand])
+
+    def _answer_s(self, number: int, operand: int) -> float:
+        return self._way(number, operand).answer_s(self._segment_bytes)
