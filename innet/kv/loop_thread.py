@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from innet.errors import KVError
+from innet.kv.pool.waiting import wait_to_end
 
 Result = TypeVar("Result")
 
@@ -81,9 +82,8 @@ class LoopThread:
             if self._closed and (task is None or not task.cancelling()):
                 raise KVError(self._why_not()) from error  # the loop ended, not the caller
             self._cancel(work)
-            while not ended.done():
-                with suppress(asyncio.CancelledError):
-                    await asyncio.wait([ended])
+            with suppress(asyncio.CancelledError):
+                await wait_to_end(ended)
             if not ended.cancelled():
                 ended.exception()  # nobody retrieves it
             raise

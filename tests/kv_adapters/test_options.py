@@ -24,19 +24,19 @@ def test_a_configurations_keys_are_the_adapters_and_the_pools() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"memroy": "1GiB"}, "no option memroy"),
+        ({"memroy": "1GiB"}, "no option memroy; options: weights, members, tenant, .*engine"),
         ({"memory": "many"}, "memory of a pool: expected a size.*, found 'many'"),
         ({"members": -1}, "members: expected at least 0, found -1"),
         ({"members": "few"}, "members: expected a whole number, found 'few'"),
         ({"weights": 7}, "weights: expected text.*, found 7"),
-        ({"disk": "1GiB"}, "folder="),
+        ({"disk": "1GiB"}, "give folder="),
         ({"policy": "best"}, "policy of a pool: expected 'lru'.*, found 'best'"),
         ({"replicas": "2"}, "replicas of a pool: expected a whole number, found '2'"),
-        ({"engine": "a label with spaces"}, "got 'a label with spaces'"),
+        ({"engine": "a label with spaces"}, "got 'a label with spaces'.*"),
     ],
 )
 def test_a_wrong_option_is_refused_with_its_place(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(KVError, match=f"config: .*{message}"):
+    with pytest.raises(KVError, match=f"config: .*{message}$"):
         AdapterOptions.read("config", values)
 
 

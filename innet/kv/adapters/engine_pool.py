@@ -48,6 +48,9 @@ class AdapterOptions(BaseModel):
         Raises:
             KVError: a key is unknown, or its value is invalid.
         """
+        names = (*cls.model_fields, *PoolOptions.__annotations__)
+        if unknown := [key for key in values if key not in names]:
+            raise KVError(f"{where}: no option {unknown[0]}; options: {', '.join(names)}")
         own = {key: value for key, value in values.items() if key in cls.model_fields}
         pool = {key: value for key, value in values.items() if key not in own}
         pool.setdefault("engine", engine)
@@ -58,7 +61,7 @@ class AdapterOptions(BaseModel):
         except ValidationError as error:
             raise KVError(f"{where}: {first_message(error)}") from error
         except KVError as error:
-            raise KVError(f"{where}: {error} (and {', '.join(cls.model_fields)})") from error
+            raise KVError(f"{where}: {error}") from error
         return checked, options
 
 
