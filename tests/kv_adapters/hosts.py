@@ -13,7 +13,7 @@ import pytest
 
 from innet.kv.loop_thread import LoopThread
 from innet.kv.names import BlockKey
-from innet.kv.pool import BlockPool, MemoryTier, TieredStore
+from innet.kv.pool import BlockPool, MemoryTier, PoolSettings, TieredStore
 from innet.kv.pool.network import Contents
 from innet.kv.pool_options import PoolOptions
 from tests.kv.fake_network import TENANT, FakeFabric, Node
@@ -92,6 +92,7 @@ class Hosts:
             self._fabric.network(name),
             local=TieredStore(MemoryTier(0)),
             offered=TieredStore(MemoryTier(self._fabric.members.get(name, 0))),
+            settings=PoolSettings(timeout_s=60),  # a slow machine makes no block absent
         )
         await blocks.start()
         return Host(self._thread, blocks)

@@ -31,11 +31,17 @@ class _StandIns(MetaPathFinder, Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = ModuleType(spec.name)
         module.__version__ = "0"  # type: ignore[attr-defined]
-        module.__getattr__ = lambda name: type(name, (), {})  # type: ignore[method-assign]
+        module.__getattr__ = _stand_in  # type: ignore[method-assign]
         return module
 
     def exec_module(self, module: ModuleType) -> None:
         """There is nothing to run."""
+
+
+def _stand_in(name: str) -> type:
+    if name.startswith("__"):  # inspect looks for __file__ in every module, and expects text
+        raise AttributeError(name)
+    return type(name, (), {})
 
 
 @contextmanager
