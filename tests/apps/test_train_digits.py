@@ -24,7 +24,7 @@ def train_alone(output: Path, epochs: int) -> dict[str, Any]:
     subprocess.run(
         [sys.executable, TRAIN_DIGITS, "--single", "--epochs", str(epochs), "--output", output],
         check=True,
-        timeout=100,
+        timeout=240,
         capture_output=True,
     )
     records: list[dict[str, Any]] = json.loads(output.read_text())

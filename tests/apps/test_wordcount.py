@@ -89,7 +89,7 @@ def test_words_with_the_same_key_are_an_error_and_not_one_word(wordcount, monkey
 @pytest.mark.parametrize("app", ["wordcount.py", "pagerank.py"])
 def test_started_by_itself_an_app_says_how_to_start_it(app):
     alone = subprocess.run(
-        [sys.executable, APPS / app], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, APPS / app], capture_output=True, text=True, timeout=240, check=False
     )
     assert alone.returncode == 1
     assert "innet run" in alone.stderr

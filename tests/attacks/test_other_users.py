@@ -122,7 +122,6 @@ def test_a_link_does_not_share_an_address_that_another_user_has() -> None:
         holder.communicate()
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("shared_memory", [True, False])
 def test_another_user_finds_no_socket_or_file_of_a_local_run_s_shaped_links(
     tmp_path: Path, shared_memory: bool

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-TIMEOUT_S = 60
+TIMEOUT_S = 240
 INNET = [sys.executable, "-m", "innet"]
 
 

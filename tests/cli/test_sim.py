@@ -145,7 +145,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, processes: str) -> None:
         if "packets/s" in line and " 0/" not in line and "/501" in line:
             break
     started.send_signal(signal.SIGINT)
-    _out, _err = started.communicate(timeout=60)
+    _out, _err = started.communicate(timeout=240)
     assert started.returncode == 130
     comparison = Comparison.load(tmp_path / "comparison.json")
     assert comparison.interrupted

@@ -53,16 +53,16 @@ def transfers() -> Iterator[Transfers]:
 
 def test_an_owner_asks_again_a_rank_that_could_not_be_reached(transfers: Transfers) -> None:
     for _ in range(3):
-        number, ended = transfers.fetched.get(timeout=60)
+        number, ended = transfers.fetched.get(timeout=240)
         assert number == 0
         ended(_core.STATUS_NO_ROUTE, "refused")
 
 
 def test_an_owner_refuses_what_is_no_request_and_reads_on(transfers: Transfers) -> None:
-    _, ended = transfers.fetched.get(timeout=60)
+    _, ended = transfers.fetched.get(timeout=240)
     ended(_core.STATUS_MISMATCH, "9 bytes")
-    assert transfers.fetched.get(timeout=60)[0] == 1
-    number, reply = transfers.published.get(timeout=60)
+    assert transfers.fetched.get(timeout=240)[0] == 1
+    number, reply = transfers.published.get(timeout=240)
     assert number == 0
     assert "not a request: 9 bytes" in str(decode_reply(reply))
 

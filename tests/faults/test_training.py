@@ -17,7 +17,6 @@ TRAINING = Path(__file__).parents[2] / "apps" / "train_digits.py"
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_the_loss_curve_is_the_same_whichever_switch_dies(tmp_path):
     async def faults(run: FaultyRun) -> None:
         for epoch, switch in ((1, "spine0"), (3, "leaf1")):

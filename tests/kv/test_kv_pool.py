@@ -165,7 +165,7 @@ with only_member(MemberOptions.of({})) as member:
 
 
 def test_a_forked_child_is_refused() -> None:
-    subprocess.run([sys.executable, "-c", FORKS], cwd=ROOT, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", FORKS], cwd=ROOT, check=True, timeout=240)
 
 
 def test_the_pools_own_thread_does_not_wait_for_itself(member: PoolMember) -> None:

@@ -10,7 +10,6 @@ import pytest
 from tests.conftest import RunJob
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize(("method", "first"), [("fork", "parent"), ("spawn", "child")])
 def test_a_second_process_is_refused_and_the_first_goes_on_sharing(
     run_job: RunJob, tmp_path: Path, method: str, first: str

@@ -40,7 +40,6 @@ def shown(status: RunStatus) -> str:
     return console.export_text()
 
 
-@pytest.mark.timeout(120)
 def test_jobs_with_one_secret_share_blocks_and_no_other_gets_any(secret: Path) -> None:
     said = Said()
     prefix = Tenant.from_file("acme", secret).prefix

@@ -142,7 +142,7 @@ def test_the_command_obeys_who_has_the_certified_key_alone(socket_path: Path) ->
 def test_a_file_that_is_no_certificate_is_told(socket_path: Path) -> None:
     socket_path.write_text("nothing")
     command = [sys.executable, "-m", "innet", "forwarder", "--commands-by", str(socket_path)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert ended.returncode != 0
     assert "certificate" in ended.stderr
 
@@ -150,7 +150,7 @@ def test_a_file_that_is_no_certificate_is_told(socket_path: Path) -> None:
 def test_neighbours_register_nothing_unless_it_is_said_who_may(socket_path: Path) -> None:
     command = [sys.executable, "-m", "innet", "forwarder", "--unix", str(socket_path)]
     ended = subprocess.run(
-        [*command, "--localhop"], capture_output=True, text=True, timeout=60, check=False
+        [*command, "--localhop"], capture_output=True, text=True, timeout=240, check=False
     )
     assert ended.returncode == 2
     assert "--commands-by" in ended.stderr

@@ -20,7 +20,6 @@ WORKERS = Path(__file__).parent / "workers"
 PROCESSES = {"launcher", "controller", "s0", "h0", "h1"}
 
 
-@pytest.mark.timeout(120)
 def test_no_process_of_a_run_dumps_memory() -> None:
     done = subprocess.run(
         [sys.executable, str(WORKERS / "run_and_show.py")],

@@ -16,7 +16,6 @@ SEEDS = 150
 
 
 @pytest.mark.parametrize("base", [FIXED_BASE, fresh_base()], ids=["fixed", "fresh"])
-@pytest.mark.timeout(300)
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 def test_whatever_happens_operations_end_with_the_right_bits_or_an_error(
     base: int, capsys: pytest.CaptureFixture[str]

@@ -15,7 +15,7 @@ import torch
 from innet.cluster.launch import Session
 from innet.topology import load_topology
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 RANKS = 4
 STEPS = 20

@@ -10,7 +10,7 @@ import pytest
 from innet.cluster.launch import RestartPolicy
 from tests.faults.conftest import run_with_faults
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(300), pytest.mark.faults]
+pytestmark = [pytest.mark.torch, pytest.mark.faults]
 WORKER = Path(__file__).parent / "workers" / "recovers.py"
 LOST = "RankFailed: allreduce(sum.f32, shape (8,)) seq=13: rank {dies} (h{dies}) was killed"
 

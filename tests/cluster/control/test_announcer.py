@@ -47,7 +47,7 @@ class Controller:
 
     def until(self, condition: Callable[[], bool]) -> None:
         with self._changed:
-            assert self._changed.wait_for(condition, 20), self.heard
+            assert self._changed.wait_for(condition, 240), self.heard
 
     def until_served(self, *prefixes: str) -> None:
         self.until(lambda: bool(self.heard) and self.heard[-1] == prefixes)

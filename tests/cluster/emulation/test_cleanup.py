@@ -22,7 +22,7 @@ from innet.errors import EmulationError
 from innet.topology import Topology, load_topology
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
-TIMEOUT_S = 60
+TIMEOUT_S = 240
 
 
 class Witness(Protocol):

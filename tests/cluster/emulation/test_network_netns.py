@@ -85,7 +85,7 @@ class Lines:
         """Wait until a process has printed a line."""
         while line not in self.by_label.get(label, []):
             self._changed.clear()
-            await asyncio.wait_for(self._changed.wait(), 30)
+            await asyncio.wait_for(self._changed.wait(), 240)
 
 
 async def transfer(network: Network, lines: Lines, size_bytes: int) -> tuple[str, int, float]:

@@ -39,7 +39,7 @@ class Lines:
     async def until(self, label: str, line: str) -> None:
         while (label, line) not in self.seen:
             self._changed.clear()
-            await asyncio.wait_for(self._changed.wait(), 20)
+            await asyncio.wait_for(self._changed.wait(), 240)
 
 
 def python(label: str, code: str) -> ProcessSpec:
@@ -160,7 +160,7 @@ async def gone(process: ProcessIdentity) -> bool:
     ended = asyncio.Event()
     asyncio.get_running_loop().add_reader(pidfd, ended.set)
     try:
-        await asyncio.wait_for(ended.wait(), 20)
+        await asyncio.wait_for(ended.wait(), 240)
     finally:
         asyncio.get_running_loop().remove_reader(pidfd)
         os.close(pidfd)

@@ -23,7 +23,6 @@ TOPOLOGY = "leaf-spine:2x1x2"
 OF_THE_NETWORK = 128
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     "mode", ["local", pytest.param("netns", marks=[pytest.mark.netns, pytest.mark.jobs])]
 )

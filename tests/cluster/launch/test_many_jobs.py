@@ -104,7 +104,6 @@ def test_a_host_has_one_job_at_a_time():
     asyncio.run(run())
 
 
-@pytest.mark.timeout(180)
 def test_a_malicious_job_neither_reads_nor_disturbs_another(tmp_path):
     """It has its link's socket, and sends what it likes."""
 

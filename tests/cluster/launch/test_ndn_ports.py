@@ -19,7 +19,6 @@ PORT = 6363
 
 
 @pytest.mark.netns
-@pytest.mark.timeout(120)
 def test_a_program_asks_nodes_in_other_namespaces_over_tcp_and_udp() -> None:
     async def run() -> tuple[Said, list[str]]:
         said = Said()

@@ -62,7 +62,6 @@ async def priorities(mode: Mode) -> tuple[list[str], list[tuple[bool, int]]]:
 
 
 @pytest.mark.netns
-@pytest.mark.timeout(120)
 def test_packets_come_before_programs_and_the_switch_before_hosts() -> None:
     if not may_be_realtime():
         pytest.skip("this user may give no thread a real-time priority")

@@ -113,7 +113,6 @@ def test_a_runs_record_does_not_grow_with_its_jobs():
 
 @pytest.mark.torch
 @pytest.mark.faults  # on a loaded machine torchrun's own rendezvous does not always come about
-@pytest.mark.timeout(300)
 def test_torchrun_restarts_from_a_checkpoint_to_the_same_bits(tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--max-restarts", "1"]
     restarted = run(

@@ -29,7 +29,6 @@ async def _heard(group: SyncGroup, others: int) -> set[str]:
     return names
 
 
-@pytest.mark.timeout(60)
 def test_all_members_hear_each_other_across_the_network() -> None:
     async def run() -> list[set[str]]:
         settings = Settings().with_assignments(["ndn.multicast=/elsewhere,/chat"])

@@ -36,7 +36,7 @@ def run(*command: str, stdin: str, environment: dict[str, str] | None = None) ->
         env=environment,
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
@@ -85,7 +85,6 @@ def test_ranks_find_their_share_of_the_processors_their_input_and_the_interprete
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.jobs
-@pytest.mark.timeout(200)
 def test_torchrun_prints_what_its_workers_print_and_nothing_else(tmp_path: Path) -> None:
     program = tmp_path / "ranks.py"
     program.write_text(

@@ -105,10 +105,10 @@ def test_a_rank_that_comes_after_the_end_gets_the_same(cluster_of, straggler):
         policy = innet.KOfN(RANKS - 1)
         parts = [comm.allreduce_of(np.ones(ELEMENTS, np.float32), PATIENT)]
         if comm.rank == straggler:
-            ended.wait(timeout=60)
+            ended.wait(timeout=240)
         parts += [comm.allreduce_of(np.full(ELEMENTS, 1 + comm.rank), policy) for _ in range(2)]
         if comm.rank != straggler:
-            ended.wait(timeout=60)
+            ended.wait(timeout=240)
         parts.append(comm.allreduce_of(np.ones(ELEMENTS, np.float32), PATIENT))
         return parts
 
@@ -170,13 +170,13 @@ def test_too_few_ranks_are_an_error_that_names_the_others(cluster_of):
         before, comm.timeout_s = comm.timeout_s, 1.0
         try:
             if comm.rank == 2:
-                given_up.wait(timeout=60)
+                given_up.wait(timeout=240)
             try:
                 comm.allreduce_of(np.ones(3), PATIENT)
             except DeadlineExceeded as error:
                 said = str(error)
             if comm.rank != 2:
-                given_up.wait(timeout=60)
+                given_up.wait(timeout=240)
         finally:
             comm.timeout_s = before
         return said, comm.allreduce_of(np.ones(3), PATIENT).contributors
@@ -209,12 +209,12 @@ def test_what_is_left_out_never_wraps_around(cluster_of):
         late = np.zeros_like(most)
         comm.allreduce_of(late.copy(), PATIENT, late=late)
         if comm.rank == 1:
-            ended.wait(timeout=60)
+            ended.wait(timeout=240)
         for _ in range(2):
             mine = most if comm.rank == 1 else np.zeros_like(most)
             comm.allreduce_of(mine, innet.KOfN(RANKS - 1), late=late)
         if comm.rank != 1:
-            ended.wait(timeout=60)
+            ended.wait(timeout=240)
 
     others = cluster_of("ps").run(program)
     assert isinstance(others.pop(1), ReductionOverflow)

@@ -121,7 +121,7 @@ def test_a_job_that_fails_leaves_a_trace_of_all_ranks_and_says_where(tmp_path):
         [*command, "--", sys.executable, str(DIES)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 128 + signal.SIGKILL
