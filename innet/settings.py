@@ -140,6 +140,11 @@ class SecuritySettings(_Model):
         default="gmac",
         description="signature of every segment; none, for measurements: nothing is verified",
     )
+    trusted_memory: bool = Field(
+        default=True,
+        description="with signature=gmac, whether links in shared memory without a rate, delay or "
+        "loss carry segments without MACs (docs/trust.md); false: MACs everywhere",
+    )
     policy: str = Field(
         default="job",
         description="who may sign what, with signature=ed25519: job, or a file (docs/trust.md)",

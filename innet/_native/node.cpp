@@ -55,10 +55,11 @@ class PythonNode final : public NodeHandle {
     }
 
     FaceId add_shared_memory_link(unsigned end, int memory_fd, int own_event_fd, int peer_event_fd,
-                                  const std::optional<simulation::LinkOptions>& shape) {
+                                  const std::optional<simulation::LinkOptions>& shape,
+                                  bool trusted) {
         std::string error;
         const auto face = thread_.add_shared_memory_link(
-            {end, memory_fd, own_event_fd, peer_event_fd}, shape, error);
+            {end, memory_fd, own_event_fd, peer_event_fd}, shape, trusted, error);
         if (!face) throw std::runtime_error(error);
         return *face;
     }
@@ -303,8 +304,9 @@ void bind_node(nb::module_& module) {
             "Takes the descriptor over.")
         .def("add_shared_memory_link", &PythonNode::add_shared_memory_link, nb::kw_only(), "end"_a,
              "memory_fd"_a, "own_event_fd"_a, "peer_event_fd"_a, "shape"_a = nb::none(),
+             "trusted"_a = false,
              "A link whose ends, 0 and 1, share a memfd, and have an eventfd each. Takes the "
-             "descriptors over.")
+             "descriptors over. Over a `trusted` link without a shape, segments go without MACs.")
         .def(
             "listen",
             [](PythonNode& self, std::string uri, unsigned permissions, bool takes_over,

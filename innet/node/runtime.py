@@ -102,6 +102,7 @@ def _add_link(
                 own_event_fd=own_event_fd,
                 peer_event_fd=peer_event_fd,
                 shape=shape,
+                trusted=settings.security.trusted_memory,
             )
         elif isinstance(channel, SocketChannel):
             node.add_socket_link(

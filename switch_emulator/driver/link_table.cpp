@@ -58,13 +58,14 @@ LinkTable::LinkTable(forwarding::Node& node, security::BatchHasher& hasher, Pack
 
 std::optional<FaceId> LinkTable::add(std::unique_ptr<Channel> channel,
                                      const std::optional<simulation::LinkOptions>& shape,
-                                     std::string& error) {
+                                     std::string& error, bool trusted) {
     auto link = std::make_unique<Link>();
     link->channel = std::move(channel);
     link->description.persistency = management::FacePersistency::kPermanent;
     if (shape) link->model.emplace(*shape, pool_);
     FaceOptions options;
     options.takes_parts = link->channel->takes_parts() && !shape;
+    options.trusted = trusted && !shape;
     const Link* added = put(std::move(link), options);
     if (added == nullptr) {
         error = std::string("epoll_ctl refused the socket: ") + std::strerror(errno);

@@ -61,10 +61,11 @@ class LinkTable {
     LinkTable& operator=(const LinkTable&) = delete;
 
     /// A link to another node of the network: its face is its place among those added before any
-    /// other kind. Nothing, with `error` set, when the system refuses.
+    /// other kind. `trusted` without a shape: segments go without their MACs (`FaceOptions`).
+    /// Nothing, with `error` set, when the system refuses.
     std::optional<FaceId> add(std::unique_ptr<Channel> channel,
                               const std::optional<simulation::LinkOptions>& shape,
-                              std::string& error);
+                              std::string& error, bool trusted = false);
     /// Adds a link to any NDN program; uses the scope and the admission of `options`. Nothing when
     /// there are too many of its kind already, which is counted.
     std::optional<FaceId> add_foreign(std::unique_ptr<Channel> channel, FaceOptions options,

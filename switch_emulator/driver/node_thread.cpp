@@ -80,11 +80,11 @@ std::optional<FaceId> NodeThread::add_link(const LinkOptions& options, std::stri
 }
 
 std::optional<FaceId> NodeThread::add_shared_memory_link(
-    const SharedMemoryEnd& end, const std::optional<simulation::LinkOptions>& shape,
+    const SharedMemoryEnd& end, const std::optional<simulation::LinkOptions>& shape, bool trusted,
     std::string& error) {
     auto channel = SharedMemoryChannel::open(end, error);
     if (!may_add_links(error) || channel == nullptr) return std::nullopt;
-    return links_.add(std::move(channel), shape, error);
+    return links_.add(std::move(channel), shape, error, trusted);
 }
 
 bool NodeThread::may_add_links(std::string& error) const {

@@ -46,10 +46,11 @@ class NodeThread {
 
     /// Before `start`. The face's number, or nothing with `error` set.
     std::optional<FaceId> add_link(const LinkOptions& options, std::string& error);
-    /// The same of a link whose packets go through shared memory.
+    /// The same of a link whose packets go through shared memory. `trusted`: segments go without
+    /// their MACs, unless a shape makes the link stand for one between machines.
     std::optional<FaceId> add_shared_memory_link(
         const SharedMemoryEnd& end, const std::optional<simulation::LinkOptions>& shape,
-        std::string& error);
+        bool trusted, std::string& error);
     /// Before `start`, or on the node's thread: lets NDN programs connect there. The URI, with the
     /// port that the system chose; nothing, with `error` set, when it cannot be had.
     std::optional<std::string> listen(const ListenerOptions& options, std::string& error);

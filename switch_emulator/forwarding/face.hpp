@@ -31,6 +31,9 @@ struct FaceOptions {
     /// The permissions of a Unix socket's file admitted the program behind it. Without a list of
     /// keys, management obeys such faces alone: any web page can reach the loopback addresses.
     bool admitted_by_file = false;
+    /// Behind it is a process of the same run on the same machine, and nobody else can send there:
+    /// segments come and go without their MACs.
+    bool trusted = false;
     /// Larger packets, link headers included, are not sent there.
     std::size_t max_packet_bytes = kMaxPacketBytes;
     /// What is sent there may be in parts, some of which are lent: the driver is done with it, or

@@ -82,6 +82,7 @@ struct NodeCounters {
     std::uint64_t unknown_key = 0;
     std::uint64_t key_out_of_scope = 0;
     std::uint64_t key_expired = 0;
+    std::uint64_t mac_missing = 0;
     std::uint64_t forbidden_interests = 0;
     std::uint64_t forbidden_answers = 0;
     std::uint64_t no_route = 0;
@@ -139,6 +140,9 @@ struct NodeCounters {
              "Data dropped because the key may not sign the name", &NodeCounters::key_out_of_scope},
             {"key_expired", "expired_keys", kCounter, "Data dropped because the key has expired",
              &NodeCounters::key_expired},
+            {"mac_missing", "macs_missing", kCounter,
+             "Data not sent off the machine because no key of this node makes its MAC",
+             &NodeCounters::mac_missing},
             {"forbidden_interests", "forbidden_interests", kCounter,
              "Interests dropped because the face has no part in their job",
              &NodeCounters::forbidden_interests},

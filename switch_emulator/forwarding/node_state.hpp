@@ -104,6 +104,8 @@ struct Node::State final : strategies::StrategyActions {
     void on_hellos_due(TimePoint now);
     void transmit(FaceId face, const PacketRef& payload, const wire::LpFields& fields);
     void send_data(FaceId face, wire::ByteView pit_token, const PacketRef& data, bool marked);
+    /// Makes the MAC of Data that still lacks it. False, counted, when no key here can.
+    bool ensure_mac(const PacketRef& data);
     void send_nack(FaceId face, wire::ByteView pit_token, const PacketRef& interest,
                    wire::NackReason reason);
     void send_hold(FaceId face, wire::ByteView pit_token, const PacketRef& interest,

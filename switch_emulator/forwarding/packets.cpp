@@ -3,6 +3,7 @@
 #include "switch_emulator/forwarding/interest_rewriting.hpp"
 #include "switch_emulator/forwarding/node_state.hpp"
 #include "transport/debug_log.hpp"
+#include "transport/security/late_mac.hpp"
 
 namespace innet::forwarding {
 
@@ -108,12 +109,22 @@ void Node::State::transmit(FaceId face, const PacketRef& payload, const wire::Lp
 
 void Node::State::send_data(FaceId face, wire::ByteView pit_token, const PacketRef& data,
                             bool marked) {
-    if (!is_open(face)) return;
+    if (!is_open(face) || (!faces[face].options.trusted && !ensure_mac(data))) return;
     wire::LpFields fields;
     fields.pit_token = pit_token;
     fields.congestion_mark = marked ? 1 : 0;
     transmit(face, data, fields);
     ++faces[face].counters.data_out;
+}
+
+bool Node::State::ensure_mac(const PacketRef& data) {
+    if (!data.mac_due()) return true;
+    const auto view = wire::DataView::parse(data.bytes());
+    security::Signer* signer = view ? reducer.signer_of(view->name(), view->key_name()) : nullptr;
+    if (signer != nullptr && security::add_mac(data, *view, *signer)) return true;
+    INNET_LOG(kForwarding, "drops it: no key here makes its MAC");
+    ++counters.mac_missing;
+    return false;
 }
 
 void Node::State::send_nack(FaceId face, wire::ByteView pit_token, const PacketRef& interest,

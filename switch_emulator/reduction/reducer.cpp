@@ -46,6 +46,17 @@ void Reducer::set_group_signer(const wire::Name& group,
     for (InstalledRule* rule : state_->rules.of_group(group)) rule->signer = signer;
 }
 
+security::Signer* Reducer::signer_of(wire::NameView name, wire::NameView key_name) const {
+    for (const auto& [group, signer] : state_->group_signers) {
+        if (signer->key_name() == key_name && group.view().is_prefix_of(name)) return signer.get();
+    }
+    for (const jobs::JobId job : {state_->job_table.of(name), jobs::kNoJob}) {
+        security::Signer* signer = state_->parts[job].signer;
+        if (signer != nullptr && signer->key_name() == key_name) return signer;
+    }
+    return nullptr;
+}
+
 void Reducer::install_job(const jobs::Job& job, security::Signer* signer) {
     for (const InstalledRule* rule : state_->rules.of_job(jobs::kNoJob)) {
         if (job.prefix.view().is_prefix_of(rule->rule.group.view())) {

@@ -147,6 +147,9 @@ class Reducer final : public Requester {
     void set_signer(security::Signer* signer);
     /// Sums of the group are signed by `signer`, until it is removed; null: by their job's again.
     void set_group_signer(const wire::Name& group, const std::shared_ptr<security::Signer>& signer);
+    /// What signs packets of that name with that key: the group's, the job's or the node's signer;
+    /// null when none has the key.
+    security::Signer* signer_of(wire::NameView name, wire::NameView key_name) const;
     /// It outlives the reducer; null (the start) means that installed rules are all there are.
     void set_rule_source(RuleSource* source);
 

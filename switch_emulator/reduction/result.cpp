@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "transport/security/late_mac.hpp"
 #include "transport/wire/text.hpp"
 
 namespace innet::reduction {
@@ -165,16 +166,8 @@ void ResultBuilder::encode(wire::DataFields fields, std::size_t content_size, Dr
 }
 
 PacketRef ResultBuilder::sign(Draft draft) {
-    const wire::DataLayout& layout = draft.layout;
-    // The signed portion ends where the SignatureValue element, with its type and length, begins.
-    const std::size_t header_size = 1 + wire::var_number_size(layout.signature_size);
-    const std::size_t signed_size = layout.signature_offset - header_size - layout.signed_offset;
-    const std::span<std::uint8_t> bytes = draft.packet.writable();
-    if (!draft.signer.sign(bytes.subspan(layout.signed_offset, signed_size),
-                           bytes.subspan(layout.signature_offset, layout.signature_size))) {
-        return {};
-    }
-    draft.packet.truncate(layout.size);
+    if (!security::sign_or_defer(draft.packet, draft.layout, draft.signer)) return {};
+    draft.packet.truncate(draft.layout.size);
     return std::move(draft.packet);
 }
 

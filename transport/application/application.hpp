@@ -44,8 +44,8 @@ struct Production {
 /// An application on a node: produces named data and requests it.
 class Application : public Requester {
   public:
-    /// `for_network`: the Data leaves this node, so it must carry its signature; a reducer on the
-    /// same node takes it unsigned.
+    /// `for_network`: the Data leaves this node, so it must carry its signature, or its MAC is due;
+    /// a reducer on the same node takes it unsigned.
     virtual Production produce(const wire::InterestView& interest, bool for_network,
                                TimePoint now) = 0;
     /// The node keeps the Interest for which `produce` just returned kPending: the application

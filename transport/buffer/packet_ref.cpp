@@ -54,6 +54,13 @@ void PacketRef::lend(std::size_t offset, std::span<const std::uint8_t> content,
     block_->lender = std::move(lender);
 }
 
+void PacketRef::put_mac(std::size_t offset, std::span<const std::uint8_t> mac) const {
+    assert(offset <= size_ && mac.size() <= size_ - offset);
+    take_in();
+    std::memcpy(block_->bytes + offset_ + offset, mac.data(), mac.size());
+    block_->mac_due = false;
+}
+
 void PacketRef::copy_lent() const {
     std::memcpy(block_->bytes + block_->lent_offset, block_->lent.data(), block_->lent.size());
     block_->lent = {};
@@ -123,6 +130,7 @@ PacketRef PacketPool::allocate(std::size_t size) {
     auto* block = classes_[static_cast<std::size_t>(fitting - kClassBytes.begin())]->take();
     block->references = 1;
     block->virtual_bytes = 0;
+    block->mac_due = false;
     in_use_ += block->capacity;
     return PacketRef(block, size);
 }
@@ -136,6 +144,7 @@ PacketRef PacketPool::copy_of(std::span<const std::uint8_t> bytes) {
 PacketRef PacketPool::copy_of(const PacketRef& packet) {
     PacketRef copy = copy_of(packet.bytes());
     copy.set_virtual_bytes(packet.virtual_bytes());
+    if (packet.mac_due()) copy.set_mac_due();
     return copy;
 }
 

@@ -25,6 +25,7 @@ struct PacketBlock {
     std::uint32_t references = 0;
     std::uint32_t size_class = 0;
     std::uint32_t virtual_bytes = 0;
+    bool mac_due = false;
     /// Position of `lent` in the buffer, and its owner; empty: all bytes are in the buffer.
     std::uint32_t lent_offset = 0;
     std::span<const std::uint8_t> lent;
@@ -98,6 +99,15 @@ class PacketRef {
     void set_virtual_bytes(std::size_t bytes) {
         if (block_ != nullptr) block_->virtual_bytes = static_cast<std::uint32_t>(bytes);
     }
+    /// Whether the packet in the buffer still lacks its MAC, which it needs to leave this machine.
+    /// Shared by all slices of a buffer; false unless set.
+    bool mac_due() const { return block_ != nullptr && block_->mac_due; }
+    /// No effect on an empty reference.
+    void set_mac_due() const {
+        if (block_ != nullptr) block_->mac_due = true;
+    }
+    /// Writes the MAC of the packet in the buffer at `offset` of this slice, for all that share it.
+    void put_mac(std::size_t offset, std::span<const std::uint8_t> mac) const;
     /// Size of the buffer that this slice keeps alive.
     std::size_t pinned_bytes() const { return block_ == nullptr ? 0 : block_->capacity; }
 
@@ -135,7 +145,7 @@ class PacketPool {
     /// kMaxPacketBytes.
     PacketRef allocate(std::size_t size);
     PacketRef copy_of(std::span<const std::uint8_t> bytes);
-    /// Copies the bytes and the number of virtual bytes into a new buffer.
+    /// Copies the bytes, the number of virtual bytes and `mac_due` into a new buffer.
     PacketRef copy_of(const PacketRef& packet);
 
     /// Buffers that are referenced (whole ones, as `PacketRef::pinned_bytes` counts them).

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "transport/security/late_mac.hpp"
 #include "transport/wire/text.hpp"
 
 namespace innet {
@@ -32,9 +33,7 @@ PacketRef make_tensor_error(wire::NameView name, wire::TensorErrorCode code,
     const wire::DataLayout layout =
         wire::encode_data(fields, content.size(), signer.signature_size(), bytes);
     copy(content, bytes.subspan(layout.content_offset));
-    const bool done = signer.sign(bytes.subspan(layout.signed_offset, layout.signed_size),
-                                  bytes.subspan(layout.signature_offset, layout.signature_size));
-    return done ? packet : PacketRef{};
+    return security::sign_or_defer(packet, layout, signer) ? packet : PacketRef{};
 }
 
 Publication::Publication(const wire::Name& name, std::span<const std::uint8_t> tensor,
@@ -82,8 +81,12 @@ void Publication::retain(std::uint64_t segment) {
     const wire::DataLayout layout =
         wire::encode_data(fields, content.size(), signature_size, bytes);
     copy(content, bytes.subspan(layout.content_offset));
-    std::ranges::fill(bytes.subspan(layout.signature_offset, layout.signature_size),
-                      std::uint8_t{0});
+    if (security::signs_late(*signer_)) {
+        entry.is_signed = security::sign_or_defer(entry.packet, layout, *signer_);
+    } else {
+        std::ranges::fill(bytes.subspan(layout.signature_offset, layout.signature_size),
+                          std::uint8_t{0});
+    }
     entry.signed_offset = static_cast<std::uint32_t>(layout.signed_offset);
     entry.signed_size = static_cast<std::uint32_t>(layout.signed_size);
     entry.signature_offset = static_cast<std::uint32_t>(layout.signature_offset);

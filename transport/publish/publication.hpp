@@ -35,8 +35,8 @@ class Publication {
     const std::string& description() const { return description_; }
     security::Signer& signer() const { return *signer_; }
 
-    /// The segment's packet, signed when `signed_for_network`. `segment` must exist. Empty when the
-    /// key can sign no more.
+    /// The segment's packet, signed when `signed_for_network`, unless its MAC is due later.
+    /// `segment` must exist. Empty when the key can sign no more.
     PacketRef packet(std::uint64_t segment, bool signed_for_network);
 
     /// Copies a segment, so that its bytes in the tensor may change. No effect the second time.

@@ -65,6 +65,7 @@ struct SignedBytes {
     wire::NameView key_name;
     wire::ByteView signed_portion;
     wire::ByteView signature;
+    bool mac_waived = false;  ///< the link vouches for the packet in place of its MAC
 };
 
 /// Verification keys by name. DigestSha256 needs none. Confined to one thread: `verify` reuses
@@ -96,8 +97,10 @@ class Keyring {
     void accept_digest(bool accept);
     /// SignatureNull proves nothing at all: accepted only when `accept_unsigned(true)` was called.
     void accept_unsigned(bool accept);
-    /// Without a time, no key is expired.
-    Verdict verify(const wire::DataView& data, TimePoint now = TimePoint::min()) const;
+    /// Without a time, no key is expired. `mac_waived`: the packet has no MAC, and its link vouches
+    /// for it; its key must be known and vouch for the name all the same.
+    Verdict verify(const wire::DataView& data, TimePoint now = TimePoint::min(),
+                   bool mac_waived = false) const;
     Verdict verify(const SignedBytes& bytes, TimePoint now = TimePoint::min()) const;
 
   private:

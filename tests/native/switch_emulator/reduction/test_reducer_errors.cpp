@@ -172,9 +172,9 @@ TEST_CASE("a partial sum without an answer is evaluated locally in the end") {
 TEST_CASE("an expired signer refuses requests") {
     class Exhausted final : public security::Signer {
       public:
-        wire::SignatureType type() const override { return wire::SignatureType::kGmac; }
+        wire::SignatureType type() const override { return wire::SignatureType::kHmacSha256; }
         wire::NameView key_name() const override { return {}; }
-        std::size_t signature_size() const override { return 28; }
+        std::size_t signature_size() const override { return 32; }
         bool sign(wire::ByteView, std::span<std::uint8_t>) override { return false; }
     } exhausted;
     ReducerFixture f;
