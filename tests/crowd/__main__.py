@@ -6,7 +6,8 @@ Ends with 0 when every test passed beside the others, or alone at the second try
 for tests that a busy machine can upset; it says loudly which they were. It hides nothing else: more
 than ``MAX_SECOND_TRIES`` failed tests, a test that crashed its process, tests that were not run
 (``-x``), and whatever is not a test's failure (errors of collection, usage, interruption) end the
-run as pytest ended it.
+run as pytest ended it. An internal error of pytest or xdist names no test: after it, all tests run
+once more.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ def main(flags: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="innet-tests-") as directory:
         first, second = Path(directory, "beside_others.json"), Path(directory, "alone.json")
         beside_others = _run(flags, first)
+        if beside_others.status == pytest.ExitCode.INTERNAL_ERROR:
+            print("\nAll tests once more: pytest itself failed (INTERNALERROR above).", flush=True)
+            first.unlink(missing_ok=True)
+            beside_others = _run(flags, first)
         if beside_others.status != pytest.ExitCode.TESTS_FAILED:
             return beside_others.status
         obstacle = _why_not_again(beside_others)

@@ -73,6 +73,15 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
     return outcomes
 
 
+@pytest.mark.parametrize("status", [0, 3])
+def test_an_internal_error_of_pytest_repeats_all_tests_once(
+    runs: list[Outcome], status: int
+) -> None:
+    runs += [Outcome(3, failed=["a"]), Outcome(status)]
+    assert crowd.main([]) == status
+    assert not runs
+
+
 @pytest.mark.parametrize("again", [Outcome(1, failed=["a"]), Outcome(5), Outcome(0), Outcome(3)])
 def test_what_does_not_pass_alone_fails(runs: list[Outcome], again: Outcome) -> None:
     runs += [Outcome(1, failed=["a"]), again]
@@ -85,10 +94,9 @@ def test_what_does_not_pass_alone_fails(runs: list[Outcome], again: Outcome) -> 
         Outcome(1, failed=list("abcdef")),
         Outcome(1),
         Outcome(2, failed=["a"]),
-        Outcome(3, failed=["a"]),
         Outcome(-9),
     ],
-    ids=["many", "unnamed", "interrupted or not collected", "internal error", "killed"],
+    ids=["many", "unnamed", "interrupted or not collected", "killed"],
 )
 def test_what_no_crowd_explains_is_not_tried_again(runs: list[Outcome], outcome: Outcome) -> None:
     runs.append(outcome)
