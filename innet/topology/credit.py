@@ -6,13 +6,19 @@ overflow the queue of that link before the first of them can be measured. A rece
 link gives its flows one credit: the bandwidth-delay product of the longest path, and the part of
 the queue that causes no congestion mark (as the grants of Homa: Montazeri et al., SIGCOMM 2018).
 Nodes forward a packet when all of it has arrived, so its time on each link is part of the delay.
+On slow links the queue holds seconds, and an answer behind it comes after its request was repeated:
+no more of it counts than the link sends in :data:`MOST_QUEUED_S`.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from innet.topology.model import Link, Topology
+
+MOST_QUEUED_S: Final = 0.1
+"""What a receiver lets wait in the queue of its link: far below the longest RTO (0.5 s)."""
 
 
 def receive_credit_bytes(topology: Topology, node: str) -> int:
@@ -32,6 +38,7 @@ def receive_credit_bytes(topology: Topology, node: str) -> int:
     )
     links = [link for link in topology.links if node in link.nodes]
     queued = sum(link.mark_threshold_bytes for link in links) * _share_of_uplinks(topology, node)
+    queued = min(queued, rate_bps * MOST_QUEUED_S / 8)
     return int(rate_bps * max(ways_s.values()) / 8 + queued)
 
 
