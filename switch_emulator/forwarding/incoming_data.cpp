@@ -3,12 +3,18 @@
 #include <algorithm>
 
 #include "switch_emulator/forwarding/node_state.hpp"
+#include "switch_emulator/reduction/reduction_name.hpp"
 #include "transport/debug_log.hpp"
 #include "transport/security/late_mac.hpp"
 
 namespace innet::forwarding {
 
 namespace {
+
+bool is_sum(wire::NameView name) {
+    const auto parsed = reduction::ReductionName::parse(name);
+    return parsed && !reduction::is_contribution(parsed->interval());
+}
 
 bool wanted_by_network(const tables::PitEntry* entry) {
     for (const tables::InRecord& record : entry->in_records()) {
@@ -70,6 +76,7 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
 // known job this node cannot know all keys, so remote requesters verify for themselves.
 void Node::State::on_untrusted_data(const Answer& answer, const tables::NamePrefixes& name,
                                     jobs::JobId job, security::Verdict verdict) {
+    for (const tables::PitEntry* entry : waiting) request_past_caches(*entry, answer);
     if (verdict == security::Verdict::kUnknownKey) {
         INNET_LOG(kForwarding, "unknown key: sends it to remote requesters only");
         ++counters.unknown_key;
@@ -83,6 +90,24 @@ void Node::State::on_untrusted_data(const Answer& answer, const tables::NamePref
     INNET_LOG(kForwarding, "drops it: wrong signature, scope or time of the key");
     count_refused(verdict, counters);
     ++faces[answer.from].counters.invalid_signature_in;
+}
+
+// A cache that cannot verify would answer each repetition with the same Data. A sum is evaluated
+// elsewhere when its requests fail, so it is not requested twice.
+void Node::State::request_past_caches(const tables::PitEntry& entry, const Answer& answer) {
+    const auto first = wire::InterestView::parse(entry.interest.bytes());
+    const bool asked_there = entry.find_out_record(answer.from) != nullptr;
+    if (!first || !asked_there || entry.key.must_be_fresh || is_sum(entry.key.name)) return;
+    for (const tables::InRecord& record : entry.in_records()) {
+        if (is_network(record.face)) continue;
+        const auto by =
+            record.face == kReducerFace ? RequesterId::kReducer : RequesterId::kApplication;
+        requests.add({.kind = Request::Kind::kExpress,
+                      .requester = by,
+                      .must_be_fresh = true,
+                      .lifetime = first->lifetime()},
+                     entry.key.name.value(), first->forwarding_hint().value());
+    }
 }
 
 // The requester named these bytes by digest, so any signer will do. The digest proves nothing more:

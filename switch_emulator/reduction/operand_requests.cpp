@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "switch_emulator/reduction/reducer.hpp"
-#include "transport/wire/tlv.hpp"
 
 namespace innet::reduction {
 
@@ -19,14 +18,6 @@ Duration refresh_interval(Duration interest_lifetime) { return interest_lifetime
 constexpr std::uint32_t kFirstExpectedBytes = 8192;
 /// Small operations between large ones must not make the large ones look small.
 constexpr std::uint32_t kExpectedBytesDecay = 1024;
-
-/// Whether the interval is the contribution of one rank, which depends on no other operand. Sums
-/// round a ring depend on each other, and a sum without a request is never evaluated.
-bool is_contribution(ByteView interval) {
-    wire::Reader reader(interval);
-    const auto component = reader.next();
-    return component && std::ranges::find(component->value, '-') == component->value.end();
-}
 
 }  // namespace
 
@@ -62,6 +53,7 @@ std::uint32_t OperandRequests::request(NameView name, ReductionName::OperandHash
     added.flow = use_flow_to(hint, added.interval);
     added.label = {};
     added.late = false;
+    // Sums round a ring depend on each other, and a sum without a request is never evaluated.
     added.limited = credit_.limited() && is_contribution(interval);
     index_.insert(hash.name, request);
     if (added.limited) {

@@ -135,6 +135,12 @@ ReductionName::OperandHash ReductionName::operand_hash(wire::NameHasher operand)
     return hash;
 }
 
+bool is_contribution(ByteView interval_component) {
+    wire::Reader reader(interval_component);
+    const auto component = reader.next();
+    return component && std::ranges::find(component->value, '-') == component->value.end();
+}
+
 std::string interval_text(ByteView interval_component) {
     wire::Reader reader(interval_component);
     const auto component = reader.next();

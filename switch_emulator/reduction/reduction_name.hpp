@@ -72,6 +72,9 @@ class ReductionName {
     const Format* format_ = nullptr;
 };
 
+/// Whether the interval component stands for one rank, whose contribution depends on no operand.
+bool is_contribution(wire::ByteView interval_component);
+
 /// `0-3` of the component with that value, for people.
 std::string interval_text(wire::ByteView interval_component);
 

@@ -30,6 +30,7 @@ Sent parse_sent(const OutgoingPacket& packet) {
     sent.name = interest->name().to_uri();
     sent.nonce = interest->nonce().value_or(0);
     sent.hop_limit = interest->hop_limit();
+    sent.must_be_fresh = interest->must_be_fresh();
     if (link->nack()) {
         sent.kind = Sent::Kind::kNack;
         sent.reason = *link->nack();

@@ -78,6 +78,7 @@ struct Sent {
     std::uint64_t mark = 0;
     std::uint32_t nonce = 0;
     std::optional<std::uint8_t> hop_limit;
+    bool must_be_fresh = false;
     wire::NackReason reason = wire::NackReason::kNone;
     std::string missing;
     std::string content;

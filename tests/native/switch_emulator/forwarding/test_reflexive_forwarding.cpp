@@ -177,7 +177,8 @@ TEST_CASE(
     test.receive(kProducer, test.foreign_data(kTrigger));  // for the network alone
     CHECK(test.sent(kConsumer).size() == 1);
     CHECK(test.application.received.empty());
-    CHECK(test.node.counters().pit_entries == 1);
+    // The request, and its repetition past caches.
+    CHECK(test.node.counters().pit_entries == 2);
     CHECK(test.node.counters().reflexive_routes == 0);
     CHECK(test.ask(kProducer).empty());
 }
