@@ -61,7 +61,7 @@ class Schedule:
             if size_bytes <= 0 or size_bytes % 4:
                 raise CollectiveError(
                     f"a tensor of {size_bytes} bytes cannot be compared. Give sizes that are "
-                    "multiples of 4 bytes."
+                    "positive multiples of 4 bytes."
                 )
         if not self.sizes_bytes or (self.repetitions is not None and self.repetitions < 1):
             raise CollectiveError("give at least one size and at least one repetition")

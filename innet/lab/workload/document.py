@@ -290,7 +290,7 @@ _ELEMENT_BYTES = 4
 def _whole_elements(value: Quantity) -> int:
     size_bytes = parse_size_bytes(value)
     if size_bytes <= 0 or size_bytes % _ELEMENT_BYTES:
-        raise QuantityError("a size in multiples of 4 bytes, such as 16MiB", value)
+        raise QuantityError("a positive multiple of 4 bytes, such as 16MiB", value)
     return size_bytes
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,25 @@ def test_a_round_to_which_too_few_come_ends_before_the_deadline(sim: innet.Simul
         return sim.now_s
 
     assert max(sim.run(alone(first), alone(second))) < 2.0
+
+
+def test_a_round_without_a_late_rank_fails_on_all_and_the_next_is_right(
+    sim: innet.Simulation,
+) -> None:
+    async def rounds(comm: Communicator) -> tuple[str, tuple[int, ...]]:
+        if comm.rank == 2:
+            await asyncio.sleep(2.5)
+        with pytest.raises(DeadlineExceeded) as failed:
+            await comm.iallreduce_of(np.ones(3), innet.KOfN(4))
+        part = await comm.iallreduce_of(np.ones(3), innet.KOfN(4))
+        return str(failed.value), part.contributors
+
+    group = sim.group(algorithm="ring", timeout_s=2.0)
+    for said, contributors in sim.run(*(rounds(comm) for comm in group)):
+        assert re.match(r"allreduce_of\(.*\) in round [0-9]+: 3 of 4 ranks called it in time", said)
+        assert "seq" not in said, "one number for one call"
+        assert "missing: rank 2 (h2)" in said
+        assert contributors == (0, 1, 2, 3)
 
 
 def test_arrays_are_read_and_written_and_nothing_stays_of_a_group(sim: innet.Simulation) -> None:

@@ -66,7 +66,7 @@ HEAD = "name: w\njobs:\n  a:\n    kind: collective\n"
     ("text", "line", "message"),
     [
         (HEAD + "    operation: alreduce", 5, "expected 'allreduce'"),
-        (HEAD + "    operation: allreduce\n    size: 5", 6, "multiples of 4"),
+        (HEAD + "    operation: allreduce\n    size: 5", 6, "a positive multiple of 4"),
         (HEAD + "    operation: allreduce\n    sise: 4", 6, "did you mean 'size'"),
         ("name: w\njobs:\n  t:\n    kind: training\n    steps: 1", 3, "'layers' or 'layers-file'"),
         ("name: w\njobs: {}", 2, "at least 1"),
@@ -100,7 +100,7 @@ def test_what_is_wrong_is_told_with_its_line(text: str, line: int | None, messag
     [
         ("alreduce:1MiB", "did you mean 'allreduce'"),
         ("allreduce:big", "expected a size in whole bytes"),
-        ("allreduce:6", "a size in multiples of 4"),
+        ("allreduce:6", "a positive multiple of 4"),
         ("allreduce:4,repeat=3", "did you mean 'repetitions'|unknown key 'repeat'"),
         ("allreduce:4,quick", "options such as"),
         ("nowhere.yaml", "cannot be read"),
