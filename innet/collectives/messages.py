@@ -82,7 +82,7 @@ class Messages:
             if status in (_core.STATUS_DEADLINE_EXCEEDED, _core.STATUS_CANCELLED):
                 self._point_to_point.give_back(source, tag, seq)
             elif status in LOST_MESSAGE:
-                confirm()
+                self._point_to_point.drop(source, tag, seq, status, what)
 
         what = describe_receipt(output.memory, source, tag)
         return self._runner.work(operation, Call(what, finish, on_failure=on_failure))
@@ -305,7 +305,8 @@ class AnySource:
                 failed = self._failed_with(state, source, status)
                 if status in LOST_MESSAGE:
                     del state.seqs[source]  # the receive has had its message, as any other would
-                    self._messages.confirm(source, tag, request.seq)
+                    receive_call = describe_receipt(request.buffer, source, tag)
+                    self._messages.drop(source, tag, request.seq, status, receive_call)
         for receive in failed:
             receive.work.end(Completion.of_node(status, detail))
         with self._lock:

@@ -7,6 +7,7 @@ receipts are kept long enough for every message that can be under way.
 from __future__ import annotations
 
 import heapq
+import logging
 import threading
 import time
 from collections import deque
@@ -24,6 +25,8 @@ from innet.collectives.group import LazyList
 from innet.collectives.runner import Call, OperationRunner
 from innet.collectives.work import Deadline, Promise, Work
 from innet.errors import Cancelled
+
+_log = logging.getLogger(__name__)
 
 MESSAGES_IN_FLIGHT = 64
 """Messages from one rank to another with one tag that may wait for their receipt."""
@@ -113,7 +116,8 @@ class PointToPoint:
     """``send`` and ``recv`` of one communicator.
 
     Rank s publishes message n for rank r under ``<group>/p2p/<s>/<type>/<r>/<tag>/seq=<n>``, and r
-    the receipt of it under ``<group>/p2p/<r>/receipt/<s>/<tag>/seq=<n>``.
+    the receipt of it under ``<group>/p2p/<r>/receipt/of-<s>/<tag>/seq=<n>``. Names that differ in
+    the type alone exclude each other: a receive of another type than the message's ends at once.
     """
 
     def __init__(self, runner: OperationRunner) -> None:
@@ -269,7 +273,7 @@ class PointToPoint:
         segmentation = _core.Segmentation(1, 0, self._segment_bytes)
         fetch = _core.FetchSpec(
             self._targets[channel.to],
-            _core.Name(f"/receipt/{self._rank}/{channel.tag}"),
+            _core.Name(_receipt(self._rank, channel.tag)),
             seq,
             segmentation,
             0,
@@ -280,6 +284,15 @@ class PointToPoint:
         operation = self._node.submit(None, [fetch], timeout_s=_RECEIPT_TIMEOUT_S)
 
         def confirmed(status: int, detail: str) -> None:
+            if status == _core.STATUS_MISMATCH:  # its send has ended: it was buffered
+                _log.warning(
+                    "the message from rank %d to rank %d with tag %d was not delivered, because "
+                    "%s; send and receive the same type and number of elements",
+                    self._rank,
+                    channel.to,
+                    channel.tag,
+                    detail,
+                )
             refused: list[_QueuedSend] = []
             with channel.lock:
                 channel.unconfirmed.discard(seq)
@@ -300,7 +313,7 @@ class PointToPoint:
 
     def confirm(self, source: int, tag: int, seq: int) -> None:
         """Let rank ``source`` drop its message ``seq``, which has arrived."""
-        kind = _core.Name(f"/receipt/{source}/{tag}")
+        kind = _core.Name(_receipt(source, tag))
         segmentation = _core.Segmentation(1, 0, self._segment_bytes)
         publication = self._publication(
             kind, seq, np.empty(0, np.uint8), segmentation, 0, f"receipt of message {seq}"
@@ -310,6 +323,15 @@ class PointToPoint:
         # The sender has at most MESSAGES_IN_FLIGHT without a receipt, so older ones were received.
         if seq >= MESSAGES_IN_FLIGHT:
             self._node.retire(self._named(kind), seq - MESSAGES_IN_FLIGHT)
+
+    def drop(self, source: int, tag: int, seq: int, status: int, receive: str) -> None:
+        """Let rank ``source`` drop its message ``seq``, which ended ``receive`` with an error."""
+        if status == _core.STATUS_MISMATCH:
+            suffix = _core.Name(f"/{_receiver_part(source)}/{tag}")
+            why = f"{self._runner.name} called {receive}"
+            self._node.fail_message(self._own, suffix, seq, status, why)
+        else:
+            self.confirm(source, tag, seq)
 
     def _named(self, kind: _core.Name) -> _core.Name:
         return _core.Name(f"{self._own}{kind}")
@@ -327,6 +349,16 @@ class PointToPoint:
         return _core.PublicationSpec(
             self._own, kind, seq, content, segmentation, elements, description, exclusive=False
         )
+
+
+def _receiver_part(source: int) -> str:
+    """What receipts for ``source`` have where a message has the bare number of its receiver."""
+    return f"of-{source}"
+
+
+def _receipt(source: int, tag: int) -> str:
+    """The kind of the receipts of messages from ``source``."""
+    return f"/receipt/{_receiver_part(source)}/{tag}"
 
 
 def _nothing() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+
 import numpy as np
 import pytest
 
@@ -128,6 +131,49 @@ def test_copies_of_different_lengths_name_the_ranks(cluster):
     assert "rank 1 (h1) called" in str(results[0])
     assert "(h0) called" in str(results[1]) or "(h2) called" in str(results[1])
     assert "rank 1 (h1) called" in str(results[2])
+
+
+@pytest.mark.parametrize("any_source", [False, True], ids=["one source", "any source"])
+@pytest.mark.parametrize(
+    ("memory", "texts"),
+    [(np.empty(100), ["recv(f64", "send(f32"]), (np.empty(90, np.float32), ["90", "100"])],
+    ids=["type", "size"],
+)
+def test_a_receive_that_does_not_fit_its_message_says_so_on_both_sides(
+    cluster, caplog, any_source, memory, texts
+):
+    """The send has ended by then, because it was buffered: its rank logs a warning."""
+    warned = threading.Event()
+
+    def note(record: logging.LogRecord) -> bool:
+        warned.set()
+        return True
+
+    logger = logging.getLogger("innet.collectives.point_to_point")
+    logger.addFilter(note)
+
+    def exchange(comm):
+        if comm.rank == 0:
+            comm.send(ONES, to=1)
+            comm.send(2 * ONES, to=1)
+            return warned.wait(timeout=60)
+        if comm.rank == 2:
+            return None
+        with pytest.raises(MismatchError) as failed:
+            comm.recv_any(memory) if any_source else comm.recv(memory, 0)
+        following = np.empty(100, np.float32)
+        comm.recv(following, 0)
+        assert (following == 2).all()
+        return str(failed.value)
+
+    try:
+        results = cluster.run(exchange)
+    finally:
+        logger.removeFilter(note)
+    assert results[0] is True, results
+    for text in texts:
+        assert text in results[1]
+    assert "rank 1 (h1) called recv(" in caplog.text
 
 
 def test_overflow_reaches_everybody(cluster):

@@ -19,6 +19,9 @@ constexpr std::size_t kMaxFailures = 1024;
 /// Components of a collective's name after its producer's prefix: the call and its sequence number.
 constexpr std::size_t kCollectiveComponents = 2;
 
+/// Components of a message's kind: its type, its receiver and its tag.
+constexpr std::size_t kMessageKindComponents = 3;
+
 std::optional<std::uint64_t> sequence_number(wire::NameView tensor) {
     const wire::Element last = tensor.last_component();
     if (last.type != wire::kSequenceNumComponent) return std::nullopt;
@@ -36,13 +39,13 @@ bool fits(std::span<const std::uint64_t> ends, const Segmentation& cut, std::siz
     return true;
 }
 
-bool ends_with(wire::NameView name, wire::NameView suffix) {
-    if (name.size() < suffix.size()) return false;
-    const std::size_t begin = name.size() - suffix.size();
-    for (std::size_t i = 0; i < suffix.size(); ++i) {
-        const wire::Element ours = suffix.component(i);
-        const wire::Element theirs = name.component(begin + i);
-        if (ours.type != theirs.type || !std::ranges::equal(ours.value, theirs.value)) return false;
+/// Whether the last `count` components of both are the same.
+bool end_alike(wire::NameView a, wire::NameView b, std::size_t count) {
+    if (std::min(a.size(), b.size()) < count) return false;
+    for (std::size_t i = 1; i <= count; ++i) {
+        const wire::Element one = a.component(a.size() - i);
+        const wire::Element other = b.component(b.size() - i);
+        if (one.type != other.type || !std::ranges::equal(one.value, other.value)) return false;
     }
     return true;
 }
@@ -62,12 +65,16 @@ wire::Name joined(const wire::Name& prefix, const wire::Name& kind) {
 struct Publisher::Entry {
     std::uint64_t seq = 0;
     bool exclusive = true;
+    bool is_message = false;
     std::shared_ptr<Publication> publication;
 
     /// True when this publication excludes that `tensor`, of the same sequence number, will ever be
-    /// published. Names of another length are numbered apart: collectives and messages.
+    /// published. Names of another length are numbered apart: collectives and messages. A message
+    /// has one type.
     bool excludes(wire::NameView tensor) const {
-        return exclusive && tensor.size() == publication->name().size();
+        const wire::NameView own = publication->name();
+        return tensor.size() == own.size() &&
+               (exclusive || (is_message && end_alike(tensor, own, kMessageKindComponents)));
     }
 };
 
@@ -82,7 +89,7 @@ struct Publisher::Failure {
     /// number: one component of any type, and the suffix.
     bool covers(const wire::Name& prefix, wire::NameView kind) const {
         return kind.size() == prefix.view().size() + 1 + suffix.view().size() &&
-               ends_with(kind, suffix.view());
+               end_alike(kind, suffix.view(), suffix.view().size());
     }
 
     bool is_retired(const wire::Name& producer, const wire::Name& retired,
@@ -277,7 +284,9 @@ std::shared_ptr<Publication> Publisher::publish(const PublicationSpec& spec) {
         name, spec.tensor, spec.segmentation, spec.segment_ends, spec.tensor_elements,
         spec.description, virtual_scale_, pool_, producer.signer);
     by_name_.insert_or_assign(name.view().hash(), publication);
-    producer.entries.push_back({spec.seq, spec.exclusive_seq, publication});
+    const bool is_message =
+        !spec.exclusive_seq && spec.kind.view().size() == kMessageKindComponents;
+    producer.entries.push_back({spec.seq, spec.exclusive_seq, is_message, publication});
     answer_waiting(producer, producer.entries.back());
     return publication;
 }

@@ -93,7 +93,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
     (rf"{_JOB}/rounds/(?P<rank>\d+)/ready{_SEQ}{_SEG}", "rank {rank} is ready for round {seq}"),
     (rf"{_JOB}/rounds/0/set{_SEQ}{_SEG}", "who is in round {seq}"),
     (
-        rf"{_JOB}/p2p/(?P<src>\d+)/receipt/(?P<dst>\d+)/[^/]+{_SEQ}{_SEG}",
+        rf"{_JOB}/p2p/(?P<src>\d+)/receipt/of-(?P<dst>\d+)/[^/]+{_SEQ}{_SEG}",
         "receipt of {src} for message {seq} from {dst}",
     ),
     (

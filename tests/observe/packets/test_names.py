@@ -33,7 +33,7 @@ def test_any_bytes_have_a_text(value: bytes) -> None:
         ("/t/g0/rounds/3/ready/seq=2/seg=0", "rank 3 is ready for round 2"),
         ("/t/g0/rounds/0/set/seq=2/seg=0", "who is in round 2"),
         ("/t/g0/p2p/1/f32/2/0/seq=5/seg=7", "message 5 from 1 to 2, segment 7"),
-        ("/t/g0/p2p/2/receipt/1/0/seq=5/seg=0", "receipt of 2 for message 5 from 1"),
+        ("/t/g0/p2p/2/receipt/of-1/0/seq=5/seg=0", "receipt of 2 for message 5 from 1"),
         ("/t/g0/obj/1/model/w/seg=3", "segment 3 of an object of rank 1"),
         ("/t/g0/obj/1/model/w/32=manifest/seg=0", "manifest 0 of an object of rank 1"),
         ("/t/g0/arrays/1/snapshot/0/w/seq=8/seg=0", "version 8 of an array of rank 1"),

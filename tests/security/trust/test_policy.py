@@ -35,7 +35,7 @@ def test_shipped_policies_compile_and_have_one_anchor(name: str) -> None:
         (f"{GROUP}/2/sum.f32.of-f/seq=4/seg=9", "h2", "#contribution"),
         (f"{GROUP}/0-3/sum.f32/seq=4/seg=9", "s0", "#sum"),
         (f"{GROUP}/p2p/1/f32/0/7/seq=4/seg=9", "h2", "#message"),
-        (f"{GROUP}/p2p/1/receipt/0/7/seq=4/seg=0", "h2", "#message"),
+        (f"{GROUP}/p2p/1/receipt/of-0/7/seq=4/seg=0", "h2", "#message"),
         (f"{GROUP}/rounds/1/ready/seq=4/seg=0", "h2", "#round"),
         (f"{GROUP}/obj/1/model/layer1/seg=0", "h2", "#object"),
         (f"{GROUP}/obj/1/model/layer1/32=manifest/seg=0", "h2", "#object"),

@@ -239,6 +239,25 @@ TEST_CASE("the failure of a message is no failure of a collective or of another 
     CHECK(fixture.kind("/job/g0/3/f32/0/7/seq=1/seg=0") != Kind::kData);
 }
 
+TEST_CASE("a message that was sent with another type is named to those who wait for it") {
+    Fixture fixture;
+    PublicationSpec message = fixture.spec("/f32/0/7", 1);
+    message.exclusive_seq = false;
+    message.description = "rank 3: send(f32)";
+    const std::string asked = "/job/g0/3/f64/0/7/seq=1/seg=0";
+    fixture.ask(asked);
+    fixture.publisher.publish(message);
+    CHECK(fixture.forwarder.put == std::vector<std::string>{asked});
+    const Production late = fixture.ask(asked);
+    REQUIRE(late.kind == Kind::kData);
+    const auto answer = wire::DataView::parse(late.data.bytes());
+    CHECK(answer->tensor_error() == static_cast<std::uint64_t>(wire::TensorErrorCode::kMismatch));
+    for (const std::string other :
+         {"f64/0/8/seq=1", "f64/1/7/seq=1", "f64/0/7/seq=2", "f64/0/seq=1"}) {
+        CHECK(fixture.kind("/job/g0/3/" + other + "/seg=0") == Kind::kPending);
+    }
+}
+
 TEST_CASE("messages are retired by their own name") {
     Fixture fixture;
     PublicationSpec message = fixture.spec("/p2p.u8/0/7", 1);
