@@ -99,6 +99,19 @@ std::uint32_t Fetcher::initial_window(const FetchSpec& spec, const FetchTarget& 
                : options_.initial_window;
 }
 
+// Each of the other ranks fetches other blocks from the same nodes at the same time. Together they
+// wait for one credit, as the answers share the queue of the producer's link.
+std::uint64_t Fetcher::most_awaited(const FetchSpec& spec) const {
+    const Segmentation& whole = spec.segmentation;
+    if (!credit_.limited() || whole.blocks == 1) return UINT64_MAX;
+    const double share = static_cast<double>(spec.end_segment - spec.first_segment) /
+                         static_cast<double>(whole.segments());
+    const double segment_bytes = static_cast<double>(whole.segment_bytes) * options_.virtual_scale;
+    const double segments =
+        share * static_cast<double>(options_.receive_credit_bytes) / segment_bytes;
+    return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(segments));
+}
+
 void Fetcher::start(OperationState& operation, TimePoint now) {
     for (std::size_t fetch = 0; fetch < operation.fetches.size(); ++fetch) {
         const FetchSpec& spec = operation.fetches[fetch];
@@ -127,6 +140,7 @@ void Fetcher::add_target(OperationState& operation, std::size_t fetch, std::size
     target.unsent = segments;
     target.flow = flow_to(spec.targets[number].hint, initial_window(spec, spec.targets[number]));
     target.can_self_evaluate = spec.targets[number].can_self_evaluate;
+    if (target.flow != kOwnFlow) target.most_awaited = most_awaited(spec);
     const std::uint32_t flow = target.flow;
     const std::uint32_t place = targets_.add(std::move(target));
     operation.targets.push_back(place);
@@ -479,6 +493,7 @@ bool Fetcher::send_next(std::uint32_t flow, TimePoint now) {
         requester.flow.on_ready_sent();
     } else {
         target.unsent.take();
+        ++target.awaited;
     }
     if (&via != &requester.flow) {
         requester.flow.detector().forget(*key);
@@ -497,6 +512,7 @@ std::optional<RequestKey> Fetcher::next_request(Asker& requester) {
                   [this](std::uint32_t place) { return targets_[place].unsent.at_end(); });
     for (const std::uint32_t place : requester.unsent) {
         const TargetState& target = targets_[place];
+        if (target.awaited >= target.most_awaited) continue;
         // Enough held requests to start with when the late tensor appears; more would only fill the
         // tables and reduction slots of others.
         const std::size_t held = requester.flow.detector().held_count(target.hash) +

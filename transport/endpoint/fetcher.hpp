@@ -67,6 +67,8 @@ class Fetcher {
     /// `initial_window` is of a flow that is not there yet.
     std::uint32_t flow_to(const wire::Name& hint, std::uint32_t initial_window);
     std::uint32_t initial_window(const FetchSpec& spec, const FetchTarget& target) const;
+    /// Segments of one node that a fetch may wait for at once.
+    std::uint64_t most_awaited(const FetchSpec& spec) const;
     void add_target(OperationState& operation, std::size_t fetch, std::size_t number);
     void release(OperationState& operation);
     void cancel_outstanding(std::uint32_t place);

@@ -68,6 +68,7 @@ void TargetState::on_held(wire::ByteView label, TimePoint now) {
 }
 
 void TargetState::on_answered() {
+    --awaited;
     refusal_rounds = 0;
     last_refusal.reset();
     late.clear();

@@ -60,6 +60,8 @@ struct TargetState {
     std::uint64_t index_key = 0;  ///< in the target table
     std::uint32_t next_of_same_key = 0;
     bool can_self_evaluate = false;
+    std::uint64_t most_awaited = UINT64_MAX;  ///< segments at a time
+    std::uint64_t awaited = 0;                ///< segments requested and not answered
 
     /// Rounds of refusals since the last answer, and when the round under way ends.
     std::uint32_t refusal_rounds = 0;

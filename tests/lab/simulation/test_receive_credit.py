@@ -87,6 +87,25 @@ def test_sums_leave_room_for_contributions_and_results(name: str, mebibytes: int
         assert sum(link["dropped_queue"] for link in links) == 0
 
 
+@pytest.mark.parametrize("operation", ["reduce_scatter", "scatter"])
+def test_ranks_that_fetch_blocks_of_one_node_share_its_queue(operation: str) -> None:
+    with innet.Simulation(load_topology("star:16").with_overrides(rate_bps=1e9)) as sim:
+        group = sim.group()
+
+        async def program(communicator: Communicator) -> None:
+            blocks = sim.array(2 << 20).reshape(len(group), -1)
+            if operation == "reduce_scatter":
+                await communicator.ireduce_scatter(blocks)
+            else:
+                sent = blocks if communicator.rank == 0 else None
+                await communicator.iscatter(sent, out=blocks[:1])
+
+        sim.run(*map(program, group))
+        links = sim.network.link_counters().values()
+        assert sum(link["dropped_queue"] for link in links) == 0
+        assert sim.now_s < 1.1 * (2 << 20) * 8 / 1e9
+
+
 def test_a_ring_begins_no_more_sums_than_its_switch_has_room_for() -> None:
     topology = load_topology("star:16").with_overrides(rate_bps=10e9, delay_s=1e-6)
     settings = Settings().with_assignments(["transport.pit_capacity=4096"])
