@@ -150,7 +150,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON")]
 
 @dataclass(frozen=True)
 class TimeOptions:
-    """Properties of all links that determine the times of packets, in place of the topology's."""
+    """Rate and delay of all links, in place of the topology's."""
 
     rate: Annotated[
         str | None,
@@ -219,7 +219,8 @@ class ObservationOptions:
         typer.Option(
             metavar="URL",
             help="Publish telemetry to this MQTT broker, such as "
-            """Rate and delay of all links, in place of the topology's."""
+            "[cyan]mqtts://host:8883[/]; with a password: [cyan]file:PATH[/] of a file with its "
+            "URL, "
             "or the URL in INNET_BROKER; [cyan]embedded[/] (the default): one in the "
             "launcher; [cyan]none[/]: nowhere",
             rich_help_panel=OBSERVATION_PANEL,

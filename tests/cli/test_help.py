@@ -72,6 +72,10 @@ def test_help_lists_every_command(cli: CliRunner) -> None:
         assert f" {name} " in output
 
 
+def test_help_says_how_to_keep_a_broker_s_password_in_a_file(cli: CliRunner) -> None:
+    assert "file:PATH" in cli.invoke(app, ["run", "--help"]).output
+
+
 def test_help_loads_no_heavy_library() -> None:
     code = (
         "import sys\n"
