@@ -48,6 +48,15 @@ class _WatchedProcess:
     is_supervised: bool
 
 
+@dataclass(slots=True)
+class _PendingWatch:
+    """A process that cannot be watched yet, and whether to kill it once it can."""
+
+    watch: Watch
+    retry: asyncio.TimerHandle
+    is_killed: bool = False
+
+
 class ControllerDriver:
     """Serves a controller's requests and carries out its actions, as an async context manager."""
 
@@ -77,7 +86,7 @@ class ControllerDriver:
         self._ping_clients: dict[str, RequestClient] = {}
         self._processes: dict[str, _WatchedProcess] = {}
         self._attaching: dict[int, int] = {}
-        self._unwatched: dict[str, asyncio.TimerHandle] = {}
+        self._unwatched: dict[str, _PendingWatch] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
 
@@ -237,16 +246,23 @@ class ControllerDriver:
             _log.warning(
                 "process %d of %s cannot be watched yet: %s", action.pid, action.node, error
             )
-            self._unwatched[action.node] = loop.call_later(_WATCH_PAUSE_S, self._watch, action)
+            retry = loop.call_later(_WATCH_PAUSE_S, self._watch_again, action.node)
+            self._unwatched[action.node] = _PendingWatch(action, retry)
             return
         process = _WatchedProcess(action.incarnation, pidfd, self._is_supervised(action.pid))
         self._processes[action.node] = process
         loop.add_reader(pidfd, partial(self._on_process_ended, action.node))
 
+    def _watch_again(self, node: str) -> None:
+        pending = self._unwatched[node]
+        self._watch(pending.watch)
+        if pending.is_killed:
+            self._kill(node)
+
     def _unwatch(self, node: str) -> None:
-        retry = self._unwatched.pop(node, None)
-        if retry is not None:
-            retry.cancel()
+        pending = self._unwatched.pop(node, None)
+        if pending is not None:
+            pending.retry.cancel()
         process = self._processes.pop(node, None)
         if process is not None:
             asyncio.get_running_loop().remove_reader(process.pidfd)
@@ -257,6 +273,8 @@ class ControllerDriver:
         if process is not None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(process.pidfd, signal.SIGKILL)
+        elif node in self._unwatched:
+            self._unwatched[node].is_killed = True
 
 
 def _open_process(pid: int, node: object) -> int:

@@ -62,7 +62,7 @@ class ControllerServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Cancel the requests under way, and wait until their clients have read the refusals."""
+        """Cancel the requests under way, and let clients read the refusals for at most 0.5 s."""
         assert self._context is not None
         assert self._socket is not None
         assert self._receiver is not None

@@ -205,7 +205,7 @@ class SwitchProcesses:
         number, most = self._restarts[switch] + 1, self._settings.switch_restarts
         returns = number <= most
         self._restarts[switch] = number
-        remedy = f"starting it again ({number} of {most})" if returns else "it stays away"
+        remedy = f"starting it again ({number} of {most})" if returns else "it is not restarted"
         self._say(f"switch {process.describe()}; {remedy}")
         await asyncio.to_thread(
             self._controller.lose_switch, switch, process.describe(), returns=returns

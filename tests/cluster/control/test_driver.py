@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -204,6 +205,35 @@ def test_a_process_that_cannot_be_watched_yet_has_not_ended(nodes, tmp_path, mon
         process.kill()
         process.communicate()
         until(lambda: client.request("present") == [])
+
+
+def test_a_process_that_is_expelled_while_it_cannot_be_watched_is_killed_later(
+    nodes, tmp_path, monkeypatch
+):
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    nodes["h1"].worker = worker(process.pid)
+    may_open, refused, pidfd_open = threading.Event(), [], os.pidfd_open
+
+    def open_process(pid: int) -> int:
+        if not may_open.is_set():
+            refused.append(pid)
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return pidfd_open(pid)
+
+    monkeypatch.setattr(driver_module, "_WATCH_PAUSE_S", 0.01)
+    monkeypatch.setattr(os, "pidfd_open", open_process)
+    try:
+        with running(tmp_path, LaunchRecord(generation=1)) as client:
+            until(lambda: len(refused) >= 2)
+            client.request("expel", node="h1", why="hangs")
+            refused_before = len(refused)
+            until(lambda: len(refused) >= refused_before + 2)  # it is still to be killed then
+            may_open.set()
+            process.wait(timeout=20)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == -signal.SIGKILL
 
 
 def worker(pid: int) -> WorkerReport:
