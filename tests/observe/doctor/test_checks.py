@@ -172,7 +172,24 @@ def test_a_rank_that_no_known_group_has_is_named_by_its_label() -> None:
         look["h0"]["operations"] = [waiting(5, "rank 1 (h1)")]
         for answer in look.values():
             answer["uptime_s"] += STARTING_S
-    assert state.only_finding().subject == "rank 1 (h1)"
+    finding = state.only_finding()
+    assert finding.subject == "rank 1 (h1)"
+    assert "Rank 1 (h1) is late" in finding.problem
+
+
+def test_a_label_with_a_capital_in_its_node_is_repeated_as_it_is() -> None:
+    state = State()
+    for look in (state.before, state.after):
+        look["h0"]["operations"] = [waiting(5, "rank 1 (nodeA)")]
+    assert "Rank 1 (nodeA) is late" in state.only_finding().problem
+
+
+def test_of_two_jobs_with_a_rank_of_that_number_only_the_late_one_is_blamed() -> None:
+    state = State()
+    state.groups.append({"name": "g1", "algorithm": "inc", "ranks": ["h1", "h0"], "joined": [0, 1]})
+    for look in (state.before, state.after):
+        look["h0"]["operations"] = [waiting(5, "rank 1 (h1)")]
+    assert "Rank 1 (h1) is late" in state.only_finding().problem
 
 
 def test_a_rank_that_is_late_both_times_is_named_with_its_node() -> None:

@@ -181,7 +181,7 @@ _WORKING_SHARE = 0.5
 
 @dataclass(frozen=True)
 class _Producer:
-    """A rank of one or several groups, and the nodes that have it."""
+    """A rank of one or several groups, and the nodes that may have it."""
 
     name: str
     nodes: tuple[str, ...] = ()
@@ -205,11 +205,12 @@ class StragglingRank:
         span_s = max(0.0, seen.after.asked_at_s - seen.before.answered_at_s)
         for producer, nodes in sorted(waiting.items(), key=_by_number):
             place = f" ({' or '.join(producer.nodes)})" if producer.nodes else ""
+            rank = producer.name[0].upper() + producer.name[1:]
             yield Finding(
                 check="straggling_rank",
                 subject=producer.name,
-                problem=f"{producer.name.capitalize()}{place} is late: {', '.join(nodes)} waited "
-                f"for its data for more than {span_s:.1f} s." + _doing(seen, producer),
+                problem=f"{rank}{place} is late: {', '.join(nodes)} waited for its data for "
+                f"more than {span_s:.1f} s." + _doing(seen, producer),
                 remedy="If that is its usual pace, give it less work or a faster machine; if it "
                 "hangs, `py-spy dump` shows where. Its peers' deadline is collectives.timeout_s.",
                 severity=len(nodes),
@@ -217,15 +218,17 @@ class StragglingRank:
 
 
 def _producers(seen: Observation) -> dict[str, _Producer]:
-    """The ranks of all groups, by the label that their Holds have."""
-    nodes: defaultdict[int, set[str]] = defaultdict(set)
+    """The ranks of all groups, by the label that their Holds have.
+
+    Only a label that is too short for the node's name stands for that rank of every group.
+    """
+    nodes: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
     for group in seen.after.status.groups:
         for rank, node in enumerate(group["ranks"]):
-            nodes[rank].add(node)
+            nodes[producer_label(rank, node), rank].add(node)
     return {
-        producer_label(rank, node): _Producer(f"rank {rank}", tuple(sorted(places)))
-        for rank, places in nodes.items()
-        for node in places
+        label: _Producer(f"rank {rank}", tuple(sorted(places)))
+        for (label, rank), places in nodes.items()
     }
 
 
