@@ -14,10 +14,11 @@
 
 from innet.ndn.objects.discovery import discover_version
 from innet.ndn.objects.fetch import fetch
-from innet.ndn.objects.object_fetch import FetchedObject, ObjectFetch, Progress
+from innet.ndn.objects.object_fetch import FetchedObject, FetchOptions, ObjectFetch, Progress
 from innet.ndn.objects.publish import PublishedObject, publish
 
 __all__ = [
+    "FetchOptions",
     "FetchedObject",
     "ObjectFetch",
     "Progress",

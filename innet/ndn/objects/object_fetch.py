@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from innet._native import _core
 from innet.errors import (
@@ -173,7 +174,21 @@ class FetchOptions:
 class ObjectFetch:
     """Fetches the segments below ``name`` into ``sink``."""
 
-    def __init__(self, client: Client, name: Name, sink: Sink, options: FetchOptions) -> None:
+    def __init__(
+        self,
+        client: Client,
+        name: Name,
+        sink: Sink,
+        options: FetchOptions | None = None,
+        **old_options: Any,
+    ) -> None:
+        """``old_options`` are those of :class:`FetchOptions`: deprecated, kept for one version."""
+        if options is None:
+            what = "the keywords of ObjectFetch are now fields of its FetchOptions"
+            warnings.warn(what, DeprecationWarning, stacklevel=2)
+            options = FetchOptions(**old_options)
+        elif old_options:
+            raise TypeError("ObjectFetch takes FetchOptions or keywords, not both")
         self._client = client
         self._name = name
         self._sink = sink

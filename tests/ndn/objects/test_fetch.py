@@ -18,8 +18,9 @@ from innet.errors import (
 )
 from innet.names import METADATA, number_at, with_keyword, with_segment
 from innet.ndn import ContentType, Ed25519Signer, KeyValidator, Name, encode_data
-from innet.ndn.objects import discover_version, fetch, publish
+from innet.ndn.objects import FetchOptions, ObjectFetch, discover_version, fetch, publish
 from innet.ndn.objects.publication import MANIFEST
+from innet.ndn.objects.sink import MemorySink
 from innet.ndn.wire import parse_data
 from innet.security.signers import NullSigner
 from innet.security.validation import IntegrityValidator
@@ -260,3 +261,14 @@ async def test_a_manifest_of_another_form_is_not_taken_for_the_object():
     client.produce("/x", lambda interest: packet if interest.name == Name("/x") else None)
     with pytest.raises(MalformedPacket, match=r"/x/v=1 is a manifest \(ContentType 1024\)"):
         await fetch(client, "/x", patience_s=0.2)
+
+
+def test_the_old_keywords_of_a_fetch_still_work_and_say_what_replaces_them():
+    def make(*options: Any, **keywords: Any) -> ObjectFetch:
+        return ObjectFetch(DirectClient(), Name("/alice/x"), MemorySink(), *options, **keywords)
+
+    with pytest.warns(DeprecationWarning, match="FetchOptions"):
+        fetching = make(validator=TRUST, patience_s=4.0)
+    assert fetching._options == FetchOptions(validator=TRUST, patience_s=4.0)
+    with pytest.raises(TypeError, match="not both"):
+        make(fetching._options, patience_s=4.0)
