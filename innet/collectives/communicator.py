@@ -36,8 +36,8 @@ class Communicator(GroupMember):
 
     All ranks call the same collectives in the same order. ``allreduce`` waits for its end and
     returns the result; ``iallreduce`` has the same parameters, starts the operation and returns its
-    :class:`Work`, which can be waited for or awaited. So it is for every operation. The arguments
-    of an operation stay as they are until its end, unless its documentation allows more.
+    :class:`Work`, which can be waited for or awaited. Every operation has these two forms. The
+    arguments of an operation stay as they are until its end, unless its documentation allows more.
 
     Arrays are NumPy's. A result goes into ``out`` when that is given (which may be the input: in
     place), else into a new array. ``timeout_s`` is an operation's deadline, by default the
@@ -48,7 +48,7 @@ class Communicator(GroupMember):
     * CollectiveError: an argument does not fit.
     * MismatchError: ranks called different operations, shapes or types.
     * ReductionOverflow: an integer result does not fit its type.
-    * RankFailed, DeadlineExceeded: a rank has failed, or did not come in time.
+    * RankFailed, DeadlineExceeded: a rank has failed, or did not contribute before the deadline.
     """
 
     def __init__(
@@ -68,6 +68,7 @@ class Communicator(GroupMember):
         # Registered from the start: other ranks may ask before this one makes such a call.
         self._array_transfers = Transfers(self._runner, "arrays")
         self._round_transfers = Transfers(self._runner, "rounds")
+        self._register()
 
     def _make_one_sided(self) -> OneSided:
         from innet.collectives.one_sided import OneSided

@@ -11,6 +11,7 @@ from innet.collectives.arrays import (
     as_input,
     copied_type,
     output_like,
+    require_array,
     split_blocks,
 )
 from innet.collectives.group import Variants
@@ -88,6 +89,7 @@ def alltoall(variants: Variants, array: Array, out: Array | None) -> Operation[A
     result came from rank r.
     """
     rank, size = variants.rank, variants.size
+    require_array(array)
     published = array.copy() if out is not None and out is array else array
     blocks = _in_blocks(published, size, "alltoall")
     call = _copying(variants, "alltoall", blocks[rank], blocks=size, shown=array)

@@ -37,7 +37,9 @@ def checked_policy(on_death: str) -> OnDeath:
 
 
 class GroupMember(JointlyClosed):
-    """What :class:`Communicator` offers beside its operations.
+    """A rank's place in a group, without operations: the base class of :class:`Communicator`.
+
+    A subclass calls :meth:`_register` at the end of its constructor.
 
     Attributes:
         rank: this process's place in the group.
@@ -66,8 +68,11 @@ class GroupMember(JointlyClosed):
         self.on_death = on_death
         self._runner = OperationRunner(services, membership, variants, timeout_s)
         self._successor_of: Callable[[Membership], Self] | None = None
-        membership.release = self._release
-        services.before_close(self.close)
+
+    def _register(self) -> None:
+        """Let other threads end this object from now on: it must be complete."""
+        self._membership.release = self._release
+        self._services.before_close(self.close)
 
     # About the group.
 

@@ -2,8 +2,8 @@
 
 A message is fetched by its name, which holds its sender. A receive from any rank requests the next
 message with the tag of every rank, and takes the first that arrives; the other requests stay open
-for the receives that follow. As in MPI, messages of one sender are taken in
-the order they were sent, and a message goes to the first receive that was posted and fits it.
+for the receives that follow. As in MPI, messages of one sender are taken in the order they were
+sent, and a message goes to the first receive that was posted and fits it.
 """
 
 from __future__ import annotations

@@ -48,6 +48,12 @@ def test_a_list_is_answered_with_how_to_make_an_array_of_it(comm, call):
         call(comm)
 
 
+def test_an_all_to_all_in_place_of_something_without_copy_is_answered_the_same(comm):
+    numbers = (1.0, 2.0)
+    with pytest.raises(CollectiveError, match=r"a tuple is no NumPy array; pass numpy.asarray"):
+        comm.alltoall(numbers, out=numbers)
+
+
 def test_an_unknown_way_to_combine_is_answered_with_those_that_there_are(comm):
     with pytest.raises(CollectiveError, match="unknown combine='bogus'; a put can replace or sum"):
         comm.put("weights", 1, FLOATS, combine="bogus")

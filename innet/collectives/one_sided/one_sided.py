@@ -293,9 +293,8 @@ class OneSided:
         """
         self._close(ask, answered=False)
         nothing = encode(Release(name=name, of=ask.number))
-        with suppress(
-            CollectiveError
-        ):  # it was published before; or the caller gets the first error
+        # It was published before, or the caller gets the first error.
+        with suppress(CollectiveError):
             self._transfers.publish(
                 f"/request/{ask.owner}", ask.number, nothing, f"no request {ask.number}"
             )
