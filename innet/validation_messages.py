@@ -78,6 +78,6 @@ def found(value: object) -> str:
         return "nothing"
     if isinstance(value, Mapping):
         return "a mapping"
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         return "a list"
     return shown(value)

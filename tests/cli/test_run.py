@@ -14,10 +14,11 @@ from .runs import TIMEOUT_S, innet, read_until, started
 pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
 ALLREDUCE = """
-import innet, numpy
+import os, innet, numpy
 comm = innet.init()
 total = comm.allreduce(numpy.full(4096, comm.rank + 1, numpy.float32))
 print(f"rank {comm.rank}: sum {sorted(set(total))} of {comm.size}")
+print("threads", os.environ["OMP_NUM_THREADS"])
 """
 UNKNOWN_ALGORITHM = "import innet; innet.init(algorithm='rng')"
 RANK_1_FAILS = """
@@ -31,12 +32,14 @@ comm.allreduce(numpy.ones(4096, numpy.float32))
 
 
 def test_workers_on_the_chosen_hosts_reduce_and_their_lines_carry_their_node() -> None:
-    command = ("--hosts", "h2,h0", "--", sys.executable, "-c", ALLREDUCE)
+    command = ("--hosts", "h2,h0", "--threads", "3", "--", sys.executable, "-c", ALLREDUCE)
     done = innet("run", "star:3", "--rate", "1gbit", *command)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == [
         "[h0] rank 1: sum [np.float32(3.0)] of 2",
+        "[h0] threads 3",
         "[h2] rank 0: sum [np.float32(3.0)] of 2",
+        "[h2] threads 3",
     ]
     assert "all workers succeeded" in done.stderr
 

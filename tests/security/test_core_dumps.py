@@ -21,8 +21,20 @@ PROCESSES = {"launcher", "controller", "s0", "h0", "h1"}
 
 
 def test_no_process_of_a_run_dumps_memory() -> None:
+    shown = dumped_by_a_run()
+    assert shown == dict.fromkeys(shown, (0, 0))
+
+
+@pytest.mark.jobs
+def test_every_process_of_a_run_dumps_memory_where_that_is_allowed() -> None:
+    shown = dumped_by_a_run("security.core_dumps=true")
+    assert shown == dict.fromkeys(shown, (4096, 0x33))
+
+
+def dumped_by_a_run(*settings: str) -> dict[str, tuple[int, int]]:
+    """The limit of core files, and the filter of memory, of each process."""
     done = subprocess.run(
-        [sys.executable, str(WORKERS / "run_and_show.py")],
+        [sys.executable, str(WORKERS / "run_and_show.py"), *settings],
         check=True,
         capture_output=True,
         text=True,
@@ -32,7 +44,7 @@ def test_no_process_of_a_run_dumps_memory() -> None:
     lines = [line.split() for line in done.stdout.splitlines()]
     shown = {name: (int(limit), int(memory)) for name, limit, memory in lines}
     assert shown.keys() >= PROCESSES
-    assert shown == dict.fromkeys(shown, (0, 0))
+    return shown
 
 
 @pytest.mark.parametrize("allowed", ["false", "true"])

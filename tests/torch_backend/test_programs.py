@@ -102,6 +102,13 @@ def test_errors_come_through_futures_functional_collectives_and_backward(job):
 
 
 @pytest.mark.jobs
+def test_a_job_over_a_ring_goes_on_after_refused_calls(run_job):
+    result = run_job("fails_and_goes_on.py", algorithm="ring")
+    assert result.failure == ""
+    assert [result.said(f"h{rank}") for rank in RANKS] == ["all right"] * len(RANKS)
+
+
+@pytest.mark.jobs
 def test_a_killed_rank_is_named_to_the_others(run_job):
     result = run_job("dies.py", topology="star:3")
     assert "h2" in result.failure

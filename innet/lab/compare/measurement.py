@@ -158,7 +158,7 @@ class BlockPlaces(BaseModel):
     )
     homes: int = Field(description="at their homes")
     computed: int = Field(description="nowhere")
-    late: int = Field(description="of these, blocks whose request met its deadline")
+    late: int = Field(description="of these, blocks whose request missed its deadline")
     puts: int = Field(description="blocks that homes received")
     lost_puts: int = Field(description="blocks that homes did not receive")
     one_store_rate: float | None = Field(

@@ -1,4 +1,7 @@
-"""Launches a network and a job, and prints what each process of it would dump."""
+"""Launches a network and a job, and prints what each process of it would dump.
+
+The arguments are assignments of settings.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ import psutil
 
 from innet.cluster.emulation.runs import find_run
 from innet.cluster.launch import Session
+from innet.settings import Settings
 from innet.topology import load_topology
 from tests.said import Said
 
@@ -27,9 +31,10 @@ def show(label: str, pid: int) -> None:
 
 async def main() -> None:
     said = Said()
+    settings = Settings().with_assignments(sys.argv[1:])
     with tempfile.TemporaryDirectory() as directory:
         go = Path(directory) / "go"
-        async with Session(load_topology("star:2"), output=said) as session:
+        async with Session(load_topology("star:2"), settings=settings, output=said) as session:
             job = asyncio.ensure_future(session.run_workers([sys.executable, str(WORKER), str(go)]))
             await said.until(("h0", "open"), ("h1", "open"))
             show("launcher", os.getpid())
