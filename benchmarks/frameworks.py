@@ -11,9 +11,9 @@ parameter. The perceptron has 330,000 parameters and 16 vectors per rank and ste
 parameter: far less computation per byte of gradients than training has, so that its step shows the
 communication. Its keys end in ``_communication_bound``.
 
-A job of Gloo that fails or does not end is repeated, and counted: at the end of a process, PyTorch
-2.13 sometimes waits forever (the thread that destroys the group holds the GIL while it joins a
-thread of Gloo that needs the GIL) or aborts. A job of innet that fails ends the benchmark.
+At the end of a process over Gloo, PyTorch 2.13 sometimes waits forever (the thread that destroys
+the group holds the GIL while it joins a thread of Gloo that needs the GIL) or aborts. Such a job
+has reported its step time before: it is ended after a while, counted, and its result is used.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ SUFFIXES: Final = {"transformer": "", "perceptron": "_communication_bound"}
 TRANSFORMER_SHARE = 5
 """The transformer takes this part of the perceptron's steps, each of which takes longer."""
 AIM = 0.9
-ATTEMPTS = 3
-"""How often a job of Gloo is started before the benchmark gives up."""
+END_LIMIT_S: Final = 20.0
+"""A job's time to end after it has reported its result."""
 _RESULT = re.compile(r"loss=(\S+) step_ms=(\S+) cpu_ms=(\S+)")
 
 
@@ -77,7 +77,7 @@ class Frameworks:
     """Runs the scripts on one network.
 
     Attributes:
-        repeated: jobs of Gloo that failed and were started again.
+        unclean_ends: jobs of Gloo that aborted or hung after they had reported their result.
     """
 
     def __init__(self, ranks: int, steps: dict[str, int]) -> None:
@@ -90,58 +90,56 @@ class Frameworks:
         self._steps = steps
         self._lines: list[str] = []
         self._limit_s = 60 + 60 * ranks
-        self.repeated = 0
+        self._limit = asyncio.timeout(None)
+        self.unclean_ends = 0
 
     def session(self) -> Session:
         """The network, to be entered by the caller."""
         return Session(
             load_topology(f"star:{self._ranks}"),
-            output=lambda _label, line: self._lines.append(line),
+            output=self._note,
         )
 
     async def turn(self, session: Session, framework: str, model: str, backend: str) -> Turn:
-        """Train with one framework over one backend; repeats a failed job of Gloo.
+        """Train with one framework over one backend.
 
         Raises:
             EmulationError: a rank ended with an error, the job did not end, or the script reports
                 nothing.
         """
-        attempts = ATTEMPTS if backend == "gloo" else 1
-        for _ in range(attempts - 1):
-            try:
-                return await self._job(session, framework, model, backend)
-            except EmulationError as error:
-                print(f"repeated: {error}", file=sys.stderr)
-                self.repeated += 1
-        return await self._job(session, framework, model, backend)
-
-    async def _job(self, session: Session, framework: str, model: str, backend: str) -> Turn:
         self._lines.clear()
         steps = self._steps[model]
         script = APPS / f"with_{framework}.py"
         before = read_nodes(await session.status())
         try:
-            async with asyncio.timeout(self._limit_s):
+            async with asyncio.timeout(self._limit_s) as self._limit:
                 await session.run_workers(
                     [
                         *(sys.executable, str(script)),
                         *("--backend", backend, "--steps", str(steps), "--model", model),
                     ]
                 )
-        except JobFailed as error:
-            raise EmulationError(f"{script.name} over {backend}: {error}") from error
-        except TimeoutError as error:
-            raise EmulationError(
-                f"{script.name} over {backend}: not done after {self._limit_s} s, and killed; its "
-                f"last line is {self._lines[-1:]}"
-            ) from error
+        except (JobFailed, TimeoutError) as error:
+            if backend == "innet" or not self._results():
+                reason = str(error) or f"not done after {self._limit_s} s, and killed"
+                raise EmulationError(
+                    f"{script.name} over {backend}: {reason}; its last line is {self._lines[-1:]}"
+                ) from error
+            self.unclean_ends += 1
         after = read_nodes(await session.status())
-        found = [match for line in self._lines if (match := _RESULT.search(line))]
-        if not found:
+        if not self._results():
             raise EmulationError(f"{script.name} reports no step: " + "; ".join(self._lines))
-        loss, step_ms, cpu_ms = map(float, found[0].groups())
+        loss, step_ms, cpu_ms = map(float, self._results()[0].groups())
         switch_cpu_s = (after.switch_cpu_s - before.switch_cpu_s) / steps
         return Turn(loss, step_ms / 1e3, cpu_ms / 1e3, switch_cpu_s)
+
+    def _note(self, _label: str, line: str) -> None:
+        self._lines.append(line)
+        if _RESULT.search(line):
+            self._limit.reschedule(asyncio.get_running_loop().time() + END_LIMIT_S)
+
+    def _results(self) -> list[re.Match[str]]:
+        return [match for line in self._lines if (match := _RESULT.search(line))]
 
 
 def figures_of(turns: dict[str, list[Turn]], key: str, suffix: str) -> Figures:
@@ -208,7 +206,7 @@ def main() -> None:
 
     async def measure(progress: ProgressBar) -> Figures:
         frameworks = installed(names)
-        figures: Figures = {"rounds": rounds, "steps": most, "aim": AIM, "gloo_repeated": 0}
+        figures: Figures = {"rounds": rounds, "steps": most, "aim": AIM, "gloo_unclean_ends": 0}
         cases = list(itertools.product(frameworks, SUFFIXES))
         jobs = len(ranks) * len(cases) * rounds * len(BACKENDS)
         done = 0
@@ -223,7 +221,7 @@ def main() -> None:
                         turns[backend].append(turn)
                         done += 1
                     figures |= figures_of(turns, f"{name}_{hosts}", SUFFIXES[model])
-            figures["gloo_repeated"] += trainings.repeated
+            figures["gloo_unclean_ends"] += trainings.unclean_ends
         for name, model in cases:
             ratio = f"ratio{SUFFIXES[model]}"
             figures[f"{name}_{ratio}"] = min(figures[f"{name}_{hosts}_{ratio}"] for hosts in ranks)
