@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,21 @@ def test_buffers_of_operations_that_nobody_waits_for_are_freed():
             return sum(tensor() is not None for tensor in tensors)
 
         assert cluster.run(forget_many) == [0, 0]
+
+
+def test_a_communicator_can_be_ended_as_soon_as_its_process_knows_it(monkeypatch):
+    with Cluster(load_topology("star:2")) as cluster:
+        ended = []
+        for member in cluster.members:
+
+            def end(close: Any) -> None:
+                close()
+                close.__self__._membership.release()
+                ended.append(close.__self__.rank)
+
+            monkeypatch.setattr(member, "before_close", end)
+        cluster.group("g1", cluster.plan.ranks, cluster.plan)
+        assert ended == [0, 1]
 
 
 def test_nodes_keep_nothing_of_groups_that_have_ended():
