@@ -21,6 +21,9 @@ constexpr std::size_t kCollectiveComponents = 2;
 
 /// Components of a message's kind: its type, its receiver and its tag.
 constexpr std::size_t kMessageKindComponents = 3;
+/// The last components of a message's name, which it shares with messages of other types: its
+/// receiver, its tag and its sequence number.
+constexpr std::size_t kMessageEndComponents = 3;
 
 std::optional<std::uint64_t> sequence_number(wire::NameView tensor) {
     const wire::Element last = tensor.last_component();
@@ -74,7 +77,7 @@ struct Publisher::Entry {
     bool excludes(wire::NameView tensor) const {
         const wire::NameView own = publication->name();
         return tensor.size() == own.size() &&
-               (exclusive || (is_message && end_alike(tensor, own, kMessageKindComponents)));
+               (exclusive || (is_message && end_alike(tensor, own, kMessageEndComponents)));
     }
 };
 

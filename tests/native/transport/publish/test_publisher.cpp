@@ -239,7 +239,7 @@ TEST_CASE("the failure of a message is no failure of a collective or of another 
     CHECK(fixture.kind("/job/g0/3/f32/0/7/seq=1/seg=0") != Kind::kData);
 }
 
-TEST_CASE("a message that was sent with another type is named to those who wait for it") {
+TEST_CASE("a receiver of a message with another type receives an error that names the message") {
     Fixture fixture;
     PublicationSpec message = fixture.spec("/f32/0/7", 1);
     message.exclusive_seq = false;
