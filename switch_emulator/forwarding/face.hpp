@@ -32,7 +32,7 @@ struct FaceOptions {
     /// keys, management obeys such faces alone: any web page can reach the loopback addresses.
     bool admitted_by_file = false;
     /// Behind it is a process of the same run on the same machine, and nobody else can send there:
-    /// segments come and go without their MACs.
+    /// the node sends and accepts segments without MACs.
     bool trusted = false;
     /// Larger packets, link headers included, are not sent there.
     std::size_t max_packet_bytes = kMaxPacketBytes;

@@ -1,6 +1,7 @@
 // Data arrives, or this node produces it: verification, content store, all pending requesters.
 
 #include <algorithm>
+#include <utility>
 
 #include "switch_emulator/forwarding/node_state.hpp"
 #include "switch_emulator/reduction/reduction_name.hpp"
@@ -60,9 +61,9 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
         return satisfy_waiting(answer);
     }
     const bool mac_waived = faces[face].options.trusted && security::lacks_mac(*data);
+    if (mac_waived) packet.set_mac_due();
     const security::Verdict verdict = keyring.verify(*data, now, mac_waived);
     if (verdict == security::Verdict::kValid) {
-        if (mac_waived) packet.set_mac_due();
         if (!data->tensor_error() && !is_reflexive(name) && passes_through())
             content_store.insert(*data, name, packet, job, now);
         satisfy_waiting(answer);
@@ -76,7 +77,7 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
 // known job this node cannot know all keys, so remote requesters verify for themselves.
 void Node::State::on_untrusted_data(const Answer& answer, const tables::NamePrefixes& name,
                                     jobs::JobId job, security::Verdict verdict) {
-    for (const tables::PitEntry* entry : waiting) request_past_caches(*entry, answer);
+    for (tables::PitEntry* entry : waiting) request_past_caches(*entry, answer);
     if (verdict == security::Verdict::kUnknownKey) {
         INNET_LOG(kForwarding, "unknown key: sends it to remote requesters only");
         ++counters.unknown_key;
@@ -92,14 +93,18 @@ void Node::State::on_untrusted_data(const Answer& answer, const tables::NamePref
     ++faces[answer.from].counters.invalid_signature_in;
 }
 
-// A cache that cannot verify would answer each repetition with the same Data. A sum is evaluated
-// elsewhere when its requests fail, so it is not requested twice.
-void Node::State::request_past_caches(const tables::PitEntry& entry, const Answer& answer) {
+// A cache that cannot verify would answer each repetition with the same Data. Each transmission of
+// the Interest causes at most one: a neighbour can send any number of bad answers. A sum is
+// evaluated elsewhere when its requests fail, so it is not requested twice. With several ways, the
+// hint of the first Interest may be another requester's.
+void Node::State::request_past_caches(tables::PitEntry& entry, const Answer& answer) {
+    tables::OutRecord* upstream = entry.find_out_record(answer.from);
+    if (upstream == nullptr || std::exchange(upstream->rejected, true)) return;
+    if (entry.several_ways || entry.key.must_be_fresh || is_sum(entry.key.name)) return;
     const auto first = wire::InterestView::parse(entry.interest.bytes());
-    const bool asked_there = entry.find_out_record(answer.from) != nullptr;
-    if (!first || !asked_there || entry.key.must_be_fresh || is_sum(entry.key.name)) return;
+    if (!first) return;
     for (const tables::InRecord& record : entry.in_records()) {
-        if (is_network(record.face)) continue;
+        if (is_network(record.face) || record.expiry <= answer.now) continue;
         const auto by =
             record.face == kReducerFace ? RequesterId::kReducer : RequesterId::kApplication;
         requests.add({.kind = Request::Kind::kExpress,

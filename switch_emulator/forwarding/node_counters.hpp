@@ -141,7 +141,9 @@ struct NodeCounters {
             {"key_expired", "expired_keys", kCounter, "Data dropped because the key has expired",
              &NodeCounters::key_expired},
             {"mac_missing", "macs_missing", kCounter,
-             "Data not sent off the machine because no key of this node makes its MAC",
+             "Data not sent off the machine because this node has no key for its MAC, or the key "
+             "can "
+             "sign no more",
              &NodeCounters::mac_missing},
             {"forbidden_interests", "forbidden_interests", kCounter,
              "Interests dropped because the face has no part in their job",

@@ -250,7 +250,7 @@ struct Node::State final : strategies::StrategyActions {
     void on_unsolicited_data();
     void on_untrusted_data(const Answer& answer, const tables::NamePrefixes& name, jobs::JobId job,
                            security::Verdict verdict);
-    void request_past_caches(const tables::PitEntry& entry, const Answer& answer);
+    void request_past_caches(tables::PitEntry& entry, const Answer& answer);
     void on_local_data(RequesterId maker, const PacketRef& packet, bool marked, TimePoint now);
     void on_data_named_by_digest(const Answer& answer, const tables::NamePrefixes& name,
                                  const security::Sha256Digest& digest);

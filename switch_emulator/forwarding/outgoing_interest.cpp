@@ -119,6 +119,7 @@ tables::OutRecord& Node::State::send_upstream(tables::PitEntry& entry, const Ups
     record.repeated = record.sent != TimePoint{};
     record.nonce = sent_nonce;
     record.held = false;
+    record.rejected = false;
     record.way = entry.several_ways ? way_of(upstream.view, entry) : tables::kFirstWay;
     record.sent = upstream.now;
     entry.last_sent = upstream.now;

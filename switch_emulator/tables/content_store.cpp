@@ -107,7 +107,7 @@ void ContentStore::insert_by_digest(const wire::DataView& data, const NamePrefix
 
 void ContentStore::set_digest(Node& node, const security::Sha256Digest& digest) {
     node.digest = digest;
-    node.digest_known = true;
+    node.digest_known = !node.packet.mac_due();  // the MAC will change it
 }
 
 void ContentStore::insert_unverified(const wire::DataView& data, const NamePrefixes& name,
@@ -142,9 +142,11 @@ ContentStore::Node* ContentStore::keep(const wire::DataView& data, const NamePre
     node.packet = std::move(kept);
     node.name = wire::NameView::trusted(
         node.packet.bytes().subspan(name_offset, name.name().value().size()));
-    // A requester with MustBeFresh may have rejected this root: the producer must send it again,
-    // whatever freshness it set.
-    node.fresh_until = security::is_root_manifest(name.name()) ? now : now + data.freshness();
+    // A requester with MustBeFresh may have rejected this packet: the producer must send it again,
+    // whatever freshness the packet claims.
+    const bool may_be_fresh =
+        standing == Standing::kVerified && !security::is_root_manifest(name.name());
+    node.fresh_until = may_be_fresh ? now + data.freshness() : now;
     node.standing = standing;
     node.size_bytes = charge;
     node.job = share;

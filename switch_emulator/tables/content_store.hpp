@@ -65,7 +65,7 @@ class ContentStore {
                           jobs::JobId job, TimePoint now);
 
     /// Inserts Data whose key is unknown here: it answers requesters that verify for themselves
-    /// (`Answers::kAll`), and never replaces verified Data.
+    /// (`Answers::kAll`) and accept stale Data, and never replaces verified Data.
     void insert_unverified(const wire::DataView& data, const NamePrefixes& name,
                            const PacketRef& packet, TimePoint now);
 

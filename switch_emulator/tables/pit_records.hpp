@@ -69,6 +69,7 @@ struct OutRecord : RecordLinks<OutRecord> {
     std::uint32_t nonce = 0;
     bool repeated = false;  ///< sent more than once
     bool held = false;      ///< it has answered the last Interest with a Hold
+    bool rejected = false;  ///< its answer to the last Interest failed verification
     Way way = kFirstWay;    ///< of the last Interest
     TimePoint sent;         ///< the last time
     /// The prefix among whose measurements the answer belongs; 0: it is not measured.

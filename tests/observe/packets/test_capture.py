@@ -24,6 +24,7 @@ from innet.observe.packets.capture import CaptureLimits, CaptureSession, chosen_
 from innet.observe.packets.choice import PacketChoice
 from innet.observe.packets.frames import read_packets
 from innet.observe.packets.outline import Outline
+from innet.settings import Settings
 from innet.topology import load_topology
 
 _WORKER = "import numpy as np, innet\ninnet.init().allreduce(np.ones(60_000, np.float32))\n"
@@ -37,10 +38,12 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-async def captured_job(mode: Mode, path: Path, places: list[str]) -> int:
+async def captured_job(
+    mode: Mode, path: Path, places: list[str], settings: Settings | None = None
+) -> int:
     """Capture a job of two ranks that sum a tensor, to the network's end; how many packets."""
     topology = load_topology("star:2").with_overrides(mtu_bytes=9000)
-    async with Session(topology, mode=mode, run_id="seen") as session:
+    async with Session(topology, mode=mode, run_id="seen", settings=settings) as session:
         ports = chosen_links(session.topology, places)
         capture = CaptureSession(find_run("seen"), ports, path)
         running = asyncio.create_task(asyncio.to_thread(capture.run))
@@ -83,6 +86,22 @@ def test_the_packets_of_a_job_are_in_the_file(mode: Mode, tmp_path: Path) -> Non
         del checked.chksum
         assert IP(bytes(checked)).chksum == frame[IP].chksum
     check_tshark_reads_it(path, packets)
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_segments_in_shared_memory_have_macs_unless_it_is_trusted(
+    trusted: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.pcapng"
+    settings = Settings().with_assignments([f"security.trusted_memory={str(trusted).lower()}"])
+    asyncio.run(captured_job("local", path, ["h0--s0"], settings))
+    macs: dict[str, set[bytes]] = {"h0->s0": set(), "s0->h0": set()}
+    for packet in read_packets(path):
+        outline = Outline.of(packet.packet)
+        if outline.kind == "data" and "/sum.f32/" in outline.uri:
+            macs[packet.where].add(bytes(packet.packet[-28:]))
+    for seen in macs.values():
+        assert (seen == {bytes(28)}) if trusted else (seen and bytes(28) not in seen)
 
 
 def check_tshark_reads_it(path: Path, packets: int) -> None:

@@ -107,6 +107,18 @@ struct TableUnderTest : SwitchUnderTest {
 
 }  // namespace
 
+TEST_CASE("links without MACs are trusted ones without a shape") {
+    TableUnderTest table;
+    std::string error;
+    const auto is_trusted = [&](const std::optional<simulation::LinkOptions>& shape, bool trusted) {
+        const auto face = table.links.add(std::make_unique<DeafChannel>(), shape, error, trusted);
+        return table.node.face_options(face.value()).trusted;
+    };
+    CHECK(is_trusted(std::nullopt, true));
+    CHECK_FALSE(is_trusted(simulation::LinkOptions{}, true));
+    CHECK_FALSE(is_trusted(std::nullopt, false));
+}
+
 TEST_CASE("remote UDP peers and local programs have separate limits") {
     TableUnderTest test;
     const auto local = test.fill(FaceScope::kLocal);

@@ -261,6 +261,9 @@ TEST_CASE("a tampered operand never enters a sum, and the operation recovers by 
     REQUIRE(repetitions.size() == 1);
     CHECK(repetitions[0].name == operand_uri(3));
     CHECK(repetitions[0].must_be_fresh);
+    leaf.receive(3, bad);
+    leaf.receive(3, leaf.foreign_data(operand_uri(3)));
+    CHECK(leaf.sent(3).empty());
     leaf.receive(3, good);
     const auto answers = leaf.sent(0);
     REQUIRE(answers.size() == 1);

@@ -126,6 +126,30 @@ TEST_CASE("a segment whose MAC nobody can make does not leave the machine") {
     CHECK(it.node.counters().mac_missing == 1);
 }
 
+TEST_CASE("a segment that the node cannot verify does not leave the machine without a MAC") {
+    Machine it;
+    it.let_it_sign();
+    const PacketRef segment = it.without_mac(kSegment, "/train1/KEY/g0/v=2");
+    SUBCASE("by name") {
+        it.receive_interest(kNetwork, kSegment, 1);
+        it.receive_interest(kMemory, kSegment, 2);
+        it.receive(kUpstreamMemory, it.arriving(segment));
+        CHECK(it.sent(kMemory).size() == 1);
+        it.receive_interest(kOtherNetwork, kSegment, 3);  // is in the cache
+        CHECK(it.node.counters().mac_missing == 2);
+    }
+    SUBCASE("by digest") {
+        security::Sha256 sha256;
+        wire::Name full = name(kSegment);
+        full.append(wire::kImplicitSha256Digest, sha256.digest(segment.bytes()));
+        it.receive_interest(kNetwork, full.view().to_uri(), 1);
+        it.receive(kUpstreamMemory, it.arriving(segment));
+        CHECK(it.node.counters().mac_missing == 1);
+    }
+    CHECK(it.sent(kNetwork).empty());
+    CHECK(it.sent(kOtherNetwork).empty());
+}
+
 TEST_CASE("a segment without a MAC from the network or a local program is dropped and counted") {
     for (const FaceId hostile : {kOtherNetwork, kProgram}) {
         CAPTURE(hostile);

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <random>
 #include <string>
 
@@ -51,7 +52,8 @@ struct Cache {
     }
 
     /// Name of the Data that answers; empty without one.
-    std::string find(std::string_view uri, bool can_be_prefix = false, bool must_be_fresh = false) {
+    std::string find(std::string_view uri, bool can_be_prefix = false, bool must_be_fresh = false,
+                     ContentStore::Answers answers = ContentStore::Answers::kVerified) {
         const wire::Name name = wire::Name::from_uri(uri).value();
         std::vector<std::uint8_t> buffer(512);
         wire::InterestFields fields;
@@ -61,7 +63,8 @@ struct Cache {
         buffer.resize(wire::encode_interest(fields, buffer));
         const auto interest = wire::InterestView::parse(buffer);
         REQUIRE(interest);
-        const PacketRef* found = store.find(*interest, NamePrefixes(interest->name()), now).packet;
+        const PacketRef* found =
+            store.find(*interest, NamePrefixes(interest->name()), now, answers).packet;
         return found == nullptr ? "" : wire::DataView::parse(found->bytes())->name().to_uri();
     }
     bool has(std::string_view uri) { return !find(uri).empty(); }
@@ -363,4 +366,31 @@ TEST_CASE("a root manifest is never fresh, so that a requester can get another o
         CHECK(cache.find(uri) == uri);
         CHECK(cache.find(uri, false, true).empty() == (uri == std::string("/a/32=manifest/seg=0")));
     }
+}
+
+TEST_CASE("Data that nobody verified are never fresh, whatever their packet claims") {
+    Cache cache(1 << 20);
+    const PacketRef packet = cache.make_data("/a/b", 100, 1h);
+    const auto data = wire::DataView::parse(packet.bytes());
+    cache.store.insert_unverified(*data, NamePrefixes(data->name()), packet, cache.now);
+    CHECK(cache.find("/a/b", false, false, ContentStore::Answers::kAll) == "/a/b");
+    CHECK(cache.find("/a/b", false, true, ContentStore::Answers::kAll).empty());
+}
+
+TEST_CASE("a packet that gets its MAC later is found by the digest of its present bytes") {
+    Cache cache(1 << 20);
+    security::Sha256 sha256;
+    const PacketRef packet = cache.make_data("/a/b", 1700);
+    const auto full_name = [&] {
+        wire::Name full(wire::DataView::parse(packet.bytes())->name());
+        full.append(wire::kImplicitSha256Digest, sha256.digest(packet.bytes()));
+        return full.view().to_uri();
+    };
+    packet.set_mac_due();
+    cache.insert(packet);
+    const std::string without_mac = full_name();
+    CHECK(cache.has(without_mac));
+    packet.put_mac(packet.size() - 1, std::array<std::uint8_t, 1>{7});
+    CHECK_FALSE(cache.has(without_mac));
+    CHECK(cache.has(full_name()));
 }
