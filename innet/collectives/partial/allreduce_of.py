@@ -83,6 +83,11 @@ class _Contribution:
         else:
             self._late[...] = self._taken
 
+    def copy_own(self) -> None:
+        """The sum of the others is to overwrite this round's own: keep a copy of it."""
+        if self._late is not None:
+            self.array = self.array.copy()
+
     def keep(self) -> None:
         """This rank is not in: all is left out."""
         if self._late is not None:
@@ -146,6 +151,8 @@ class PartialReductions:
         variant = self._runner.variants.for_size(array.nbytes)
         positions = [variant.plan.ranks.index(nodes[member]) for member in decision.ranks]
         mine = contribution.take() if included else None
+        if not included and np.may_share_memory(array, output.memory):
+            contribution.copy_own()
         summing: Operation[Array] = Operation(
             what=what,
             variant=variant,

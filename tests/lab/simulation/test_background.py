@@ -34,6 +34,25 @@ def test_rounds_close_by_the_simulations_clock(sim: innet.Simulation) -> None:
     assert 0.03 <= outcomes[3][1] < 0.032
 
 
+def test_a_late_rank_keeps_its_own_part_where_the_sum_overwrites_it(sim: innet.Simulation) -> None:
+    late = [np.zeros(3) for _ in range(4)]
+
+    async def rounds(comm: Communicator) -> list[float]:
+        sums = []
+        for k in (3, 4):
+            array = np.full(3, 10.0**comm.rank)
+            if k == 3 and comm.rank == 3:
+                await asyncio.sleep(0.1)
+            policy = innet.KOfN(k)
+            part = await comm.iallreduce_of(array, policy, out=array, late=late[comm.rank])
+            assert part.total is array
+            sums.append(float(array[0]))
+        return sums
+
+    assert sim.run(*(rounds(comm) for comm in sim.group())) == [[111.0, 2111.0]] * 4
+    assert not np.any(late)
+
+
 def test_a_round_to_which_too_few_come_ends_before_the_deadline(sim: innet.Simulation) -> None:
     first, second, *_ = sim.group(timeout_s=2.0)
 
