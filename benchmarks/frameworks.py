@@ -89,16 +89,14 @@ class Frameworks:
         self._ranks = ranks
         self._steps = steps
         self._lines: list[str] = []
+        self._result: re.Match[str] | None = None
         self._limit_s = 60 + 60 * ranks
         self._limit = asyncio.timeout(None)
         self.unclean_ends = 0
 
     def session(self) -> Session:
         """The network, to be entered by the caller."""
-        return Session(
-            load_topology(f"star:{self._ranks}"),
-            output=self._note,
-        )
+        return Session(load_topology(f"star:{self._ranks}"), output=self._note)
 
     async def turn(self, session: Session, framework: str, model: str, backend: str) -> Turn:
         """Train with one framework over one backend.
@@ -108,6 +106,7 @@ class Frameworks:
                 nothing.
         """
         self._lines.clear()
+        self._result = None
         steps = self._steps[model]
         script = APPS / f"with_{framework}.py"
         before = read_nodes(await session.status())
@@ -120,26 +119,24 @@ class Frameworks:
                     ]
                 )
         except (JobFailed, TimeoutError) as error:
-            if backend == "innet" or not self._results():
+            if backend == "innet" or self._result is None:
                 reason = str(error) or f"not done after {self._limit_s} s, and killed"
                 raise EmulationError(
                     f"{script.name} over {backend}: {reason}; its last line is {self._lines[-1:]}"
                 ) from error
             self.unclean_ends += 1
         after = read_nodes(await session.status())
-        if not self._results():
+        if self._result is None:
             raise EmulationError(f"{script.name} reports no step: " + "; ".join(self._lines))
-        loss, step_ms, cpu_ms = map(float, self._results()[0].groups())
+        loss, step_ms, cpu_ms = map(float, self._result.groups())
         switch_cpu_s = (after.switch_cpu_s - before.switch_cpu_s) / steps
         return Turn(loss, step_ms / 1e3, cpu_ms / 1e3, switch_cpu_s)
 
     def _note(self, _label: str, line: str) -> None:
         self._lines.append(line)
-        if _RESULT.search(line):
+        if self._result is None and (result := _RESULT.search(line)):
+            self._result = result
             self._limit.reschedule(asyncio.get_running_loop().time() + END_LIMIT_S)
-
-    def _results(self) -> list[re.Match[str]]:
-        return [match for line in self._lines if (match := _RESULT.search(line))]
 
 
 def figures_of(turns: dict[str, list[Turn]], key: str, suffix: str) -> Figures:

@@ -220,8 +220,7 @@ class ObservationOptions:
             metavar="URL",
             help="Publish telemetry to this MQTT broker, such as "
             "[cyan]mqtts://host:8883[/]; with a password: [cyan]file:PATH[/] of a file with its "
-            "URL, "
-            "or the URL in INNET_BROKER; [cyan]embedded[/] (the default): one in the "
+            "URL, or the URL in INNET_BROKER; [cyan]embedded[/] (the default): one in the "
             "launcher; [cyan]none[/]: nowhere",
             rich_help_panel=OBSERVATION_PANEL,
             show_default=False,
