@@ -16,6 +16,9 @@ inline constexpr FaceId kApplicationFace = 0xfffe;
 inline constexpr FaceId kReducerFace = 0xfffd;
 inline constexpr FaceId kMaxNetworkFace = 0xff00;
 
+/// Neither the application nor the reducer of this node.
+inline constexpr bool is_network(FaceId face) { return face <= kMaxNetworkFace; }
+
 /// Which face this is, of all that its node has ever had: never used again, other than a FaceId.
 using FaceNumber = std::uint64_t;
 

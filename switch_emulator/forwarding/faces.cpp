@@ -1,4 +1,4 @@
-// Adds, closes and configures faces: links to other nodes of innet, local and remote programs.
+// Adds and closes faces: links to other nodes of innet, local and remote programs.
 
 #include "switch_emulator/forwarding/node_state.hpp"
 #include "transport/debug_log.hpp"
@@ -6,33 +6,20 @@
 namespace innet::forwarding {
 
 FaceId Node::State::add_face(const FaceOptions& face_options) {
-    auto face = static_cast<FaceId>(faces.size());
-    if (!free_faces.empty()) {
-        face = free_faces.front();
-        free_faces.pop_front();
-    } else if (faces.size() > kMaxNetworkFace) {
-        return kNoFace;
-    } else {
-        faces.emplace_back();
-        outbox.resize(faces.size());
-    }
-    faces[face] = {};
-    faces[face].number = next_face_number++;
-    faces_by_number.emplace(faces[face].number, face);
-    faces[face].options = face_options;
-    if (face_options.foreign) faces[face].bound_to = jobs::kNoJob;
+    const FaceId face = faces.add(face_options);
+    if (face == kNoFace) return face;
+    sender.outbox.resize(faces.size());
     liveness.add_face(face, !face_options.foreign);
     pit.add_face(face, face_options.foreign);
     return face;
 }
 
 void Node::State::on_face_closed(FaceId face, TimePoint now) {
-    faces[face].open = false;
-    faces_by_number.erase(faces[face].number);
+    faces.close(face);
     // Management knows the prefixes of its routes, and then the FIB is rarely looked through.
     if (management != nullptr) management->on_face_closed(face);
     fib.remove_face(face);
-    outbox.queue(face).clear();
+    sender.outbox.queue(face).clear();
     reassembler.forget(face);
     std::vector<tables::PitEntry*> entries;
     pit.collect_waiting(face, entries);
@@ -74,21 +61,16 @@ void Node::State::erase_in_record(tables::PitEntry& entry, FaceId face) {
         remove_reflexive_route(entry);
 }
 
-bool Node::State::may_go(NameScope scope, FaceId from, FaceId to) const {
-    if (scope == NameScope::kGlobal || is_local(to)) return true;
-    return scope == NameScope::kLocalhop && is_local(from);
-}
-
 void Node::State::on_scope_violation(FaceId face) {
     INNET_LOG(kForwarding, "drops a packet of /localhost from remote face " << face);
     ++counters.scope_violations;
-    ++faces[face].counters.scope_violations_in;
+    ++faces.counters(face).scope_violations_in;
 }
 
 void Node::State::on_face_over_share(const IncomingInterest& interest) {
     INNET_LOG(kForwarding, "refuses it: the face has used its share of the PIT");
     ++counters.over_share;
-    ++faces[interest.face].counters.over_share_in;
+    ++faces.counters(interest.face).over_share_in;
     refuse_directly(interest, wire::NackReason::kCongestion);
 }
 

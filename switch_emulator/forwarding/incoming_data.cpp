@@ -17,11 +17,8 @@ bool is_sum(wire::NameView name) {
     return parsed && !reduction::is_contribution(parsed->interval());
 }
 
-bool wanted_by_network(const tables::PitEntry* entry) {
-    for (const tables::InRecord& record : entry->in_records()) {
-        if (record.face <= kMaxNetworkFace) return true;
-    }
-    return false;
+bool wanted_by_network(const std::vector<tables::PitEntry*>& entries) {
+    return std::ranges::any_of(entries, &tables::PitEntry::has_network_requester);
 }
 
 void count_refused(security::Verdict verdict, NodeCounters& counters) {
@@ -43,12 +40,12 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
                                    const security::Sha256Digest* known_digest) {
     auto data = wire::DataView::parse(packet.bytes());
     if (!data) return on_malformed_packet(face);
-    ++faces[face].counters.data_in;
+    ++faces.counters(face).data_in;
     INNET_LOG(kForwarding, "face " << face << ": Data " << data->name().to_uri());
     const tables::NamePrefixes name(data->name());
     const jobs::JobId job = job_of(name);
-    if (!carries(face, job)) return on_forbidden_answer(face);
-    if (!is_local(face) && scope_of(data->name()) == NameScope::kLocalhost) {
+    if (!faces.carries(face, job)) return on_forbidden_answer(face);
+    if (!faces.is_local(face) && scope_of(data->name()) == NameScope::kLocalhost) {
         return on_scope_violation(face);
     }
     const auto digest = collect_waiting(*data, name, job, known_digest);
@@ -60,11 +57,11 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
         INNET_LOG(kForwarding, "the application knows the manifest's digest");
         return satisfy_waiting(answer);
     }
-    const bool mac_waived = faces[face].options.trusted && security::lacks_mac(*data);
+    const bool mac_waived = faces.options(face).trusted && security::lacks_mac(*data);
     if (mac_waived) packet.set_mac_due();
     const security::Verdict verdict = keyring.verify(*data, now, mac_waived);
     if (verdict == security::Verdict::kValid) {
-        if (!data->tensor_error() && !is_reflexive(name) && passes_through())
+        if (!data->tensor_error() && !name.is_reflexive() && passes_through())
             content_store.insert(*data, name, packet, job, now);
         satisfy_waiting(answer);
         return;
@@ -82,7 +79,7 @@ void Node::State::on_untrusted_data(const Answer& answer, const tables::NamePref
         INNET_LOG(kForwarding, "unknown key: sends it to remote requesters only");
         ++counters.unknown_key;
         if (job != jobs::kNoJob) return;
-        if (!is_reflexive(name) && std::ranges::any_of(waiting, wanted_by_network)) {
+        if (!name.is_reflexive() && wanted_by_network(waiting)) {
             content_store.insert_unverified(answer.view, name, answer.packet, answer.now);
         }
         for (tables::PitEntry* entry : waiting) satisfy(*entry, answer, Recipients::kNetworkOnly);
@@ -90,7 +87,7 @@ void Node::State::on_untrusted_data(const Answer& answer, const tables::NamePref
     }
     INNET_LOG(kForwarding, "drops it: wrong signature, scope or time of the key");
     count_refused(verdict, counters);
-    ++faces[answer.from].counters.invalid_signature_in;
+    ++faces.counters(answer.from).invalid_signature_in;
 }
 
 // A cache that cannot verify would answer each repetition with the same Data. Each transmission of
@@ -120,7 +117,7 @@ void Node::State::request_past_caches(tables::PitEntry& entry, const Answer& ans
 void Node::State::on_data_named_by_digest(const Answer& answer, const tables::NamePrefixes& name,
                                           const security::Sha256Digest& digest) {
     INNET_LOG(kForwarding, "the implicit digest matches");
-    if (std::ranges::any_of(waiting_by_digest, wanted_by_network)) {
+    if (wanted_by_network(waiting_by_digest)) {
         content_store.insert_by_digest(answer.view, name, digest, answer.packet, job_of(name),
                                        answer.now);
     }
@@ -193,8 +190,7 @@ bool Node::State::application_vouches_for(const wire::DataView& data) {
 // Data for this node alone (operands, results of its application) must not evict Data that other
 // nodes request.
 bool Node::State::passes_through() const {
-    return std::ranges::any_of(waiting, wanted_by_network) ||
-           std::ranges::any_of(waiting_by_digest, wanted_by_network);
+    return wanted_by_network(waiting) || wanted_by_network(waiting_by_digest);
 }
 
 void Node::State::satisfy(tables::PitEntry& entry, const Answer& answer, Recipients recipients) {
@@ -205,7 +201,7 @@ void Node::State::satisfy(tables::PitEntry& entry, const Answer& answer, Recipie
     for (const tables::InRecord& record : entry.in_records()) {
         if (record.expiry <= answer.now || record.face == answer.from) continue;
         if (is_network(record.face)) {
-            send_data(record.face, record.token.view(), answer.packet, answer.marked);
+            sender.send_data(record.face, record.token.view(), answer.packet, answer.marked);
         } else if (recipients == Recipients::kEveryone) {
             requester(record.face).on_data(answer.view, answer.packet, answer.marked, answer.now);
         }

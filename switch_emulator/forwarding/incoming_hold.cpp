@@ -25,8 +25,8 @@ tables::Way answered_way(const tables::PitEntry& entry, const tables::OutRecord&
 void Node::State::on_incoming_hold(FaceId face, const wire::InterestView& interest,
                                    wire::ByteView missing, TimePoint now) {
     const tables::NamePrefixes name(interest.name());
-    if (!carries(face, job_of(name))) return on_forbidden_answer(face);
-    tables::PitEntry* entry = pit.find(key_of(interest, name));
+    if (!faces.carries(face, job_of(name))) return on_forbidden_answer(face);
+    tables::PitEntry* entry = pit.find(tables::PitKey::of(interest, name));
     INNET_LOG(kForwarding, "face " << face << ": Hold of " << interest.name().to_uri());
     if (entry == nullptr) return;
     tables::OutRecord* upstream = entry->find_out_record(face);
@@ -54,8 +54,8 @@ void Node::State::on_late_rank(tables::PitEntry& entry, std::optional<tables::Wa
 void Node::State::send_hold(tables::PitEntry& entry, tables::InRecord& record, TimePoint now) {
     record.hold_sent = true;
     if (is_network(record.face)) {
-        send_hold(record.face, record.token.view(), interest_of(entry, record),
-                  entry.missing.view());
+        sender.send_hold(record.face, record.token.view(), interest_of(entry, record),
+                         entry.missing.view());
     } else {
         requester(record.face).on_hold(entry.key.name, entry.missing.view(), now);
     }

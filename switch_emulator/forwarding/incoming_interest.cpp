@@ -9,13 +9,6 @@ namespace innet::forwarding {
 
 namespace {
 
-bool has_network_in_record(const tables::PitEntry& entry) {
-    for (const tables::InRecord& record : entry.in_records()) {
-        if (record.face <= kMaxNetworkFace) return true;
-    }
-    return false;
-}
-
 /// The same packet twice: a link or a driver doubled it.
 bool is_duplicate(const IncomingInterest& interest, const tables::PitEntry& entry) {
     const tables::InRecord* record = entry.find_in_record(interest.face);
@@ -39,7 +32,7 @@ void Node::State::on_incoming_interest(FaceId face, const PacketRef& packet,
                                        wire::ByteView pit_token, TimePoint now) {
     const auto view = wire::InterestView::parse(packet.bytes());
     if (!view) return on_malformed_packet(face);
-    ++faces[face].counters.interests_in;
+    ++faces.counters(face).interests_in;
     INNET_LOG(kForwarding, "face " << face << ": Interest " << view->name().to_uri());
     if (view->hop_limit() == 0) {
         INNET_LOG(kForwarding, "drops it: hop limit 0");
@@ -59,12 +52,12 @@ void Node::State::on_complete_interest(FaceId face, const PacketRef& packet,
     const tables::NamePrefixes name(view.name());
     const jobs::JobId job = job_of(name);
     if (!may_request(face, job)) return on_forbidden_interest(face, packet, pit_token);
-    if (!is_local(face) && scope_of(view.name()) == NameScope::kLocalhost) {
+    if (!faces.is_local(face) && scope_of(view.name()) == NameScope::kLocalhost) {
         return on_scope_violation(face);
     }
     const IncomingInterest interest{face, packet, view, name, job, pit_token, now};
 
-    tables::PitEntry* entry = pit.find(key_of(view, name));
+    tables::PitEntry* entry = pit.find(tables::PitKey::of(view, name));
     if (entry != nullptr && is_duplicate(interest, *entry)) {
         INNET_LOG(kForwarding, "drops it: the face repeats the nonce of its pending Interest");
         ++counters.loops;
@@ -86,14 +79,6 @@ bool Node::State::fetches_for_others(const IncomingInterest& interest,
            !is_own_hint(hint);
 }
 
-tables::Way Node::State::way_of(const wire::InterestView& interest, const tables::PitEntry& entry) {
-    const wire::NameView hint = interest.forwarding_hint();
-    if (hint.empty() || entry.in_reduction) return tables::kFirstWay;
-    const auto first = wire::InterestView::parse(entry.interest.bytes());
-    if (!first || first->forwarding_hint() == hint) return tables::kFirstWay;
-    return hint.hash();
-}
-
 // A node that received the Interest may request the same Data from another node, and all requesters
 // then wait for that answer. If its Interest were aggregated, it would wait for itself.
 bool Node::State::opens_another_way(const IncomingInterest& interest, const tables::PitEntry& entry,
@@ -108,20 +93,6 @@ bool Node::State::opens_another_way(const IncomingInterest& interest, const tabl
     return true;
 }
 
-// A transmission to another hinted node, or a Hold from it, does not suppress this Interest: that
-// node may be waiting for the answer to this very Interest.
-Node::State::LastTransmission Node::State::last_transmission(const tables::PitEntry& entry,
-                                                             tables::Way way) {
-    LastTransmission last;
-    if (entry.several_ways) {
-        for (const tables::OutRecord& record : entry.out_records()) {
-            if (record.way != way || (last.sent && *last.sent >= record.sent)) continue;
-            last = {record.sent, record.held};
-        }
-    }
-    return last.sent ? last : LastTransmission{entry.last_sent, entry.held};
-}
-
 bool Node::State::has_circled(const IncomingInterest& interest,
                               const tables::PitEntry* entry) const {
     if (entry != nullptr && is_in_circles(interest, *entry)) return true;
@@ -130,20 +101,12 @@ bool Node::State::has_circled(const IncomingInterest& interest,
            dead_nonces.contains(interest.name.hash(), *interest.view.nonce());
 }
 
-tables::PitKey Node::State::key_of(const wire::InterestView& interest,
-                                   const tables::NamePrefixes& name) {
-    return {.name = name.name(),
-            .hash = name.hash(),
-            .can_be_prefix = interest.can_be_prefix(),
-            .must_be_fresh = interest.must_be_fresh(),
-            .ends_with_digest = name.last_type() == wire::kImplicitSha256Digest};
-}
-
 void Node::State::on_interest_loop(const IncomingInterest& interest) {
     INNET_LOG(kForwarding, "loop: the nonce was seen before");
     ++counters.loops;
     if (!is_network(interest.face)) return;
-    send_nack(interest.face, interest.pit_token, interest.packet, wire::NackReason::kDuplicate);
+    sender.send_nack(interest.face, interest.pit_token, interest.packet,
+                     wire::NackReason::kDuplicate);
 }
 
 void Node::State::on_pending_interest(const IncomingInterest& interest, tables::PitEntry& entry) {
@@ -151,7 +114,7 @@ void Node::State::on_pending_interest(const IncomingInterest& interest, tables::
     if (is_new_here && !may_wait(interest, entry.awaited_here)) {
         return on_face_over_share(interest);
     }
-    const tables::Way way = way_of(interest.view, entry);
+    const tables::Way way = entry.way_of(interest.view);
     entry.several_ways |= way != tables::kFirstWay;
     const bool retransmits =
         opens_another_way(interest, entry, way) || must_retransmit(interest, entry, way);
@@ -159,7 +122,7 @@ void Node::State::on_pending_interest(const IncomingInterest& interest, tables::
     if (retransmits) return on_interest_retransmission(interest, entry);
     INNET_LOG(kForwarding, "aggregates it with the pending Interest");
     ++counters.pit_aggregated;
-    if (last_transmission(entry, way).held) {
+    if (entry.last_transmission(way).held) {
         send_hold(entry, *entry.find_in_record(interest.face), interest.now);
     }
 }
@@ -176,7 +139,7 @@ bool Node::State::must_retransmit(const IncomingInterest& interest, const tables
     if (!evaluated && is_own_hint(interest.view.forwarding_hint())) return true;
     const tables::InRecord* record = entry.find_in_record(interest.face);
     if (!entry.last_sent) return record != nullptr || fetches_for_others(interest, entry);
-    const LastTransmission last = last_transmission(entry, way);
+    const tables::LastTransmission last = entry.last_transmission(way);
     if (record != nullptr && record->arrived >= *last.sent) return true;
     const Duration interval = last.held ? kHeldSuppressionInterval : kSuppressionInterval;
     return interest.now - *last.sent >= interval;
@@ -187,7 +150,7 @@ void Node::State::on_interest_retransmission(const IncomingInterest& interest,
     INNET_LOG(kForwarding, "forwards the retransmission");
     // A Hold is valid for one transmission: the next upstream sends a new one if it still applies.
     entry.held = false;
-    const Production production = query_application(interest, has_network_in_record(entry));
+    const Production production = query_application(interest, entry.has_network_requester());
     if (production.kind == Production::Kind::kData) {
         if (const auto data = wire::DataView::parse(production.data.bytes())) {
             satisfy(entry, {production.data, *data, kNoFace, false, interest.now},
@@ -275,7 +238,7 @@ void Node::State::await_application(const IncomingInterest& interest, tables::Pi
     INNET_LOG(kForwarding, "waits for the application");
     application->await(interest.view, interest.now);
     pit.await_application(entry);
-    on_late_rank(entry, way_of(interest.view, entry), missing, interest.now);
+    on_late_rank(entry, entry.way_of(interest.view), missing, interest.now);
 }
 
 void Node::State::on_pit_full(const IncomingInterest& interest) {
@@ -287,7 +250,7 @@ void Node::State::on_pit_full(const IncomingInterest& interest) {
 
 void Node::State::refuse_directly(const IncomingInterest& interest, wire::NackReason reason) {
     if (is_network(interest.face)) {
-        send_nack(interest.face, interest.pit_token, interest.packet, reason);
+        sender.send_nack(interest.face, interest.pit_token, interest.packet, reason);
     } else {
         requester(interest.face).on_nack(interest.view.name(), reason, interest.now);
     }
@@ -305,14 +268,14 @@ Production Node::State::query_application(const IncomingInterest& interest, bool
 
 void Node::State::answer_directly(const IncomingInterest& interest, const PacketRef& data) {
     if (is_network(interest.face)) {
-        send_data(interest.face, interest.pit_token, data, false);
+        sender.send_data(interest.face, interest.pit_token, data, false);
     } else if (const auto view = wire::DataView::parse(data.bytes())) {
         requester(interest.face).on_data(*view, data, false, interest.now);
     }
 }
 
 tables::PitEntry* Node::State::insert_entry(const IncomingInterest& interest) {
-    tables::PitKey key = key_of(interest.view, interest.name);
+    tables::PitKey key = tables::PitKey::of(interest.view, interest.name);
     PacketRef kept = tables::compact(interest.packet, pool);
     const auto name_offset =
         static_cast<std::size_t>(key.name.value().data() - interest.packet.bytes().data());

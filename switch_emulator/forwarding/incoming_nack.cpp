@@ -21,15 +21,15 @@ wire::NackReason less_severe(wire::NackReason a, wire::NackReason b) { return st
 void Node::State::on_incoming_nack(FaceId face, const wire::InterestView& interest,
                                    wire::NackReason reason, TimePoint now) {
     const tables::NamePrefixes name(interest.name());
-    if (!carries(face, job_of(name))) return on_forbidden_answer(face);
-    tables::PitEntry* entry = pit.find(key_of(interest, name));
+    if (!faces.carries(face, job_of(name))) return on_forbidden_answer(face);
+    tables::PitEntry* entry = pit.find(tables::PitKey::of(interest, name));
     INNET_LOG(kForwarding, "face " << face << ": Nack " << static_cast<unsigned>(reason) << " of "
                                    << interest.name().to_uri());
     if (entry == nullptr) return;
     tables::OutRecord* upstream = entry->find_out_record(face);
     // A Nack of an earlier transmission says nothing about the last one.
     if (upstream == nullptr || upstream->nacked || interest.nonce() != upstream->nonce) return;
-    if (is_reflexive(name) && reason == wire::NackReason::kForbidden) {
+    if (name.is_reflexive() && reason == wire::NackReason::kForbidden) {
         on_reflexive_interest_forbidden(name, face);
     }
     on_upstream_lost(*entry, *upstream, reason, now);
@@ -89,7 +89,7 @@ void Node::State::on_upstreams_exhausted(tables::PitEntry& entry, wire::NackReas
 void Node::State::reject(tables::PitEntry& entry, const tables::InRecord& record,
                          wire::NackReason reason, TimePoint now) {
     if (is_network(record.face)) {
-        send_nack(record.face, record.token.view(), interest_of(entry, record), reason);
+        sender.send_nack(record.face, record.token.view(), interest_of(entry, record), reason);
     } else {
         requester(record.face).on_nack(entry.key.name, reason, now);
     }

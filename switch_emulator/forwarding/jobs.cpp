@@ -36,8 +36,9 @@ void Node::State::forget_strangers(const wire::Name& prefix, jobs::JobId job) {
     pit.collect_all(entries);
     for (tables::PitEntry* entry : entries) {
         if (!prefix.view().is_prefix_of(entry->key.name)) continue;
-        pit.erase_in_records_if(
-            *entry, [&](const tables::InRecord& record) { return !carries(record.face, job); });
+        pit.erase_in_records_if(*entry, [&](const tables::InRecord& record) {
+            return !faces.carries(record.face, job);
+        });
         if (entry->in_records().empty()) finish(*entry);
     }
 }
@@ -59,20 +60,10 @@ void Node::State::remove_job(const wire::Name& prefix, TimePoint now) {
     }
     pit.set_weight(job, 0);
     content_store.remove_job(job);
-    for (Face& face : faces) {
-        if (face.bound_to == job) face.bound_to = jobs::kNoJob;
-        face.admitted.reset(job);
-    }
+    faces.remove_job(job);
     job_parts[job] = {};
     job_table.remove(job);
     run_pending(now);
-}
-
-Node::State::Face& Node::State::face_at(FaceId face) {
-    if (face >= faces.size()) {
-        throw std::invalid_argument("there is no face " + std::to_string(face));
-    }
-    return faces[face];
 }
 
 jobs::JobId Node::State::installed_job(const wire::Name& prefix) const {
@@ -82,25 +73,6 @@ jobs::JobId Node::State::installed_job(const wire::Name& prefix) const {
         throw std::invalid_argument("no job " + prefix.view().to_uri() + " is installed");
     }
     return job->id;
-}
-
-void Node::State::bind_face(FaceId face, const wire::Name& prefix) {
-    Face& bound = face_at(face);
-    const jobs::JobId job = installed_job(prefix);
-    // What one job's processes were admitted to is not for those of the next.
-    if (bound.bound_to != job || job == jobs::kNoJob) bound.admitted.reset();
-    bound.bound_to = job;
-}
-
-void Node::State::admit_face(FaceId face, const wire::Name& prefix) {
-    face_at(face).admitted.set(installed_job(prefix));
-}
-
-void Node::State::dismiss_face(FaceId face, const wire::Name& prefix) {
-    Face& dismissed = face_at(face);
-    if (prefix.view().empty()) dismissed.admitted.reset(jobs::kNoJob);
-    const jobs::Job* job = job_table.find(prefix);
-    if (job != nullptr) dismissed.admitted.reset(job->id);
 }
 
 std::vector<JobStatus> Node::State::job_status() const {
@@ -126,31 +98,25 @@ jobs::JobId Node::State::job_of(const tables::NamePrefixes& name) const {
     return job_table.of(name.hash(2), name.prefix(2));
 }
 
-bool Node::State::carries(FaceId face, jobs::JobId job) const {
-    if (!is_network(face)) return true;
-    const Face& carrier = faces[face];
-    return !carrier.bound_to || *carrier.bound_to == job || carrier.admitted.test(job);
-}
-
 // Every node has a route to every other one, which no program registered.
 bool Node::State::is_uninvited(jobs::JobId job, const tables::FibEntry& route, FaceId face) const {
     if (job != jobs::kNoJob || !is_network(face)) return false;
-    const bool has_job = faces[face].bound_to.value_or(jobs::kNoJob) != jobs::kNoJob;
-    return has_job && options.own_name.view().parent().is_prefix_of(route.prefix.view());
+    return faces.is_bound_to_a_job(face) &&
+           options.own_name.view().parent().is_prefix_of(route.prefix.view());
 }
 
 void Node::State::on_forbidden_interest(FaceId face, const PacketRef& packet,
                                         wire::ByteView pit_token) {
     INNET_LOG(kForwarding, "face " << face << ": refuses an Interest of a foreign job");
     ++counters.forbidden_interests;
-    ++faces[face].counters.forbidden_in;
-    send_nack(face, pit_token, packet, wire::NackReason::kForbidden);
+    ++faces.counters(face).forbidden_in;
+    sender.send_nack(face, pit_token, packet, wire::NackReason::kForbidden);
 }
 
 void Node::State::on_forbidden_answer(FaceId face) {
     INNET_LOG(kForwarding, "face " << face << ": drops an answer of a foreign job");
     ++counters.forbidden_answers;
-    ++faces[face].counters.forbidden_in;
+    ++faces.counters(face).forbidden_in;
 }
 
 }  // namespace innet::forwarding

@@ -33,6 +33,7 @@ Node::State::State(Node& node, NodeOptions node_options, PacketPool& packet_pool
       pool(packet_pool),
       keyring(verification_keys),
       reducer(reducer_options(options), job_table, node, packet_pool, reduction_signer),
+      sender(faces, reducer, counters),
       pit(options.pit_capacity),
       strategy_table(options.seed),
       content_store(options.cache_bytes, policy_maker(options.cache_policy), packet_pool),
@@ -54,27 +55,26 @@ void Node::set_management(LocalService* management) { state_->management = manag
 FaceId Node::add_face(const FaceOptions& options) { return state_->add_face(options); }
 
 void Node::close_face(FaceId face, TimePoint now) {
-    if (!state_->is_open(face)) return;
+    if (!state_->faces.is_open(face)) return;
     state_->on_face_closed(face, now);
     state_->run_pending(now);
-    state_->free_faces.push_back(face);
+    state_->faces.release(face);
 }
 
-bool Node::is_open(FaceId face) const { return state_->is_open(face); }
+bool Node::is_open(FaceId face) const { return state_->faces.is_open(face); }
 
 FaceNumber Node::face_number(FaceId face) const {
-    assert(state_->is_open(face));
-    return state_->faces[face].number;
+    assert(state_->faces.is_open(face));
+    return state_->faces.number(face);
 }
 
 std::optional<FaceId> Node::find_face(FaceNumber number) const {
-    const auto known = state_->faces_by_number.find(number);
-    return known == state_->faces_by_number.end() ? std::nullopt : std::optional(known->second);
+    return state_->faces.find(number);
 }
 
 const FaceOptions& Node::face_options(FaceId face) const {
     assert(face < state_->faces.size());
-    return state_->faces[face].options;
+    return state_->faces.options(face);
 }
 
 void Node::install_job(const wire::Name& prefix, std::uint32_t weight,
@@ -86,18 +86,27 @@ void Node::remove_job(const wire::Name& prefix, TimePoint now) { state_->remove_
 
 void Node::let_programs_ask(const wire::Name& prefix) { state_->let_programs_ask(prefix); }
 
-void Node::bind_face(FaceId face, const wire::Name& prefix) { state_->bind_face(face, prefix); }
+void Node::bind_face(FaceId face, const wire::Name& prefix) {
+    state_->faces.bind(face, state_->installed_job(prefix));
+}
 
-void Node::admit_face(FaceId face, const wire::Name& prefix) { state_->admit_face(face, prefix); }
+void Node::admit_face(FaceId face, const wire::Name& prefix) {
+    state_->faces.admit(face, state_->installed_job(prefix));
+}
 
 void Node::dismiss_face(FaceId face, const wire::Name& prefix) {
-    state_->dismiss_face(face, prefix);
+    const jobs::Job* job = state_->job_table.find(prefix);
+    if (job != nullptr) {
+        state_->faces.dismiss(face, job->id);
+    } else if (prefix.view().empty()) {
+        state_->faces.dismiss(face, jobs::kNoJob);
+    }
 }
 
 std::vector<JobStatus> Node::jobs() const { return state_->job_status(); }
 
 void Node::on_peer_gone(FaceId face, TimePoint now) {
-    if (!state_->is_open(face)) return;
+    if (!state_->faces.is_open(face)) return;
     state_->on_peer_gone(face, now);
     state_->run_pending(now);
 }
@@ -185,7 +194,7 @@ const reduction::Reducer& Node::reducer() const { return state_->reducer; }
 
 void Node::on_packet(FaceId face, PacketRef packet, TimePoint now,
                      const security::Sha256Digest* data_digest) {
-    if (!state_->is_open(face)) return;
+    if (!state_->faces.is_open(face)) return;
     const debug_log::NodeScope scope(state_->options.own_name.view());
     state_->on_packet(face, packet, now, data_digest);
     state_->run_pending(now);
@@ -225,7 +234,7 @@ TimePoint Node::next_deadline() const {
                      state_->management != nullptr ? state_->management->next_deadline() : kNever});
 }
 
-Outbox& Node::outbox() { return state_->outbox; }
+Outbox& Node::outbox() { return state_->sender.outbox; }
 
 const NodeCounters& Node::counters() const {
     NodeCounters& counters = state_->counters;
@@ -248,11 +257,11 @@ const NodeCounters& Node::counters() const {
 
 const FaceCounters& Node::face_counters(FaceId face) const {
     assert(face < state_->faces.size());
-    return state_->faces[face].counters;
+    return state_->faces.counters(face);
 }
 
 void Node::count_forbidden_command(FaceId face) {
-    if (State::is_network(face)) ++state_->faces[face].counters.commands_forbidden_in;
+    if (is_network(face)) ++state_->faces.counters(face).commands_forbidden_in;
 }
 
 bool Node::is_silent(FaceId face) const { return state_->liveness.is_silent(face); }

@@ -1,18 +1,17 @@
 #pragma once
-// The inside of a node, shared by the files of this room only: tables, counters, and one function
-// per pipeline, named after what happens. README.md shows how they follow each other.
+// The inside of a node, included by the files of this folder only: tables, counters, and one
+// function per pipeline event. README.md shows how they follow each other.
 
 #include <array>
-#include <bitset>
 #include <cstdint>
-#include <deque>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
+#include "switch_emulator/forwarding/face_table.hpp"
 #include "switch_emulator/forwarding/link_liveness.hpp"
 #include "switch_emulator/forwarding/name_scope.hpp"
 #include "switch_emulator/forwarding/node.hpp"
+#include "switch_emulator/forwarding/packet_sender.hpp"
 #include "switch_emulator/forwarding/reassembler.hpp"
 #include "switch_emulator/forwarding/request_queue.hpp"
 #include "switch_emulator/forwarding/strategies/strategy_table.hpp"
@@ -64,36 +63,19 @@ struct Answer {
 enum class Recipients : std::uint8_t { kEveryone, kNetworkOnly };
 
 struct Node::State final : strategies::StrategyActions {
-    struct Face {
-        bool open = true;
-        FaceNumber number = 0;
-        FaceOptions options;
-        std::optional<jobs::JobId> bound_to;     ///< unset: carries names of all
-        std::bitset<jobs::kMaxJobIds> admitted;  ///< jobs whose names it carries, too
-        FaceCounters counters;
-    };
-
     State(Node& node, NodeOptions node_options, PacketPool& packet_pool,
           const security::Keyring& verification_keys, security::Signer* reduction_signer);
 
-    // faces.cpp: adds, closes and configures faces.
+    // faces.cpp: adds and closes faces.
     FaceId add_face(const FaceOptions& face_options);
     void on_face_closed(FaceId face, TimePoint now);
     void on_peer_gone(FaceId face, TimePoint now);
     void forget_upstream(FaceId face);
     void erase_in_record(tables::PitEntry& entry, FaceId face);
-    bool is_open(FaceId face) const { return face < faces.size() && faces[face].open; }
-    static bool is_network(FaceId face) { return face <= kMaxNetworkFace; }
-    bool is_foreign(FaceId face) const { return is_network(face) && faces[face].options.foreign; }
-    bool is_local(FaceId face) const {
-        return !is_network(face) || faces[face].options.scope == FaceScope::kLocal;
-    }
-    /// Whether an Interest of this scope that came from `from` may go to `to`.
-    bool may_go(NameScope scope, FaceId from, FaceId to) const;
     void on_scope_violation(FaceId face);
     void on_face_over_share(const IncomingInterest& interest);
 
-    // packets.cpp: receives and sends packets, face by face.
+    // packets.cpp: receives packets from faces.
     void on_packet(FaceId face, const PacketRef& packet, TimePoint now,
                    const security::Sha256Digest* data_digest);
     void on_fragment(FaceId face, const PacketRef& packet, const wire::LpView& fragment,
@@ -102,33 +84,22 @@ struct Node::State final : strategies::StrategyActions {
                         TimePoint now, const security::Sha256Digest* data_digest);
     void on_malformed_packet(FaceId face);
     void on_hellos_due(TimePoint now);
-    void transmit(FaceId face, const PacketRef& payload, const wire::LpFields& fields);
-    void send_data(FaceId face, wire::ByteView pit_token, const PacketRef& data, bool marked);
-    /// Makes the MAC of Data that still lacks it. False, counted, when no key here can.
-    bool ensure_mac(const PacketRef& data);
-    void send_nack(FaceId face, wire::ByteView pit_token, const PacketRef& interest,
-                   wire::NackReason reason);
-    void send_hold(FaceId face, wire::ByteView pit_token, const PacketRef& interest,
-                   wire::ByteView missing);
     /// The Interest of an in-record, as its sender knows it: with the record's nonce.
     PacketRef interest_of(const tables::PitEntry& entry, const tables::InRecord& record);
-    // jobs.cpp: jobs that share the node, and which faces carry whose names.
+
+    // jobs.cpp: jobs that share the node.
     void install_job(const wire::Name& prefix, std::uint32_t weight,
                      std::unique_ptr<security::Signer> signer);
     void let_programs_ask(const wire::Name& prefix);
     void forget_strangers(const wire::Name& prefix, jobs::JobId job);
     void remove_job(const wire::Name& prefix, TimePoint now);
-    void bind_face(FaceId face, const wire::Name& prefix);
-    void admit_face(FaceId face, const wire::Name& prefix);
-    void dismiss_face(FaceId face, const wire::Name& prefix);
-    Face& face_at(FaceId face);
     jobs::JobId installed_job(const wire::Name& prefix) const;
     std::vector<JobStatus> job_status() const;
     jobs::JobId job_of(const tables::NamePrefixes& name) const;
-    bool carries(FaceId face, jobs::JobId job) const;
     /// Whether the face may send Interests for the job's names.
     bool may_request(FaceId face, jobs::JobId job) const {
-        return carries(face, job) || (is_foreign(face) && job_parts[job].programs_may_ask);
+        return faces.carries(face, job) ||
+               (faces.is_foreign(face) && job_parts[job].programs_may_ask);
     }
     /// Whether the route to a job's host would carry a name of no job there. Registered routes may.
     bool is_uninvited(jobs::JobId job, const tables::FibEntry& route, FaceId face) const;
@@ -161,19 +132,10 @@ struct Node::State final : strategies::StrategyActions {
     Production query_application(const IncomingInterest& interest, bool for_network);
     void answer_directly(const IncomingInterest& interest, const PacketRef& data);
     tables::PitEntry* insert_entry(const IncomingInterest& interest);
-    static tables::PitKey key_of(const wire::InterestView& interest,
-                                 const tables::NamePrefixes& name);
     void put_in_record(const IncomingInterest& interest, tables::PitEntry& entry, tables::Way way);
     bool fetches_for_others(const IncomingInterest& interest, const tables::PitEntry& entry) const;
-    static tables::Way way_of(const wire::InterestView& interest, const tables::PitEntry& entry);
     bool opens_another_way(const IncomingInterest& interest, const tables::PitEntry& entry,
                            tables::Way way) const;
-    /// The last transmission that an Interest of that way can wait for.
-    struct LastTransmission {
-        std::optional<TimePoint> sent;
-        bool held = false;
-    };
-    static LastTransmission last_transmission(const tables::PitEntry& entry, tables::Way way);
     bool must_retransmit(const IncomingInterest& interest, const tables::PitEntry& entry,
                          tables::Way way) const;
 
@@ -196,7 +158,6 @@ struct Node::State final : strategies::StrategyActions {
     /// What is kept of an entry's Interest; with a new nonce if it was sent before. Empty when it
     /// may go no further.
     PacketRef kept_interest(const tables::PitEntry& entry);
-    static FaceId first_requester(const tables::PitEntry& entry);
     /// Of the name that leads towards the Interest's Data.
     wire::NameView towards(const wire::InterestView& interest) const;
     const tables::FibEntry* route_towards(const tables::NamePrefixes& name);
@@ -204,7 +165,7 @@ struct Node::State final : strategies::StrategyActions {
     /// was refused.
     bool may_send(const tables::PitEntry& entry, FaceId except, FaceId face) const;
     bool may_forward(const strategies::UpstreamRequest& request, FaceId face) const override;
-    FaceNumber faces_so_far() const override { return next_face_number; }
+    FaceNumber faces_so_far() const override { return faces.next_number(); }
     tables::OutRecord& forward(const strategies::UpstreamRequest& request, FaceId face,
                                strategies::Nonce nonce) override;
     bool forward_elsewhere(tables::PitEntry& entry, TimePoint now);
@@ -216,15 +177,12 @@ struct Node::State final : strategies::StrategyActions {
     // reflexive_forwarding.cpp
     /// A pending Interest may be answered by Interests for a name that it carries.
     static bool is_trigger(const IncomingInterest& interest);
-    /// Whether the name leads back to the sender of a trigger Interest.
-    static bool is_reflexive(const tables::NamePrefixes& name);
     std::optional<wire::NackReason> reflexive_error(const IncomingInterest& interest);
     void add_reflexive_route(const IncomingInterest& interest, tables::PitEntry& entry);
     void remove_reflexive_route(tables::PitEntry& entry);
     tables::ReflexiveRoute* find_reflexive_route(const tables::NamePrefixes& name) const;
     strategies::Outcome forward_reflexive(tables::PitEntry& entry, const tables::NamePrefixes& name,
                                           const Upstream& upstream);
-    static void prolong(tables::PitEntry& trigger, Duration lifetime, TimePoint now);
     void on_reflexive_interest_forbidden(const tables::NamePrefixes& name, FaceId face);
 
     // strategy_choices.cpp: which strategy decides, and which strategy receives events.
@@ -314,6 +272,9 @@ struct Node::State final : strategies::StrategyActions {
     };
     std::array<JobPart, jobs::kMaxJobIds> job_parts;
     reduction::Reducer reducer;
+    NodeCounters counters;
+    FaceTable faces;
+    PacketSender sender;
     tables::Fib fib;
     RouteSource* route_source = nullptr;
     tables::Pit pit;
@@ -326,12 +287,6 @@ struct Node::State final : strategies::StrategyActions {
     tables::DeadNonceList dead_nonces;
     security::Sha256 sha256;
     RequestQueue requests;
-    Outbox outbox;
-    std::vector<Face> faces;
-    std::unordered_map<FaceNumber, FaceId> faces_by_number;  ///< the open ones
-    FaceNumber next_face_number = 0;
-    std::deque<FaceId> free_faces;  ///< numbers of closed faces, the one closed first in front
-    NodeCounters counters;
     // Scratch of one pipeline, kept for its capacity: entries that wait for a name, or for a name
     // with the implicit digest of the Data at hand.
     std::vector<tables::PitEntry*> waiting;

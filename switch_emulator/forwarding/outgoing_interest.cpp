@@ -83,8 +83,8 @@ const tables::FibEntry* Node::State::route_towards(const tables::NamePrefixes& n
 }
 
 bool Node::State::may_send(const tables::PitEntry& entry, FaceId except, FaceId face) const {
-    if (face == except || !is_open(face) || !carries(face, entry.job)) return false;
-    if (!may_go(scope_of(entry.key.name), except, face)) return false;
+    if (face == except || !faces.is_open(face) || !faces.carries(face, entry.job)) return false;
+    if (!faces.may_go(scope_of(entry.key.name), except, face)) return false;
     const tables::OutRecord* known = entry.find_out_record(face);
     return known == nullptr || !known->nacked;
 }
@@ -112,15 +112,14 @@ tables::OutRecord& Node::State::send_upstream(tables::PitEntry& entry, const Ups
         outgoing = with_nonce(outgoing.bytes(), sent_nonce, pool);
     }
     INNET_LOG(kForwarding, "sends it to face " << face);
-    transmit(face, outgoing, {});
-    ++faces[face].counters.interests_out;
+    sender.send_interest(face, outgoing);
 
     tables::OutRecord& record = pit.put_out_record(entry, face);
     record.repeated = record.sent != TimePoint{};
     record.nonce = sent_nonce;
     record.held = false;
     record.rejected = false;
-    record.way = entry.several_ways ? way_of(upstream.view, entry) : tables::kFirstWay;
+    record.way = entry.several_ways ? entry.way_of(upstream.view) : tables::kFirstWay;
     record.sent = upstream.now;
     entry.last_sent = upstream.now;
     return record;
@@ -129,7 +128,7 @@ tables::OutRecord& Node::State::send_upstream(tables::PitEntry& entry, const Ups
 strategies::Outcome Node::State::forward_upstream(tables::PitEntry& entry,
                                                   const tables::NamePrefixes& towards,
                                                   const Upstream& upstream) {
-    if (is_reflexive(towards)) return forward_reflexive(entry, towards, upstream);
+    if (towards.is_reflexive()) return forward_reflexive(entry, towards, upstream);
     return forward_by(strategy_table.at(entry.strategy), entry, towards, upstream);
 }
 
@@ -154,7 +153,7 @@ bool Node::State::forward_elsewhere(tables::PitEntry& entry, TimePoint now) {
     const auto view = wire::InterestView::parse(packet.bytes());
     if (!view) return false;
     entry.held = false;
-    const Upstream upstream{packet, *view, first_requester(entry), now, true};
+    const Upstream upstream{packet, *view, entry.first_requester(), now, true};
     return forward_upstream(entry, tables::NamePrefixes(towards(*view)), upstream) !=
            strategies::Outcome::kNoNextHop;
 }
@@ -165,10 +164,6 @@ PacketRef Node::State::kept_interest(const tables::PitEntry& entry) {
     // A node that received the old nonce on the other path would detect a loop.
     return entry.last_sent ? with_nonce(entry.interest.bytes(), next_nonce(), pool)
                            : entry.interest;
-}
-
-FaceId Node::State::first_requester(const tables::PitEntry& entry) {
-    return entry.first_in != nullptr ? entry.first_in->face : kNoFace;
 }
 
 wire::NameView Node::State::towards(const wire::InterestView& interest) const {

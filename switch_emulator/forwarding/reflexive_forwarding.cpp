@@ -16,15 +16,20 @@ wire::Element prefix_of(const tables::NamePrefixes& name) {
     return name.name().component(name.reflexive_depth() - 1);
 }
 
+// Section 6.1.2: the trigger is answered after the reflexive Interest.
+void prolong(tables::PitEntry& trigger, Duration lifetime, TimePoint now) {
+    const TimePoint until = now + std::min<Duration>(lifetime * 3 / 2, wire::kMaxInterestLifetime);
+    for (tables::InRecord& record : trigger.in_records()) {
+        record.expiry = std::max(record.expiry, until);
+    }
+    trigger.expiry = std::max(trigger.expiry, until);
+}
+
 }  // namespace
 
 bool Node::State::is_trigger(const IncomingInterest& interest) {
     return interest.name.reflexive_depth() > 1 && is_network(interest.face) &&
            prefix_of(interest.name).value.size() >= kMinPrefixBytes;
-}
-
-bool Node::State::is_reflexive(const tables::NamePrefixes& name) {
-    return name.reflexive_depth() == 1;
 }
 
 std::optional<wire::NackReason> Node::State::reflexive_error(const IncomingInterest& interest) {
@@ -60,7 +65,7 @@ strategies::Outcome Node::State::forward_reflexive(tables::PitEntry& entry,
                                                    const tables::NamePrefixes& name,
                                                    const Upstream& upstream) {
     const tables::ReflexiveRoute* route = find_reflexive_route(name);
-    const bool may_forward = route != nullptr && is_open(route->face) &&
+    const bool may_forward = route != nullptr && faces.is_open(route->face) &&
                              (!is_network(upstream.except) ||
                               route->trigger->find_out_record(upstream.except) != nullptr);
     if (!may_forward) {
@@ -74,15 +79,6 @@ strategies::Outcome Node::State::forward_reflexive(tables::PitEntry& entry,
     ++counters.reflexive_interests;
     prolong(*route->trigger, upstream.view.lifetime(), upstream.now);
     return strategies::Outcome::kForwarded;
-}
-
-// Section 6.1.2: the trigger is answered after the reflexive Interest.
-void Node::State::prolong(tables::PitEntry& trigger, Duration lifetime, TimePoint now) {
-    const TimePoint until = now + std::min<Duration>(lifetime * 3 / 2, wire::kMaxInterestLifetime);
-    for (tables::InRecord& record : trigger.in_records()) {
-        record.expiry = std::max(record.expiry, until);
-    }
-    trigger.expiry = std::max(trigger.expiry, until);
 }
 
 // Section 6.2.2: the consumer refuses further reflexive Interests.

@@ -78,10 +78,10 @@ void Node::State::forward_as_decided(const strategies::OpenQuestion& question,
     const auto view = wire::InterestView::parse(packet.bytes());
     std::size_t forwarded = 0;
     for (const FaceId face : chosen) {
-        if (!view || !may_send(entry, first_requester(entry), face)) continue;
+        if (!view || !may_send(entry, entry.first_requester(), face)) continue;
         // Another face, in the place of one that has been closed since.
-        if (faces[face].number >= question.faces_so_far) continue;
-        send_upstream(entry, {packet, *view, first_requester(entry), now}, face,
+        if (faces.number(face) >= question.faces_so_far) continue;
+        send_upstream(entry, {packet, *view, entry.first_requester(), now}, face,
                       strategies::Nonce::kSame);
         if (forwarded++ > 0) ++strategy_table.counters.copies;
     }
@@ -100,7 +100,7 @@ void Node::State::let_best_route_decide(tables::PitEntry& entry, TimePoint now) 
     const auto view = wire::InterestView::parse(packet.bytes());
     const bool forwarded = view && forward_by(strategy_table.at(tables::kDefaultStrategy), entry,
                                               tables::NamePrefixes(towards(*view)),
-                                              {packet, *view, first_requester(entry), now}) !=
+                                              {packet, *view, entry.first_requester(), now}) !=
                                        strategies::Outcome::kNoNextHop;
     if (!forwarded) on_upstreams_exhausted(entry, wire::NackReason::kNoRoute, now);
 }

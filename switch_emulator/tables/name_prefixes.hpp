@@ -24,6 +24,8 @@ class NamePrefixes {
     std::uint32_t last_type() const { return last_type_; }
     /// How many components there are up to the first reflexive one, with it; 0: there is none.
     std::size_t reflexive_depth() const { return reflexive_depth_; }
+    /// Whether the name leads back to the sender of a trigger Interest.
+    bool is_reflexive() const { return reflexive_depth_ == 1; }
     /// The longest prefix that can be looked up, in components.
     std::size_t depth() const { return depth_; }
     /// False for a name of more than `kMaxPrefixComponents` components.

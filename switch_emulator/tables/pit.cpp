@@ -63,9 +63,43 @@ void erase_records(Record*& first, Slab<Record>& slab, FaceRecords& faces) {
 
 }  // namespace
 
+PitKey PitKey::of(const wire::InterestView& interest, const NamePrefixes& name) {
+    return {.name = name.name(),
+            .hash = name.hash(),
+            .can_be_prefix = interest.can_be_prefix(),
+            .must_be_fresh = interest.must_be_fresh(),
+            .ends_with_digest = name.last_type() == wire::kImplicitSha256Digest};
+}
+
 InRecord* PitEntry::find_in_record(FaceId face) const { return find_record(first_in, face); }
 
 OutRecord* PitEntry::find_out_record(FaceId face) const { return find_record(first_out, face); }
+
+bool PitEntry::has_network_requester() const {
+    for (const InRecord& record : in_records()) {
+        if (is_network(record.face)) return true;
+    }
+    return false;
+}
+
+Way PitEntry::way_of(const wire::InterestView& other) const {
+    const wire::NameView hint = other.forwarding_hint();
+    if (hint.empty() || in_reduction) return kFirstWay;
+    const auto first = wire::InterestView::parse(interest.bytes());
+    if (!first || first->forwarding_hint() == hint) return kFirstWay;
+    return hint.hash();
+}
+
+LastTransmission PitEntry::last_transmission(Way way) const {
+    LastTransmission last;
+    if (several_ways) {
+        for (const OutRecord& record : out_records()) {
+            if (record.way != way || (last.sent && *last.sent >= record.sent)) continue;
+            last = {record.sent, record.held};
+        }
+    }
+    return last.sent ? last : LastTransmission{last_sent, held};
+}
 
 bool PitEntry::has_live_upstream() const {
     for (const OutRecord& record : out_records()) {

@@ -29,11 +29,19 @@ namespace innet::tables {
 /// Identifies a request: Interests with the same key share an entry. The forwarding hint is not
 /// part of it.
 struct PitKey {
+    static PitKey of(const wire::InterestView& interest, const NamePrefixes& name);
+
     wire::NameView name;
     wire::NameHash hash = 0;
     bool can_be_prefix = false;
     bool must_be_fresh = false;
     bool ends_with_digest = false;  ///< follows from the name
+};
+
+/// The last transmission whose answer an Interest can wait for.
+struct LastTransmission {
+    std::optional<TimePoint> sent;
+    bool held = false;  ///< a Hold answered it
 };
 
 /// Fields of a look-up lie first: one cache line distinguishes most entries of a bucket.
@@ -59,8 +67,16 @@ struct alignas(64) PitEntry : TimerLink {
     RecordRange<OutRecord> out_records() const { return RecordRange(first_out); }
     InRecord* find_in_record(FaceId face) const;
     OutRecord* find_out_record(FaceId face) const;
-    /// Asked, and not nacked.
+    FaceId first_requester() const { return first_in != nullptr ? first_in->face : kNoFace; }
+    /// Whether a face other than this node's application and reducer waits.
+    bool has_network_requester() const;
+    /// Whether one received the Interest and has not refused it.
     bool has_live_upstream() const;
+    /// The node that an Interest for this entry names.
+    Way way_of(const wire::InterestView& other) const;
+    /// A transmission to another named node, or a Hold from it, does not suppress an Interest: that
+    /// node may be waiting for the answer to this very Interest.
+    LastTransmission last_transmission(Way way) const;
 
     InRecord* first_in = nullptr;
     OutRecord* first_out = nullptr;
