@@ -14,9 +14,8 @@ from innet.lazy_package import lazy_names
 
 if TYPE_CHECKING:
     from innet.topology.document import json_schema
-    from innet.topology.loading import load_topology
+    from innet.topology.loading import load_topology, shipped_topologies
     from innet.topology.model import Host, Interface, Link, Overrides, Switch, Topology
-    from innet.topology.shipped import shipped_topologies
     from innet.topology.yaml_reader import parse_yaml
     from innet.topology.yaml_writer import dump_yaml
 
@@ -45,7 +44,7 @@ __getattr__ = lazy_names(
         "Overrides": "model",
         "Switch": "model",
         "Topology": "model",
-        "shipped_topologies": "shipped",
+        "shipped_topologies": "loading",
         "parse_yaml": "yaml_reader",
         "dump_yaml": "yaml_writer",
     },

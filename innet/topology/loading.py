@@ -1,4 +1,4 @@
-"""Finds a topology by file, name or expression, whatever its format."""
+"""Finds a topology by file, name or expression, whatever its format; lists the shipped files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from innet.topology.importers.astra_sim import is_astra_sim, topology_from_astra
 from innet.topology.importers.mini_ndn import parse_mini_ndn
 from innet.topology.located_yaml import parse_located
 from innet.topology.model import Topology
-from innet.topology.shipped import shipped_topologies
 from innet.topology.yaml_reader import topology_from_document
 
 MAX_FILE_BYTES: Final = 16 * 2**20
@@ -106,3 +105,17 @@ _PARSERS: Final[dict[str, Callable[[str, Path], Topology]]] = {
     ".conf": parse_mini_ndn,
     ".graphml": _parse_graphml,
 }
+
+
+def shipped_directory() -> Path | None:
+    """Where the shipped files are: in the installed package, or beside it in the repository."""
+    package = Path(__file__).resolve().parent.parent
+    candidates = (package / "topologies", package.parent / "topologies")
+    return next((path for path in candidates if path.is_dir()), None)
+
+
+def shipped_topologies() -> dict[str, Path]:
+    """Shipped files by name, in order of their names."""
+    directory = shipped_directory()
+    files = () if directory is None else sorted(directory.glob("*.yaml"))
+    return {file.stem: file for file in files}

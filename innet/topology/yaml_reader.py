@@ -8,7 +8,7 @@ from innet.errors import TopologyError
 from innet.topology.blueprint import PartDefaults
 from innet.topology.document import Defaults, TopologyDocument, TopologySection
 from innet.topology.event_document import event_of
-from innet.topology.event_targets import event_problem
+from innet.topology.events import event_problem
 from innet.topology.located_yaml import LocatedDocument, Step, parse_located
 from innet.topology.model import Host, Link, Node, Switch, Topology
 from innet.topology.specification import validated

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from innet.telemetry.counter_events import CounterEvents
+from innet.node.node_telemetry import CounterEvents
 from innet.telemetry.messages import NodeCounters
 
 from .sources import LINK, counters

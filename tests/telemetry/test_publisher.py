@@ -17,8 +17,8 @@ import pytest
 
 from innet.telemetry import events
 from innet.telemetry.broker_socket import client_of, client_through
-from innet.telemetry.broker_thread import BrokerThread
 from innet.telemetry.broker_url import BrokerUrl
+from innet.telemetry.embedded_broker import BrokerThread
 from innet.telemetry.feed import RunFeed
 from innet.telemetry.messages import EventKind
 from innet.telemetry.publisher import Publisher, _until_first_ends

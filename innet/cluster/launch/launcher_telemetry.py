@@ -15,8 +15,8 @@ from innet.cluster.emulation.processes import SupervisedProcess
 from innet.settings import TelemetrySettings
 from innet.telemetry import events
 from innet.telemetry.broker_socket import BROKER_SOCKET_NAME, client_through
-from innet.telemetry.broker_thread import BrokerThread
 from innet.telemetry.broker_url import NONE, BrokerUrl
+from innet.telemetry.embedded_broker import BrokerThread
 from innet.telemetry.messages import LauncherStatus, State
 from innet.telemetry.mqtt_broker import BrokerLimits
 from innet.telemetry.publisher import Publisher

@@ -12,8 +12,7 @@ from innet.lab.compare.measurement import SimulatedEvent
 from innet.lab.simulation.simulation import Simulation
 from innet.quantities import format_duration
 from innet.topology import Topology
-from innet.topology.event_targets import event_problem, targets_of
-from innet.topology.events import Event, Target
+from innet.topology.events import Event, Target, event_problem, targets_of
 from innet.topology.settings import written_link_settings
 
 
