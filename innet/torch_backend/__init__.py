@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import _DistributedBackendOptions
     from torch.distributed import ProcessGroup
 
-    from innet.torch_backend.recovery import recover
+    from innet.torch_backend.creation import recover
 
 __all__ = ["Options", "recover", "register"]
 
@@ -26,7 +26,7 @@ __all__ = ["Options", "recover", "register"]
 def __getattr__(name: str) -> Any:
     if name != "recover":
         raise AttributeError(f"module 'innet.torch_backend' has no attribute {name!r}")
-    from innet.torch_backend.recovery import recover
+    from innet.torch_backend.creation import recover
 
     return recover
 

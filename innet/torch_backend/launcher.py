@@ -57,11 +57,15 @@ class _CurrentCall(threading.local):
 
     Attributes:
         what: its name in messages.
+        fail: fails it on the other ranks; ``None`` for a collective, which the communicator fails.
+        synchronising: as for :meth:`Communicator.collective`.
         is_started: whether its steps, or their failures, have their place in the order.
         begun: number of calls that the thread made, with this one.
     """
 
     what = "a call"
+    fail: Fail | None = None
+    synchronising = True
     is_started = False
     begun = 0
 
@@ -104,9 +108,9 @@ class Launcher:
         self._batch: list[CollectiveWork] | None = None
 
     @property
-    def what(self) -> str:
-        """Name of the call that this thread makes, for messages."""
-        return _current.what
+    def current(self) -> _CurrentCall:
+        """The call that this thread makes."""
+        return _current
 
     @contextmanager
     def call(
@@ -120,6 +124,7 @@ class Launcher:
             synchronising: as for :meth:`Communicator.collective`.
         """
         _current.what, _current.is_started = what, False
+        _current.fail, _current.synchronising = fail, synchronising
         _current.begun += 1
         try:
             yield

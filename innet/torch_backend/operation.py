@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from inspect import Parameter, Signature
 from typing import Any, Protocol
 
 import torch
-from torch.distributed import distributed_c10d
+from torch.distributed import ReduceOp, distributed_c10d
 
+from innet.errors import CollectiveError
 from innet.torch_backend.launcher import Fail
-from innet.torch_backend.short_forms import ShortForm, is_short
 from innet.torch_backend.work import CollectiveWork, ProfilerEvent, not_compiled, profiler_enabled
 
 
@@ -30,6 +32,63 @@ def stop_recording(group: Recording) -> None:
     """
     group.stop_recording()
     distributed_c10d._world.pg_coalesce_state.pop(group, None)  # type: ignore[call-overload]
+
+
+class ShortForm:
+    """The short form of a method: tensors and values, in place of lists and options.
+
+    ``ProcessGroup`` has both: ``broadcast([tensor], options)`` and ``broadcast(tensor, root)``.
+    ``torch.distributed`` calls the long forms. Programs that hold a group may call either form;
+    DistributedDataParallel's join calls short forms.
+    """
+
+    _VALUES = (torch.Tensor, ReduceOp, ReduceOp.RedOpType, int, timedelta)
+
+    def __init__(self, options: Callable[[], Any], *tensors: str, **fields: str) -> None:
+        """
+        Args:
+            options: makes the options of the long form.
+            tensors: the first parameters: tensors, or lists of them.
+            fields: by parameter, the field of the options that it sets.
+        """
+        self._options = options
+        self._tensors = tensors
+        self._fields = fields
+        defaults = {"op": ReduceOp.SUM, "timeout": None}
+        kind = Parameter.POSITIONAL_OR_KEYWORD
+        names = dict.fromkeys((*tensors, *fields, "timeout"))
+        self._signature = Signature(
+            [Parameter(n, kind, default=defaults.get(n, Parameter.empty)) for n in names]
+        )
+
+    def is_called(self, args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
+        """Whether the arguments are of this form: a long form takes lists and options only."""
+        return any(isinstance(value, self._VALUES) for value in (*args, *kwargs.values()))
+
+    def long_form(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """The arguments of the long form.
+
+        Raises:
+            CollectiveError: a timeout is given, which only a barrier has.
+        """
+        if "tensors" in kwargs:  # all_reduce has a form with a list of tensors and an operator
+            kwargs["tensor"] = kwargs.pop("tensors")
+        given = self._signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        values = given.arguments
+        if "timeout" not in self._fields and values["timeout"] is not None:
+            raise CollectiveError(
+                "an operation has the timeout of its group; call group.set_timeout() before it, or "
+                "pass timeout= to new_group()"
+            )
+        options = self._options()
+        for name, field in self._fields.items():
+            setattr(options, field, values[name])
+        return [*(self._listed(name, values[name]) for name in self._tensors), options]
+
+    @staticmethod
+    def _listed(name: str, value: Any) -> Any:
+        return [value] if name != "tensor" or isinstance(value, torch.Tensor) else value
 
 
 Method = Callable[..., CollectiveWork]
@@ -52,7 +111,7 @@ def operation(
     Args:
         title: of the operation, for profilers and messages.
         inputs: index of the argument of the long form with the input of this rank, if there is one.
-        short_form: turns the arguments of the short form into those of the long form.
+        short_form: the other form of its arguments, if it has one.
         fails: takes the method's arguments and returns what fails the operation on the other ranks;
             ``None``, or a function that returns ``None``, for a collective.
         synchronising: what :meth:`Communicator.collective` says of a collective.
@@ -71,8 +130,8 @@ def operation(
                 raise
 
         def begin(self: Any, *args: Any, **kwargs: Any) -> CollectiveWork:
-            if short_form is not None and is_short((*args, *kwargs.values())):
-                args, kwargs = short_form(*args, **kwargs), {}
+            if short_form is not None and short_form.is_called(args, kwargs):
+                args, kwargs = tuple(short_form.long_form(*args, **kwargs)), {}
             if profiler_enabled():
                 return _profiled(
                     lambda: method(self, *args, **kwargs),

@@ -22,15 +22,13 @@ from torch._C._distributed_c10d import (
 from torch.distributed import ReduceOp
 
 from innet.collectives import Communicator
-from innet.torch_backend import short_forms
 from innet.torch_backend.launcher import Fail
-from innet.torch_backend.operation import operation
+from innet.torch_backend.operation import ShortForm, operation
 from innet.torch_backend.options import Options
 from innet.torch_backend.rank_group import RankGroup
-from innet.torch_backend.reductions import reduction_of
 from innet.torch_backend.staging import Call, Cuda, Device, HostOf, Staging
 from innet.torch_backend.steps import SparseSum, StepBuilder, agreed, fail_nothing
-from innet.torch_backend.tensors import only, only_list, split_sizes
+from innet.torch_backend.tensors import only, only_list, reduction_of, split_sizes
 from innet.torch_backend.work import CollectiveWork
 
 _ALLREDUCE = AllreduceOptions()
@@ -101,7 +99,7 @@ class InnetProcessGroup(RankGroup):
 
     # Reductions.
 
-    @operation("all_reduce", short_form=short_forms.allreduce)
+    @operation("all_reduce", short_form=ShortForm(AllreduceOptions, "tensor", op="reduceOp"))
     def allreduce(
         self, tensors: Sequence[torch.Tensor], opts: AllreduceOptions = _ALLREDUCE
     ) -> CollectiveWork:
@@ -122,7 +120,11 @@ class InnetProcessGroup(RankGroup):
         """:meth:`allreduce` of each tensor, as one work."""
         return self._start(self._allreduce_calls(tensors, opts.reduceOp), tensors)
 
-    @operation("reduce", short_form=short_forms.reduce, synchronising=False)
+    @operation(
+        "reduce",
+        short_form=ShortForm(ReduceOptions, "tensor", root="rootRank", op="reduceOp"),
+        synchronising=False,
+    )
     def reduce(
         self, tensors: Sequence[torch.Tensor], opts: ReduceOptions = _REDUCE
     ) -> CollectiveWork:
@@ -134,17 +136,19 @@ class InnetProcessGroup(RankGroup):
                 lambda host: [self.steps.reduce(host(tensor), host(tensor), root, op)],
                 [tensor],
                 [tensor],
-                synchronising=False,
             )
         else:
             call = Call(
                 lambda host: [self.steps.reduce(host(tensor), None, root, op)],
                 [tensor],
-                synchronising=False,
             )
         return self._start([call], [tensor])
 
-    @operation("reduce_scatter", inputs=1, short_form=short_forms.reduce_scatter)
+    @operation(
+        "reduce_scatter",
+        inputs=1,
+        short_form=ShortForm(ReduceScatterOptions, "output", "input", op="reduceOp"),
+    )
     def reduce_scatter(
         self,
         output_tensors: Sequence[torch.Tensor],
@@ -190,7 +194,11 @@ class InnetProcessGroup(RankGroup):
 
     # Copies.
 
-    @operation("broadcast", short_form=short_forms.broadcast, synchronising=False)
+    @operation(
+        "broadcast",
+        short_form=ShortForm(BroadcastOptions, "tensor", root="rootRank"),
+        synchronising=False,
+    )
     def broadcast(
         self, tensors: Sequence[torch.Tensor], opts: BroadcastOptions = _BROADCAST
     ) -> CollectiveWork:
@@ -204,12 +212,15 @@ class InnetProcessGroup(RankGroup):
                 lambda host: [self.steps.broadcast(host(part), root)],
                 reads=[part] if at_root else [],
                 writes=[] if at_root else [part],
-                synchronising=False,
             )
 
         return self._start([call(part) for part in self._staging.chunks(tensor)], [tensor])
 
-    @operation("all_gather", inputs=1, short_form=short_forms.allgather)
+    @operation(
+        "all_gather",
+        inputs=1,
+        short_form=ShortForm(AllgatherOptions, "output_tensors", "input_tensor"),
+    )
     def allgather(
         self,
         output_tensors: Sequence[Sequence[torch.Tensor]],
@@ -256,7 +267,12 @@ class InnetProcessGroup(RankGroup):
         ]
         return self._start(calls, outputs)
 
-    @operation("gather", inputs=1, short_form=short_forms.gather, synchronising=False)
+    @operation(
+        "gather",
+        inputs=1,
+        short_form=ShortForm(GatherOptions, "output_tensors", "input_tensor", root="rootRank"),
+        synchronising=False,
+    )
     def gather(
         self,
         output_tensors: Sequence[Sequence[torch.Tensor]],
@@ -272,11 +288,15 @@ class InnetProcessGroup(RankGroup):
             lambda host: [self.steps.gather(_all(host, outputs), host(tensor), root)],
             [tensor],
             outputs,
-            synchronising=False,
         )
         return self._start([call], outputs)
 
-    @operation("scatter", inputs=1, short_form=short_forms.scatter, synchronising=False)
+    @operation(
+        "scatter",
+        inputs=1,
+        short_form=ShortForm(ScatterOptions, "output_tensor", "input_tensors", root="rootRank"),
+        synchronising=False,
+    )
     def scatter(
         self,
         output_tensors: Sequence[torch.Tensor],
@@ -292,7 +312,6 @@ class InnetProcessGroup(RankGroup):
             lambda host: [self.steps.scatter(host(output), _all(host, inputs), root)],
             inputs,
             [output],
-            synchronising=False,
         )
         return self._start([call], [output])
 
@@ -308,7 +327,6 @@ class InnetProcessGroup(RankGroup):
             lambda host: self.steps.alltoall(_all(host, output_tensors), _all(host, input_tensors)),
             input_tensors,
             output_tensors,
-            self.steps.fail_alltoall,
         )
         return self._start([call], output_tensors)
 
@@ -341,11 +359,10 @@ class InnetProcessGroup(RankGroup):
             ),
             [input],
             [output],
-            self.steps.fail_alltoall,
         )
         return self._start([parts], [output])
 
-    @operation("barrier", inputs=None, short_form=short_forms.barrier)
+    @operation("barrier", inputs=None, short_form=ShortForm(BarrierOptions, timeout="timeout"))
     def barrier(self, opts: BarrierOptions = _BARRIER) -> CollectiveWork:
         """Ends when every rank has called it; it needs no device."""
         timeout_s = opts.timeout.total_seconds()
@@ -369,7 +386,6 @@ class InnetProcessGroup(RankGroup):
         call = Call(
             lambda host: [self.steps.send(host(tensor), dst, tag)],
             reads=[tensor],
-            fail=fail_send(self, dst, tag),
         )
         return self._start([call], [])
 
@@ -380,7 +396,6 @@ class InnetProcessGroup(RankGroup):
         call = Call(
             lambda host: [self.steps.receive(host(tensor), src, tag)],
             writes=[tensor],
-            fail=fail_recv(self, src, tag),
         )
         return self._start([call], [tensor], lambda: src)
 
@@ -392,7 +407,6 @@ class InnetProcessGroup(RankGroup):
         call = Call(
             lambda host: [self.steps.receive_any(host(tensor), tag, sender.append)],
             writes=[tensor],
-            fail=fail_nothing,
         )
         return self._start([call], [tensor], lambda: sender[0] if sender else -1)
 
@@ -431,11 +445,11 @@ class InnetProcessGroup(RankGroup):
         result: Sequence[torch.Tensor],
         source_of: Callable[[], int] | None = None,
     ) -> CollectiveWork:
-        submit = functools.partial(self.launcher.submit, self.launcher.what)
-        steps, stored = self._staging.steps(calls, submit)
+        made = self.launcher.current
+        submit = functools.partial(self.launcher.submit, made.what)
+        steps, stored = self._staging.steps(calls, submit, made.fail, made.synchronising)
         if len(calls) != 1:
-            synchronising = all(call.synchronising for call in calls)
-            steps = agreed(self.communicator, steps, synchronising=synchronising)
+            steps = agreed(self.communicator, steps, synchronising=made.synchronising)
         return self.launcher.start(steps, result, stored, source_of)
 
 

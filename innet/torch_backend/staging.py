@@ -9,7 +9,7 @@ own, behind the work that is queued on the caller's stream.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -98,15 +98,11 @@ class Call:
         build: makes its steps, once its input is on the host.
         reads: the tensors that it reads.
         writes: all tensors that it writes.
-        fail: called in place of its steps; ``None`` if these are collectives.
-        synchronising: of its first step.
     """
 
     build: Callable[[HostOf], Sequence[Step]]
     reads: Sequence[torch.Tensor] = ()
     writes: Sequence[torch.Tensor] = ()
-    fail: Fail | None = None
-    synchronising: bool = True
 
 
 class Staging:
@@ -122,22 +118,42 @@ class Staging:
         else:
             yield tensor
 
-    def steps(self, calls: Sequence[Call], submit: Submit) -> tuple[list[Step], list[Copy]]:
+    def steps(
+        self,
+        calls: Sequence[Call],
+        submit: Submit,
+        fail: Fail | None = None,
+        synchronising: bool = True,
+    ) -> tuple[list[Step], list[Copy]]:
         """The steps of all calls, and the list of their copies to the device.
 
-        The list is filled as the steps end. ``submit`` starts the steps of a call on tensors of a
-        device when their input is on the host.
+        The list is filled as the steps end.
+
+        Args:
+            calls: of one operation of PyTorch.
+            submit: starts the steps of a call on tensors of a device when their input is on the
+                host.
+            fail: called in place of these steps; ``None`` if they are collectives.
+            synchronising: of these steps.
         """
+
+        def staged(call: Call) -> Step:
+            return replace(
+                self._staged(call, stored, submit, fail), fail=fail, synchronising=synchronising
+            )
+
         steps: list[Step] = []
         stored: list[Copy] = []
         for call in calls:
             if any(self._device.holds(tensor) for tensor in (*call.reads, *call.writes)):
-                steps.append(self._staged(call, stored, submit))
+                steps.append(staged(call))
             else:
                 steps += call.build(_itself)
         return steps, stored
 
-    def _staged(self, call: Call, stored: list[Copy], submit_all: Submit) -> Step:
+    def _staged(
+        self, call: Call, stored: list[Copy], submit_all: Submit, fail: Fail | None
+    ) -> Step:
         twins = {
             id(tensor): self._device.host_like(tensor)
             for tensor in (*call.reads, *call.writes)
@@ -159,8 +175,8 @@ class Staging:
             try:
                 steps = call.build(lambda tensor: twins.get(id(tensor), tensor))
             except BaseException as error:
-                if call.fail is not None:
-                    call.fail(error)
+                if fail is not None:
+                    fail(error)
                 raise
             return submit_all(steps)
 
@@ -169,7 +185,7 @@ class Staging:
                 self._device.store(tensor, twins[id(tensor)]) for tensor in on_device(call.writes)
             )
 
-        return Step(submit, store, ready, call.fail, call.synchronising)
+        return Step(submit, store, ready)
 
 
 def _itself(tensor: torch.Tensor) -> torch.Tensor:

@@ -15,14 +15,15 @@ from innet.collectives import Communicator, Work
 from innet.collectives.arrays import Array
 from innet.errors import CollectiveError, MismatchError, PeerError, ReductionOverflow
 from innet.torch_backend.launcher import CalledOff, Step
-from innet.torch_backend.reductions import Reduction, reduction_of
 from innet.torch_backend.tensors import (
     HostMemory,
+    Reduction,
     as_array,
     as_source,
     as_target,
     copy_into,
     hold_alike,
+    reduction_of,
     require_elements,
     require_multiple,
     require_one_each,

@@ -39,8 +39,7 @@ def metrics(
     Each scrape reads the nodes over their control sockets; no broker is needed.
     """
     from innet.cluster.emulation.runs import find_run
-    from innet.cluster.metrics import MetricsEndpoint
-    from innet.cluster.metrics.endpoint import exposition
+    from innet.cluster.metrics import MetricsEndpoint, exposition
     from innet.cluster.run_status import read_run_status
     from innet.errors import EmulationError
 

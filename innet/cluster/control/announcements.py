@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from innet.cluster.control.actions import Message, Outbox, Outcome, first_error
-from innet.cluster.control.live_topology import LiveTopology
+from innet.cluster.control.placements import LiveTopology
 from innet.node.messages import Registrations
 
 _PAUSE_S = 0.02

@@ -29,9 +29,8 @@ from innet.cluster.control.group_plans import GroupPlans
 from innet.cluster.control.groups import GroupRegistry
 from innet.cluster.control.hosts import HostProcesses, Registries
 from innet.cluster.control.jobs import Job, JobRegistry, KnownJob, LaunchRecord, job_message
-from innet.cluster.control.live_topology import LiveTopology
 from innet.cluster.control.liveness import NetworkWatch, Pong
-from innet.cluster.control.placements import Placements
+from innet.cluster.control.placements import LiveTopology, Placements
 from innet.cluster.control.pools import PoolRegistry
 from innet.errors import ControlError
 from innet.node.messages import Registrations, WorkerReport

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from innet.cluster.control.live_topology import Loss
+from innet.cluster.control.placements import Loss
 from innet.errors import ControlError
 from innet.node.messages import MAX_WEIGHT, JobMessage
 from innet.security.group_keys import GroupKeySource

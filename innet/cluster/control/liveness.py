@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 
 from innet.cluster.control.actions import Operation, OperationQueue, Outbox, Ping
 from innet.cluster.control.hosts import HostProcesses, Registries
-from innet.cluster.control.live_topology import LiveTopology, Loss, Part, silence_of
-from innet.cluster.control.placements import Placements
+from innet.cluster.control.placements import LiveTopology, Loss, Part, Placements, silence_of
 from innet.errors import ControlError
 from innet.settings import RecoverySettings
 from innet.topology import Topology

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from innet.cluster.control.jobs import Job, KnownJob, LaunchRecord
-from innet.cluster.control.live_topology import Loss
+from innet.cluster.control.placements import Loss
 from innet.errors import NoAnswer
 from innet.node.controller_client import ControllerClient
 from innet.security.group_keys import GroupKeySource

@@ -21,9 +21,9 @@ from innet.cluster.emulation.kernel_network import (
     IpRoute,
     KernelNetwork,
     NamespaceSpec,
+    TokenBucket,
     VethSpec,
 )
-from innet.cluster.emulation.shaping import TokenBucket
 from innet.node.routing import NextHops, link_ends
 from innet.topology import Link, Topology
 

@@ -33,9 +33,9 @@ from innet.cluster.emulation.kernel_network import (
     KernelNetwork,
     LinkCounters,
     NamespaceSpec,
+    TokenBucket,
     VethSpec,
 )
-from innet.cluster.emulation.shaping import TokenBucket
 from innet.cluster.emulation.syscalls import (
     CLONE_NEWNET,
     CLONE_NEWUSER,

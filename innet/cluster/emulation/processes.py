@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from innet.cluster.emulation.process_identity import ProcessIdentity
+from innet.cluster.emulation.runs import ProcessIdentity
 from innet.cluster.emulation.syscalls import (
     CLONE_NEWNET,
     CLONE_NEWUSER,

@@ -1,9 +1,8 @@
 """Launching: a session is a running network with switches and controller; jobs run on it.
 
 * ``session``: a running network, held by this process, and what other terminals request of it;
-* ``infrastructure``: its controller and switch processes;
-* ``jobs``, ``supervision``: a job's environment and its workers, and what a worker's death means;
-* ``launcher_telemetry``: the run's broker, and what the launcher publishes.
+* ``infrastructure``: its controller and switch processes, its broker and telemetry;
+* ``jobs``, ``supervision``: a job's environment and its workers, and what a worker's death means.
 """
 
 from innet.cluster.launch.session import Session, WorkerOptions

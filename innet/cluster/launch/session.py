@@ -24,7 +24,11 @@ from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import SupervisedProcess
 from innet.cluster.emulation.runs import find_run, writing_into
 from innet.cluster.emulation.segmentation import block_segment_bytes, segment_bytes
-from innet.cluster.launch.infrastructure import ControllerProcess, SwitchProcesses
+from innet.cluster.launch.infrastructure import (
+    ControllerProcess,
+    LauncherTelemetry,
+    SwitchProcesses,
+)
 from innet.cluster.launch.jobs import (
     RESTART_COUNT_VARIABLE,
     JobAdmission,
@@ -34,7 +38,6 @@ from innet.cluster.launch.jobs import (
     search_path,
     thread_variables,
 )
-from innet.cluster.launch.launcher_telemetry import LauncherTelemetry
 from innet.cluster.launch.supervision import RestartPolicy, Supervisor
 from innet.cluster.requests import ClientConnection, RequestServer
 from innet.cluster.run_status import read_run_status

@@ -17,8 +17,14 @@ from innet.cluster.control.group_keys import GroupKeys
 from innet.cluster.control.group_plans import Group, GroupPlans
 from innet.cluster.control.groups import GroupRegistry
 from innet.cluster.control.jobs import Job, JobRegistry
-from innet.cluster.control.live_topology import LiveTopology, Loss, Part, silence_of
-from innet.cluster.control.placements import MessagesTo, Placements
+from innet.cluster.control.placements import (
+    LiveTopology,
+    Loss,
+    MessagesTo,
+    Part,
+    Placements,
+    silence_of,
+)
 from innet.cluster.control.pools import PoolRegistry
 from innet.errors import SimulationError
 from innet.lab.simulation.event_loop import VirtualTime

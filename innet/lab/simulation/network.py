@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from innet._native import _core
+from innet.cluster.emulation.kernel_network import TokenBucket
 from innet.cluster.emulation.network import HOST_CACHE_POLICY
 from innet.cluster.emulation.segmentation import block_segment_bytes, segment_bytes
-from innet.cluster.emulation.shaping import TokenBucket
 from innet.collectives.objects import PACKET_OVERHEAD_BYTES
 from innet.errors import PlanError, SimulationError
 from innet.lab.simulation.jobs import SimulatedJob, SimulatedKeys

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from innet.cluster.control.server import ControllerServer
+from innet.cluster.control.driver import ControllerServer
 from innet.errors import ControlError
 from innet.node.requests import Request
 

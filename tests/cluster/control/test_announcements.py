@@ -8,7 +8,7 @@ import pytest
 
 from innet.cluster.control.actions import Outbox, Outcome, Send
 from innet.cluster.control.announcements import Announcements
-from innet.cluster.control.live_topology import LiveTopology, Loss
+from innet.cluster.control.placements import LiveTopology, Loss
 from innet.errors import NoAnswer
 from innet.node.messages import Registrations
 from innet.topology import load_topology

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from innet.cluster.control.actions import Outbox
-from innet.cluster.control.live_topology import LiveTopology
 from innet.cluster.control.liveness import Outages
+from innet.cluster.control.placements import LiveTopology
 from innet.settings import RecoverySettings
 from innet.topology import load_topology
 

@@ -16,8 +16,13 @@ from typing import Protocol
 import pytest
 
 from innet.cluster.emulation.network import Network
-from innet.cluster.emulation.process_identity import ProcessIdentity
-from innet.cluster.emulation.runs import find_run, list_runs, remove_run, remove_stale_runs
+from innet.cluster.emulation.runs import (
+    ProcessIdentity,
+    find_run,
+    list_runs,
+    remove_run,
+    remove_stale_runs,
+)
 from innet.errors import EmulationError
 from innet.topology import Topology, load_topology
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from innet.cluster.emulation.process_identity import ProcessIdentity
 from innet.cluster.emulation.processes import (
     ProcessGroup,
     ProcessSpec,
     SupervisedProcess,
     describe_exit,
 )
+from innet.cluster.emulation.runs import ProcessIdentity
 from innet.errors import EmulationError
 from innet.telemetry.logs.output import ConsoleOutput, FileOutput
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from innet.cluster.emulation.process_identity import ProcessIdentity
-from innet.cluster.emulation.runs import find_run
+from innet.cluster.emulation.runs import ProcessIdentity, find_run
 
 
 class Witness:

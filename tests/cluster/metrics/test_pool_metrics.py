@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from innet.cluster.emulation.runs import find_run
 from innet.cluster.launch import Session
-from innet.cluster.metrics.collector import pool_metrics
+from innet.cluster.metrics import pool_metrics
 from innet.kv.pool.statistics import Place, PoolStatistics
 from innet.kv.tenant import Tenant
 from innet.node.messages import PoolReport

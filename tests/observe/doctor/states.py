@@ -6,8 +6,7 @@ import copy
 from pathlib import Path
 from typing import Any
 
-from innet.cluster.emulation.process_identity import ProcessIdentity
-from innet.cluster.emulation.runs import RecordedProcess, RunRecord
+from innet.cluster.emulation.runs import ProcessIdentity, RecordedProcess, RunRecord
 from innet.cluster.run_status import RunStatus
 from innet.observe.doctor import Finding, Observation, examine
 from innet.observe.doctor.observation import Look, ProcessState

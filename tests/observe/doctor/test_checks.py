@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from innet.cluster.emulation.process_identity import ProcessIdentity
+from innet.cluster.emulation.runs import ProcessIdentity
 from innet.observe.doctor.observation import STARTING_S, ProcessState
 
 from .states import RATE_BYTES, State
