@@ -6,7 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from innet.cluster.emulation.kernel_network import ETHERNET_HEADER_BYTES, SUPERPACKET_BYTES, TokenBucket
+from innet.cluster.emulation.kernel_network import (
+    ETHERNET_HEADER_BYTES,
+    SUPERPACKET_BYTES,
+    TokenBucket,
+)
 from innet.errors import EmulationError
 from innet.topology import Interface, Link
 
