@@ -1,16 +1,15 @@
 """Collectives over named reductions: "publish mine, fetch those names".
 
 Start with ``communicator``, the operations that users call; ``group_member`` has its other methods.
-``reductions`` and ``copies`` state what each collective publishes and fetches, ``runner`` starts
-it, ``work`` is an operation under way.
+``operation`` states what each collective publishes and fetches, ``runner`` starts it, ``work`` is
+one under way.
 ``one_sided``, ``keyed``, ``partial`` and ``masked`` are imported when they are first used.
 """
 
 from typing import TYPE_CHECKING
 
 from innet.collectives.communicator import Communicator
-from innet.collectives.cost import Cost, measure
-from innet.collectives.joining import init, present_nodes
+from innet.collectives.joining import Cost, init, measure, present_nodes
 from innet.collectives.work import Work
 from innet.lazy_package import lazy_names
 

@@ -6,23 +6,26 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from innet.collectives.arrays import Array
-from innet.collectives.copies import allgather, alltoall, broadcast, gather, scatter
-from innet.collectives.group import AtFirstUse, Variants
+from innet.collectives.group import AtFirstUse
 from innet.collectives.group_member import GroupMember
 from innet.collectives.messages import Messages
 from innet.collectives.objects import ObjectData, Objects
-from innet.collectives.reductions import (
+from innet.collectives.operation import (
+    allgather,
     allreduce,
     allreduce_q8,
+    alltoall,
     barrier,
+    broadcast,
+    gather,
     reduce,
     reduce_scatter,
+    scatter,
 )
-from innet.collectives.runner import Services
+from innet.collectives.runner import OperationRunner
 from innet.collectives.transfers import Transfers
 from innet.collectives.work import Work, blocking, non_blocking
 from innet.worker.job_file import OnDeath
-from innet.worker.membership import Membership
 
 if TYPE_CHECKING:  # imported when first called: most programs need none of them
     from innet.collectives.keyed import KeyedReductions
@@ -53,21 +56,19 @@ class Communicator(GroupMember):
 
     def __init__(
         self,
-        services: Services,
-        membership: Membership,
-        variants: Variants,
-        timeout_s: float,
+        runner: OperationRunner,
         on_death: OnDeath = "abort",
     ) -> None:
-        super().__init__(services, membership, variants, timeout_s, on_death)
-        self._messages = Messages(self._runner)
-        self._objects = Objects(self._runner)
+        """``runner`` runs the operations of this rank of the group."""
+        super().__init__(runner, on_death)
+        self._messages = Messages(runner)
+        self._objects = Objects(runner)
         self._one_sided = AtFirstUse(self._make_one_sided)
         self._keyed = AtFirstUse(self._make_keyed)
         self._partial = AtFirstUse(self._make_partial)
         # Registered from the start: other ranks may ask before this one makes such a call.
-        self._array_transfers = Transfers(self._runner, "arrays")
-        self._round_transfers = Transfers(self._runner, "rounds")
+        self._array_transfers = Transfers(runner, "arrays")
+        self._round_transfers = Transfers(runner, "rounds")
         self._register()
 
     def _make_one_sided(self) -> OneSided:

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any, Self, get_args
 
 from innet.collectives.completion import error_of_failure
-from innet.collectives.group import Variants
-from innet.collectives.runner import OperationRunner, Services
+from innet.collectives.runner import OperationRunner
 from innet.errors import CollectiveError, RankFailed
 from innet.joint_close import JointlyClosed
 from innet.node.messages import GroupFailure
@@ -52,21 +51,19 @@ class GroupMember(JointlyClosed):
 
     def __init__(
         self,
-        services: Services,
-        membership: Membership,
-        variants: Variants,
-        timeout_s: float,
+        runner: OperationRunner,
         on_death: OnDeath = "abort",
     ) -> None:
-        self._services = services
-        self._membership = membership
-        self._variants = variants
-        self.rank = membership.rank
-        self.size = membership.size
-        self.nodes = membership.nodes
+        """``runner`` runs the operations of this rank of the group."""
+        self._runner = runner
+        self._services = runner.services
+        self._membership = runner.membership
+        self._variants = runner.variants
+        self.rank = runner.rank
+        self.size = runner.size
+        self.nodes = runner.nodes
         self.attributes: dict[str, Any] = {}
         self.on_death = on_death
-        self._runner = OperationRunner(services, membership, variants, timeout_s)
         self._successor_of: Callable[[Membership], Self] | None = None
 
     def _register(self) -> None:

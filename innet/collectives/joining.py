@@ -1,12 +1,19 @@
-"""From a worker process to a communicator: joining a group, and the hosts that can join it."""
+"""What a worker's program calls beside a communicator: it joins a group, and measures work."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from innet.collectives.communicator import Communicator
 from innet.collectives.group import Variants
 from innet.collectives.group_member import checked_policy
+from innet.collectives.runner import OperationRunner
 from innet.collectives.work import timeout_or
 from innet.plans import PlanChooser
 from innet.worker import Membership, Worker, current_worker
@@ -76,8 +83,8 @@ def _communicator(
     timeout_s = timeout_or(given_s, settings.usual_timeout_s)
     algorithm, name = membership.algorithm, membership.name
     chooser = PlanChooser(worker.topology(), membership.positions) if algorithm == "auto" else None
-    variants = Variants(membership, chooser)
-    communicator = Communicator(worker, membership, variants, timeout_s, on_death)
+    runner = OperationRunner(worker, membership, Variants(membership, chooser), timeout_s)
+    communicator = Communicator(runner, on_death)
     communicator.succeed_with(lambda successor: _communicator(worker, successor, given_s, on_death))
     slowest_bps = worker.job.slowest_link_bps
     if given_s is None and settings.timeout_s is None and slowest_bps is not None:
@@ -99,3 +106,44 @@ def present_nodes() -> tuple[str, ...]:
         EmulationError: this process was not started by ``innet run``.
     """
     return current_worker().present()
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of a piece of work that all ranks did together.
+
+    Attributes:
+        seconds: wall time of the rank that took longest.
+        busiest_link_bytes: in the busier direction of the host's link that carried the most.
+    """
+
+    seconds: float
+    busiest_link_bytes: int
+
+
+def measure(comm: Communicator, work: Callable[[], T]) -> tuple[T, Cost]:
+    """Do ``work`` on all ranks at once; its result here, and its cost, the same on every rank.
+
+    Every rank calls it with the same work. Waiting for each other before and after is not counted.
+
+    Example::
+
+        total, cost = innet.measure(comm, lambda: comm.allreduce(gradient))
+    """
+    comm.barrier()
+    bytes_before = _link_bytes(comm)
+    began_s = time.perf_counter()
+    result = work()
+    seconds = time.perf_counter() - began_s
+    comm.barrier()  # answers to other ranks are part of the work
+    bytes_here = _link_bytes(comm) - bytes_before
+    slowest_s = comm.allreduce(np.array([seconds]), "max")
+    return result, Cost(float(slowest_s[0]), int(comm.allreduce(bytes_here, "max").max()))
+
+
+def _link_bytes(comm: Communicator) -> npt.NDArray[np.int64]:
+    links = comm.stats()["links"]
+    return np.array([sum(link[way] for link in links) for way in ("bytes_in", "bytes_out")])

@@ -1,14 +1,30 @@
-"""What one collective publishes and fetches, without its sequence number."""
+"""What each collective publishes and fetches, without its sequence number.
+
+Each function makes the operation of one rank. A reduction publishes this rank's tensor, and fetches
+the sum over all or its block of that; a copy moves tensors and adds nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+import numpy as np
 
 from innet._native import _core
-from innet.collectives.arrays import Array
-from innet.collectives.group import Variant
+from innet.collectives.arrays import (
+    Array,
+    Output,
+    as_input,
+    copied_type,
+    output_like,
+    reduction_type,
+    require_array,
+    split_blocks,
+)
+from innet.collectives.group import Variant, Variants
+from innet.errors import CollectiveError
 
 T = TypeVar("T")
 
@@ -125,3 +141,265 @@ def describe(name: str, kind: str, array: Array, **details: int | None) -> str:
     """``allreduce(sum.f32, shape (4096,))`` and the like, without details that are ``None``."""
     more = "".join(f", {key}={value}" for key, value in details.items() if value is not None)
     return f"{name}({kind}, shape {tuple(array.shape)}{more})"
+
+
+_Q8_KIND = "sum.q8"
+
+
+def allreduce(variants: Variants, array: Array, op: str, out: Array | None) -> Operation[Array]:
+    """Allreduce: publish mine, fetch the sum, of the shape and type of ``array``."""
+    call = _reducing(variants, "allreduce", array, op)
+    return _landing_in(call, array, out)
+
+
+def reduce(
+    variants: Variants, array: Array, root: int, op: str, out: Array | None
+) -> Operation[Array | None]:
+    """Reduce: all ranks publish, the root fetches the sum; the others get ``None``."""
+    call = _reducing(variants, "reduce", array, op, root=root)
+    if variants.rank != root:
+        return call.operation(lambda: None, publishes=as_input(array))
+    return _landing_in(call, array, out)
+
+
+def reduce_scatter(
+    variants: Variants, array: Array, op: str, out: Array | None
+) -> Operation[Array]:
+    """Reduce-scatter: publish mine, fetch my block of the sum.
+
+    ``array`` has ``size`` blocks along its first axis; the result is the sum of all ranks' block
+    number ``rank``.
+    """
+    rank, size = variants.rank, variants.size
+    call = _reducing(variants, "reduce_scatter", array, op, blocks=size)
+    output = output_like(out, split_blocks(array, size, "reduce_scatter"), array.dtype)
+    wanted = Wanted(call.variant.block_roots[rank], output.memory, block=rank)
+    return call.operation(output.finish, publishes=as_input(array), wants=(wanted,))
+
+
+def _reducing(
+    variants: Variants,
+    name: str,
+    array: Array,
+    op: str,
+    *,
+    blocks: int = 1,
+    root: int | None = None,
+) -> CallSpec:
+    """The call of a reduction of ``array``, of ``blocks`` equal blocks."""
+    kind = f"{op}.{reduction_type(array, op)}"
+    return CallSpec(
+        what=describe(name, kind, array, root=root),
+        variant=variants.for_size(array.nbytes),
+        kind=rooted(kind, root),
+        elements=array.size,
+        block_bytes=array.nbytes // blocks,
+        blocks=blocks,
+        synchronising=root is None,
+    )
+
+
+def _landing_in(call: CallSpec, array: Array, out: Array | None) -> Operation[Any]:
+    """Publish ``array`` and fetch the whole sum into ``out``."""
+    output = output_like(out, array.shape, array.dtype)
+    return call.operation(
+        output.finish,
+        publishes=as_input(array),
+        wants=(Wanted(call.variant.roots, output.memory),),
+        # A result beside the caller's array means that the contribution is not overwritten.
+        in_place=out is array and output.memory is array,
+    )
+
+
+def barrier(variants: Variants) -> Operation[None]:
+    """Barrier: a sum of one element, which ends when every rank has started it."""
+    contribution = np.zeros(1, np.uint8)
+    variant = variants.for_size(contribution.nbytes)
+    return Operation(
+        what="barrier()",
+        variant=variant,
+        kind="sum.u8",
+        elements=1,
+        block_bytes=1,
+        publishes=contribution,
+        wants=(Wanted(variant.roots, np.zeros(1, np.uint8)),),
+        finish=lambda: None,
+    )
+
+
+def allreduce_q8(
+    variants: Variants, array: Array, out: Array | None, lost: Array | None
+) -> Operation[Array]:
+    """Allreduce in 8 bits an element: the ranks add blocks with a scale.
+
+    Raises:
+        CollectiveError: an array is not of float32, or ``lost`` does not fit.
+    """
+    require_array(array)
+    if array.dtype != np.float32:
+        raise CollectiveError(
+            f"arrays of {array.dtype} cannot be sent in 8 bits an element; convert with "
+            "array.astype(numpy.float32)"
+        )
+    if lost is not None:
+        _check_lost(lost, array)
+    output = output_like(out, array.shape, array.dtype)
+    blocks = -(-array.size // _core.Q8_BLOCK_ELEMENTS)
+    encoded = np.empty(blocks * _core.Q8_BLOCK_BYTES, np.uint8)
+    _core.q8_encode(
+        as_input(array).reshape(-1), encoded, None if lost is None else lost.reshape(-1)
+    )
+    variant = variants.for_size(encoded.nbytes)
+
+    def finish() -> Array:
+        _core.q8_decode(encoded, output.memory.reshape(-1))
+        return output.finish()
+
+    return Operation(
+        what=describe("allreduce", _Q8_KIND, array),
+        variant=variant,
+        kind=_Q8_KIND,
+        elements=array.size,
+        block_bytes=encoded.nbytes,
+        publishes=encoded,
+        wants=(Wanted(variant.roots, encoded),),
+        finish=finish,
+        in_place=True,
+        granule_bytes=_core.Q8_BLOCK_BYTES,
+    )
+
+
+def _check_lost(lost: Array, array: Array) -> None:
+    require_array(lost)
+    fits = lost.dtype == np.float32 and lost.size == array.size
+    if not (fits and lost.flags.c_contiguous and lost.flags.writeable):
+        raise CollectiveError(
+            f"lost= must be a contiguous, writable float32 array of {array.size} elements; it has "
+            f"shape {lost.shape} and type {lost.dtype}"
+        )
+
+
+def broadcast(variants: Variants, array: Array, root: int) -> Operation[Array]:
+    """Broadcast: the root publishes ``array``, all other ranks fetch it into ``array``."""
+    call = _copying(variants, "broadcast", array, root=root)
+    if variants.rank == root:
+        return call.operation(lambda: array, publishes=as_input(array))
+    output = Output(array)
+    wanted = Wanted(call.variant.ranks[root], output.memory)
+    return call.operation(output.finish, wants=(wanted,))
+
+
+def gather(
+    variants: Variants, array: Array, root: int, out: Array | None
+) -> Operation[Array | None]:
+    """Gather: all ranks publish; row r of the root's result is the array of rank r."""
+    call = _copying(variants, "gather", array, root=root)
+    if variants.rank != root:
+        return call.operation(lambda: None, publishes=as_input(array))
+    output = output_like(out, (variants.size, *array.shape), array.dtype)
+    output.memory[root] = array
+    return call.operation(output.finish, wants=_of_peers(variants, output.memory))
+
+
+def scatter(
+    variants: Variants, array: Array | None, root: int, out: Array | None
+) -> Operation[Array]:
+    """Scatter: the root publishes all blocks, each rank fetches its own.
+
+    The root's ``array`` has ``size`` blocks along its first axis; rank r's result is block r. Ranks
+    other than the root state by ``out`` what they expect.
+
+    Raises:
+        CollectiveError: the root gave no array, or another rank no ``out``.
+    """
+    size = variants.size
+    if variants.rank != root:
+        if out is None:
+            raise CollectiveError(
+                f"scatter from rank {root}: rank {variants.rank} must pass out= with the shape "
+                "and type of its block"
+            )
+        call = _copying(variants, "scatter", out, blocks=size, root=root)
+        output = Output(out)
+        wanted = Wanted(call.variant.ranks[root], output.memory, block=variants.rank)
+        return call.operation(output.finish, wants=(wanted,))
+    if array is None:
+        raise CollectiveError(f"scatter from rank {root}: the root must pass the array to scatter")
+    blocks = _in_blocks(array, size, "scatter")
+    call = _copying(variants, "scatter", blocks[root], blocks=size, root=root)
+    output = output_like(out, blocks.shape[1:], array.dtype)
+    output.memory[...] = blocks[root]
+    return call.operation(output.finish, publishes=blocks)
+
+
+def allgather(variants: Variants, array: Array, out: Array | None) -> Operation[Array]:
+    """Allgather: publish mine, fetch all others; row r of the result is the array of rank r."""
+    call = _copying(variants, "allgather", array)
+    output = output_like(out, (variants.size, *array.shape), array.dtype)
+    output.memory[variants.rank] = array
+    return call.operation(
+        output.finish, publishes=as_input(array), wants=_of_peers(variants, output.memory)
+    )
+
+
+def alltoall(variants: Variants, array: Array, out: Array | None) -> Operation[Array]:
+    """All-to-all: publish a block for each rank, fetch this rank's block of each.
+
+    ``array`` has ``size`` blocks along its first axis; block r goes to rank r, and block r of the
+    result came from rank r.
+    """
+    rank, size = variants.rank, variants.size
+    require_array(array)
+    published = array.copy() if out is not None and out is array else array
+    blocks = _in_blocks(published, size, "alltoall")
+    call = _copying(variants, "alltoall", blocks[rank], blocks=size, shown=array)
+    output = output_like(out, array.shape, array.dtype)
+    landing = output.memory.reshape(blocks.shape)
+    landing[rank] = blocks[rank]
+    return call.operation(
+        output.finish,
+        publishes=blocks,
+        wants=_of_peers(variants, landing, block=rank),
+    )
+
+
+def _copying(
+    variants: Variants,
+    name: str,
+    block: Array,
+    *,
+    blocks: int = 1,
+    root: int | None = None,
+    shown: Array | None = None,
+) -> CallSpec:
+    """The call of a copy whose tensor has ``blocks`` blocks like ``block``.
+
+    ``shown`` is the array whose shape messages state, by default the block.
+    """
+    kind = f"{name}.{copied_type(block)}"
+    elements = block.size * blocks
+    return CallSpec(
+        what=describe(name, kind, block if shown is None else shown, root=root),
+        variant=variants.first,
+        kind=rooted(f"{kind}.{elements}", root),  # no node compares the sizes; the name does
+        elements=elements,
+        block_bytes=block.nbytes,
+        blocks=blocks,
+        synchronising=root is None,
+    )
+
+
+def _of_peers(variants: Variants, rows: Array, block: int | None = None) -> tuple[Wanted, ...]:
+    """What all other ranks published, or a block of each, for the rows of their numbers."""
+    targets = variants.first.ranks
+    return tuple(
+        Wanted(targets[peer], rows[peer], block)
+        for peer in range(variants.size)
+        if peer != variants.rank
+    )
+
+
+def _in_blocks(array: Array, blocks: int, operation: str) -> Array:
+    """The equal parts of ``array`` along its first axis, as rows."""
+    shape = split_blocks(array, blocks, operation)
+    return as_input(array).reshape(blocks, *shape)

@@ -11,18 +11,17 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from innet._native import _core
 from innet.collectives.arrays import Array, as_input, byte_view, copied_type
 from innet.collectives.completion import Completion, failure_for_others
-from innet.collectives.group import LazyList
 from innet.collectives.runner import Call, OperationRunner
+from innet.collectives.transfers import PeerFetch, Transfers
 from innet.collectives.work import Deadline, Promise, Work
 from innet.errors import Cancelled
 
@@ -121,24 +120,13 @@ class PointToPoint:
     """
 
     def __init__(self, runner: OperationRunner) -> None:
-        variant = runner.variants.first
         self._runner = runner
-        self._node = runner.node
         self._collector = runner.collector
         self._rank = runner.rank
-        self._segment_bytes = runner.segment_bytes
+        self._transfers = Transfers(runner, "p2p")
         self._lock = threading.Lock()
         self._outgoing: dict[tuple[int, int], _Channel] = {}
         self._incoming: dict[tuple[int, int], _Incoming] = {}
-        self._all = f"{variant.prefix}/p2p"
-        self._nodes = variant.nodes
-        self._targets: Sequence[_core.Targets] = LazyList(len(variant.nodes), self._target)
-        own = f"{self._all}/{self._rank}"
-        self._own = _core.Name(own)
-        self._node.register_producer(own, runner.label)
-
-    def _target(self, peer: int) -> _core.Targets:
-        return _core.Targets([(f"{self._all}/{peer}", f"/n/{self._nodes[peer]}", False)])
 
     def send(self, array: Array, to: int, tag: int) -> Work[None]:
         """Offer ``array`` to rank ``to``; ends when it is buffered: it may then be changed.
@@ -155,7 +143,7 @@ class PointToPoint:
             contribution = as_input(array)
             type_name = copied_type(array)
             what = f"send({type_name}, shape {tuple(array.shape)}, to={to}, tag={tag})"
-            kind = _core.Name(f"/{type_name}/{to}/{tag}")
+            kind = f"/{type_name}/{to}/{tag}"
         except BaseException as error:
             self.fail(to, tag, error)
             raise
@@ -163,11 +151,14 @@ class PointToPoint:
         def start() -> int:
             seq = channel.take()
             try:
-                segmentation = _core.Segmentation(1, array.nbytes, self._segment_bytes)
-                publication = self._publication(
-                    kind, seq, byte_view(contribution), segmentation, array.size, what
+                operation = self._transfers.start_publishing(
+                    kind,
+                    seq,
+                    byte_view(contribution),
+                    what,
+                    elements=array.size,
+                    timeout_s=timeout_s,
                 )
-                operation = self._node.submit(publication, [], timeout_s=timeout_s)
             except BaseException as error:
                 self._fail(channel, seq, error)
                 raise
@@ -236,8 +227,8 @@ class PointToPoint:
         call = f"send(to={channel.to}, tag={channel.tag})"
         status, why = failure_for_others(self._runner.name, call, cause)
         suffix = f"/{channel.to}/{channel.tag}"
-        self._node.fail_message(self._own, _core.Name(suffix), seq, status, why)
-        self._await_receipt(channel, seq, _core.Name(f"/failed{suffix}"))
+        self._transfers.fail(suffix, seq, status, why)
+        self._await_receipt(channel, seq, f"/failed{suffix}")
 
     def next_incoming(self, source: int, tag: int) -> int:
         """Take the number of the next message of ``source`` with that tag."""
@@ -251,38 +242,15 @@ class PointToPoint:
 
     def fetch(self, memory: Array, source: int, tag: int, seq: int, timeout_s: float) -> int:
         """Fetch message ``seq`` of rank ``source`` with that tag; the operation's number."""
-        segmentation = _core.Segmentation(1, memory.nbytes, self._segment_bytes)
-        fetch = _core.FetchSpec(
-            self._targets[source],
-            _core.Name(f"/{copied_type(memory)}/{self._rank}/{tag}"),
-            seq,
-            segmentation,
-            0,
-            segmentation.segments,
-            memory.size,
-            byte_view(memory),
-        )
-        return self._node.submit(None, [fetch], timeout_s=timeout_s)
+        kind = f"/{copied_type(memory)}/{self._rank}/{tag}"
+        fetch = PeerFetch(source, kind, seq, byte_view(memory), timeout_s, elements=memory.size)
+        return self._transfers.start_fetching(fetch)
 
     def close(self) -> None:
         """Offer no messages any more, and give up receipts that have not arrived."""
-        self._node.unregister_producer(str(self._own))
-        self._node.abort(str(self._all), "the communicator is closed")
+        self._transfers.close()
 
-    def _await_receipt(self, channel: _Channel, seq: int, kind: _core.Name) -> None:
-        segmentation = _core.Segmentation(1, 0, self._segment_bytes)
-        fetch = _core.FetchSpec(
-            self._targets[channel.to],
-            _core.Name(_receipt(self._rank, channel.tag)),
-            seq,
-            segmentation,
-            0,
-            1,
-            0,
-            np.empty(0, np.uint8),
-        )
-        operation = self._node.submit(None, [fetch], timeout_s=_RECEIPT_TIMEOUT_S)
-
+    def _await_receipt(self, channel: _Channel, seq: int, kind: str) -> None:
         def confirmed(status: int, detail: str) -> None:
             if status == _core.STATUS_MISMATCH:  # its send has ended: it was buffered
                 _log.warning(
@@ -307,48 +275,31 @@ class PointToPoint:
             for queued in refused:
                 queued.work.end(Completion.of_node(status, detail))
             if oldest > 0:
-                self._node.retire(self._named(kind), oldest - 1)
+                self._transfers.retire(kind, oldest - 1)
 
-        self._collector.deliver(operation, confirmed)
+        receipt = _receipt(self._rank, channel.tag)
+        nothing = np.empty(0, np.uint8)
+        fetch = PeerFetch(channel.to, receipt, seq, nothing, _RECEIPT_TIMEOUT_S)
+        self._transfers.fetch(fetch, confirmed)
 
     def confirm(self, source: int, tag: int, seq: int) -> None:
         """Let rank ``source`` drop its message ``seq``, which has arrived."""
-        kind = _core.Name(_receipt(source, tag))
-        segmentation = _core.Segmentation(1, 0, self._segment_bytes)
-        publication = self._publication(
-            kind, seq, np.empty(0, np.uint8), segmentation, 0, f"receipt of message {seq}"
+        kind = _receipt(source, tag)
+        operation = self._transfers.start_publishing(
+            kind, seq, np.empty(0, np.uint8), f"receipt of message {seq}"
         )
-        operation = self._node.submit(publication, [], timeout_s=_RECEIPT_TIMEOUT_S)
         self._collector.deliver(operation, lambda _status, _detail: None)
         # The sender has at most MESSAGES_IN_FLIGHT without a receipt, so older ones were received.
         if seq >= MESSAGES_IN_FLIGHT:
-            self._node.retire(self._named(kind), seq - MESSAGES_IN_FLIGHT)
+            self._transfers.retire(kind, seq - MESSAGES_IN_FLIGHT)
 
     def drop(self, source: int, tag: int, seq: int, status: int, receive: str) -> None:
         """Let rank ``source`` drop its message ``seq``, which ended ``receive`` with an error."""
         if status == _core.STATUS_MISMATCH:
-            suffix = _core.Name(f"/{_receiver_part(source)}/{tag}")
             why = f"{self._runner.name} called {receive}"
-            self._node.fail_message(self._own, suffix, seq, status, why)
+            self._transfers.fail(f"/{_receiver_part(source)}/{tag}", seq, status, why)
         else:
             self.confirm(source, tag, seq)
-
-    def _named(self, kind: _core.Name) -> _core.Name:
-        return _core.Name(f"{self._own}{kind}")
-
-    def _publication(
-        self,
-        kind: _core.Name,
-        seq: int,
-        content: npt.NDArray[np.uint8],
-        segmentation: _core.Segmentation,
-        elements: int,
-        what: str,
-    ) -> _core.PublicationSpec:
-        description = f"rank {self._rank}: {what}"
-        return _core.PublicationSpec(
-            self._own, kind, seq, content, segmentation, elements, description, exclusive=False
-        )
 
 
 def _receiver_part(source: int) -> str:

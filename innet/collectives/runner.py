@@ -21,8 +21,7 @@ from innet.collectives.completion import (
     error_of_failure,
 )
 from innet.collectives.group import Variants
-from innet.collectives.operation import Operation
-from innet.collectives.reductions import barrier
+from innet.collectives.operation import Operation, barrier
 from innet.collectives.work import (
     Complete,
     CompletionSource,

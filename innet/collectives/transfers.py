@@ -17,7 +17,7 @@ Bytes = npt.NDArray[np.uint8]
 Ended = Callable[[int, str], None]
 """Receives status and detail of an operation that has ended, on the collector's thread."""
 
-_PUBLISH_TIMEOUT_S = 3600.0
+_LONG_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,7 @@ class PeerFetch:
         into: filled with whole segments from ``first_segment`` on.
         timeout_s: of the fetch.
         size_bytes: of all that was published; by default of ``into``.
+        elements: of all that was published; by default its bytes.
         first_segment: where ``into`` begins.
         what: for the timeline of a traced job.
     """
@@ -41,6 +42,7 @@ class PeerFetch:
     into: Bytes
     timeout_s: float
     size_bytes: int | None = None
+    elements: int | None = None
     first_segment: int = 0
     what: str = ""
 
@@ -71,24 +73,41 @@ class Transfers:
         Raises:
             CollectiveError: its name is too long.
         """
-        operation = self._node.submit(
-            _core.PublicationSpec(
-                self._own,
-                _core.Name(kind),
-                seq,
-                content,
-                self._segmentation(content.size),
-                content.size,
-                f"rank {self._rank}: {what}",
-                exclusive=False,
-            ),
-            [],
-            timeout_s=_PUBLISH_TIMEOUT_S,
-        )
-        ended = self._collector.wait(operation, _PUBLISH_TIMEOUT_S)
+        operation = self.start_publishing(kind, seq, content, what)
+        ended = self._collector.wait(operation, _LONG_S)
         if ended is None or ended[0] != _core.STATUS_DONE:
             detail = "the node does not answer" if ended is None else ended[1]
             raise CollectiveError(f"{what} cannot be published: {detail}")
+
+    def start_publishing(
+        self,
+        kind: str,
+        seq: int,
+        content: Bytes,
+        what: str,
+        *,
+        elements: int | None = None,
+        timeout_s: float = _LONG_S,
+    ) -> int:
+        """Start to offer a copy of ``content``; the operation's number.
+
+        ``elements`` is their number where they are not bytes.
+        """
+        publication = _core.PublicationSpec(
+            self._own,
+            _core.Name(kind),
+            seq,
+            content,
+            self._segmentation(content.size),
+            content.size if elements is None else elements,
+            f"rank {self._rank}: {what}",
+            exclusive=False,
+        )
+        return int(self._node.submit(publication, [], timeout_s=timeout_s))
+
+    def fail(self, suffix: str, seq: int, status: int, why: str) -> None:
+        """Publish a failure in place of a message, whose name ends with ``suffix`` and ``seq``."""
+        self._node.fail_message(self._own, _core.Name(suffix), seq, status, why)
 
     def retire(self, kind: str, seq: int) -> None:
         """Drop what was published as ``kind`` up to ``seq``."""
@@ -104,6 +123,14 @@ class Transfers:
             ended: receives the completion, perhaps before this returns.
             started: receives the operation's number before ``ended`` can be called.
         """
+        operation = self.start_fetching(fetch)
+        if started is not None:
+            started(operation)
+        self._collector.deliver(operation, ended)
+        return operation
+
+    def start_fetching(self, fetch: PeerFetch) -> int:
+        """Start a fetch whose completion the caller takes; the operation's number."""
         size_bytes = fetch.into.size if fetch.size_bytes is None else fetch.size_bytes
         segments = max(1, -(-fetch.into.size // self.segment_bytes))
         wanted = _core.FetchSpec(
@@ -113,16 +140,13 @@ class Transfers:
             self._segmentation(size_bytes),
             fetch.first_segment,
             fetch.first_segment + segments,
-            size_bytes,
+            size_bytes if fetch.elements is None else fetch.elements,
             fetch.into,
         )
         operation = self._node.submit(None, [wanted], timeout_s=fetch.timeout_s)
         if self._trace is not None and fetch.what:
             self._trace.begin(operation, fetch.what, "one-sided", bytes=fetch.into.size)
-        if started is not None:
-            started(operation)
-        self._collector.deliver(operation, ended)
-        return operation
+        return int(operation)
 
     def cancel(self, operation: int) -> None:
         """Cancel a fetch."""

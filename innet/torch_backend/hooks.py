@@ -11,8 +11,7 @@ Each hook gives the mean of the gradients, the same bits on every rank. NaN and 
 reach all ranks as NaN or infinity, so that loss scaling sees them.
 """
 
-from __future__ import annotations
-
+# Annotations are not postponed: PyTorch checks that those of a hook are its own classes.
 from collections.abc import Iterable
 from typing import Any
 

@@ -13,10 +13,9 @@ import pytest
 from rich.console import Console, RenderableType
 from typer.testing import CliRunner
 
-from innet.cli.fitted_table import FittedTable, NameCell, shortened
 from innet.cli.main import app
 from innet.cli.run_tables import node_view, run_view
-from innet.cli.scrolled_screen import ScrolledScreen, Scroller
+from innet.cli.terminal import FittedTable, NameCell, ScrolledScreen, Scroller, shortened
 from innet.cli.watch_view import event_line, live_view
 from innet.cluster.emulation.runs import create_run, remove_run
 from innet.cluster.run_status import RunStatus

@@ -16,6 +16,7 @@ from typing import Any
 from innet._native import _core
 from innet.collectives import Communicator
 from innet.collectives.group import Variants
+from innet.collectives.runner import OperationRunner
 from innet.node.messages import GroupFailure
 from innet.node.routing import next_hops
 from innet.node.runtime import install_rules
@@ -171,7 +172,8 @@ class Cluster:
         for rank, node_name in enumerate(nodes):
             membership = Membership(name, 1, tuple(nodes), rank, {prefix: plan})
             worker: Any = members[node_name]
-            made.append(Communicator(worker, membership, Variants(membership, None), timeout_s))
+            runner = OperationRunner(worker, membership, Variants(membership, None), timeout_s)
+            made.append(Communicator(runner))
         return made
 
     def key_of(self, node: str) -> PrivateKey:

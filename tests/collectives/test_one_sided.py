@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from innet._native import _core
 from innet.collectives.one_sided import array_server
-from innet.collectives.one_sided.registered_array import RegisteredArray
+from innet.collectives.one_sided.array_server import RegisteredArray
 from innet.collectives.one_sided.requests import Located, decode_reply
 from innet.collectives.work import CompletionSource
 from innet.errors import (

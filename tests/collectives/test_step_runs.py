@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from innet.collectives import Communicator, Work
-from innet.collectives.reductions import allreduce
+from innet.collectives.operation import allreduce
 from innet.collectives.runner import Steps
 from innet.errors import Cancelled, PeerError
 from innet.topology import load_topology

@@ -23,8 +23,12 @@ from innet.collectives.arrays import (
 from innet.collectives.completion import Completion, error_of, error_of_failure
 from innet.collectives.group import LazyList
 from innet.collectives.objects import quoted_path
-from innet.collectives.one_sided.array_server import REPLY_GRACE_S, ArrayServer
-from innet.collectives.one_sided.registered_array import RegisteredArray, snapshot_kind
+from innet.collectives.one_sided.array_server import (
+    REPLY_GRACE_S,
+    ArrayServer,
+    RegisteredArray,
+    snapshot_kind,
+)
 from innet.collectives.one_sided.requests import (
     Combine,
     GetRequest,

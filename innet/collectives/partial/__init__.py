@@ -1,7 +1,6 @@
 """Sums that do not wait for the last rank: k of n by a deadline (docs/stragglers.md).
 
-Start with ``allreduce_of``. ``rounds`` decides who is in a round (sans-IO), ``coordinator`` does so
-on rank 0's host over the network.
+Start with ``allreduce_of``. ``rounds`` decides who is in a round (sans-IO).
 """
 
 from innet.collectives.partial.allreduce_of import PartialReductions, PartialSum

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from innet.collectives import Communicator
 from innet.collectives.group import Variants
+from innet.collectives.runner import OperationRunner
 from innet.collectives.work import timeout_or
 from innet.lab.simulation.control import SimulatedControl
 from innet.lab.simulation.event_loop import VirtualTime
@@ -168,11 +169,10 @@ class Simulation:
         communicators = []
         for membership in memberships:
             host = self._hosts[membership.nodes[membership.rank]]
-            variants = Variants(membership, chooser)
-            made_here = Communicator(host, membership, variants, timeout_s)
+            runner = OperationRunner(host, membership, Variants(membership, chooser), timeout_s)
             if grows:
-                made_here.allow_time_for_bytes(rate_bps)
-            communicators.append(made_here)
+                runner.allow_time_for_bytes(rate_bps)
+            communicators.append(Communicator(runner))
         return communicators
 
     def host(self, name: str) -> SimulatedHost:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from innet.collectives.keyed.blocks import SparseBlocks, cut_union
 from innet.collectives.keyed.pairs import SPARSE_BLOCKS
+from innet.collectives.keyed.reduction import SparseBlocks, cut_union
 from innet.errors import CollectiveError, MismatchError
 from innet.plans import Plan
 from innet.plans.reference import evaluate_pairs

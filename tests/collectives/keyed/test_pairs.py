@@ -10,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from innet.collectives.keyed.pairs import MIXERS, PairLayout, Pairs
-from innet.collectives.keyed.partition import buckets_needed_log2, count_keys, cut
+from innet.collectives.keyed.pairs import (
+    MIXERS,
+    PairLayout,
+    Pairs,
+    buckets_needed_log2,
+    count_keys,
+    cut,
+)
 from innet.errors import CollectiveError, ReductionOverflow
 
 

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from innet.collectives.keyed.pairs import Pairs
-from innet.collectives.keyed.partition import COARSE_BUCKETS_LOG2 as COARSE
-from innet.collectives.keyed.partition import buckets_needed_log2, count_keys, cut
+from innet.collectives.keyed.pairs import COARSE_BUCKETS_LOG2 as COARSE
+from innet.collectives.keyed.pairs import Pairs, buckets_needed_log2, count_keys, cut
 from innet.errors import (
     Cancelled,
     CollectiveError,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from innet._native import _core
-from innet.collectives.partial.coordinator import SET_KIND, Coordinator
+from innet.collectives.partial.allreduce_of import SET_KIND, Coordinator
 from innet.collectives.partial.rounds import KOfN, Terms
 from innet.collectives.transfers import Ended, PeerFetch, Transfers
 from tests.manual_background import ManualBackground

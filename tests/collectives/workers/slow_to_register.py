@@ -6,15 +6,16 @@ from unittest import mock
 import numpy as np
 
 import innet
-from innet.collectives import Communicator, joining
+from innet.collectives import joining
+from innet.collectives.runner import OperationRunner
 
 
 def slowly(worker, *arguments):
     time.sleep(0.3 if worker.rank == 1 else 0)
-    return Communicator(worker, *arguments)
+    return OperationRunner(worker, *arguments)
 
 
-with mock.patch.object(joining, "Communicator", slowly), innet.init() as comm:
+with mock.patch.object(joining, "OperationRunner", slowly), innet.init() as comm:
     ones = np.ones(100_000, np.float32)
     comm.allreduce(ones)
     with innet.init(group="pair", nodes=comm.nodes[comm.rank & ~1 :][:2]) as pair:
