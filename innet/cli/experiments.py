@@ -151,8 +151,9 @@ def parsed_sizes_bytes(
     Raises:
         typer.BadParameter: one of them is no size.
     """
+    from innet.cli.options import values_of
     from innet.lab.workload.document import parse_memory_bytes
-    from innet.quantities import QuantityError, parse_size_bytes
+    from innet.quantities import parse_size_bytes
 
     if text is None:
         return []
@@ -162,10 +163,8 @@ def parsed_sizes_bytes(
             parse_size_bytes(part) if block_bytes is None else parse_memory_bytes(part, block_bytes)
         )
 
-    try:
+    with values_of(option):
         return sorted({parsed(part) for part in text.split(",")})
-    except QuantityError as error:
-        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from None
 
 
 class SimulationProgress:

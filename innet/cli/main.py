@@ -105,7 +105,10 @@ def _load(entry: CommandEntry) -> Any:
     holder.callback()(lambda: None)  # makes it a group
     epilog = getattr(module, "EXAMPLES", None)
     if entry.is_group:
-        holder.add_typer(module.app, name=entry.name, epilog=epilog)
+        group = module.app
+        if group.registered_callback is None:  # whose docstring is the group's help
+            group.info.help = entry.help
+        holder.add_typer(group, name=entry.name, epilog=epilog, no_args_is_help=True)
     else:
         holder.command(entry.name, epilog=epilog)(getattr(module, entry.name))
     return typer.main.get_command(holder).commands[entry.name]  # type: ignore[attr-defined]
@@ -150,8 +153,7 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help=VERSION_HELP),
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help=VERSION_HELP)
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", envvar=DEBUG_VARIABLE, help=DEBUG_HELP)] = False,
 ) -> None:

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, get_type_hints
 
 import typer
-
-OBSERVATION_PANEL = "Telemetry and logs"
-LINKS_PANEL = "Links and switches (replace what the topology says)"
 
 
 def examples(*commands: str) -> str:
     """What stands below a command's help."""
     return "\n".join(("[bold]Examples[/]", *(f"[dim]$[/] {command}" for command in commands)))
+
+
+@contextmanager
+def values_of(*options: str) -> Iterator[None]:
+    """Tell the user which options a :class:`ValueError` is about.
+
+    Raises:
+        typer.BadParameter: in its place.
+    """
+    try:
+        yield
+    except ValueError as error:
+        hint = " / ".join(f"'{option}'" for option in options)
+        raise typer.BadParameter(str(error), param_hint=hint) from None
 
 
 def _shipped_names(incomplete: str) -> Iterator[str]:
@@ -52,25 +64,17 @@ Topology = Annotated[
         help="A file, a shipped name ([cyan]star8[/]) or a generator ([cyan]leaf-spine:4x2x4[/]); "
         "see [cyan]innet topology list[/]",
         autocompletion=_shipped_names,
-        show_default=False,
     ),
 ]
 RunId = Annotated[
-    str | None,
-    typer.Argument(metavar="[ID]", help="The run", autocompletion=run_ids, show_default=False),
+    str | None, typer.Argument(metavar="[ID]", help="The run", autocompletion=run_ids)
 ]
 NdnName = Annotated[
     str,
-    typer.Argument(
-        metavar="NAME",
-        help="An NDN name: [cyan]/alice/photo[/]",
-        callback=_ndn_name,
-        show_default=False,
-    ),
+    typer.Argument(metavar="NAME", help="An NDN name: [cyan]/alice/photo[/]", callback=_ndn_name),
 ]
 NdnPrefix = Annotated[
-    str,
-    typer.Argument(metavar="PREFIX", help="The prefix of a ping server", callback=_ndn_name),
+    str, typer.Argument(metavar="PREFIX", help="The prefix of a ping server", callback=_ndn_name)
 ]
 Forwarder = Annotated[
     str | None,
@@ -78,7 +82,6 @@ Forwarder = Annotated[
         metavar="URI",
         help="Its address: [cyan]unix:///run/nfd/nfd.sock[/], [cyan]tcp://host:6363[/], "
         "[cyan]udp://host[/]; [cyan]$INNET_NDN[/] or [cyan]$NDN_CLIENT_TRANSPORT[/] by default",
-        show_default=False,
     ),
 ]
 SigningKey = Annotated[
@@ -87,7 +90,6 @@ SigningKey = Annotated[
         "--key",
         metavar="NAME",
         help="Sign with this key of [cyan]innet keys[/], and serve its certificate",
-        show_default=False,
     ),
 ]
 Anchor = Annotated[
@@ -96,7 +98,6 @@ Anchor = Annotated[
         metavar="NAME|FILE",
         help="Accept only Data that this certificate authorizes: one of [cyan]innet keys[/], or a "
         "file",
-        show_default=False,
     ),
 ]
 TrustPolicy = Annotated[
@@ -135,38 +136,49 @@ SetSettings = Annotated[
         "--set",
         metavar="SECTION.NAME=VALUE",
         help="Change a setting, such as [cyan]security.signature=ed25519[/]; repeatable",
-        show_default=False,
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random numbers")]
 Processes = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Runs at once; by default one per core")
 ]
+RESULTS = Path("results")
 Output = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Directory for the results: JSON, a report, logs")
+]
+OutputFile = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write there; to stdout by default"),
+]
+NamePrefixes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--prefix",
+        metavar="NAME",
+        help="Only NDN packets with names below it, such as [cyan]/train1/g0[/]; repeatable",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON")]
 
 
 @dataclass(frozen=True)
-class TimeOptions:
+class OptionGroup:
+    """Options that several commands take, listed by their help under one heading."""
+
+    panel: ClassVar[str]
+
+
+@dataclass(frozen=True)
+class TimeOptions(OptionGroup):
     """Rate and delay of all links, in place of the topology's."""
 
+    panel: ClassVar[str] = "Links and switches (replace what the topology says)"
+
     rate: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RATE",
-            help="Rate: [cyan]200mbit[/], [cyan]unlimited[/]",
-            rich_help_panel=LINKS_PANEL,
-        ),
+        str | None, typer.Option(metavar="RATE", help="Rate: [cyan]200mbit[/], [cyan]unlimited[/]")
     ] = None
     delay: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="One-way delay: [cyan]1ms[/], [cyan]250us[/]",
-            rich_help_panel=LINKS_PANEL,
-        ),
+        str | None, typer.Option(metavar="TIME", help="One-way delay: [cyan]1ms[/], [cyan]250us[/]")
     ] = None
 
 
@@ -176,23 +188,13 @@ class LinkOptions(TimeOptions):
 
     loss: Annotated[
         str | None,
-        typer.Option(
-            metavar="SHARE",
-            help="Lost share of packets: [cyan]1%[/], [cyan]0.01[/]",
-            rich_help_panel=LINKS_PANEL,
-        ),
+        typer.Option(metavar="SHARE", help="Lost share of packets: [cyan]1%[/], [cyan]0.01[/]"),
     ] = None
     queue: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE", help="Queue of each link: [cyan]512KiB[/]", rich_help_panel=LINKS_PANEL
-        ),
+        str | None, typer.Option(metavar="SIZE", help="Queue of each link: [cyan]512KiB[/]")
     ] = None
     mtu: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE", help="Largest packet: [cyan]9000[/]", rich_help_panel=LINKS_PANEL
-        ),
+        str | None, typer.Option(metavar="SIZE", help="Largest packet: [cyan]9000[/]")
     ] = None
 
 
@@ -202,17 +204,15 @@ class NetworkOptions(LinkOptions):
 
     slots: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            help="Concurrent reductions on each switch; 0: only forward",
-            rich_help_panel=LINKS_PANEL,
-        ),
+        typer.Option(min=0, help="Concurrent reductions on each switch; 0: only forward"),
     ] = None
 
 
 @dataclass(frozen=True)
-class ObservationOptions:
+class ObservationOptions(OptionGroup):
     """Telemetry and logs of a run."""
+
+    panel: ClassVar[str] = "Telemetry and logs"
 
     broker: Annotated[
         str | None,
@@ -222,8 +222,6 @@ class ObservationOptions:
             "[cyan]mqtts://host:8883[/]; with a password: [cyan]file:PATH[/] of a file with its "
             "URL, or the URL in INNET_BROKER; [cyan]embedded[/] (the default): one in the "
             "launcher; [cyan]none[/]: nowhere",
-            rich_help_panel=OBSERVATION_PANEL,
-            show_default=False,
         ),
     ] = None
     broker_port: Annotated[
@@ -233,8 +231,6 @@ class ObservationOptions:
             min=0,
             max=65535,
             help="Serve the embedded MQTT broker on this port of loopback as well; 0: a free one",
-            rich_help_panel=OBSERVATION_PANEL,
-            show_default=False,
         ),
     ] = None
     metrics_port: Annotated[
@@ -244,47 +240,41 @@ class ObservationOptions:
             min=0,
             max=65535,
             help="Serve metrics for Prometheus on this port of loopback; 0: a free one",
-            rich_help_panel=OBSERVATION_PANEL,
-            show_default=False,
         ),
     ] = None
     log_format: Annotated[
         Literal["text", "json"] | None,
         typer.Option(
-            help="[cyan]json[/]: one document per line, of every process [dim](default: text)[/]",
-            rich_help_panel=OBSERVATION_PANEL,
-            show_default=False,
+            help="[cyan]json[/]: one document per line, of every process [dim](default: text)[/]"
         ),
     ] = None
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"] | None,
-        typer.Option(
-            help="Lowest level of messages to show [dim](default: warning)[/]",
-            rich_help_panel=OBSERVATION_PANEL,
-            show_default=False,
-        ),
+        typer.Option(help="Lowest level of messages to show [dim](default: warning)[/]"),
     ] = None
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take dataclasses of options: each field is an option of the command line."""
+    """Let a command take groups of options: each field is an option of the command line."""
     groups: dict[str, Any] = {}
     parameters = []
     hints = get_type_hints(command, include_extras=True)
     for name, parameter in signature(command).parameters.items():
         kind = hints[name]
-        if is_dataclass(kind):
+        if isinstance(kind, type) and issubclass(kind, OptionGroup):
             groups[name] = kind
             of_fields = get_type_hints(kind, include_extras=True)
-            parameters += [
-                Parameter(
-                    field.name,
-                    Parameter.KEYWORD_ONLY,
-                    default=field.default,
-                    annotation=of_fields[field.name],
+            for field in fields(kind):
+                annotation = of_fields[field.name]
+                annotation.__metadata__[0].rich_help_panel = kind.panel
+                parameters.append(
+                    Parameter(
+                        field.name,
+                        Parameter.KEYWORD_ONLY,
+                        default=field.default,
+                        annotation=annotation,
+                    )
                 )
-                for field in fields(kind)
-            ]
         else:
             parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind))
 

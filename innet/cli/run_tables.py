@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from innet.cli.fitted_table import FittedTable, NameCell, listed
+from innet.cli.terminal import FittedTable, NameCell, listed
 from innet.cluster.emulation.runs import RunRecord
 from innet.cluster.run_status import RunStatus
 from innet.telemetry.embedded_broker import PASSWORD_NAME

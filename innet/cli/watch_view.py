@@ -9,8 +9,7 @@ from typing import Protocol, Self
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from innet.cli.fitted_table import FittedTable, NameCell, shortened
-from innet.cli.scrolled_screen import ScrolledScreen
+from innet.cli.terminal import FittedTable, NameCell, ScrolledScreen, shortened
 from innet.quantities import counted
 from innet.telemetry.feed import NodeFeed, RunFeed
 from innet.telemetry.messages import Event

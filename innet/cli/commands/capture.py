@@ -40,17 +40,9 @@ def capture(
         typer.Option(
             metavar="NODE|LINK,…",
             help="Only these links: [cyan]s0[/] all of a node, [cyan]h0--s0[/] one",
-            show_default=False,
         ),
     ] = None,
-    prefix: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Only NDN packets with names below it, such as [cyan]/train1/g0[/]; repeatable",
-            show_default=False,
-        ),
-    ] = None,
+    prefix: options.NamePrefixes = None,
     packets: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="End after N packets")
     ] = None,
@@ -71,20 +63,16 @@ def capture(
     from innet.cluster.emulation.runs import find_run
     from innet.observe.packets.capture import CaptureLimits, CaptureSession, chosen_links
     from innet.observe.packets.choice import PacketChoice
-    from innet.quantities import QuantityError, parse_size_bytes
+    from innet.quantities import parse_size_bytes
     from innet.topology import load_topology
 
     record = find_run(run_id)
     path = output or Path(f"{record.run_id}.pcapng")
     ports = chosen_links(load_topology(record.topology_path), at.split(",") if at else [])
-    try:
+    with options.values_of("--prefix"):
         choice = PacketChoice.of(prefix or [])
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="'--prefix'") from None
-    try:
+    with options.values_of("--size"):
         size_bytes = None if size is None else parse_size_bytes(size)
-    except QuantityError as error:
-        raise typer.BadParameter(str(error), param_hint="'--size'") from None
     limits = CaptureLimits(packets, seconds, size_bytes)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with CaptureSession(record, ports, path, choice) as session:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from innet.cli import options
+from innet.cli.experiments import parsed_sizes_bytes, show_comparison
 from innet.cli.network_choice import chosen_settings, chosen_topology, end_at_second_signal
 from innet.cli.text_output import open_console
+from innet.quantities import parse_size_bytes
 
 if TYPE_CHECKING:
     from innet.lab.compare.measurement import Comparison
@@ -23,7 +25,6 @@ EXAMPLES = options.examples(
     "innet compare star8 --mode netns --baseline gloo,openmpi",
 )
 
-RESULTS = Path("results")
 _QUICK_SIZES = "4KiB,256KiB,4MiB"
 _QUICK_REPETITIONS = 3
 _STEP = 4
@@ -76,7 +77,7 @@ def compare(
     loaded = chosen_topology(topology, links)
     schedule = _schedule(_QUICK_SIZES if quick else sizes, repetitions, quick)
     parsed_settings = chosen_settings(settings)
-    directory = output or RESULTS / f"compare-{loaded.name}-{mode}"
+    directory = output or options.RESULTS / f"compare-{loaded.name}-{mode}"
     end_at_second_signal()
     with ProgressBar(open_console(stderr=True)) as progress:
         comparison = asyncio.run(
@@ -95,7 +96,6 @@ def compare(
 
 
 def _publish(comparison: Comparison, directory: Path, as_json: bool) -> None:
-    from innet.cli.experiments import show_comparison
     from innet.errors import CollectiveError
 
     show_comparison(comparison, directory, as_json)
@@ -118,14 +118,10 @@ def _schedule(sizes: str, repetitions: int | None, quick: bool) -> Schedule:
 
 def _sizes_bytes(text: str) -> tuple[int, ...]:
     """``4KiB..64MiB`` in steps of four with both ends, or ``64KiB,16MiB``."""
-    from innet.quantities import QuantityError, parse_size_bytes
-
-    try:
-        if ".." not in text:
-            return tuple(sorted({parse_size_bytes(part) for part in text.split(",")}))
+    if ".." not in text:
+        return tuple(parsed_sizes_bytes(text, "--sizes"))
+    with options.values_of("--sizes"):
         first, last = (parse_size_bytes(part) for part in text.split("..", 1))
-    except QuantityError as error:
-        raise typer.BadParameter(str(error), param_hint="'--sizes'") from None
     if not 0 < first <= last:
         raise typer.BadParameter(f"the range {text} is empty", param_hint="'--sizes'")
     sizes_bytes = []

@@ -32,28 +32,19 @@ def dissect(
     tree: Annotated[
         bool, typer.Option("--tree", help="Print a line for every element of every packet")
     ] = False,
-    prefix: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Only packets with names below it; repeatable", show_default=False
-        ),
-    ] = None,
+    prefix: options.NamePrefixes = None,
     kind: Annotated[
         str | None,
         typer.Option(
             metavar="KIND,…",
             help="Only these kinds: [cyan]interest[/], [cyan]data[/], [cyan]nack[/], "
             "[cyan]hold[/], [cyan]hello[/], [cyan]idle[/], [cyan]fragment[/], [cyan]malformed[/]",
-            show_default=False,
         ),
     ] = None,
     port: Annotated[
         list[int] | None,
         typer.Option(
-            min=1,
-            max=65535,
-            help="UDP and TCP ports of NDN, in place of 6363; repeatable",
-            show_default=False,
+            min=1, max=65535, help="UDP and TCP ports of NDN, in place of 6363; repeatable"
         ),
     ] = None,
     packets: Annotated[
@@ -72,10 +63,8 @@ def dissect(
     from innet.observe.packets.outline import Outline
     from innet.tlv_numbers import NDN_PORT
 
-    try:
+    with options.values_of("--prefix", "--kind"):
         choice = PacketChoice.of(prefix or [], kind.split(",") if kind else [])
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="'--prefix' / '--kind'") from None
     filtered = _Filtered(choice)
     found = ((p, Outline.of(p.packet)) for p in read_packets(file, port or [NDN_PORT]))
     wanted = ((p, outline) for p, outline in found if filtered.wants(outline))

@@ -29,10 +29,7 @@ EXAMPLES = options.examples(
 
 def fetch(
     name: options.NdnName,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write there; to stdout by default"),
-    ] = None,
+    output: options.OutputFile = None,
     exact: Annotated[
         bool, typer.Option("--exact", help="Fetch NAME as it is, without a version component")
     ] = False,

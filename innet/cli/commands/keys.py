@@ -16,20 +16,12 @@ if TYPE_CHECKING:
     from innet.security.trust.certificate import Certificate
     from innet.security.trust.key_store import KeyStore, StoredKey
 
-app = typer.Typer(
-    name="keys",
-    help="Keys and NDN certificates: make, issue, revoke, export, import.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = typer.Typer()
 
 Store = Annotated[
     Path | None,
     typer.Option(
-        metavar="DIR",
-        help="The key store; [cyan]$INNET_KEY_STORE[/] or the user's own by default",
-        show_default=False,
+        metavar="DIR", help="The key store; [cyan]$INNET_KEY_STORE[/] or the user's own by default"
     ),
 ]
 KeyName = Annotated[
@@ -37,12 +29,7 @@ KeyName = Annotated[
     typer.Argument(
         metavar="NAME",
         help="An identity ([cyan]/alice[/]), a key ([cyan]/alice/KEY/1[/]) or a certificate",
-        show_default=False,
     ),
-]
-File = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write there; to the terminal by default"),
 ]
 
 _MAX_DAYS = 36500
@@ -57,9 +44,7 @@ _MAX_DAYS = 36500
     ),
 )
 def new(
-    identity: Annotated[
-        str, typer.Argument(metavar="IDENTITY", help="Name of the key's owner", show_default=False)
-    ],
+    identity: Annotated[str, typer.Argument(metavar="IDENTITY", help="Name of the key's owner")],
     kind: Annotated[
         Literal["ed25519", "ecdsa"], typer.Option("--type", help="Type of the key")
     ] = "ed25519",
@@ -137,8 +122,7 @@ def list_keys(store: Store = None, as_json: options.AsJson = False) -> None:
 )
 def issue(
     name: Annotated[
-        str | None,
-        typer.Argument(metavar="[NAME]", help="A key of the store to certify", show_default=False),
+        str | None, typer.Argument(metavar="[NAME]", help="A key of the store to certify")
     ] = None,
     issuer: Annotated[
         str, typer.Option(metavar="NAME", help="The issuer's key, in the store")
@@ -153,10 +137,9 @@ def issue(
         float, typer.Option(min=0, max=_MAX_DAYS, help="Validity of the certificate")
     ] = 30,
     issuer_id: Annotated[
-        str,
-        typer.Option("--issuer-id", metavar="TEXT", help="Issuer component of its name"),
+        str, typer.Option("--issuer-id", metavar="TEXT", help="Issuer component of its name")
     ] = "NA",
-    output: File = None,
+    output: options.OutputFile = None,
     passphrase_file: PassphraseFile = None,
     store: Store = None,
 ) -> None:
@@ -202,7 +185,7 @@ def revoke(
         typer.Option(metavar="NAME", help="The issuer's key; by default the certificate's own"),
     ] = None,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Free text")] = "not said",
-    output: File = None,
+    output: options.OutputFile = None,
     passphrase_file: PassphraseFile = None,
     store: Store = None,
 ) -> None:
@@ -235,7 +218,7 @@ def export(
             "--private", help="Include the private key, encrypted: a SafeBag, as ndnsec exports"
         ),
     ] = False,
-    output: File = None,
+    output: options.OutputFile = None,
     passphrase_file: PassphraseFile = None,
     store: Store = None,
 ) -> None:
@@ -266,10 +249,7 @@ def export(
 )
 def import_file(
     file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE", help="A certificate, a SafeBag or a revocation", show_default=False
-        ),
+        Path, typer.Argument(metavar="FILE", help="A certificate, a SafeBag or a revocation")
     ],
     encrypt: Annotated[
         bool, typer.Option("--encrypt", help="Keep the key encrypted with the SafeBag's passphrase")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -11,13 +10,7 @@ from innet.cli import options
 from innet.cli.experiments import parsed_sizes_bytes, replay_and_show, simulate_and_show
 from innet.cli.network_choice import chosen_settings, chosen_topology, with_timed_links
 
-app = typer.Typer(
-    name="kv",
-    help="Caches of key-value blocks for language models.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = typer.Typer()
 
 REPLAY_EXAMPLES = options.examples(
     "innet kv replay workloads/traces/conversation.jsonl --block 256KiB --mtu 65000",
@@ -26,13 +19,6 @@ REPLAY_EXAMPLES = options.examples(
     "innet kv replay trace.jsonl --topology star8 --design home,local --requests 1000",
     "innet kv replay trace.jsonl --topology star8 --mode local --requests 50 --time-scale 0.2",
 )
-
-_RESULTS = Path("results")
-
-
-@app.callback()
-def _group() -> None:
-    """A group also while it has one command."""
 
 
 @app.command("replay", epilog=REPLAY_EXAMPLES)
@@ -43,7 +29,6 @@ def replay(
         typer.Argument(
             metavar="TRACE",
             help="Recorded requests: Mooncake's [cyan].jsonl[/], or Azure's [cyan].csv[/]",
-            show_default=False,
         ),
     ],
     topology: Annotated[
@@ -110,12 +95,12 @@ def replay(
         options=RunOptions(chosen_settings(settings)),
     )
     if mode == "sim":
-        directory = output or _RESULTS / f"{chosen.name}-{loaded.name}"
+        directory = output or options.RESULTS / f"{chosen.name}-{loaded.name}"
         simulate_and_show(
             tasks, chosen.name, processes=processes, directory=directory, as_json=as_json
         )
     else:
-        directory = output or _RESULTS / f"{chosen.name}-{loaded.name}-{mode}"
+        directory = output or options.RESULTS / f"{chosen.name}-{loaded.name}-{mode}"
         replay_and_show(tasks, chosen.name, mode=mode, directory=directory, as_json=as_json)
 
 

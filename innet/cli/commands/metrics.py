@@ -27,9 +27,7 @@ def metrics(
     host: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME",
-            help="Host name to answer besides 127.0.0.1 and localhost; repeatable",
-            show_default=False,
+            metavar="NAME", help="Host name to answer besides 127.0.0.1 and localhost; repeatable"
         ),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Print the metrics once")] = False,

@@ -63,14 +63,12 @@ def plan(
 
 
 def _size_bytes(text: str) -> int:
-    from innet.quantities import QuantityError, parse_size_bytes
+    from innet.quantities import parse_size_bytes
 
-    try:
+    with options.values_of("--size"):
         size_bytes = parse_size_bytes(text)
-    except QuantityError as error:
-        raise typer.BadParameter(str(error), param_hint="'--size'") from None
-    if size_bytes == 0:
-        raise typer.BadParameter("an operation has at least 1 byte", param_hint="'--size'")
+        if size_bytes == 0:
+            raise ValueError("an operation has at least 1 byte")
     return size_bytes
 
 

@@ -55,7 +55,6 @@ def run(
         typer.Argument(
             metavar="TOPOLOGY -- COMMAND",
             help="The topology (not with [cyan]--on[/]), and the command to run on each host",
-            show_default=False,
         ),
     ],
     on: Annotated[
@@ -83,7 +82,6 @@ def run(
         typer.Option(
             metavar="FILE|DIR",
             help="Write a timeline of all ranks, for chrome://tracing or Perfetto",
-            show_default=False,
         ),
     ] = None,
     max_restarts: Annotated[
@@ -93,7 +91,6 @@ def run(
             min=0,
             help="Restart each worker that dies up to N times; the others go on. Default: 0, and "
             "3 with [cyan]--on-worker-death wait[/]",
-            show_default=False,
         ),
     ] = None,
     elastic: Annotated[
@@ -124,7 +121,6 @@ def run(
             min=1,
             help="Threads of each rank (OpenMP, MKL, OpenBLAS). Default: OMP_NUM_THREADS, or else "
             "the processors divided by the ranks",
-            show_default=False,
         ),
     ] = None,
     mode: options.Mode = "local",

@@ -29,7 +29,6 @@ def settings(
         typer.Argument(
             metavar="[PREFIX]",
             help="Only settings with this prefix: [cyan]collectives[/], [cyan]transport.max[/]",
-            show_default=False,
         ),
     ] = "",
     on: Annotated[

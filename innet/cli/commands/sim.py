@@ -23,7 +23,6 @@ EXAMPLES = options.examples(
     "innet sim leaf-spine:4x2x4 kv:trace.jsonl,block=256KiB --sizes 1GiB,8GiB --mtu 65000",
 )
 
-_RESULTS = Path("results")
 _ALGORITHMS = "inc,ring,ps"
 _DESIGNS = "network,home,local"
 _CAPTURE_PANEL = "Packet traces"
@@ -39,7 +38,6 @@ def sim(
             help="A file ([cyan].yaml[/]) or a short form: [cyan]allreduce:16MiB[/] and any other "
             "collective, [cyan]training:layers.csv[/], [cyan]astra-sim:workload.txt[/], "
             "[cyan]kv:trace.jsonl[/]",
-            show_default=False,
         ),
     ],
     algorithm: Annotated[
@@ -133,7 +131,7 @@ def sim(
         tasks,
         chosen.name,
         processes=processes,
-        directory=output or _RESULTS / f"sim-{loaded.name}-{chosen.name}",
+        directory=output or options.RESULTS / f"sim-{loaded.name}-{chosen.name}",
         as_json=as_json,
     )
 

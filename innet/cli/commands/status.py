@@ -45,7 +45,7 @@ def status(
         say(_json(run_id, node))
         return
 
-    from innet.cli.scrolled_screen import ScrolledScreen
+    from innet.cli.terminal import ScrolledScreen
 
     console = open_console(highlight=False, file_width=_WIDTH_OF_FILES)
     if not watch:

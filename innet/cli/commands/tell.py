@@ -20,16 +20,9 @@ EXAMPLES = options.examples(
     "innet tell lab s0 dump-state | jq .reducer",
 )
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = typer.Typer()
 
-RunId = Annotated[
-    str,
-    typer.Argument(metavar="ID", help="The run", autocompletion=options.run_ids),
-]
+RunId = Annotated[str, typer.Argument(metavar="ID", help="The run", autocompletion=options.run_ids)]
 Node = Annotated[str, typer.Argument(metavar="NODE", help="The node")]
 
 

@@ -11,13 +11,7 @@ from typer.core import TyperCommand
 from innet.cli import options
 from innet.cli.text_output import open_console, say
 
-app = typer.Typer(
-    name="topology",
-    help="Show, check and convert topologies.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = typer.Typer()
 
 SHOW_EXAMPLES = options.examples(
     "innet topology show star8",

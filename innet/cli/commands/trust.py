@@ -15,21 +15,13 @@ from innet.quantities import counted
 if TYPE_CHECKING:
     from innet.security.trust.facts import Facts
 
-app = typer.Typer(
-    name="trust",
-    help="Trust policies: check a file, explain who may sign what, get a job's anchor.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = typer.Typer()
 
 _POLICY_HELP = "A file in the LightVerSec language, or [cyan]job[/], [cyan]pool[/], [cyan]store[/]"
 
 
 @app.command("check", epilog=options.examples("innet trust check lab.lvs", "innet trust check job"))
-def check(
-    policy: Annotated[str, typer.Argument(metavar="FILE", help=_POLICY_HELP, show_default=False)],
-) -> None:
+def check(policy: Annotated[str, typer.Argument(metavar="FILE", help=_POLICY_HELP)]) -> None:
     """Compile a policy and print its anchors; errors have line and column."""
     from innet.security.trust.policy import Policy
 
@@ -50,19 +42,14 @@ def check(
     ),
 )
 def explain(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Name of a packet", show_default=False)
-    ],
-    key: Annotated[
-        str, typer.Argument(metavar="KEY", help="Name of a key or certificate", show_default=False)
-    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a packet")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Name of a key or certificate")],
     policy: Annotated[str, typer.Option(metavar="FILE", help=_POLICY_HELP)] = "store",
     plan: Annotated[
         list[str],
         typer.Option(
             metavar="PREFIX=FILE",
             help="A group's plan, as [cyan]innet plan --json[/] prints it; repeatable",
-            show_default=False,
         ),
     ] = [],  # noqa: B006  # typer copies it
     run: Annotated[
@@ -71,7 +58,6 @@ def explain(
             metavar="ID",
             help="Take the plans of the groups of this run",
             autocompletion=options.run_ids,
-            show_default=False,
         ),
     ] = None,
     as_json: options.AsJson = False,
@@ -104,30 +90,15 @@ def explain(
 )
 def anchor(
     job: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[JOB]", help="The job; by default the only one", show_default=False
-        ),
+        str | None, typer.Argument(metavar="[JOB]", help="The job; by default the only one")
     ] = None,
     run: Annotated[
         str | None,
         typer.Option(
-            metavar="ID",
-            help="Its run; by default the only one",
-            autocompletion=options.run_ids,
-            show_default=False,
+            metavar="ID", help="Its run; by default the only one", autocompletion=options.run_ids
         ),
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="Write the certificate there; printed by default",
-            show_default=False,
-        ),
-    ] = None,
+    output: options.OutputFile = None,
 ) -> None:
     """Print the anchor of a running job: the certificate that verifies those of its nodes.
 

@@ -31,12 +31,10 @@ def watch(
             metavar="URL",
             help="The MQTT broker of a run on another machine; with a password: "
             "[cyan]file:PATH[/] of a file with its URL",
-            show_default=False,
         ),
     ] = None,
     events: Annotated[
-        bool,
-        typer.Option("--events", help="Print events line by line, as without a terminal"),
+        bool, typer.Option("--events", help="Print events line by line, as without a terminal")
     ] = False,
 ) -> None:
     """Watch a run live: its nodes, rates, queues, slots and events.
