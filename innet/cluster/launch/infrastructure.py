@@ -30,8 +30,8 @@ from innet.security.trust.keys import PrivateKey
 from innet.settings import SETTINGS_NAME, RecoverySettings, TelemetrySettings
 from innet.telemetry import events
 from innet.telemetry.broker_socket import BROKER_SOCKET_NAME, client_through
-from innet.telemetry.embedded_broker import BrokerThread
 from innet.telemetry.broker_url import NONE, BrokerUrl
+from innet.telemetry.embedded_broker import BrokerThread
 from innet.telemetry.messages import LauncherStatus, State
 from innet.telemetry.mqtt_broker import BrokerLimits
 from innet.telemetry.publisher import Publisher
