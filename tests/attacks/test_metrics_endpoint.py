@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
+from innet.cluster import metrics
 from innet.cluster.emulation.runs import RunRecord
-from innet.cluster.metrics import MetricsEndpoint, endpoint
+from innet.cluster.metrics import MetricsEndpoint
 from innet.cluster.run_status import RunStatus
 from innet.settings import Settings
 
@@ -93,15 +94,15 @@ def test_connections_without_a_request_hold_few_descriptors_and_nobody_up(begin:
         with silent_connections(port, begin) as silent:
             assert asked(port, "localhost")[0] == 200  # before the patience with them is over
             held = psutil.Process().num_fds() - before - SILENT  # the attacker's are ours, too
-            assert held <= endpoint._MAX_CONNECTIONS
-            for connection in silent[: SILENT - endpoint._MAX_CONNECTIONS]:  # the oldest
+            assert held <= metrics._MAX_CONNECTIONS
+            for connection in silent[: SILENT - metrics._MAX_CONNECTIONS]:  # the oldest
                 with contextlib.suppress(ConnectionError):
                     assert connection.recv(1) == b""
 
 
 def test_a_connection_without_a_request_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert endpoint._Handler.timeout == endpoint._SILENCE_S
-    monkeypatch.setattr(endpoint._Handler, "timeout", 0.1)
+    assert metrics._Handler.timeout == metrics._SILENCE_S
+    monkeypatch.setattr(metrics._Handler, "timeout", 0.1)
     with serving() as port, silent_connections(port) as silent:
         for connection in silent:
             with contextlib.suppress(ConnectionError):
