@@ -6,8 +6,8 @@ import asyncio
 import itertools
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -16,12 +16,13 @@ from typing import Any, Final, Protocol, TypeVar
 from innet._native import _core
 from innet.errors import ControlError, KVError
 from innet.kv.pool.network import (
+    Cause,
     Contents,
     KeepOptions,
     KeptBlock,
     NetworkEvent,
-    Outcome,
     Sealed,
+    Tried,
     TriedRequest,
 )
 from innet.kv.pool.requests import MAX_KEPT_AT_ONCE, requests_prefix
@@ -39,16 +40,15 @@ Result = TypeVar("Result")
 AskMembers = Callable[[], Awaitable[Mapping[str, int]]]
 """The members of the pool now; raises ControlError when nobody can say."""
 
-_OUTCOMES: Final = {
-    _core.STATUS_DONE: Outcome.HERE,
-    _core.STATUS_ABSENT: Outcome.ABSENT,
-    _core.STATUS_DEADLINE_EXCEEDED: Outcome.LATE,
-    _core.STATUS_UNTRUSTED: Outcome.UNTRUSTED,
-    _core.STATUS_MISMATCH: Outcome.UNTRUSTED,
+_CAUSES: Final = {
+    _core.STATUS_ABSENT: Cause.ABSENT,
+    _core.STATUS_DEADLINE_EXCEEDED: Cause.LATE,
+    _core.STATUS_UNTRUSTED: Cause.UNTRUSTED,
+    _core.STATUS_MISMATCH: Cause.UNTRUSTED,
 }
-"""By the status of a fetch; with any other status the node could not be reached."""
+"""By the status of a failed fetch; with any other status the node could not be reached."""
 
-_DOUBTFUL: Final = (Outcome.LATE, Outcome.UNREACHABLE)
+_DOUBTFUL: Final = (Cause.LATE, Cause.UNREACHABLE)
 """After these, the node refreshes the members."""
 
 _PACKET_BYTES_FOR_SEVERAL: Final = 1300
@@ -113,10 +113,6 @@ def _hint_of(node: str) -> _core.Name:
     return _core.Name(f"/n/{node}")
 
 
-def _outcome_of(status: int) -> Outcome:
-    return _OUTCOMES.get(status, Outcome.UNREACHABLE)
-
-
 def _fetched(buffer: _core.ObjectBuffer) -> _Fetched:
     contents: Contents = buffer.array()
     contents.flags.writeable = False
@@ -179,6 +175,8 @@ class NodeBlockNetwork:
         self._doubt = asyncio.Event()
         self._asked: deque[AskedObject] = deque()
         self._adopted: list[str] = []
+        self._reported: list[int] = []  # sizes of kept blocks that are not acknowledged
+        self._room_bytes: int | None = None
         self._has_events = asyncio.Event()
         self._under_way: dict[int, asyncio.Future[Any]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -231,8 +229,8 @@ class NodeBlockNetwork:
     def publish(self, name: str, contents: Contents) -> asyncio.Future[Sealed]:
         """See :meth:`BlockNetwork.publish`; it has begun when this returns."""
         signed = _core.ObjectBuffer()
-        try:
-            operation = self._open_node().publish_object(
+        with self._running() as node:
+            operation = node.publish_object(
                 _core.Name(name),
                 contents,
                 self._signing_key,
@@ -241,8 +239,6 @@ class NodeBlockNetwork:
                 lend=True,
                 deferred=True,
             )
-        except RuntimeError as error:
-            raise self._not_running(error) from error
 
         def published(status: int, detail: str) -> Sealed:
             if not _is_published(name, status, detail):
@@ -253,16 +249,14 @@ class NodeBlockNetwork:
 
     def publish_sealed(self, name: str, block: Sealed) -> asyncio.Future[Sealed | None]:
         """See :meth:`BlockNetwork.publish_sealed`; it has begun when this returns."""
-        node, named = self._open_node(), _core.Name(name)
-        try:
+        named = _core.Name(name)
+        with self._running() as node:
             if isinstance(block, _Fetched):
                 operation = node.publish_fetched_object(named, block.buffer, self._packet_bytes)
             else:
                 operation = node.publish_sealed_object(
                     named, block.contents, block.root, self._packet_bytes
                 )
-        except RuntimeError as error:
-            raise self._not_running(error) from error
 
         def published(status: int, detail: str) -> Sealed | None:
             return block if _is_published(name, status, detail) else None
@@ -270,42 +264,28 @@ class NodeBlockNetwork:
         return self._result_of(operation, published)
 
     def expect(self, name: str) -> None:
-        try:
-            self._open_node().expect_object(_core.Name(name))
-        except RuntimeError as error:
-            raise self._not_running(error) from error
+        with self._running() as node:
+            node.expect_object(_core.Name(name))
 
     def withdraw(self, name: str) -> None:
         """See :meth:`BlockNetwork.withdraw`; a closed network serves nothing."""
-        if self._loop is not None:
-            with suppress(RuntimeError):
-                self._flush_adopted()
-                self._host.node.withdraw_object(_core.Name(name))
+        self._tell(lambda node: node.withdraw_object(_core.Name(name)))
 
     def end_serving(self, name: str) -> None:
         """See :meth:`BlockNetwork.end_serving`; it causes no wake-up of the node's thread."""
-        if self._loop is not None:
-            with suppress(RuntimeError):
-                self._flush_adopted()
-                self._host.node.withdraw_object_deferred(_core.Name(name))
+        self._tell(lambda node: node.withdraw_object_deferred(_core.Name(name)))
 
-    async def fetch(
-        self, name: str, source: str, timeout_s: float, into: Contents | None = None
-    ) -> tuple[Outcome, Sealed | None]:
-        buffer = _core.ObjectBuffer() if into is None else _core.ObjectBuffer(into)
-        outcome = await self._fetch(name, source, timeout_s, buffer)
-        if outcome is not Outcome.HERE:
-            return outcome, None
-        if into is None:
-            return outcome, _fetched(buffer)
-        return outcome, Sealed(buffer.array(), buffer.root())
+    async def fetch(self, name: str, source: str, timeout_s: float) -> Sealed | Cause:
+        buffer = _core.ObjectBuffer()
+        failure = await self._fetch(name, source, timeout_s, buffer)
+        return _fetched(buffer) if failure is None else failure
 
-    async def probe(self, name: str, source: str, timeout_s: float) -> Outcome:
+    async def probe(self, name: str, source: str, timeout_s: float) -> Cause | None:
         return await self._fetch(name, source, timeout_s, _core.ObjectBuffer(), root_only=True)
 
     def start_keeping(self, options: KeepOptions) -> None:
-        try:
-            self._open_node().keep_objects(
+        with self._running() as node:
+            node.keep_objects(
                 self._requests,
                 self._signer,
                 self._signing_key,
@@ -316,32 +296,39 @@ class NodeBlockNetwork:
                 answer_s=options.answer_s,
                 budget_bytes=options.room_bytes,
             )
-        except RuntimeError as error:
-            raise self._not_running(error) from error
+        self._room_bytes = options.room_bytes
 
     def adopt(self, name: str) -> None:
         self._adopted.append(name)
 
-    def report_kept(self, blocks: int, size_bytes: int, room_bytes: int) -> None:
-        """See :meth:`BlockNetwork.report_kept`; a closed network keeps nothing."""
-        if self._loop is not None:
-            with suppress(RuntimeError):
-                self._flush_adopted()
-                self._host.node.acknowledge_kept(self._requests, blocks, size_bytes, room_bytes)
+    def grant_room(self, room_bytes: int) -> None:
+        """See :meth:`BlockNetwork.grant_room`; a closed network keeps nothing."""
+        if self._room_bytes is None or (not self._reported and room_bytes == self._room_bytes):
+            return
+        blocks, size_bytes = len(self._reported), sum(self._reported)
+        self._reported.clear()
+        self._room_bytes = room_bytes
+        self._tell(
+            lambda node: node.acknowledge_kept(self._requests, blocks, size_bytes, room_bytes)
+        )
 
-    def _flush_adopted(self) -> None:
-        """Pass adopted blocks to the node, before anything else is done to them.
+    def _tell(self, change: Callable[[_core.NodeHandle], None]) -> None:
+        """Change what the node serves, unless it has been stopped or the network is closed.
 
-        Raises:
-            RuntimeError: the node has been stopped.
+        It takes over adopted blocks before.
         """
-        if self._adopted:
-            adopted, self._adopted = self._adopted, []
-            self._host.node.adopt_objects(adopted)
+        if self._loop is None:
+            return
+        adopted, self._adopted = self._adopted, []
+        with suppress(RuntimeError):
+            if adopted:
+                self._host.node.adopt_objects(adopted)
+            change(self._host.node)
 
     def stop_keeping(self) -> None:
         if self._loop is not None:
             self._host.node.stop_keeping(self._requests)
+        self._room_bytes = None
 
     async def next_events(self) -> list[NetworkEvent]:
         await self._has_events.wait()
@@ -364,11 +351,21 @@ class NodeBlockNetwork:
             return name
         if isinstance(done, _core.KeptObject):
             block = _fetched(done.buffer)
+            self._reported.append(block.contents.nbytes)
             return KeptBlock(name, block, done.depth, done.requesters, not done.is_replaced)
-        outcomes = [None if status is None else _outcome_of(status) for status in done]
-        if any(outcome in _DOUBTFUL for outcome in outcomes):
+        return TriedRequest(name, [self._tried(status) for status in done])
+
+    def _tried(self, status: int | None) -> Tried:
+        return status is not None and (self._failure(status) or True)
+
+    def _failure(self, status: int) -> Cause | None:
+        """Why a fetch failed that ended with ``status``; ``None``: it did not."""
+        if status == _core.STATUS_DONE:
+            return None
+        cause = _CAUSES.get(status, Cause.UNREACHABLE)
+        if cause in _DOUBTFUL:
             self._doubt.set()
-        return TriedRequest(name, outcomes)
+        return cause
 
     async def _fetch(
         self,
@@ -378,7 +375,7 @@ class NodeBlockNetwork:
         buffer: _core.ObjectBuffer,
         *,
         root_only: bool = False,
-    ) -> Outcome:
+    ) -> Cause | None:
         try:
             operation = self._open_node().fetch_object(
                 _core.Name(name),
@@ -391,19 +388,16 @@ class NodeBlockNetwork:
             )
         except RuntimeError as error:  # the node has been stopped
             _log.debug("cannot fetch %s from %s: %s", name, source, error)
-            return Outcome.UNREACHABLE
+            return Cause.UNREACHABLE
         try:
             status, detail = await self._result_of(operation, lambda *end: end)
         except asyncio.CancelledError:
-            await self._give_up(operation)
+            self._host.collector.cancel(operation)
             raise
-        outcome = _outcome_of(status)
-        if outcome is Outcome.HERE:
-            return outcome
-        if outcome in _DOUBTFUL:
-            self._doubt.set()
-        _log.debug("%s from %s is %s: %s", name, source, outcome.value, detail)
-        return outcome
+        failure = self._failure(status)
+        if failure is not None:
+            _log.debug("%s from %s is %s: %s", name, source, failure.value, detail)
+        return failure
 
     def _result_of(
         self, operation: int, convert: Callable[[int, str], Result], *, batched: bool = False
@@ -435,18 +429,17 @@ class NodeBlockNetwork:
         (collector.deliver_batched if batched else collector.deliver)(operation, end)
         return future
 
-    async def _give_up(self, operation: int) -> None:
-        """Cancel an operation and wait for its end, even if this is cancelled meanwhile.
+    @contextmanager
+    def _running(self) -> Iterator[_core.NodeHandle]:
+        """The node.
 
-        Afterwards nothing writes to the caller's memory.
+        Raises:
+            KVError: the network is not open, or the node has been stopped.
         """
-        if operation in self._under_way:
-            self._host.collector.cancel(operation)
-        while operation in self._under_way:
-            waiting = asyncio.get_running_loop().create_future()
-            self._under_way[operation] = waiting
-            with suppress(asyncio.CancelledError):
-                await waiting
+        try:
+            yield self._open_node()
+        except RuntimeError as error:
+            raise KVError(f"{self.node} has stopped and serves no blocks: {error}") from error
 
     def _open_node(self) -> _core.NodeHandle:
         """
@@ -456,9 +449,6 @@ class NodeBlockNetwork:
         if self._loop is None:
             raise KVError(f"the pool's network on {self.node} is closed; open the pool again")
         return self._host.node
-
-    def _not_running(self, error: RuntimeError) -> KVError:
-        return KVError(f"{self.node} has stopped and serves no blocks: {error}")
 
     def _on_asked(self, asked: Sequence[AskedObject]) -> None:
         loop = self._loop

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from innet.errors import KVError
-from innet.kv.pool.network import Contents, KeepOptions, NetworkEvent, Outcome, Sealed
+from innet.kv.pool.network import Cause, Contents, KeepOptions, NetworkEvent, Sealed
 from innet.kv.pool.requests import MAX_KEPT_AT_ONCE
 from innet.lab.simulation.event_loop import VirtualTimeLoop
 
@@ -153,35 +153,31 @@ class FakeNetwork:
     def end_serving(self, name: str) -> None:
         self._own.serves.pop(name, None)
 
-    async def fetch(
-        self, name: str, source: str, timeout_s: float, into: Contents | None = None
-    ) -> tuple[Outcome, Sealed | None]:
+    async def fetch(self, name: str, source: str, timeout_s: float) -> Sealed | Cause:
         if self._own.breaks:
             raise OSError("no memory is left")
         try:
             async with asyncio.timeout(timeout_s):
-                outcome, block = await self._answer(name, source)
+                block = await self._answer(name, source)
         except TimeoutError:
-            return Outcome.LATE, None
-        if block is None:
-            return outcome, None
+            return Cause.LATE
+        if isinstance(block, Cause):
+            return block
         self._fabric.nodes[source].fetched.append(name)
         contents = block.contents.copy()
         if self._fabric.nodes[source].forges:
             contents[0] ^= 1
         if block.root != _signed(name, contents):
-            return Outcome.UNTRUSTED, None
-        if into is not None:
-            into[: contents.nbytes] = contents
-            contents = into[: contents.nbytes]
-        return Outcome.HERE, Sealed(contents, block.root)
+            return Cause.UNTRUSTED
+        return Sealed(contents, block.root)
 
-    async def probe(self, name: str, source: str, timeout_s: float) -> Outcome:
+    async def probe(self, name: str, source: str, timeout_s: float) -> Cause | None:
         try:
             async with asyncio.timeout(timeout_s):
-                return (await self._answer(name, source))[0]
+                found = await self._answer(name, source)
         except TimeoutError:
-            return Outcome.LATE
+            return Cause.LATE
+        return found if isinstance(found, Cause) else None
 
     def start_keeping(self, options: KeepOptions) -> None:
         """It leaves all to its node."""
@@ -189,7 +185,7 @@ class FakeNetwork:
     def adopt(self, name: str) -> None:
         """It keeps nothing by itself."""
 
-    def report_kept(self, blocks: int, size_bytes: int, room_bytes: int) -> None:
+    def grant_room(self, room_bytes: int) -> None:
         """It keeps nothing by itself."""
 
     def stop_keeping(self) -> None:
@@ -206,11 +202,11 @@ class FakeNetwork:
         asked, self._own.asked = self._own.asked, []
         return asked
 
-    async def _answer(self, name: str, source: str) -> tuple[Outcome, Sealed | None]:
+    async def _answer(self, name: str, source: str) -> Sealed | Cause:
         await asyncio.sleep(HOP_S)
         node = self._fabric.nodes.get(source)
         if node is None or not node.reachable or not self._own.reachable:
-            return Outcome.UNREACHABLE, None
+            return Cause.UNREACHABLE
         if "/request/" in name or name in node.serves or name in node.expected:
             node.asked.append(name)
             node.change()
@@ -219,11 +215,11 @@ class FakeNetwork:
             is_refused = node.withdrawals[name] > withdrawals
             waits = name in node.expected or "/request/" in name
             if node.alive and (is_refused or not waits):
-                return Outcome.ABSENT, None
+                return Cause.ABSENT
             await node.changed.wait()
         block = node.serves[name]
         await asyncio.sleep(HOP_S)
-        return Outcome.HERE, block
+        return block
 
     def _serve(self, name: str, block: Sealed) -> None:
         if name in self._own.serves:

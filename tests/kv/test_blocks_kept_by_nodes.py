@@ -16,7 +16,7 @@ from innet.kv.eviction import PolicyName
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.node_network import NodeBlockNetwork
 from innet.kv.pool import BlockPool, Cause, MemoryTier, Place, PoolSettings, TieredStore
-from innet.kv.pool.network import Contents, KeepOptions, KeptBlock, Outcome, Sealed
+from innet.kv.pool.network import Contents, KeepOptions, KeptBlock, Sealed
 from innet.kv.pool.requests import DONE, Answer, Keep, Request
 from innet.kv.tenant import Tenant
 from innet.lab.simulation import Simulation
@@ -74,7 +74,7 @@ class Cluster:
         network = self.networks[HOME]
         fetch = network.fetch
 
-        async def noted(name: str, *rest: Any, **others: Any) -> tuple[Outcome, Sealed | None]:
+        async def noted(name: str, *rest: Any, **others: Any) -> Sealed | Cause:
             self.fetched_by_home.append(name)
             return await fetch(name, *rest, **others)
 
@@ -143,28 +143,6 @@ def test_a_node_may_keep_anew_what_its_pool_has_heard_of() -> None:
             assert await cluster.put(*range(first, first + 4)) == [1] * 4
         assert cluster.home.statistics().tiers["home memory"].blocks == 120
         assert not cluster.fetched_by_home
-
-    with_cluster(work)
-
-
-def test_a_node_is_told_once_of_each_block_that_its_pool_has_heard_of() -> None:
-    async def work(cluster: Cluster) -> None:
-        network = cluster.networks[HOME]
-        told = [0, 0]
-        report_kept = network.report_kept
-
-        def noted(blocks: int, size_bytes: int, room_bytes: int) -> None:
-            told[0] += blocks
-            told[1] += size_bytes
-            report_kept(blocks, size_bytes, room_bytes)
-
-        network.report_kept = noted  # type: ignore[method-assign]
-        for first in range(0, 12, 4):
-            await cluster.put(*range(first, first + 4))
-            assert cluster.home.here(cluster.key(first))
-            await cluster.home.put(cluster.key(100 + first), contents(100 + first))
-        assert cluster.home.statistics().kept == {"h1": 12}
-        assert told == [12, 12 * SIZE]
 
     with_cluster(work)
 
@@ -311,9 +289,8 @@ def test_what_could_not_be_had_is_answered_and_counted_with_its_cause() -> None:
     async def answer(cluster: Cluster, keep: Keep) -> Answer:
         network = cluster.networks["h1"]
         request = Request(HOME, "h1", network.nonce(), keep)
-        outcome, sealed = await network.fetch(request.name, HOME, 2.0)
-        assert outcome is Outcome.HERE
-        assert sealed is not None
+        sealed = await network.fetch(request.name, HOME, 2.0)
+        assert isinstance(sealed, Sealed)
         return Answer.decode(sealed.contents)
 
     async def work(cluster: Cluster) -> None:

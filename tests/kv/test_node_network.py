@@ -13,7 +13,7 @@ from innet._native import _core
 from innet.errors import KVError, SimulationError
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.node_network import MEMBERS_REFRESH_S, NodeBlockNetwork
-from innet.kv.pool.network import Contents, Outcome, Sealed
+from innet.kv.pool.network import Cause, Contents, Sealed
 from innet.kv.pool.requests import Request, Unpin
 from innet.kv.tenant import Tenant
 from innet.lab.simulation import Simulation
@@ -88,20 +88,15 @@ def test_a_block_is_fetched_as_it_was_signed_and_passed_on_so(run, tenant):
 
     async def program(networks: Networks) -> None:
         published = await networks["h0"].publish(name, contents())
-        outcome, first = await networks["h1"].fetch(name, "h0", TIMEOUT_S)
-        assert published is not None
-        assert first is not None
-        root = published.root
-        assert (outcome, first.root) == (Outcome.HERE, root)
-        assert np.array_equal(first.contents, contents())
+        first = await networks["h1"].fetch(name, "h0", TIMEOUT_S)
+        assert isinstance(first, Sealed)
         assert await networks["h1"].publish_sealed(name, first)
         networks["h0"].withdraw(name)
-        into = np.zeros(BYTES, np.uint8)
-        outcome, second = await networks["h2"].fetch(name, "h1", TIMEOUT_S, into)
-        assert second is not None
-        assert (outcome, second.root) == (Outcome.HERE, root)
-        assert np.array_equal(into, contents())
-        assert np.shares_memory(second.contents, into)
+        second = await networks["h2"].fetch(name, "h1", TIMEOUT_S)
+        assert isinstance(second, Sealed)
+        for block in (first, second):
+            assert block.root == published.root
+            assert np.array_equal(block.contents, contents())
 
     run(program)
 
@@ -120,9 +115,8 @@ def test_a_block_fills_the_packets_that_links_have_room_for(mtu_bytes):
                 pools.open("h1", tenant, capacity_bytes=1) as taker,
             ):
                 await giver.publish(name, contents(size=size))
-                outcome, block = await taker.fetch(name, "h0", TIMEOUT_S)
-                assert outcome is Outcome.HERE
-                assert block is not None
+                block = await taker.fetch(name, "h0", TIMEOUT_S)
+                assert isinstance(block, Sealed)
                 assert np.array_equal(block.contents, contents(size=size))
                 return int(sim.host("h1").node.status()["endpoint"]["segments_fetched"])
 
@@ -143,7 +137,7 @@ def test_what_was_not_signed_so_is_not_passed_on(run, tenant):
         ]
         for what, sealed in forged:
             assert not await networks["h1"].publish_sealed(what, sealed)
-            assert await networks["h2"].probe(what, "h1", TIMEOUT_S) is not Outcome.HERE
+            assert await networks["h2"].probe(what, "h1", TIMEOUT_S) is not None
         assert await networks["h1"].publish_sealed(name, Sealed(contents(), root))
 
     run(program)
@@ -160,13 +154,10 @@ def test_a_name_stands_for_one_block(run, tenant):
 
 def test_what_is_not_there_is_absent_at_once(run, sim, tenant):
     async def program(networks: Networks) -> None:
-        assert await networks["h1"].probe(block_name(tenant), "h0", TIMEOUT_S) is Outcome.ABSENT
-        assert await networks["h1"].fetch(block_name(tenant), "h0", TIMEOUT_S) == (
-            Outcome.ABSENT,
-            None,
-        )
+        assert await networks["h1"].probe(block_name(tenant), "h0", TIMEOUT_S) is Cause.ABSENT
+        assert await networks["h1"].fetch(block_name(tenant), "h0", TIMEOUT_S) is Cause.ABSENT
         await networks["h0"].publish(block_name(tenant), contents())
-        assert await networks["h1"].probe(block_name(tenant), "h0", TIMEOUT_S) is Outcome.HERE
+        assert await networks["h1"].probe(block_name(tenant), "h0", TIMEOUT_S) is None
         assert sim.now_s < TIMEOUT_S
 
     run(program)
@@ -184,8 +175,8 @@ def test_who_asks_for_what_is_expected_waits_until_it_comes_or_will_not(run, ten
             await networks["h0"].publish(name, contents())
         else:
             networks["h0"].withdraw(name)
-        outcome, _ = await asking
-        assert outcome is (Outcome.HERE if comes else Outcome.ABSENT)
+        block = await asking
+        assert isinstance(block, Sealed) if comes else block is Cause.ABSENT
 
     run(program)
 
@@ -202,9 +193,9 @@ def test_a_request_reaches_its_member_and_waits_for_the_answer(run, tenant):
 
     async def program(networks: Networks) -> None:
         answering = asyncio.create_task(answer(networks["h2"]))
-        outcome, answered = await networks["h0"].fetch(request.name, "h2", TIMEOUT_S)
-        assert answered is not None
-        assert (outcome, bytes(answered.contents)) == (Outcome.HERE, b"{}")
+        answered = await networks["h0"].fetch(request.name, "h2", TIMEOUT_S)
+        assert isinstance(answered, Sealed)
+        assert bytes(answered.contents) == b"{}"
         await answering
 
     run(program)
@@ -215,50 +206,14 @@ def test_a_member_that_does_not_answer_is_late_and_a_member_no_longer(run, sim, 
         await asyncio.sleep(MEMBERS_REFRESH_S)
         assert networks["h0"].members() == {"h0": 100, "h1": 200, "h2": 300}
         sim.crash("h1")
-        outcome, block = await networks["h0"].fetch(block_name(tenant), "h1", TIMEOUT_S)
-        assert outcome in (Outcome.LATE, Outcome.UNREACHABLE)
-        assert block is None
+        end = await networks["h0"].fetch(block_name(tenant), "h1", TIMEOUT_S)
+        assert end in (Cause.LATE, Cause.UNREACHABLE)
         await asyncio.sleep(MEMBERS_REFRESH_S)
         assert networks["h0"].members() == {"h0": 100, "h2": 300}
-        outcome, _ = await networks["h1"].fetch(block_name(tenant), "h0", TIMEOUT_S)
-        assert outcome is Outcome.UNREACHABLE, "it has crashed itself"
+        end = await networks["h1"].fetch(block_name(tenant), "h0", TIMEOUT_S)
+        assert end is Cause.UNREACHABLE, "it has crashed itself"
         with pytest.raises(KVError, match="serves no blocks"):
             await networks["h1"].publish(block_name(tenant), contents())
-
-    run(program)
-
-
-def test_a_block_that_does_not_fit_is_not_handed_out(run, tenant):
-    async def program(networks: Networks) -> None:
-        await networks["h0"].publish(block_name(tenant), contents())
-        for size in (BYTES - 1, BYTES + 1):
-            into = np.zeros(size, np.uint8)
-            outcome, block = await networks["h1"].fetch(block_name(tenant), "h0", TIMEOUT_S, into)
-            assert (outcome, block) == (Outcome.UNTRUSTED, None)
-            assert not into.any()
-
-    run(program)
-
-
-def test_a_fetch_that_is_given_up_writes_to_no_memory_any_more(run, tenant):
-    name = block_name(tenant)
-    size = 1 << 20
-    into = np.zeros(size, np.uint8)
-
-    async def program(networks: Networks) -> None:
-        await networks["h0"].publish(name, contents(size=size) | np.uint8(1))
-        fetching = asyncio.create_task(networks["h1"].fetch(name, "h0", TIMEOUT_S, into))
-        for _ in range(10_000):
-            await asyncio.sleep(0.0001)
-            if into.any():
-                break
-        assert not into.all(), "it is under way"
-        fetching.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await fetching
-        into[:] = 0
-        await asyncio.sleep(TIMEOUT_S)
-        assert not into.any()
 
     run(program)
 
@@ -287,9 +242,7 @@ def test_another_tenants_key_signs_nothing_of_ours(run, sim, pools, tenant):
         poisoned = sim.host("h0")
         operation = poisoned.node.publish_object(_core.Name(name), contents(), key, 1000)
         assert await ended(poisoned, operation) == _core.STATUS_DONE
-        outcome, block = await networks["h1"].fetch(name, "h0", TIMEOUT_S)
-        assert outcome is not Outcome.HERE
-        assert block is None
+        assert isinstance(await networks["h1"].fetch(name, "h0", TIMEOUT_S), Cause)
 
     run(program)
 
@@ -304,7 +257,7 @@ def test_who_is_not_in_the_pool_is_refused_by_the_switch():
         async def program() -> None:
             async with pools.open("h0", tenant) as first, pools.open("h1", tenant) as second:
                 await first.publish(name, contents())
-                assert (await second.fetch(name, "h0", TIMEOUT_S))[0] is Outcome.HERE
+                assert isinstance(await second.fetch(name, "h0", TIMEOUT_S), Sealed)
                 began_s = sim.now_s
                 outsider = sim.host("h2")
                 operation = outsider.node.fetch_object(
@@ -331,10 +284,8 @@ def test_who_has_left_the_pool_is_refused():
             async with pools.open("h0", tenant) as staying:
                 async with pools.open("h1", tenant) as leaving:
                     await leaving.publish(block_name(tenant), contents())
-                assert await staying.probe(block_name(tenant), "h1", TIMEOUT_S) not in (
-                    Outcome.HERE,
-                    Outcome.ABSENT,
-                )
+                absence = await staying.probe(block_name(tenant), "h1", TIMEOUT_S)
+                assert absence not in (None, Cause.ABSENT)
                 operation = sim.host("h1").node.fetch_object(
                     _core.Name(block_name(tenant)),
                     _core.Name("/n/h0"),
@@ -371,8 +322,7 @@ def test_switches_and_hosts_that_start_again_carry_blocks_again(run, sim, pools,
             sim.restart(node)
         await networks["h1"].stop()
         async with pools.open("h1", tenant) as again:
-            outcome, _ = await again.fetch(name, "h0", TIMEOUT_S)
-            assert outcome is Outcome.HERE
+            assert isinstance(await again.fetch(name, "h0", TIMEOUT_S), Sealed)
 
     run(program)
 

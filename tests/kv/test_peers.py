@@ -11,7 +11,7 @@ import pytest
 from innet.errors import KVError
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.pool import Cause
-from innet.kv.pool.network import Outcome, Sealed
+from innet.kv.pool.network import Sealed
 from innet.kv.pool.requests import MAX_KEPT_AT_ONCE, Answer, Keep, Request, is_request
 from innet.kv.pool.store import ServedStore
 from innet.lab.simulation import Simulation
@@ -134,13 +134,11 @@ def test_a_block_that_does_not_come_in_time_makes_no_other_late(
 ) -> None:
     fetch = FakeNetwork.fetch
 
-    async def stuck(
-        self: FakeNetwork, name: str, source: str, timeout_s: float, into: Any = None
-    ) -> tuple[Outcome, Sealed | None]:
+    async def stuck(self: FakeNetwork, name: str, source: str, timeout_s: float) -> Sealed | Cause:
         if name == key(1).name:
             await asyncio.sleep(timeout_s)
-            return Outcome.LATE, None
-        return await fetch(self, name, source, timeout_s, into)
+            return Cause.LATE
+        return await fetch(self, name, source, timeout_s)
 
     monkeypatch.setattr(FakeNetwork, "fetch", stuck)
 
@@ -161,9 +159,8 @@ def test_who_asks_for_too_many_blocks_gets_none() -> None:
         many = few + few.partition("user")[2].partition("/user")[2] * 100
         network = pools.fabric.network("other")
         for name, done in ((few, True), (many, False)):
-            outcome, answered = await network.fetch(name, "h0", 1.0)
-            assert outcome is Outcome.HERE
-            assert answered is not None
+            answered = await network.fetch(name, "h0", 1.0)
+            assert isinstance(answered, Sealed)
             assert Answer.decode(answered.contents).done is done
         assert len(pools.fabric.nodes["user"].fetched) == MAX_KEPT_AT_ONCE
         for number in range(MANY):
@@ -204,8 +201,7 @@ def test_the_longest_request_and_its_answer_fit_into_packets(mtu: int, most: int
                 fetching = asyncio.ensure_future(asking.fetch(name, member, 1.0))
                 assert name in await asked.next_events()
                 await asked.publish(name, Answer(False, "failed").encoded())
-                outcome, _ = await fetching
-                assert outcome is Outcome.HERE
+                assert isinstance(await fetching, Sealed)
 
         sim.run(exchange())
 

@@ -4,39 +4,46 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from innet.kv.pool import MemoryTier, PoolSettings, TieredStore
-from innet.kv.pool.home import LeaseTable
 from innet.kv.pool.network import Sealed
+from innet.kv.pool.served import ServedBlocks
+from innet.kv.pool.store import LocalStore
+from tests.kv.fake_network import FakeFabric
 from tests.kv.pools import ROOM, Pools, contents, key, with_pools
 
 
-def test_a_lease_ends_at_its_time_unless_it_is_renewed() -> None:
-    tiers = TieredStore(MemoryTier(4 * ROOM))
-    leases = LeaseTable(tiers, longest_s=100)
+@pytest.fixture
+def store() -> LocalStore:
+    served = ServedBlocks(FakeFabric({"h0": 1}).network("h0"))
+    settings = PoolSettings(longest_lease_s=100)
+    return LocalStore(TieredStore(MemoryTier(4 * ROOM)), served, settings)
+
+
+def test_a_lease_ends_at_its_time_unless_it_is_renewed(store: LocalStore) -> None:
     for name in ("once", "renewed"):
-        tiers.put(name, Sealed(contents(0), b""), 0)
-        assert leases.pin(name, "user", 10, at_s=0)
-    assert leases.pin("renewed", "user", 1e9, at_s=5)
-    assert not leases.pin("elsewhere", "user", 10, at_s=5)
+        store.put(name, Sealed(contents(0), b""), 0)
+        assert store.pin(name, "user", 10, at_s=0)
+    assert store.pin("renewed", "user", 1e9, at_s=5)
+    assert not store.pin("elsewhere", "user", 10, at_s=5)
     ends = []
     for at_s in (9.9, 10, 104.9, 105):
-        leases.expire(at_s)
-        ends.append([leases.drop(name, "other") for name in ("once", "renewed")])
+        store.expire_leases(at_s)
+        ends.append([store.drop(name, "other") for name in ("once", "renewed")])
     assert ends == [[False, False], [True, False], [True, False], [True, True]]
-    assert leases.next_end_s == float("inf")
+    assert store.next_lease_end_s == float("inf")
 
 
-def test_a_lease_that_was_renewed_often_ends_once() -> None:
-    tiers = TieredStore(MemoryTier(4 * ROOM))
-    leases = LeaseTable(tiers, longest_s=100)
-    tiers.put("block", Sealed(contents(0), b""), 0)
+def test_a_lease_that_was_renewed_often_ends_once(store: LocalStore) -> None:
+    store.put("block", Sealed(contents(0), b""), 0)
     for at_s in range(1000):
-        assert leases.pin("block", "user", 10, at_s)
-    assert leases.next_end_s > 900
-    leases.expire(1008)
-    assert not leases.drop("block", "other")
-    leases.expire(1009)
-    assert leases.drop("block", "other")
+        assert store.pin("block", "user", 10, at_s)
+    assert store.next_lease_end_s > 900
+    store.expire_leases(1008)
+    assert not store.drop("block", "other")
+    store.expire_leases(1009)
+    assert store.drop("block", "other")
 
 
 def test_what_is_pinned_stays_until_its_lease_ends() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from innet.errors import KVError
 from innet.kv.pool.network import Sealed
-from innet.kv.pool.store import ServedBlocks
+from innet.kv.pool.served import ServedBlocks
 from tests.kv.fake_network import FakeFabric, run
 from tests.kv.pools import contents, key
 

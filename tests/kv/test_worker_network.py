@@ -54,7 +54,7 @@ def test_jobs_with_one_secret_share_blocks_and_no_other_gets_any(secret: Path) -
             publishing = start("publisher", "h0")
             await said.until(("h0", "published"))
             reading = start("reader", "h1")
-            await said.until(("h1", "here True"), ("h0", "members: h0, h1"))
+            await said.until(("h1", "here"), ("h0", "members: h0, h1"))
             await start("outsider", "h2")
             record = find_run(session.network.run_id)
             during = await asyncio.to_thread(read_run_status, record)

@@ -8,10 +8,11 @@ simulated one implement; disks alone have a thread (``disk``).
 
 from innet.kv.pool.disk import DiskTier
 from innet.kv.pool.memory import MemoryTier
+from innet.kv.pool.network import Cause
 from innet.kv.pool.pool import BlockPool
 from innet.kv.pool.settings import PoolSettings
-from innet.kv.pool.statistics import Cause, Place, PoolStatistics, TierStatistics
-from innet.kv.pool.tiered_store import TieredStore
+from innet.kv.pool.statistics import Place, PoolStatistics, TierStatistics
+from innet.kv.pool.store import TieredStore
 
 __all__ = [
     "BlockPool",

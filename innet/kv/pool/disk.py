@@ -13,9 +13,8 @@ from typing import Final, Protocol, TypeVar
 from innet.errors import KVError
 from innet.kv.eviction import PolicyName
 from innet.kv.pool.block_database import BlockDatabase, Listed, Record
-from innet.kv.pool.memory import Budget
+from innet.kv.pool.memory import BlockTier, Entry
 from innet.kv.pool.network import Sealed
-from innet.kv.pool.statistics import TierStatistics
 from innet.kv.pool.waiting import wait_to_end
 
 Result = TypeVar("Result")
@@ -49,14 +48,15 @@ class DiskThread:
         self._executor.shutdown(wait=False)
 
 
-@dataclass
-class _Entry:
+@dataclass(slots=True)
+class _OnDisk:
+    """What a disk has of a block: the record's number, and the block until it is written."""
+
     row: int
-    depth: int
-    unwritten: Sealed | None
+    unwritten: Sealed | None = None
 
 
-class DiskTier:
+class DiskTier(BlockTier[_OnDisk]):
     """Blocks in a database.
 
     It writes in the background: a block that is not yet written is read from memory. Blocks that
@@ -74,18 +74,15 @@ class DiskTier:
         work: DiskWork,
     ) -> None:
         """Use :meth:`open`."""
+        super().__init__(capacity_bytes, policy)
         self.on_gone: Callable[[str], None] = lambda name: None
         self._database = database
         self._work = work
-        self._budget = Budget(capacity_bytes, policy)
-        self._entries: dict[str, _Entry] = {}
         self._rows = itertools.count(1)
         self._waiting: dict[str, Record] = {}
         self._unwritten_bytes = 0
         self._dropped: list[int] = []
         self._writing: asyncio.Task[None] | None = None
-        self._damaged = 0
-        self._failed = 0
 
     @classmethod
     async def open(
@@ -119,17 +116,8 @@ class DiskTier:
             work.close()
             raise
         tier = cls(database, capacity_bytes, policy, work)
-        tier._take(listed)
+        tier._start_with(listed)
         return tier
-
-    @property
-    def capacity_bytes(self) -> int:
-        """The most that all blocks take."""
-        return self._budget.capacity_bytes
-
-    def __contains__(self, name: str) -> bool:
-        """Whether the block is here; this does not count as a use."""
-        return name in self._entries
 
     def names(self) -> list[str]:
         """All blocks."""
@@ -142,14 +130,13 @@ class DiskTier:
 
     async def get(self, name: str) -> Sealed | None:
         """The block as written, which the caller verifies; ``None``: it is not here."""
-        entry = self._entries.get(name)
-        if entry is None:
+        if not self.use(name):
             return None
-        self._budget.use(name)
-        if entry.unwritten is not None:
-            return entry.unwritten
-        block = await self._work.run(lambda: self._database.read(entry.row))
-        if block is None and self._entries.get(name) is entry:
+        kept = self._entries[name].kept
+        if kept.unwritten is not None:
+            return kept.unwritten
+        block = await self._work.run(lambda: self._database.read(kept.row))
+        if block is None and self._has(kept.row, name):
             self._failed += 1
             self.remove(name)
             self.on_gone(name)
@@ -157,49 +144,35 @@ class DiskTier:
 
     def put(self, name: str, block: Sealed, depth: int) -> None:
         """Keep a block, if there is room for it."""
-        if name in self._entries:
-            self._budget.use(name)
+        if self.use(name):
             return
         record = Record(next(self._rows), name, depth, block)
-        if not self._budget.has_room(record.size):
+        if not self._has_room(record.size):
             return
         if self._unwritten_bytes and self._unwritten_bytes + record.size > MOST_UNWRITTEN_BYTES:
             self._failed += 1
             return
-        self._entries[name] = _Entry(record.row, depth, block)
         self._waiting[name] = record
         self._unwritten_bytes += record.size
-        for victim, _ in self._budget.insert(name, record.size, depth):
-            self._forget(victim)
+        entry = Entry(record.size, depth, _OnDisk(record.row, block))
+        for victim, evicted in self._insert(name, entry):
+            self._drop(victim, evicted.kept)
             if victim != name:
                 self.on_gone(victim)
         self._write_soon()
 
     def remove(self, name: str) -> bool:
         """Drop a block, pinned or not; whether it was here."""
-        if name not in self._entries:
+        entry = self._take(name)
+        if entry is None:
             return False
-        self._budget.remove(name)
-        self._forget(name)
+        self._drop(name, entry.kept)
         self._write_soon()
         return True
 
     def remove_damaged(self, name: str) -> None:
         """Drop a block with other bytes than were put, if it is still here."""
         self._damaged += self.remove(name)
-
-    def pin(self, name: str) -> bool:
-        """Protect a block from eviction; false: it is not here, or too much is pinned already."""
-        return name in self._entries and self._budget.pin(name)
-
-    def unpin(self, name: str) -> None:
-        """Let a block be evicted again."""
-        if name in self._entries:
-            self._budget.unpin(name)
-
-    def statistics(self) -> TierStatistics:
-        """The tier's figures."""
-        return self._budget.statistics(damaged=self._damaged, failed=self._failed)
 
     async def flush(self) -> None:
         """Wait until all blocks are written, or lost."""
@@ -219,25 +192,28 @@ class DiskTier:
             await self._work.run(self._database.close)
             self._work.close()
 
-    def _take(self, listed: list[Listed]) -> None:
+    def _start_with(self, listed: list[Listed]) -> None:
         """Start with the blocks of the database."""
         for record in listed:
-            if record.name in self._entries or not self._budget.has_room(record.size):
+            if record.name in self or not self._has_room(record.size):
                 self._dropped.append(record.row)
                 continue
-            self._entries[record.name] = _Entry(record.row, record.depth, None)
-            for victim, _ in self._budget.insert(record.name, record.size, record.depth):
-                self._forget(victim)
+            entry = Entry(record.size, record.depth, _OnDisk(record.row))
+            for victim, evicted in self._insert(record.name, entry):
+                self._drop(victim, evicted.kept)
         self._rows = itertools.count(1 + max((record.row for record in listed), default=0))
         self._write_soon()
 
-    def _forget(self, name: str) -> None:
+    def _has(self, row: int, name: str) -> bool:
+        entry = self._entries.get(name)
+        return entry is not None and entry.kept.row == row
+
+    def _drop(self, name: str, kept: _OnDisk) -> None:
         """Cancel a pending write, or delete the record."""
-        entry = self._entries.pop(name)
         waiting = self._waiting.pop(name, None)
         if waiting is None:
             # A record that is being written now is deleted afterwards.
-            self._dropped.append(entry.row)
+            self._dropped.append(kept.row)
         else:
             self._unwritten_bytes -= waiting.size
 
@@ -278,17 +254,14 @@ class DiskTier:
 
     def _written(self, record: Record) -> None:
         self._unwritten_bytes -= record.size
-        entry = self._entries.get(record.name)
-        if entry is not None and entry.row == record.row:
-            entry.unwritten = None
+        if self._has(record.row, record.name):
+            self._entries[record.name].kept.unwritten = None
 
     def _lose(self, record: Record) -> None:
         self._failed += 1
         self._unwritten_bytes -= record.size
-        entry = self._entries.get(record.name)
-        if entry is not None and entry.row == record.row:
-            self._budget.remove(record.name)
-            del self._entries[record.name]
+        if self._has(record.row, record.name):
+            self._take(record.name)
             self.on_gone(record.name)
 
 

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
 import logging
 import math
 from collections.abc import Awaitable, Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from innet.errors import KVError
 from innet.kv.names import BlockKey
 from innet.kv.pool.network import (
     BlockNetwork,
+    Cause,
     KeepOptions,
     KeptBlock,
     NetworkEvent,
-    Outcome,
+    Sealed,
+    Tried,
     TriedRequest,
 )
-from innet.kv.pool.peers import Members
+from innet.kv.pool.peers import Members, PeerClient
 from innet.kv.pool.requests import DONE, Answer, Drop, Keep, Note, Pin, Request, Unpin, is_request
+from innet.kv.pool.served import ServedBlocks
 from innet.kv.pool.settings import PoolSettings
 from innet.kv.pool.statistics import PoolStatistics
-from innet.kv.pool.store import DeferredBlock, LocalStore, ServedStore
-from innet.kv.pool.tiered_store import Tier, TieredStore
+from innet.kv.pool.store import DeferredBlock, LocalStore, ServedStore, Tier
 from innet.kv.pool.waiting import SingleFlight, gather, now_s
 
 Result = TypeVar("Result")
@@ -41,190 +43,65 @@ _MOST_REQUESTS: Final = 4096
 """Requests in progress. More are not answered: they time out at their requesters."""
 _MOST_ANSWERS: Final = 4096
 """Answers that can be requested again. Of more, the earliest are withdrawn before their time."""
-_LEAST_ENDS: Final = 64
 _FAILED: Final = "failed"
 
 _log = logging.getLogger(__name__)
 
 
-class LeaseTable:
-    """Who has pinned which blocks of a store, and until when; its owner calls :meth:`expire`.
+@dataclass(frozen=True)
+class PoolNode:
+    """What the parts of a pool at one node share.
 
-    A block is pinned as long as any lease of it lasts. The tiers limit how much can be pinned. The
-    leases of a block that is gone, because it was damaged for example, end with it.
+    Attributes:
+        network: of this node, for one tenant.
+        settings: of the pool.
+        counts: of what is done.
+        members: of the pool.
+        peers: requests to them.
+        window: of blocks in flight.
+        served: what this node serves.
+        store: for blocks that others may request.
+        local: for this node itself; it may be ``store``.
     """
 
-    def __init__(self, tiers: TieredStore, longest_s: float) -> None:
-        """
-        Args:
-            tiers: the store.
-            longest_s: longer leases are cut to this.
-        """
-        self._tiers = tiers
-        self._longest_s = longest_s
-        self._leases: dict[str, dict[str, float]] = {}
-        self._ends: list[tuple[float, str, str]] = []  # a heap, with leases that are over before
-        self._most_ends = _LEAST_ENDS
-        tiers.on_gone = self._end_all
+    network: BlockNetwork
+    settings: PoolSettings
+    counts: PoolStatistics
+    members: Members
+    peers: PeerClient
+    window: asyncio.Semaphore
+    served: ServedBlocks
+    store: ServedStore
+    local: LocalStore
 
     @property
-    def next_end_s(self) -> float:
-        """When to call :meth:`expire`."""
-        return self._ends[0][0] if self._ends else math.inf
-
-    def pin(self, name: str, holder: str, lease_s: float, at_s: float) -> bool:
-        """Begin or renew a holder's lease; false: there is no room for it, or no such block."""
-        if not self._tiers.pin(name):
-            return False
-        end_s = at_s + min(lease_s, self._longest_s)
-        self._leases.setdefault(name, {})[holder] = end_s
-        heapq.heappush(self._ends, (end_s, name, holder))
-        if len(self._ends) > self._most_ends:
-            self._forget_old_ends()
-        return True
-
-    def expire(self, at_s: float) -> None:
-        """End the leases whose time is over."""
-        while self.next_end_s <= at_s:
-            end_s, name, holder = heapq.heappop(self._ends)
-            if self._leases.get(name, {}).get(holder) == end_s:
-                self.unpin(name, holder)
-
-    def _forget_old_ends(self) -> None:
-        """Keep the ends of present leases only: many may have been renewed or ended early."""
-        self._ends = [
-            (end_s, name, holder)
-            for name, holders in self._leases.items()
-            for holder, end_s in holders.items()
-        ]
-        heapq.heapify(self._ends)
-        self._most_ends = max(_LEAST_ENDS, 2 * len(self._ends))
-
-    def unpin(self, name: str, holder: str) -> None:
-        """End a lease, if there is one."""
-        holders = self._leases.get(name, {})
-        if holders.pop(holder, None) is not None and not holders:
-            del self._leases[name]
-            self._tiers.unpin(name)
-
-    def drop(self, name: str, holder: str) -> bool:
-        """End this holder's lease, and drop the block unless another holder has one; whether it is
-        gone."""
-        self.unpin(name, holder)
-        if name in self._leases:
-            return False
-        self._tiers.remove(name)
-        return True
-
-    def close(self) -> None:
-        """End all leases."""
-        for name in list(self._leases):
-            self._end_all(name)
-        self._ends.clear()
-
-    def _end_all(self, name: str) -> None:
-        for holder in list(self._leases.get(name, ())):
-            self.unpin(name, holder)
-
-
-class KeptBlocks:
-    """Enters the blocks that the network keeps on its own into the home's store, and grants room.
-
-    The network keeps no block that the home would have refused: it has room for no more bytes than
-    can be inserted without one of them being evicted.
-    """
-
-    def __init__(self, network: BlockNetwork, store: ServedStore, settings: PoolSettings) -> None:
-        """
-        Args:
-            network: of this node.
-            store: for blocks that others may request.
-            settings: of the pool.
-        """
-        self._network = network
-        self._store = store
-        self._settings = settings
-        self._granted_bytes = 0
-        self._blocks = 0
-        self._bytes = 0
-
-    def start(self) -> None:
-        """Let the network keep blocks from now on, if this home offers memory."""
-        if self._store.tiers.memory.capacity_bytes == 0:
-            return
-        self._granted_bytes = self._room_bytes()
-        self._network.start_keeping(
-            KeepOptions(
-                DONE.encoded().tobytes(),
-                self._settings.window,
-                PART_FOR_FETCHING * self._settings.put_timeout_s,
-                self._settings.answer_s,
-                self._granted_bytes,
-            )
-        )
-
-    def adopt(self, kept: KeptBlock, depth: int) -> bool | None:
-        """Enter a block; false: there is no room for it, and ``None``: another block of its name is
-        served."""
-        self._blocks += 1
-        self._bytes += kept.block.contents.nbytes
-        return self._store.adopt(kept.name, kept.block, depth) if kept.is_served else None
-
-    def report(self) -> None:
-        """Acknowledge to the network what was entered, and grant room for more."""
-        room_bytes = self._room_bytes()
-        if not self._blocks and room_bytes == self._granted_bytes:
-            return
-        self._network.report_kept(self._blocks, self._bytes, room_bytes)
-        self._granted_bytes = room_bytes
-        self._blocks = self._bytes = 0
-
-    def _room_bytes(self) -> int:
-        memory = self._store.tiers.memory
-        most_bytes = min(int(_PART_UNREPORTED * memory.capacity_bytes), _MOST_UNREPORTED_BYTES)
-        return min(most_bytes, memory.room_for_new_bytes)
+    def stores(self) -> Sequence[LocalStore]:
+        """All stores: one or two."""
+        return (self.store,) if self.local is self.store else (self.store, self.local)
 
 
 class Home:
-    """This node as home of blocks: executes requests, and brings requested blocks to memory, from
-    disk or from the producer that still holds them."""
+    """This node as home of blocks.
 
-    def __init__(
-        self,
-        network: BlockNetwork,
-        members: Members,
-        settings: PoolSettings,
-        counts: PoolStatistics,
-        store: ServedStore,
-        local: LocalStore,
-    ) -> None:
-        """
-        Args:
-            network: of this node.
-            members: of the pool.
-            settings: of the pool.
-            counts: of what is done.
-            store: for blocks that others may request.
-            local: for this node itself; it may be ``store``.
-        """
-        self._network = network
-        self._members = members
-        self._settings = settings
-        self._counts = counts
-        self._store = store
-        self._is_shared = local is store
-        self._leases = [
-            LeaseTable(tiers, settings.longest_lease_s)
-            for tiers in dict.fromkeys((store.tiers, local.tiers))
-        ]
+    It executes requests, registers the blocks that the network keeps on its own, and brings
+    requested blocks to memory, from disk or from the producer that still holds them.
+    """
+
+    def __init__(self, node: PoolNode) -> None:
+        """``node`` is this node's part of the pool."""
+        self._node = node
+        self._network = node.network
+        self._members = node.members
+        self._settings = node.settings
+        self._counts = node.counts
+        self._store = node.store
         self._lease_timer: asyncio.TimerHandle | None = None
-        self._kept = KeptBlocks(network, store, settings)
         # Its requesters wait longer, so that they do not take this home for dead when its
         # producer is.
-        self._bring_timeout_s = settings.timeout_s / 2
+        self._bring_timeout_s = node.settings.timeout_s / 2
         self._fetches: SingleFlight[str, str | None] = SingleFlight()
-        self._fetch_window = asyncio.Semaphore(settings.window)
-        self._disk_window = asyncio.Semaphore(settings.window)
+        self._fetch_window = asyncio.Semaphore(node.settings.window)
+        self._disk_window = asyncio.Semaphore(node.settings.window)
         self._requests: set[str] = set()
         self._answers: dict[str, asyncio.TimerHandle] = {}  # in the order of publication
         self._tasks: set[asyncio.Task[None]] = set()
@@ -233,7 +110,7 @@ class Home:
     async def serve(self) -> None:
         """Serve other nodes until cancelled, or until the network is closed."""
         try:
-            self._kept.start()
+            self._start_keeping()
             self._is_serving = True
             while True:
                 self._handle(await self._network.next_events())
@@ -243,10 +120,27 @@ class Home:
             self._stop()
 
     def close(self) -> None:
-        """End all leases."""
-        for leases in self._leases:
-            leases.close()
-        self._watch_leases()
+        """End all leases, and serve nothing any more."""
+        if self._lease_timer is not None:
+            self._lease_timer.cancel()
+        for store in self._node.stores:
+            store.close()
+
+    def has(self, name: str) -> bool:
+        """Whether this node has a block; this does not count as a use."""
+        if self._has(name):
+            return True
+        self.drain_kept()
+        return self._has(name)
+
+    async def get(self, name: str) -> Sealed | None:
+        """A block that this node has."""
+        self.drain_kept()
+        for store in (self._node.local, self._store):
+            found = await store.get(name)
+            if found is not None:
+                return found[0]
+        return None
 
     def drain_requests(self) -> None:
         """Handle pending requests now, and register the blocks that the network kept on its own.
@@ -266,7 +160,7 @@ class Home:
         if self._store.lingering(name) is not None:
             return True
         note = self._store.index.get(name)
-        is_here = self._store.tiers.tier(name) is not None
+        is_here = self._store.tier(name) is not None
         if note is None:
             return is_here
         loop, index = asyncio.get_running_loop(), self._store.index
@@ -277,7 +171,7 @@ class Home:
         refusal = await self._fetch(name, note.depth, note.source, self._bring_timeout_s)
         if refusal is None or self._store.lingering(name) is not None:
             index.on_delivered(note.source, loop.time())
-            self._store.tiers.use(name)  # it was fetched because of a request
+            self._store.tiers.memory.use(name)  # it was fetched because of a request
             return True
         if loop.time() < began_s + self._bring_timeout_s:
             self._store.forget(name)
@@ -291,31 +185,34 @@ class Home:
 
     async def pin(self, name: str, lease_s: float) -> bool:
         """Protect a block from eviction, in one of this node's stores; whether it is here."""
-        return await self._pin(name, self._network.node, lease_s, self._leases)
+        return await self._pin(name, self._network.node, lease_s, self._node.stores)
 
     def unpin(self, name: str, holder: str) -> None:
         """End a holder's leases of a block."""
-        for leases in self._leases:
-            leases.unpin(name, holder)
+        for store in self._node.stores:
+            store.unpin(name, holder)
 
     def drop(self, name: str, holder: str) -> bool:
         """End a holder's leases, and drop the block unless another holder has one; whether it is
         gone."""
         self._store.forget(name)
-        gone = [leases.drop(name, holder) for leases in self._leases]
+        gone = [store.drop(name, holder) for store in self._node.stores]
         return all(gone)
 
+    def _has(self, name: str) -> bool:
+        return any(store.tier(name) for store in self._node.stores)
+
     async def _pin(
-        self, name: str, holder: str, lease_s: float, tables: Sequence[LeaseTable]
+        self, name: str, holder: str, lease_s: float, stores: Sequence[LocalStore]
     ) -> bool:
         await self.bring(name)
-        pinned = any(leases.pin(name, holder, lease_s, now_s()) for leases in tables)
+        pinned = any(store.pin(name, holder, lease_s, now_s()) for store in stores)
         self._watch_leases()
         return pinned
 
     def _watch_leases(self) -> None:
         """Let the timer run until the next lease ends."""
-        end_s = min(leases.next_end_s for leases in self._leases)
+        end_s = min(store.next_lease_end_s for store in self._node.stores)
         if self._lease_timer is not None:
             if self._lease_timer.when() == end_s:
                 return
@@ -326,25 +223,45 @@ class Home:
 
     def _expire_leases(self) -> None:
         self._lease_timer = None
-        for leases in self._leases:
-            leases.expire(now_s())
+        for store in self._node.stores:
+            store.expire_leases(now_s())
         self._watch_leases()
+
+    def _start_keeping(self) -> None:
+        """Let the network keep blocks on its own, if this home offers memory."""
+        if self._store.tiers.memory.capacity_bytes:
+            self._network.start_keeping(
+                KeepOptions(
+                    DONE.encoded().tobytes(),
+                    self._settings.window,
+                    PART_FOR_FETCHING * self._settings.put_timeout_s,
+                    self._settings.answer_s,
+                    self._room_bytes(),
+                )
+            )
+
+    def _room_bytes(self) -> int:
+        """Room for blocks that the network keeps: it keeps none that this home would refuse, so
+        there is no more than can be inserted without one of them being evicted."""
+        memory = self._store.tiers.memory
+        most_bytes = min(int(_PART_UNREPORTED * memory.capacity_bytes), _MOST_UNREPORTED_BYTES)
+        return min(most_bytes, memory.room_for_new_bytes)
 
     def _handle(self, events: Sequence[NetworkEvent]) -> None:
         for event in events:
             if isinstance(event, KeptBlock):
                 self._on_kept(event)
             elif isinstance(event, TriedRequest):
-                self._on_request(event.name, event.outcomes)
+                self._on_request(event.name, event.blocks)
             elif is_request(event):
                 self._on_request(event, ())
             else:
                 self._on_block_requested(event)
-        self._kept.report()
+        self._network.grant_room(self._room_bytes())
 
     def _on_kept(self, kept: KeptBlock) -> None:
         depth = self._members.own_depth(kept.depth)
-        has_room = self._kept.adopt(kept, depth)
+        has_room = self._store.adopt(kept.name, kept.block, depth) if kept.is_served else None
         if has_room is None:
             self._begin(self._keep_beside(kept, depth))
         elif has_room:
@@ -358,21 +275,20 @@ class Home:
         except KVError as error:
             _log.info("%s is not kept: %s", kept.name, error)
 
-    def _on_request(self, name: str, outcomes: Sequence[Outcome | None]) -> None:
+    def _on_request(self, name: str, tried: Sequence[Tried]) -> None:
         is_new = name not in self._requests and name not in self._answers
         if is_new and len(self._requests) < _MOST_REQUESTS:
             self._requests.add(name)
-            self._begin(self._answer(name, outcomes))
+            self._begin(self._answer(name, tried))
 
     def _on_block_requested(self, name: str) -> None:
-        tiers = self._store.tiers
-        tier = tiers.tier(name)
-        if self._is_shared and not self._is_home_of(name):
+        memory, tier = self._store.tiers.memory, self._store.tier(name)
+        if self._node.local is self._store and not self._is_home_of(name):
             # A home fetches this node's copy, and has it afterwards: that is no use of it.
-            tiers.memory.demote(name)
+            memory.demote(name)
         else:
             self._counts.served += tier is not None
-            tiers.use(name)
+            memory.use(name)
         if tier is Tier.DISK:
             self._begin(self._load(name))
         elif tier is None and name in self._store.index:
@@ -394,8 +310,8 @@ class Home:
         self._counts.brought += brought
         self._counts.served += brought
 
-    async def _answer(self, name: str, outcomes: Sequence[Outcome | None]) -> None:
-        answer = await self._answer_to(name, outcomes)
+    async def _answer(self, name: str, tried: Sequence[Tried]) -> None:
+        answer = await self._answer_to(name, tried)
         if not answer.done:
             self._counts.refused.update(answer.refusals())
         try:
@@ -414,24 +330,24 @@ class Home:
         self._answers.pop(name).cancel()
         self._network.withdraw(name)
 
-    async def _answer_to(self, name: str, outcomes: Sequence[Outcome | None]) -> Answer:
+    async def _answer_to(self, name: str, tried: Sequence[Tried]) -> Answer:
         try:
             request = Request.parse(name)
         except KVError:
             return Answer(False, "no such request")
-        return await self._tried(name, self._execute(request, outcomes), Answer(False, _FAILED))
+        return await self._tried(name, self._execute(request, tried), Answer(False, _FAILED))
 
-    async def _execute(self, request: Request, outcomes: Sequence[Outcome | None]) -> Answer:
+    async def _execute(self, request: Request, tried: Sequence[Tried]) -> Answer:
         name, action, requester = request.action.block.name, request.action, request.requester
         match action:
             case Keep():
-                return Answer.of_blocks(await self._keep_all(action, requester, outcomes))
+                return Answer.of_blocks(await self._keep_all(action, requester, tried))
             case Note(_, depth, source):
                 self._store.defer(name, DeferredBlock(self._members.own_depth(depth), source))
                 return DONE
             case Pin(_, lease_ms):
                 # Not this node's own copy: others cannot request that.
-                pinned = await self._pin(name, requester, lease_ms / 1000, self._leases[:1])
+                pinned = await self._pin(name, requester, lease_ms / 1000, [self._store])
                 return DONE if pinned else Answer(False, "no such block, or too much is pinned")
             case Unpin():
                 self.unpin(name, requester)
@@ -441,25 +357,27 @@ class Home:
                 return DONE if gone else Answer(False, "another has pinned it")
 
     async def _keep_all(
-        self, keep: Keep, requester: str, outcomes: Sequence[Outcome | None]
+        self, keep: Keep, requester: str, tried: Sequence[Tried]
     ) -> list[str | None]:
         """For each block ``None``, or why it is not kept; an error with one affects no other.
 
-        The network has fetched, or tried to, the blocks whose outcomes are known.
+        ``tried`` is what the network has done about them, if anything.
         """
-        known = outcomes or [None] * len(keep.all_blocks)
+        blocks = keep.all_blocks
         return await gather(
             [
-                self._keep(block.name, depth, keep.source, requester, outcome)
-                for (block, depth), outcome in zip(keep.all_blocks, known, strict=True)
+                self._keep(block.name, depth, keep.source, requester, done)
+                for (block, depth), done in zip(blocks, tried or [False] * len(blocks), strict=True)
             ]
         )
 
     async def _keep(
-        self, name: str, depth: int, source: str, requester: str, outcome: Outcome | None
+        self, name: str, depth: int, source: str, requester: str, tried: Tried
     ) -> str | None:
-        if outcome is not None:
-            return _refusal_after(outcome)
+        if tried is True:
+            return None
+        if isinstance(tried, Cause):
+            return _refusal_after(tried)
         timeout_s = PART_FOR_FETCHING * self._settings.put_timeout_s
         fetch = self._fetch(name, self._members.own_depth(depth), source, timeout_s)
         refusal = await self._tried(name, fetch, _FAILED)
@@ -469,17 +387,17 @@ class Home:
 
     async def _fetch(self, name: str, depth: int, source: str, timeout_s: float) -> str | None:
         """Keep a block, from ``source`` if it is not here; ``None``, or why it is not kept."""
-        if self._store.tiers.tier(name) is not None:
-            self._store.tiers.use(name)
+        if self._store.tier(name) is not None:
+            self._store.tiers.memory.use(name)
             return None
         if not self._store.tiers.capacity_bytes:
             return "no memory is offered"
 
         async def fetch() -> str | None:
             async with self._fetch_window:
-                outcome, block = await self._network.fetch(name, source, timeout_s)
-            if block is None:
-                return _refusal_after(outcome)
+                block = await self._network.fetch(name, source, timeout_s)
+            if isinstance(block, Cause):
+                return _refusal_after(block)
             return None if await self._store.keep(name, block, depth) else "no room"
 
         return await self._fetches.run(name, fetch)
@@ -509,6 +427,6 @@ class Home:
             self._network.withdraw(name)
 
 
-def _refusal_after(outcome: Outcome) -> str | None:
-    """Why a block is not kept whose fetch ended so; ``None``: it is."""
-    return None if outcome is Outcome.HERE else f"the block is {outcome.value}"
+def _refusal_after(cause: Cause) -> str:
+    """Why a block is not kept whose fetch failed."""
+    return f"the block is {cause.value}"

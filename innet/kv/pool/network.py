@@ -14,11 +14,10 @@ Contents = npt.NDArray[np.uint8]
 """The bytes of a block, in one dimension."""
 
 
-class Outcome(Enum):
-    """How a request to a node for a block ended."""
+class Cause(Enum):
+    """Why a block was not found, or not kept. The first cause counts."""
 
-    HERE = "here"
-    """The block arrived, and its tenant signed it."""
+    NO_HOME = "no home"
     ABSENT = "absent"
     """The node answered that it does not have the block."""
     LATE = "late"
@@ -27,6 +26,10 @@ class Outcome(Enum):
     """The tenant did not sign these bytes under that name."""
     UNREACHABLE = "unreachable"
     """No path leads to the node, or the network refuses to carry the request."""
+    AFTER_GAP = "after a gap"
+    """A block before it in its prompt was not found, so nobody looked for this one."""
+    REFUSED = "refused"
+    """A home had no room for it, or could not fetch it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,18 +83,22 @@ class KeptBlock:
     is_served: bool
 
 
+Tried = Cause | bool
+"""Whether a block is kept that another node asked to keep, or why fetching it failed."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TriedRequest:
     """A request to keep blocks that the network could not complete on its own.
 
     Attributes:
         name: of the request.
-        outcomes: of each block's fetch; ``None``: it was not tried to the end. Blocks that arrived
-            were reported as :class:`KeptBlock` before.
+        blocks: what was done about each. Blocks that arrived were reported as :class:`KeptBlock`
+            before.
     """
 
     name: str
-    outcomes: Sequence[Outcome | None]
+    blocks: Sequence[Tried]
 
 
 NetworkEvent = str | KeptBlock | TriedRequest
@@ -157,24 +164,23 @@ class BlockNetwork(Protocol):
     def end_serving(self, name: str) -> None:
         """Stop serving a published object that nobody waits for."""
 
-    async def fetch(
-        self, name: str, source: str, timeout_s: float, into: Contents | None = None
-    ) -> tuple[Outcome, Sealed | None]:
+    async def fetch(self, name: str, source: str, timeout_s: float) -> Sealed | Cause:
         """Fetch an object from the node ``source``, or from a cache on the path.
 
         Args:
             name: of a block or of a request.
             source: a node.
             timeout_s: until the fetch ends.
-            into: memory for the contents, of exactly their size; allocated by default.
 
         Returns:
-            The block with ``Outcome.HERE``, and ``None`` with all others; a block of another size
-            than ``into`` is ``UNTRUSTED``.
+            The block, or why it did not arrive.
         """
 
-    async def probe(self, name: str, source: str, timeout_s: float) -> Outcome:
-        """Whether ``source``, or a cache on the path, has an object: fetch its root manifest."""
+    async def probe(self, name: str, source: str, timeout_s: float) -> Cause | None:
+        """Why neither ``source`` nor a cache on the path has an object; ``None`` if one has.
+
+        Fetches its root manifest.
+        """
 
     def start_keeping(self, options: KeepOptions) -> None:
         """Keep, as far as possible, what other nodes ask this node to keep.
@@ -187,12 +193,10 @@ class BlockNetwork(Protocol):
     def adopt(self, name: str) -> None:
         """Take over a kept block that is served, as if this node had published it."""
 
-    def report_kept(self, blocks: int, size_bytes: int, room_bytes: int) -> None:
-        """Acknowledge kept blocks, and grant room for others.
+    def grant_room(self, room_bytes: int) -> None:
+        """Acknowledge all reported blocks, adopted or not, and grant room for others.
 
         Args:
-            blocks: that :meth:`next_events` reported since the last call, adopted or not.
-            size_bytes: of them.
             room_bytes: for blocks that are not acknowledged yet, from now on.
         """
 

@@ -11,9 +11,8 @@ from typing import Final, TypeAlias
 
 from innet.errors import KVError
 from innet.kv.names import BlockKey
-from innet.kv.pool.network import BlockNetwork, Outcome, Sealed
+from innet.kv.pool.network import BlockNetwork, Cause, Sealed
 from innet.kv.pool.requests import Action, Answer, Keep, Request, kind_of
-from innet.kv.pool.statistics import OUTCOME_CAUSES, Cause
 from innet.kv.pool.waiting import GivenUp, gather, now_s
 
 _DRAW_BYTES: Final = 8
@@ -110,18 +109,18 @@ class Members:
         """A block's depth as one home counts it, which keeps every n-th block of a prompt."""
         return depth * self._replicas // max(self._replicas, len(self._network.members()))
 
-    def note(self, member: str, outcome: Outcome, began_s: float) -> None:
+    def note(self, member: str, failure: Cause | None, began_s: float) -> None:
         """Record how a request to ``member`` ended that was sent at ``began_s``.
 
         A member that is unreachable is left out afterwards; so is one that is late, or was still
         silent when the caller gave up, unless the time was too short to tell.
         """
-        if outcome is Outcome.HERE:
+        if failure is None:
             self._out_until_s.pop(member, None)
             return
         ended_s = now_s()
-        late = outcome is Outcome.LATE and ended_s - began_s >= _ENOUGH_S
-        if late or outcome is Outcome.UNREACHABLE:
+        late = failure is Cause.LATE and ended_s - began_s >= _ENOUGH_S
+        if late or failure is Cause.UNREACHABLE:
             self._out_until_s[member] = ended_s + self._leave_out_s
             self._known = {}
 
@@ -210,21 +209,24 @@ class PeerClient:
 
     async def fetch(self, name: str, member: str, timeout_s: float) -> Sealed | Cause:
         """A block from ``member``, or why it did not arrive."""
-        outcome, began_s = Outcome.LATE, now_s()
+        failure: Cause | None = Cause.LATE
+        began_s = now_s()
         try:
-            outcome, block = await self._network.fetch(name, member, timeout_s)
+            found = await self._network.fetch(name, member, timeout_s)
+            failure = found if isinstance(found, Cause) else None
+            return found
         finally:
-            self._members.note(member, outcome, began_s)
-        return OUTCOME_CAUSES[outcome] if block is None else block
+            self._members.note(member, failure, began_s)
 
     async def probe(self, name: str, member: str, timeout_s: float) -> Cause | None:
         """Why ``member`` does not have a block; ``None`` if it has."""
-        outcome, began_s = Outcome.LATE, now_s()
+        failure: Cause | None = Cause.LATE
+        began_s = now_s()
         try:
-            outcome = await self._network.probe(name, member, timeout_s)
+            failure = await self._network.probe(name, member, timeout_s)
+            return failure
         finally:
-            self._members.note(member, outcome, began_s)
-        return None if outcome is Outcome.HERE else OUTCOME_CAUSES[outcome]
+            self._members.note(member, failure, began_s)
 
     async def request(self, member: str, action: Action) -> Cause | None:
         """Send a request; ``None`` when it is done, and else why it is not."""

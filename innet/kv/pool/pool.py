@@ -10,11 +10,12 @@ from typing import Self, TypeVar
 
 from innet.errors import KVError
 from innet.kv.names import BlockKey
-from innet.kv.pool.home import Home
+from innet.kv.pool.home import Home, PoolNode
 from innet.kv.pool.memory import MemoryTier
-from innet.kv.pool.network import BlockNetwork, Contents
+from innet.kv.pool.network import BlockNetwork, Cause, Contents
 from innet.kv.pool.peers import Members, PeerClient
 from innet.kv.pool.requests import MAX_NUMBER, Drop, Pin, Unpin
+from innet.kv.pool.served import ServedBlocks
 from innet.kv.pool.settings import (
     PoolSettings,
     checked_contents,
@@ -22,11 +23,10 @@ from innet.kv.pool.settings import (
     checked_lease,
     checked_timeout,
 )
-from innet.kv.pool.statistics import Cause, Place, PoolStatistics
-from innet.kv.pool.store import DeferredIndex, LocalStore, ServedBlocks, ServedStore
-from innet.kv.pool.tiered_store import TieredStore
-from innet.kv.pool.transfers import Found, Loader, PoolNode, Replicator
-from innet.kv.pool.waiting import Window, gather, now_s, wait_to_end
+from innet.kv.pool.statistics import Place, PoolStatistics
+from innet.kv.pool.store import LocalStore, ServedStore, TieredStore
+from innet.kv.pool.transfers import Found, Loader, Replicator
+from innet.kv.pool.waiting import gather, now_s, wait_to_end
 from innet.node.messages import tenant_prefix
 
 Result = TypeVar("Result")
@@ -83,8 +83,9 @@ class BlockPool:
         self._tenant = network.tenant
         self._counts = PoolStatistics()
         self._node = self._parts(network, local, offered or TieredStore(MemoryTier(0)))
-        self._loader = Loader(self._node)
-        self._replicator = Replicator(self._node)
+        self._home = Home(self._node)
+        self._loader = Loader(self._node, self._home)
+        self._replicator = Replicator(self._node, self._home)
         self._serving: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -101,7 +102,7 @@ class BlockPool:
     async def start(self) -> None:
         """Serve others from now on, with the blocks that the disk has from before."""
         if self._serving is None:
-            self._serving = asyncio.ensure_future(self._node.home.serve())
+            self._serving = asyncio.ensure_future(self._home.serve())
             await self._node.store.start(f"{tenant_prefix(self._tenant)}/")
 
     async def close(self) -> None:
@@ -115,11 +116,10 @@ class BlockPool:
         serving.cancel()
         node = self._node
         async with AsyncExitStack() as ending:  # each step runs, even if another one fails
-            for tiers in dict.fromkeys((node.local.tiers, node.store.tiers)):
-                ending.push_async_callback(tiers.close)
+            for store in node.stores:
+                ending.push_async_callback(store.tiers.close)
             ending.callback(node.served.close)
-            ending.callback(node.store.close)
-            ending.callback(node.home.close)
+            ending.callback(self._home.close)
             await wait_to_end(serving)
         if not serving.cancelled():
             serving.result()
@@ -142,12 +142,9 @@ class BlockPool:
         """
         self._check(key)
         contents, depth = checked_contents(contents), checked_depth(depth)
-        window, began_s = self._node.window, now_s()
-        await window.enter()
-        try:
+        began_s = now_s()
+        async with self._node.window:
             ends = await self._replicator.put(key, contents, depth)
-        finally:
-            window.leave()
         self._counts.puts += 1
         self._counts.put_bytes += contents.nbytes
         self._counts.store_times.add(now_s() - began_s)
@@ -222,7 +219,7 @@ class BlockPool:
 
     def here(self, key: BlockKey) -> bool:
         """Whether this node itself has a block."""
-        return self._node.has(key.name)
+        return self._home.has(key.name)
 
     async def exists(self, key: BlockKey, *, timeout_s: float | None = None) -> bool:
         """Whether a block is here, at a home, or in a cache on the path there."""
@@ -295,8 +292,8 @@ class BlockPool:
         lease_ms = min(MAX_NUMBER, max(1, round(checked_s * 1000)))
 
         async def pin(key: BlockKey) -> bool:
-            self._node.home.drain_kept()
-            here = await self._node.home.pin(key.name, checked_s)
+            self._home.drain_kept()
+            here = await self._home.pin(key.name, checked_s)
             return None in await self._node.peers.request_homes(key, Pin(key, lease_ms)) or here
 
         return await self._each(keys, pin)
@@ -305,7 +302,7 @@ class BlockPool:
         """End this node's leases."""
 
         async def unpin(key: BlockKey) -> None:
-            self._node.home.unpin(key.name, self._node.network.node)
+            self._home.unpin(key.name, self._node.network.node)
             await self._node.peers.request_homes(key, Unpin(key))
 
         await self._each(keys, unpin)
@@ -318,8 +315,8 @@ class BlockPool:
         """
 
         async def evict(key: BlockKey) -> bool:
-            self._node.home.drain_kept()
-            here = self._node.home.drop(key.name, self._node.network.node)
+            self._home.drain_kept()
+            here = self._home.drop(key.name, self._node.network.node)
             ends = await self._node.peers.request_homes(key, Drop(key))
             return here and all(end is None for end in ends)
 
@@ -327,7 +324,7 @@ class BlockPool:
 
     def statistics(self) -> PoolStatistics:
         """What this node's pool has done since it was opened."""
-        self._node.home.drain_requests()
+        self._home.drain_requests()
         counted = copy.deepcopy(self._counts)
         local, offered = self._node.local.tiers, self._node.store.tiers
         stores = {"shared": local} if local is offered else {"local": local, "home": offered}
@@ -340,9 +337,7 @@ class BlockPool:
     def _parts(self, network: BlockNetwork, local: TieredStore, offered: TieredStore) -> PoolNode:
         settings, counts = self._settings, self._counts
         served = ServedBlocks(network)
-        index = DeferredIndex(settings.timeout_s / 2, settings.leave_out_s)
-        store = ServedStore(offered, served, index, settings.answer_s)
-        own = store if local is offered else LocalStore(local, served)
+        store = ServedStore(offered, served, settings)
         members = Members(network, settings.replicas, settings.leave_out_s)
         return PoolNode(
             network=network,
@@ -350,11 +345,10 @@ class BlockPool:
             counts=counts,
             members=members,
             peers=PeerClient(network, members, settings.put_timeout_s),
-            window=Window(settings.window),
+            window=asyncio.Semaphore(settings.window),
             served=served,
             store=store,
-            local=own,
-            home=Home(network, members, settings, counts, store, own),
+            local=store if local is offered else LocalStore(local, served, settings),
         )
 
     async def _each(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
-from innet.kv.pool.network import Outcome
+from innet.kv.pool.network import Cause
 from innet.printable import printable
 from innet.telemetry.durations import Durations
 
@@ -28,28 +27,6 @@ class Place(Enum):
     """This node is a home of the block, and fetched it from its producer."""
     NETWORK = "network"
     """A home, or a cache on the path to it."""
-
-
-class Cause(Enum):
-    """Why a block was not found, or not kept. The first cause counts."""
-
-    NO_HOME = "no home"
-    ABSENT = "absent"
-    LATE = "late"
-    UNTRUSTED = "untrusted"
-    UNREACHABLE = "unreachable"
-    AFTER_GAP = "after a gap"
-    """A block before it in its prompt was not found, so nobody looked for this one."""
-    REFUSED = "refused"
-    """A home had no room for it, or could not fetch it."""
-
-
-OUTCOME_CAUSES: Mapping[Outcome, Cause] = {
-    Outcome.ABSENT: Cause.ABSENT,
-    Outcome.LATE: Cause.LATE,
-    Outcome.UNTRUSTED: Cause.UNTRUSTED,
-    Outcome.UNREACHABLE: Cause.UNREACHABLE,
-}
 
 
 @dataclass(frozen=True)

@@ -1,190 +1,120 @@
-"""A node's stores of blocks, and what of them it serves to others."""
+"""A node's stores: which blocks it has, until when, and what of them others may request."""
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import math
 from collections import OrderedDict, defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
-from innet.errors import KVError
-from innet.kv.pool.network import BlockNetwork, Contents, Sealed
-from innet.kv.pool.tiered_store import Tier, TieredStore
-from innet.kv.pool.waiting import SingleFlight, wait_to_end
+from innet.kv.pool.disk import DiskTier
+from innet.kv.pool.memory import MemoryTier
+from innet.kv.pool.network import Sealed
+from innet.kv.pool.served import ServedBlocks
+from innet.kv.pool.settings import PoolSettings
+from innet.kv.pool.waiting import SingleFlight
 
 _MOST_LINGERING: Final = 8
 _NAMES_AT_A_TIME: Final = 64
+_LEAST_ENDS: Final = 64
 _MOST_DEFERRED: Final = 1 << 18
 """About 100 MiB; of more blocks at one home, some are computed again."""
 
 
-@dataclass
-class _Publication:
-    publishing: asyncio.Future[Sealed | None]
-    holders: int
+class Tier(Enum):
+    """Where a block can be read from; one that is in memory may be on disk as well."""
+
+    MEMORY = "memory"
+    DISK = "disk"
 
 
-class ServedBlocks:
-    """The blocks that this node serves, each while at least one of its parts holds it.
+@dataclass(frozen=True, eq=False)
+class TieredStore:
+    """Memory, and a disk behind it: victims go to the disk, requested blocks come back and stay.
 
-    Concurrent publishers of one name share the first publication.
+    Attributes:
+        memory: the first tier.
+        disk: the second, if there is one.
     """
 
-    def __init__(self, network: BlockNetwork) -> None:
-        self._network = network
-        self._publications: dict[str, _Publication] = {}
-        self._expected: set[str] = set()
-        self._is_closed = False
+    memory: MemoryTier
+    disk: DiskTier | None = None
 
-    async def sign(self, name: str, contents: Contents) -> Sealed:
-        """Sign and serve a block, and hold it."""
-        while True:
-            held = await self._hold(name, lambda: self._network.publish(name, contents))
-            if held is not None:
-                return held
-            await asyncio.sleep(0)  # until the others release the damaged block, too
+    @property
+    def capacity_bytes(self) -> int:
+        """Of all tiers."""
+        disk_bytes = 0 if self.disk is None else self.disk.capacity_bytes
+        return self.memory.capacity_bytes + disk_bytes
 
-    def start_signing(self, name: str, contents: Contents) -> asyncio.Future[Sealed | None] | None:
-        """Start to sign and serve a block, and hold it; ``None``: one of the name is served.
+    async def close(self) -> None:
+        """Let the disk write what is pending, and close it."""
+        if self.disk is not None:
+            await self.disk.close()
 
-        Its requesters wait from now on.
-        """
-        if name in self._publications:
-            return None
-        return self._begin(name, lambda: self._network.publish(name, contents)).publishing
 
-    async def published(self, publishing: asyncio.Future[Sealed | None]) -> Sealed | None:
-        """The block that is being published; cancelling one waiter does not affect the others.
+class LeaseTable:
+    """Who has pinned which blocks, and until when; a block is pinned as long as any lease of it."""
 
-        Raises:
-            KVError: the block cannot be published, or the pool closes meanwhile.
-        """
-        try:
-            return publishing.result() if publishing.done() else await asyncio.shield(publishing)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not publishing.cancelled() or (task is not None and task.cancelling()):
-                raise
-            raise _closed() from None
+    def __init__(self) -> None:
+        self._leases: dict[str, dict[str, float]] = {}
+        self._ends: list[tuple[float, str, str]] = []  # a heap, with leases that are over before
+        self._most_ends = _LEAST_ENDS
 
-    async def wait_until_signed(self, name: str) -> None:
-        """Wait until nothing is being signed under a name, even if this is cancelled meanwhile."""
-        publication = self._publications.get(name)
-        if publication is not None:
-            await wait_to_end(publication.publishing)
+    def __contains__(self, name: str) -> bool:
+        """Whether anybody has a lease of a block."""
+        return name in self._leases
 
-    async def add(self, name: str, block: Sealed) -> Sealed | None:
-        """Serve a signed block, and hold it; the block that is served.
+    @property
+    def next_end_s(self) -> float:
+        """When to call :meth:`take_expired`."""
+        return self._ends[0][0] if self._ends else math.inf
 
-        That may be another than ``block``, which is then not verified. ``None``: it is damaged.
-        """
-        return await self._hold(name, lambda: self._network.publish_sealed(name, block))
+    def begin(self, name: str, holder: str, end_s: float) -> None:
+        """Begin or renew a holder's lease."""
+        self._leases.setdefault(name, {})[holder] = end_s
+        heapq.heappush(self._ends, (end_s, name, holder))
+        if len(self._ends) > self._most_ends:
+            self._forget_old_ends()
 
-    def start_serving(self, name: str, block: Sealed, on_damage: Callable[[], None]) -> bool:
-        """Start to serve a verified block, and hold it; false: another of the name is served.
-
-        Its requesters wait from now on; ``on_damage`` is called if it cannot be served.
-        """
-        if name in self._publications:
+    def end(self, name: str, holder: str) -> bool:
+        """End a holder's lease, if there is one; whether it was the block's last."""
+        holders = self._leases.get(name, {})
+        if holders.pop(holder, None) is None or holders:
             return False
-
-        def ended(serving: asyncio.Future[Sealed | None]) -> None:
-            if not serving.cancelled() and (serving.exception() or serving.result() is None):
-                on_damage()
-
-        publication = self._begin(name, lambda: self._network.publish_sealed(name, block))
-        publication.publishing.add_done_callback(ended)
+        del self._leases[name]
         return True
 
-    def adopt(self, name: str, block: Sealed) -> bool:
-        """Hold a block that the network serves on its own; false: another of the name is served."""
-        if name in self._publications:
-            return False
-        served: asyncio.Future[Sealed | None] = asyncio.get_running_loop().create_future()
-        served.set_result(block)
-        self._publications[name] = _Publication(served, holders=1)
-        self._network.adopt(name)
-        return True
+    def end_all(self, name: str) -> None:
+        """End all leases of a block."""
+        self._leases.pop(name, None)
 
-    def hold(self, name: str) -> None:
-        """Hold a block that another part holds already."""
-        if not self._is_closed:
-            self._publications[name].holders += 1
+    def take_expired(self, at_s: float) -> Iterator[str]:
+        """End the leases whose time is over; the blocks without any afterwards."""
+        while self.next_end_s <= at_s:
+            end_s, name, holder = heapq.heappop(self._ends)
+            if self._leases.get(name, {}).get(holder) == end_s and self.end(name, holder):
+                yield name
 
-    def release(self, name: str) -> None:
-        """End one hold of a block."""
-        # After close, nothing is held.
-        publication = self._publications.get(name)
-        if publication is not None:
-            self._release(name, publication)
+    def take_all(self) -> list[str]:
+        """End all leases; the blocks that had one."""
+        names = list(self._leases)
+        self._leases.clear()
+        self._ends.clear()
+        return names
 
-    def expect(self, name: str) -> None:
-        """Let requesters of the block wait while nobody holds it."""
-        self._expected.add(name)
-        if name not in self._publications:
-            self._network.expect(name)
-
-    def refuse(self, name: str) -> None:
-        """Refuse requesters of the block while nobody holds it."""
-        self._expected.discard(name)
-        if name not in self._publications:
-            self._network.withdraw(name)
-
-    def close(self) -> None:
-        """Serve nothing from now on; whoever waits for a publication gets an error."""
-        self._is_closed = True
-        for name, publication in self._publications.items():
-            publication.publishing.cancel()
-            self._network.withdraw(name)
-        for name in self._expected - set(self._publications):
-            self._network.withdraw(name)
-        self._publications.clear()
-        self._expected.clear()
-
-    def _begin(self, name: str, publish: Callable[[], Awaitable[Sealed | None]]) -> _Publication:
-        if self._is_closed:
-            raise _closed()
-        publication = _Publication(asyncio.ensure_future(publish()), holders=1)
-        self._publications[name] = publication
-        return publication
-
-    async def _hold(
-        self, name: str, publish: Callable[[], Awaitable[Sealed | None]]
-    ) -> Sealed | None:
-        publication = self._publications.get(name)
-        if publication is None:
-            publication = self._begin(name, publish)
-        else:
-            publication.holders += 1
-        held = None
-        try:
-            held = await self.published(publication.publishing)
-        finally:
-            if held is None:
-                self._release(name, publication)
-        return held
-
-    def _release(self, name: str, publication: _Publication) -> None:
-        publication.holders -= 1
-        if publication.publishing.done():
-            self._end(name, publication)
-        else:
-            # A publication in progress cannot be withdrawn, but another part may hold it meanwhile.
-            publication.publishing.add_done_callback(lambda _: self._end(name, publication))
-
-    def _end(self, name: str, publication: _Publication) -> None:
-        if publication.holders or self._publications.get(name) is not publication:
-            return
-        del self._publications[name]
-        self._network.end_serving(name)
-        if name in self._expected:
-            self._network.expect(name)
-
-
-def _closed() -> KVError:
-    return KVError("the pool is closed and serves no blocks; open another")
+    def _forget_old_ends(self) -> None:
+        """Keep the ends of present leases only: many may have been renewed or ended early."""
+        self._ends = [
+            (end_s, name, holder)
+            for name, holders in self._leases.items()
+            for holder, end_s in holders.items()
+        ]
+        heapq.heapify(self._ends)
+        self._most_ends = max(_LEAST_ENDS, 2 * len(self._ends))
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,22 +204,35 @@ class DeferredIndex:
 
 
 class LocalStore:
-    """A store for this node itself. What is read from disk is verified before use, as the disk may
-    be damaged or written to by others.
+    """A store for this node itself.
+
+    What is read from disk is verified before use, as the disk may be damaged or written to by
+    others. Blocks can be pinned with leases; the tiers limit how much.
 
     Attributes:
         tiers: where the blocks are.
     """
 
-    def __init__(self, tiers: TieredStore, served: ServedBlocks) -> None:
+    def __init__(self, tiers: TieredStore, served: ServedBlocks, settings: PoolSettings) -> None:
         """
         Args:
             tiers: where the blocks are.
             served: verifies blocks, in that it serves none with other bytes than were signed.
+            settings: of the pool.
         """
         self.tiers = tiers
         self._served = served
+        self._longest_lease_s = settings.longest_lease_s
+        self._leases = LeaseTable()
         self._loading: SingleFlight[str, Sealed | None] = SingleFlight()
+        if tiers.disk is not None:
+            tiers.disk.on_gone = self._on_change
+
+    def tier(self, name: str) -> Tier | None:
+        """Where the block is, ``None`` if it is not here; this does not count as a use."""
+        if name in self.tiers.memory:
+            return Tier.MEMORY
+        return Tier.DISK if self.tiers.disk is not None and name in self.tiers.disk else None
 
     async def get(self, name: str) -> tuple[Sealed, Tier] | None:
         """The block and the tier that had it; ``None``: it is not here, or is damaged."""
@@ -301,32 +244,100 @@ class LocalStore:
 
     async def load(self, name: str) -> Sealed | None:
         """Copy a block from disk to memory."""
-        if self.tiers.tier(name) is not Tier.DISK:
+        if self.tier(name) is not Tier.DISK:
             return None
         return await self._loading.run(name, lambda: self._load(name))
 
     async def keep(self, name: str, block: Sealed, depth: int) -> bool:
-        """Keep a verified block; false: there is no room."""
+        """:meth:`put`; a store that serves its blocks starts to serve this one."""
         return self.put(name, block, depth)
 
     def put(self, name: str, block: Sealed, depth: int) -> bool:
-        """Keep a verified block; false: there is no room."""
-        return self.tiers.put(name, block, depth) is not None
+        """Keep a verified block; false: there is no room.
 
-    def loaded(self, name: str) -> None:
+        Args:
+            name: of the block.
+            block: its contents must not change from now on.
+            depth: its position in its prompt, from 0.
+        """
+        victims = self.tiers.memory.put(name, block, depth)
+        self._on_change(name)
+        for victim, evicted in victims:
+            if self.tiers.disk is not None:
+                self.tiers.disk.put(victim, evicted.kept, evicted.depth)
+            self._on_change(victim)
+        return self.tier(name) is not None
+
+    def remove(self, name: str) -> None:
+        """Drop a block, pinned or not."""
+        was_in_memory = self.tiers.memory.remove(name)
+        if (self.tiers.disk is not None and self.tiers.disk.remove(name)) or was_in_memory:
+            self._on_change(name)
+
+    def pin(self, name: str, holder: str, lease_s: float, at_s: float) -> bool:
+        """Begin or renew a holder's lease of a block; false: there is no room for it, or no such
+        block."""
+        tier = self.tiers.memory if name in self.tiers.memory else self.tiers.disk
+        if tier is None or not tier.pin(name):
+            return False
+        self._leases.begin(name, holder, at_s + min(lease_s, self._longest_lease_s))
+        return True
+
+    def unpin(self, name: str, holder: str) -> None:
+        """End a lease, if there is one."""
+        if self._leases.end(name, holder):
+            self._unpin(name)
+
+    def drop(self, name: str, holder: str) -> bool:
+        """End this holder's lease, and drop the block unless another holder has one; whether it is
+        gone."""
+        self.unpin(name, holder)
+        if name in self._leases:
+            return False
+        self.remove(name)
+        return True
+
+    @property
+    def next_lease_end_s(self) -> float:
+        """When to call :meth:`expire_leases`."""
+        return self._leases.next_end_s
+
+    def expire_leases(self, at_s: float) -> None:
+        """End the leases whose time is over."""
+        for name in self._leases.take_expired(at_s):
+            self._unpin(name)
+
+    def close(self) -> None:
+        """End all leases."""
+        for name in self._leases.take_all():
+            self._unpin(name)
+
+    def _unpin(self, name: str) -> None:
+        self.tiers.memory.unpin(name)
+        if self.tiers.disk is not None:
+            self.tiers.disk.unpin(name)
+
+    def _on_change(self, name: str) -> None:
+        """The block's tier may have changed. The leases of a block that is gone end with it."""
+        if self.tier(name) is None:
+            self._leases.end_all(name)
+
+    def _on_loaded(self, name: str) -> None:
         """A block came from disk; it is served at this moment and may not be in memory."""
 
     async def _load(self, name: str) -> Sealed | None:
-        read = await self.tiers.read_disk(name)
+        assert self.tiers.disk is not None
+        read = await self.tiers.disk.get(name)
         if read is None:
             return None
         block = await self._served.add(name, read)
         if block is None:
-            self.tiers.remove_damaged(name)
+            self.tiers.disk.remove_damaged(name)
+            self._on_change(name)
             return None
         try:
-            self.tiers.promote(name, block)
-            self.loaded(name)
+            self.put(name, block, self.tiers.disk.depth(name))
+            self._on_loaded(name)
         finally:
             self._served.release(name)
         return block
@@ -342,30 +353,23 @@ class ServedStore(LocalStore):
         index: of deferred blocks.
     """
 
-    def __init__(
-        self, tiers: TieredStore, served: ServedBlocks, index: DeferredIndex, linger_s: float
-    ) -> None:
-        """
-        Args:
-            tiers: where the blocks are.
-            served: of this node.
-            index: of deferred blocks.
-            linger_s: how long a block without room is served after it was loaded from disk, or
-                fetched for its requesters.
-        """
-        super().__init__(tiers, served)
-        self.index = index
-        self._linger_s = linger_s
+    def __init__(self, tiers: TieredStore, served: ServedBlocks, settings: PoolSettings) -> None:
+        """See the base class."""
+        super().__init__(tiers, served, settings)
+        self.index = DeferredIndex(settings.timeout_s / 2, settings.leave_out_s)
+        # How long a block without room is served after it was loaded or fetched for requesters.
+        self._linger_s = settings.answer_s
         self._in_memory: set[str] = set()
         self._lingering: dict[str, asyncio.TimerHandle] = {}
         self._without_room: dict[str, Sealed] = {}
-        tiers.on_change = self._changed
+        self._is_closed = False
 
     async def start(self, prefix: str) -> None:
         """Serve the blocks on disk whose names begin with ``prefix``."""
-        names = [name for name in self.tiers.disk_names() if name.startswith(prefix)]
+        disk = self.tiers.disk
+        names = [] if disk is None else [name for name in disk.names() if name.startswith(prefix)]
         for count, name in enumerate(names):
-            if self.tiers.tier(name) is Tier.DISK:
+            if self.tier(name) is Tier.DISK:
                 self._served.expect(name)
             if count % _NAMES_AT_A_TIME == 0:
                 await asyncio.sleep(0)  # there may be many, and other tasks need the event loop
@@ -396,19 +400,19 @@ class ServedStore(LocalStore):
     def defer(self, name: str, block: DeferredBlock) -> None:
         """Enter a block of a producer; its requesters wait until it is fetched from there."""
         oldest = self.index.add(name, block)
-        if self.tiers.tier(name) is None:
+        if self.tier(name) is None:
             self._served.expect(name)
         if oldest is not None:
             self.forget(oldest)
 
     def forget(self, name: str) -> None:
         """Forget who has a block, and refuse its waiting requesters."""
-        if self.index.remove(name) and self.tiers.tier(name) is None:
+        if self.index.remove(name) and self.tier(name) is None:
             self._served.refuse(name)
 
     def refuse(self, name: str) -> None:
         """Refuse the waiting requesters of a deferred block; later ones wait again."""
-        if name in self.index and self.tiers.tier(name) is None:
+        if name in self.index and self.tier(name) is None:
             self._served.refuse(name)
             self._served.expect(name)
 
@@ -416,7 +420,7 @@ class ServedStore(LocalStore):
         """A block without room that is served to its present requesters."""
         return self._without_room.get(name)
 
-    def loaded(self, name: str) -> None:
+    def _on_loaded(self, name: str) -> None:
         if name in self._in_memory:
             return
         self._served.hold(name)
@@ -427,24 +431,25 @@ class ServedStore(LocalStore):
             self._stop_lingering(next(iter(self._lingering)))
 
     def close(self) -> None:
-        """Serve nothing any more."""
+        """End all leases, and serve nothing any more."""
+        super().close()
+        self._is_closed = True
         for timer in self._lingering.values():
             timer.cancel()
         self._lingering.clear()
         self._without_room.clear()
-        self.tiers.on_change = lambda name, tier: None
 
     def _put_or_linger(self, name: str, block: Sealed, depth: int) -> bool:
         if self.put(name, block, depth):
             return True
         if name in self.index:
-            self.loaded(name)
+            self._on_loaded(name)
             self._without_room[name] = block
         return False
 
     def _drop(self, name: str) -> None:
         self._stop_lingering(name)
-        self.tiers.remove(name)
+        self.remove(name)
 
     def _stop_lingering(self, name: str) -> None:
         timer = self._lingering.pop(name, None)
@@ -453,7 +458,11 @@ class ServedStore(LocalStore):
             timer.cancel()
             self._served.release(name)
 
-    def _changed(self, name: str, tier: Tier | None) -> None:
+    def _on_change(self, name: str) -> None:
+        super()._on_change(name)
+        if self._is_closed:
+            return
+        tier = self.tier(name)
         if tier is Tier.MEMORY:
             if name not in self._in_memory:
                 self._in_memory.add(name)

@@ -8,66 +8,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from innet.kv.names import BlockKey
-from innet.kv.pool.home import Home
-from innet.kv.pool.network import BlockNetwork, Contents, Sealed
-from innet.kv.pool.peers import Members, PeerClient
+from innet.kv.pool.home import Home, PoolNode
+from innet.kv.pool.network import Cause, Contents, Sealed
 from innet.kv.pool.requests import Note
-from innet.kv.pool.settings import PoolSettings
-from innet.kv.pool.statistics import Cause, Place, PoolStatistics
-from innet.kv.pool.store import LocalStore, ServedBlocks, ServedStore
-from innet.kv.pool.tiered_store import Tier
-from innet.kv.pool.waiting import SingleFlight, Window, gather, now_s
+from innet.kv.pool.statistics import Place
+from innet.kv.pool.store import Tier
+from innet.kv.pool.waiting import SingleFlight, enter, gather, now_s
 
 _LOCAL: Final = {Tier.MEMORY: Place.LOCAL_MEMORY, Tier.DISK: Place.LOCAL_DISK}
 _SERVED: Final = {Tier.MEMORY: Place.HOME_MEMORY, Tier.DISK: Place.HOME_DISK}
-
-
-@dataclass(frozen=True)
-class PoolNode:
-    """What the parts of a pool at one node share.
-
-    Attributes:
-        network: of this node, for one tenant.
-        settings: of the pool.
-        counts: of what is done.
-        members: of the pool.
-        peers: requests to them.
-        window: of blocks in flight.
-        served: what this node serves.
-        store: for blocks that others may request.
-        local: for this node itself; it may be ``store``.
-        home: what this node does for others.
-    """
-
-    network: BlockNetwork
-    settings: PoolSettings
-    counts: PoolStatistics
-    members: Members
-    peers: PeerClient
-    window: Window
-    served: ServedBlocks
-    store: ServedStore
-    local: LocalStore
-    home: Home
-
-    def has(self, name: str) -> bool:
-        """Whether this node has a block; this does not count as a use."""
-        if self._has(name):
-            return True
-        self.home.drain_kept()
-        return self._has(name)
-
-    async def get(self, name: str) -> Sealed | None:
-        """A block that this node has."""
-        self.home.drain_kept()
-        for store in (self.local, self.store):
-            found = await store.get(name)
-            if found is not None:
-                return found[0]
-        return None
-
-    def _has(self, name: str) -> bool:
-        return bool(self.local.tiers.tier(name) or self.store.tiers.tier(name))
 
 
 @dataclass(frozen=True)
@@ -84,9 +33,14 @@ class Loader:
     Concurrent loads of one block share one fetch.
     """
 
-    def __init__(self, node: PoolNode) -> None:
-        """``node`` is this node's part of the pool."""
+    def __init__(self, node: PoolNode, home: Home) -> None:
+        """
+        Args:
+            node: this node's part of the pool.
+            home: what it does for others.
+        """
         self._node = node
+        self._home = home
         self._keeps_fetched = node.settings.keeps_fetched and node.local.tiers.capacity_bytes > 0
         self._fetches: SingleFlight[str, Sealed | Cause] = SingleFlight()
 
@@ -95,7 +49,7 @@ class Loader:
         name = key.name
         end_s = now_s() + timeout_s
         try:
-            if self._node.has(name) or name in self._node.store.index:
+            if self._home.has(name) or name in self._node.store.index:
                 async with asyncio.timeout_at(end_s):
                     found = await self._load_here(name) or await self._load_deferred(name)
                 if found is not None:
@@ -107,13 +61,13 @@ class Loader:
     async def absence(self, key: BlockKey, timeout_s: float) -> Cause | None:
         """Why a block is neither here nor at a home; ``None`` if it is."""
         name = key.name
-        if self._node.has(name):
+        if self._home.has(name):
             return None
         end_s = now_s() + timeout_s
         cause: Cause | None = None
         try:
             async with asyncio.timeout_at(end_s), self._node.window:
-                if name in self._node.store.index and await self._node.home.bring(name):
+                if name in self._node.store.index and await self._home.bring(name):
                     return None
                 for home, time_s in self._turns(key, end_s):
                     absence = await self._node.peers.probe(name, home, time_s)
@@ -127,7 +81,7 @@ class Loader:
     async def _load_here(self, name: str) -> Found | None:
         stores = ((self._node.local, _LOCAL), (self._node.store, _SERVED))
         # Any memory is nearer than any disk.
-        for store, places in sorted(stores, key=lambda pair: pair[0].tiers.tier(name) is Tier.DISK):
+        for store, places in sorted(stores, key=lambda pair: pair[0].tier(name) is Tier.DISK):
             found = await store.get(name)
             if found is not None:
                 block, tier = found
@@ -136,7 +90,7 @@ class Loader:
 
     async def _load_deferred(self, name: str) -> Found | None:
         """This node is home to the block, and knows its producer."""
-        if name not in self._node.store.index or not await self._node.home.bring(name):
+        if name not in self._node.store.index or not await self._home.bring(name):
             return None
         found = await self._load_here(name)
         block = self._node.store.lingering(name) if found is None else found.block
@@ -156,7 +110,7 @@ class Loader:
     async def _fetch(self, key: BlockKey, name: str, end_s: float) -> Sealed | Cause:
         cause: Cause | None = None
         try:
-            await self._node.window.enter(end_s)
+            await enter(self._node.window, end_s)
         except TimeoutError:  # loads that share this fetch may have more time
             return Cause.LATE
         try:
@@ -169,7 +123,7 @@ class Loader:
                 cause = cause or fetched
             return cause or self._no_answer(key)
         finally:
-            self._node.window.leave()
+            self._node.window.release()
 
     def _turns(self, key: BlockKey, end_s: float) -> Iterator[tuple[str, float]]:
         """The other homes to ask one after the other, each for its part of the time left."""
@@ -187,9 +141,14 @@ class Replicator:
     It serves a block as long as those that keep it need to fetch it.
     """
 
-    def __init__(self, node: PoolNode) -> None:
-        """``node`` is this node's part of the pool."""
+    def __init__(self, node: PoolNode, home: Home) -> None:
+        """
+        Args:
+            node: this node's part of the pool.
+            home: what it does for others.
+        """
         self._node = node
+        self._home = home
         self._defers = node.settings.puts == "when-asked"
         self._keeps = bool(node.local.tiers.capacity_bytes or node.store.tiers.capacity_bytes)
 
@@ -214,7 +173,7 @@ class Replicator:
     async def replicate(self, key: BlockKey, nodes: Sequence[str]) -> bool:
         """Let other members keep a block as well; whether all have it."""
         node, name = self._node, key.name
-        block = await node.get(name)
+        block = await self._home.get(name)
         if block is None or await node.served.add(name, block) is None:
             return await self._keep_at(nodes, key, node.members.other_homes(key))
         try:
@@ -245,14 +204,14 @@ class Replicator:
                     own_depth = node.members.own_depth(depth)
                     kept = await node.store.keep(name, block, own_depth)
                     ends.append(None if kept else Cause.REFUSED)
-                if self._keeps and node.store.tiers.tier(name) is None:
+                if self._keeps and node.store.tier(name) is None:
                     node.local.put(name, block, depth)
             return ends
         finally:
             node.served.release(name)
 
     def _start_signing(self, name: str, contents: Contents) -> asyncio.Future[Sealed | None] | None:
-        if self._defers or (self._keeps and self._node.has(name)):
+        if self._defers or (self._keeps and self._home.has(name)):
             return None
         return self._node.served.start_signing(name, contents)
 
@@ -262,7 +221,7 @@ class Replicator:
         If this node has a block of this name, it serves that: two different blocks of one name
         would mix in the caches on the path.
         """
-        block = await self._node.get(name)
+        block = await self._home.get(name)
         served = None if block is None else await self._node.served.add(name, block)
         return await self._node.served.sign(name, contents) if served is None else served
 

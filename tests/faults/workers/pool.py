@@ -10,6 +10,7 @@ import numpy as np
 
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.node_network import NodeBlockNetwork
+from innet.kv.pool.network import Cause
 from innet.kv.worker_network import open_worker_network, tenant_of_job
 from innet.worker import current_worker
 
@@ -20,8 +21,9 @@ STOP = Path(sys.argv[1])
 
 async def fetch_again_and_again(network: NodeBlockNetwork, name: str) -> None:
     while not STOP.exists():  # noqa: ASYNC240 - faults happen meanwhile
-        outcome, _ = await network.fetch(name, "h0", TIMEOUT_S)
-        print(f"{outcome.value} among {', '.join(sorted(network.members()))}", flush=True)
+        end = await network.fetch(name, "h0", TIMEOUT_S)
+        found = end.value if isinstance(end, Cause) else "here"
+        print(f"{found} among {', '.join(sorted(network.members()))}", flush=True)
         await asyncio.sleep(PAUSE_S)
 
 

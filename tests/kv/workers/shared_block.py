@@ -14,6 +14,7 @@ import numpy as np
 from innet._native import _core
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.node_network import NodeBlockNetwork
+from innet.kv.pool.network import Sealed
 from innet.kv.tenant import Tenant
 from innet.kv.worker_network import open_worker_network
 from innet.worker import current_worker
@@ -44,9 +45,9 @@ async def publisher() -> None:
 
 async def reader() -> None:
     async with open_worker_network(current_worker(), TENANT, capacity_bytes=7) as network:
-        outcome, block = await network.fetch(NAME, "h0", TIMEOUT_S)
-        same = block is not None and np.array_equal(block.contents, CONTENTS)
-        say(f"{outcome.value} {same}")
+        block = await network.fetch(NAME, "h0", TIMEOUT_S)
+        same = isinstance(block, Sealed) and np.array_equal(block.contents, CONTENTS)
+        say("here" if same else str(block))
         await asyncio.Event().wait()
 
 

@@ -1,0 +1,178 @@
+"""What a node serves to others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from innet.errors import KVError
+from innet.kv.pool.network import BlockNetwork, Contents, Sealed
+from innet.kv.pool.waiting import wait_to_end
+
+
+@dataclass
+class _Publication:
+    publishing: asyncio.Future[Sealed | None]
+    holders: int
+
+
+class ServedBlocks:
+    """The blocks that this node serves, each while at least one of its parts holds it.
+
+    Concurrent publishers of one name share the first publication.
+    """
+
+    def __init__(self, network: BlockNetwork) -> None:
+        self._network = network
+        self._publications: dict[str, _Publication] = {}
+        self._expected: set[str] = set()
+        self._is_closed = False
+
+    async def sign(self, name: str, contents: Contents) -> Sealed:
+        """Sign and serve a block, and hold it."""
+        while True:
+            held = await self._hold(name, lambda: self._network.publish(name, contents))
+            if held is not None:
+                return held
+            await asyncio.sleep(0)  # until the others release the damaged block, too
+
+    def start_signing(self, name: str, contents: Contents) -> asyncio.Future[Sealed | None] | None:
+        """Start to sign and serve a block, and hold it; ``None``: one of the name is served.
+
+        Its requesters wait from now on.
+        """
+        if name in self._publications:
+            return None
+        return self._begin(name, lambda: self._network.publish(name, contents)).publishing
+
+    async def published(self, publishing: asyncio.Future[Sealed | None]) -> Sealed | None:
+        """The block that is being published; cancelling one waiter does not affect the others.
+
+        Raises:
+            KVError: the block cannot be published, or the pool closes meanwhile.
+        """
+        try:
+            return publishing.result() if publishing.done() else await asyncio.shield(publishing)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not publishing.cancelled() or (task is not None and task.cancelling()):
+                raise
+            raise _closed() from None
+
+    async def wait_until_signed(self, name: str) -> None:
+        """Wait until nothing is being signed under a name, even if this is cancelled meanwhile."""
+        publication = self._publications.get(name)
+        if publication is not None:
+            await wait_to_end(publication.publishing)
+
+    async def add(self, name: str, block: Sealed) -> Sealed | None:
+        """Serve a signed block, and hold it; the block that is served.
+
+        That may be another than ``block``, which is then not verified. ``None``: it is damaged.
+        """
+        return await self._hold(name, lambda: self._network.publish_sealed(name, block))
+
+    def start_serving(self, name: str, block: Sealed, on_damage: Callable[[], None]) -> bool:
+        """Start to serve a verified block, and hold it; false: another of the name is served.
+
+        Its requesters wait from now on; ``on_damage`` is called if it cannot be served.
+        """
+        if name in self._publications:
+            return False
+
+        def ended(serving: asyncio.Future[Sealed | None]) -> None:
+            if not serving.cancelled() and (serving.exception() or serving.result() is None):
+                on_damage()
+
+        publication = self._begin(name, lambda: self._network.publish_sealed(name, block))
+        publication.publishing.add_done_callback(ended)
+        return True
+
+    def adopt(self, name: str, block: Sealed) -> bool:
+        """Hold a block that the network serves on its own; false: another of the name is served."""
+        if name in self._publications:
+            return False
+        served: asyncio.Future[Sealed | None] = asyncio.get_running_loop().create_future()
+        served.set_result(block)
+        self._publications[name] = _Publication(served, holders=1)
+        self._network.adopt(name)
+        return True
+
+    def hold(self, name: str) -> None:
+        """Hold a block that another part holds already."""
+        if not self._is_closed:
+            self._publications[name].holders += 1
+
+    def release(self, name: str) -> None:
+        """End one hold of a block."""
+        # After close, nothing is held.
+        publication = self._publications.get(name)
+        if publication is not None:
+            self._release(name, publication)
+
+    def expect(self, name: str) -> None:
+        """Let requesters of the block wait while nobody holds it."""
+        self._expected.add(name)
+        if name not in self._publications:
+            self._network.expect(name)
+
+    def refuse(self, name: str) -> None:
+        """Refuse requesters of the block while nobody holds it."""
+        self._expected.discard(name)
+        if name not in self._publications:
+            self._network.withdraw(name)
+
+    def close(self) -> None:
+        """Serve nothing from now on; whoever waits for a publication gets an error."""
+        self._is_closed = True
+        for name, publication in self._publications.items():
+            publication.publishing.cancel()
+            self._network.withdraw(name)
+        for name in self._expected - set(self._publications):
+            self._network.withdraw(name)
+        self._publications.clear()
+        self._expected.clear()
+
+    def _begin(self, name: str, publish: Callable[[], Awaitable[Sealed | None]]) -> _Publication:
+        if self._is_closed:
+            raise _closed()
+        publication = _Publication(asyncio.ensure_future(publish()), holders=1)
+        self._publications[name] = publication
+        return publication
+
+    async def _hold(
+        self, name: str, publish: Callable[[], Awaitable[Sealed | None]]
+    ) -> Sealed | None:
+        publication = self._publications.get(name)
+        if publication is None:
+            publication = self._begin(name, publish)
+        else:
+            publication.holders += 1
+        held = None
+        try:
+            held = await self.published(publication.publishing)
+        finally:
+            if held is None:
+                self._release(name, publication)
+        return held
+
+    def _release(self, name: str, publication: _Publication) -> None:
+        publication.holders -= 1
+        if publication.publishing.done():
+            self._end(name, publication)
+        else:
+            # A publication in progress cannot be withdrawn, but another part may hold it meanwhile.
+            publication.publishing.add_done_callback(lambda _: self._end(name, publication))
+
+    def _end(self, name: str, publication: _Publication) -> None:
+        if publication.holders or self._publications.get(name) is not publication:
+            return
+        del self._publications[name]
+        self._network.end_serving(name)
+        if name in self._expected:
+            self._network.expect(name)
+
+
+def _closed() -> KVError:
+    return KVError("the pool is closed and serves no blocks; open another")
