@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from innet.errors import KVError
 from innet.plans.element_types import ELEMENT_TYPES
@@ -35,13 +36,40 @@ IDENTITY_VERSION: Final = 1
 _FULL_ATTENTION: Final = "full"
 
 
+Weight = tuple[str, str, tuple[int, ...], npt.NDArray[Any]]
+"""A tensor: its name, the name of its type, its shape, and its contents in an array of any type."""
+
+_LENGTH_BYTES = 8
+
+
+def weights_digest(tensors: Iterable[Weight]) -> str:
+    """The identity of weights: ``sha256:`` and 64 hexadecimal digits.
+
+    The SHA-256 of all tensors in the order of their names, of each: its name, the name of its type,
+    its shape as text (``4x8``) and its bytes, each with its length in 8 bytes before it.
+
+    Args:
+        tensors: in any order.
+
+    >>> weights_digest([("w", "f32", (2,), np.zeros(2, np.float32))])[:7]
+    'sha256:'
+    """
+    digest = hashlib.sha256()
+    for name, dtype, shape, contents in sorted(tensors, key=lambda tensor: tensor[0]):
+        data = np.ascontiguousarray(contents).reshape(-1).view(np.uint8).data
+        for part in (name.encode(), dtype.encode(), "x".join(map(str, shape)).encode(), data):
+            digest.update(len(part).to_bytes(_LENGTH_BYTES, "big"))
+            digest.update(part)
+    return f"sha256:{digest.hexdigest()}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelIdentity:
     """A model, as far as its keys and values depend on it.
 
     Attributes:
         architecture: the kind of model, such as ``llama``.
-        weights: :func:`innet.kv.weights.weights_digest` of all tensors, or ``name@revision``, for
+        weights: :func:`weights_digest` of all tensors, or ``name@revision``, for
             which the caller vouches.
         configuration: the model's own, as far as it changes what is computed: norms' epsilons,
             activations, biases. Any JSON values.
@@ -166,9 +194,19 @@ class ModelIdentity:
                 f"a {type(model).__name__} is not a model of transformers; give one, or describe "
                 "the model with a ModelIdentity"
             )
-        from innet.kv.transformers_model import identity_fields
+        if weights is not None and not adapter and getattr(model, "_hf_peft_config_loaded", False):
+            raise KVError(
+                f"the model has an adapter beside the weights {weights}: give its identity too "
+                "(adapter=...), or leave weights out, so that all are hashed"
+            )
+        from innet.kv.transformers_model import identity_fields, tensors_of
 
-        return cls(**identity_fields(model, weights, adapter), adapter=adapter, tokenizer=tokenizer)
+        return cls(
+            **identity_fields(model),
+            weights=weights or weights_digest(tensors_of(model)),
+            adapter=adapter,
+            tokenizer=tokenizer,
+        )
 
 
 def _require_text_keys(value: Any) -> None:

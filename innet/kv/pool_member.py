@@ -3,37 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
+import secrets
 import shutil
 import threading
 import weakref
-from collections.abc import Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, Literal, Self, TypeVar, Unpack
+from typing import Any, Final, Literal, Self, Unpack
 
+from innet._native import _core
+from innet.collectives.objects import PACKET_OVERHEAD_BYTES
 from innet.errors import KVError
 from innet.kv.loop_thread import LoopThread
+from innet.kv.node_network import NetworkOptions, NodeBlockNetwork
 from innet.kv.pool import BlockPool, DiskTier, MemoryTier, TieredStore
 from innet.kv.pool.network import BlockNetwork
 from innet.kv.pool.peers import await_members
 from innet.kv.pool.statistics import PoolStatistics
 from innet.kv.pool_options import MemberOptions, PoolOptions
 from innet.kv.tenant import Tenant
-
-Result = TypeVar("Result")
+from innet.node.messages import PoolReport
+from innet.worker import Worker, current_worker
+from innet.worker.asked_objects import AskedObjects
+from innet.worker.collector import LoopCollector
 
 OpenNetwork = Callable[[int], AbstractAsyncContextManager[BlockNetwork]]
 """Joins a pool, offering that many bytes, in the event loop in which it is called."""
 
+DEFAULT_WEIGHT: Final = 1
+_NONCE_BITS: Final = 64
 _CLOSE_TIMEOUT_S: Final = 10.0
 _COUNTERS_TIMEOUT_S: Final = 0.5
 """A request for the node's status waits for this."""
 _open_members: weakref.WeakSet[PoolMember] = weakref.WeakSet()
 
 
-class PoolMember:
+class PoolMember(LoopThread):
     """The engine of a pool, on a thread with an event loop of its own.
 
     This process serves others while its program computes, and any thread or event loop of the
@@ -63,16 +70,16 @@ class PoolMember:
         Raises:
             KVError: the folder for blocks on disk cannot be used, or the pool cannot be joined.
         """
+        super().__init__(f"the pool of tenant {options.tenant}")
         self._stack = AsyncExitStack()
-        self._closed = threading.Lock()
+        self._leaving = threading.Lock()
         self.on_close: Callable[[], None] = lambda: None
-        self._labels = options
+        self._options = options
         self._counters = self._counters_of(PoolStatistics())
-        self._thread = LoopThread(f"the pool of tenant {options.tenant}")
         try:
-            self._thread.run(self._start(open_network, options))
+            self.run(self._start(open_network))
         except BaseException:
-            self._thread.close()
+            super().close()
             raise
         _open_members.add(self)
         _close_before_threads_end()
@@ -90,9 +97,6 @@ class PoolMember:
             KVError: an option is invalid, or this process is in that pool already.
             SecurityError: the tenant's secret cannot be used.
         """
-        from innet.kv.worker_network import open_worker_network, tenant_of_job
-        from innet.worker import current_worker
-
         checked = MemberOptions.of(options)
         worker = current_worker()
         if checked.secret is None:
@@ -114,39 +118,16 @@ class PoolMember:
 
     def counters(self) -> dict[str, Any]:
         """The pool's counters for metrics; the last known ones while its thread is busy."""
+
+        async def read() -> dict[str, Any]:
+            return self._counters_of(self.blocks.statistics())
+
         with contextlib.suppress(KVError, TimeoutError):
-            self._counters = self._thread.submit(self._read_counters()).result(_COUNTERS_TIMEOUT_S)
+            self._counters = self.submit(read()).result(_COUNTERS_TIMEOUT_S)
         return self._counters
 
-    async def _read_counters(self) -> dict[str, Any]:
-        return self._counters_of(self.blocks.statistics())
-
     def _counters_of(self, statistics: PoolStatistics) -> dict[str, Any]:
-        return statistics.counters(self._labels.tenant, self._labels.engine)
-
-    def submit(self, work: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:
-        """Start ``work`` on the pool's thread; cancelling the future cancels it.
-
-        Raises:
-            KVError: the pool is closed.
-        """
-        return self._thread.submit(work)
-
-    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """The result of ``work``; the calling thread waits for it.
-
-        Raises:
-            KVError: the pool is closed.
-        """
-        return self._thread.run(work)
-
-    async def call(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """The result of ``work``, awaited in the caller's event loop.
-
-        Raises:
-            KVError: the pool is closed.
-        """
-        return await self._thread.call(work)
+        return statistics.counters(self._options.tenant, self._options.engine)
 
     async def members(self, at_least: int = 0, timeout_s: float = 10.0) -> tuple[str, ...]:
         """The nodes that offer memory, as this process knows them, sorted by name.
@@ -164,13 +145,13 @@ class PoolMember:
 
     def close(self) -> None:
         """Leave the pool; blocks that only this process has are lost. Safe to call twice."""
-        if not self._closed.acquire(blocking=False):
+        if not self._leaving.acquire(blocking=False):
             return
         _open_members.discard(self)
         self.on_close()
         with contextlib.suppress(KVError, TimeoutError):  # a forked child has nothing to leave
-            self._thread.submit(self._stack.aclose()).result(_CLOSE_TIMEOUT_S)
-        self._thread.close()
+            self.submit(self._stack.aclose()).result(_CLOSE_TIMEOUT_S)
+        super().close()
 
     def __enter__(self) -> Self:
         return self
@@ -178,7 +159,8 @@ class PoolMember:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    async def _start(self, open_network: OpenNetwork, options: MemberOptions) -> None:
+    async def _start(self, open_network: OpenNetwork) -> None:
+        options = self._options
         offered_bytes = options.offered_memory_bytes + options.offered_disk_bytes
         try:
             network = await self._stack.enter_async_context(open_network(offered_bytes))
@@ -186,35 +168,34 @@ class PoolMember:
             self.tenant, self.node = network.tenant, network.node
             if options.secret is None and options.folder is not None:
                 # Nobody knows the job's own secret after the job: its blocks would be useless.
-                self._stack.push_async_callback(asyncio.to_thread, _remove, self._folder(options))
-            self.blocks = await self._blocks(network, options)
+                self._stack.push_async_callback(asyncio.to_thread, _remove, self._folder())
+            self.blocks = await self._open_blocks(network)
             await self._stack.enter_async_context(self.blocks)
         except BaseException:
             await self._stack.aclose()
             raise
 
-    async def _blocks(self, network: BlockNetwork, options: MemberOptions) -> BlockPool:
+    async def _open_blocks(self, network: BlockNetwork) -> BlockPool:
+        shares, settings = self._options.shares_store, self._options.settings
         async with AsyncExitStack() as opened:
-            local = await self._store(options, "shared" if options.shares_store else "local")
+            local = await self._store("shared" if shares else "local")
             opened.push_async_callback(local.close)
-            offered = local if options.shares_store else await self._store(options, "offered")
-            blocks = BlockPool(network, local=local, offered=offered, settings=options.settings)
+            offered = local if shares else await self._store("offered")
+            blocks = BlockPool(network, local=local, offered=offered, settings=settings)
             opened.pop_all()  # the pool closes them
         return blocks
 
-    async def _store(
-        self, options: MemberOptions, purpose: Literal["local", "offered", "shared"]
-    ) -> TieredStore:
-        memory_bytes, disk_bytes = options.store_bytes(purpose)
-        memory = MemoryTier(memory_bytes, options.policy)
+    async def _store(self, purpose: Literal["local", "offered", "shared"]) -> TieredStore:
+        memory_bytes, disk_bytes = self._options.store_bytes(purpose)
+        memory = MemoryTier(memory_bytes, self._options.policy)
         if not disk_bytes:
             return TieredStore(memory)
-        folder = self._folder(options) / purpose
-        return TieredStore(memory, await DiskTier.open(folder, disk_bytes, options.policy))
+        disk = await DiskTier.open(self._folder() / purpose, disk_bytes, self._options.policy)
+        return TieredStore(memory, disk)
 
-    def _folder(self, options: MemberOptions) -> Path:
-        assert options.folder is not None
-        return options.folder / self.tenant / self.node
+    def _folder(self) -> Path:
+        assert self._options.folder is not None
+        return self._options.folder / self.tenant / self.node
 
 
 def _remove(folder: Path) -> None:
@@ -240,3 +221,74 @@ def _close_before_threads_end() -> None:
 def _close_all() -> None:
     for member in list(_open_members):
         member.close()
+
+
+def tenant_of_job(worker: Worker, name: str) -> Tenant:
+    """The tenant of that name within the worker's job: its blocks cannot be used after the job."""
+    return Tenant(name, worker.pool_secret)
+
+
+class LoopHost:
+    """A :class:`~innet.kv.node_network.BlockHost` of the running event loop."""
+
+    def __init__(self, node: _core.Node, asked_objects: AskedObjects) -> None:
+        """``asked_objects`` is the node's."""
+        self.node = node
+        self.collector = LoopCollector(node)
+        self.asked_objects = asked_objects
+
+
+@asynccontextmanager
+async def open_worker_network(
+    worker: Worker, tenant: Tenant, *, capacity_bytes: int = 0, weight: int = DEFAULT_WEIGHT
+) -> AsyncIterator[NodeBlockNetwork]:
+    """Join the tenant's pool, and leave it at the end of the block.
+
+    Example::
+
+        tenant = Tenant.from_file("acme", Path("acme.secret"))
+        async with open_worker_network(current_worker(), tenant, capacity_bytes=1 << 30) as network:
+            await network.publish(key.name, contents)
+
+    Args:
+        worker: of this process.
+        tenant: whose blocks they are.
+        capacity_bytes: of memory that this process offers to the other members; 0: none.
+        weight: the pool's part of the switches' memory, beside other pools' and jobs' weights.
+
+    Raises:
+        KVError: this process has a pool of that tenant already.
+        ControlError: the controller refuses, or does not answer.
+    """
+    part = PoolReport(
+        tenant=tenant.component,
+        key=tenant.public_key,
+        capacity_bytes=capacity_bytes,
+        weight=weight,
+    )
+
+    async def ask_members() -> Mapping[str, int]:
+        return await asyncio.to_thread(worker.pools.members, tenant.component)
+
+    host = LoopHost(worker.node, worker.asked_objects)
+    network = NodeBlockNetwork(
+        worker.config.node,
+        host,
+        tenant,
+        ask_members,
+        NetworkOptions(
+            weight=weight,
+            packet_bytes=worker.block_segment_bytes + PACKET_OVERHEAD_BYTES,
+            first_nonce=secrets.randbits(_NONCE_BITS),
+        ),
+    )
+    try:
+        await asyncio.to_thread(worker.pools.open, part)
+        try:
+            await network.start()
+            yield network
+        finally:
+            await network.stop()
+            await asyncio.to_thread(worker.pools.leave, tenant.component)
+    finally:
+        host.collector.close()

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import numpy.typing as npt
 import torch
 from transformers import PretrainedConfig, PreTrainedModel
 
 from innet.errors import KVError
-from innet.kv.weights import Weight, weights_digest
 from innet.plans.element_types import element_type_of
 from innet.torch_backend.tensors import as_source
 
@@ -27,23 +27,17 @@ _WINDOWS = {"sliding_attention": "sliding_window", "chunked_attention": "attenti
 """Kinds of layers that do not see all tokens, and the configuration entry with their number."""
 
 
-def identity_fields(model: PreTrainedModel, weights: str | None, adapter: str) -> dict[str, Any]:
-    """The fields of a model's identity, for :meth:`ModelIdentity.of_transformers`.
+def identity_fields(model: PreTrainedModel) -> dict[str, Any]:
+    """The fields of a model's identity that follow from its configuration.
 
     Raises:
-        KVError: as there.
+        KVError: its cache does not consist of keys and values.
     """
-    if weights is not None and not adapter and getattr(model, "_hf_peft_config_loaded", False):
-        raise KVError(
-            f"the model has an adapter beside the weights {weights}: give its identity too "
-            "(adapter=...), or leave weights out, so that all are hashed"
-        )
     config = model.config.get_text_config()
     heads = config.num_attention_heads
     compute = _type_name(model.dtype)
     return {
         "architecture": config.model_type,
-        "weights": weights or weights_digest(_tensors(model)),
         "configuration": _relevant(config),
         "rope": getattr(config, "rope_parameters", None) or {},
         "compute": compute,
@@ -55,7 +49,14 @@ def identity_fields(model: PreTrainedModel, weights: str | None, adapter: str) -
     }
 
 
-def _tensors(model: PreTrainedModel) -> Iterator[Weight]:
+def tensors_of(
+    model: PreTrainedModel,
+) -> Iterator[tuple[str, str, tuple[int, ...], npt.NDArray[Any]]]:
+    """A model's weights, as :func:`innet.kv.model.weights_digest` takes them.
+
+    Raises:
+        KVError: the model has none.
+    """
     for name, tensor in model.state_dict().items():
         if tensor.is_meta:
             raise KVError(

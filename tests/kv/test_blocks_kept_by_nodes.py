@@ -296,10 +296,10 @@ def test_what_could_not_be_had_is_answered_and_counted_with_its_cause() -> None:
     async def work(cluster: Cluster) -> None:
         here, gone = cluster.key(0), cluster.key(1)
         await cluster.networks["h1"].publish(here.name, contents(0))
-        absent = await answer(cluster, Keep(gone, 0, "h1", ((here, 1),)))
+        absent = await answer(cluster, Keep(((gone, 0), (here, 1)), "h1"))
         assert absent == Answer(False, "the block is absent", ("the block is absent", None))
-        assert await answer(cluster, Keep(here, 0, "h1")) == DONE
-        late = await answer(cluster, Keep(gone, 0, "h9"))
+        assert await answer(cluster, Keep(((here, 0),), "h1")) == DONE
+        late = await answer(cluster, Keep(((gone, 0),), "h9"))
         assert late.cause in ("the block is late", "the block is unreachable")
         counted = cluster.home.statistics()
         assert counted.kept == {"h1": 2}

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from innet.errors import KVError
-from innet.kv.model import ModelIdentity
-from innet.kv.weights import weights_digest
+from innet.kv.model import ModelIdentity, weights_digest
 
 LLAMA = ModelIdentity(
     architecture="llama",

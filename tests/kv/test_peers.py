@@ -171,7 +171,7 @@ def test_who_asks_for_too_many_blocks_gets_none() -> None:
 
 def test_a_request_for_too_many_blocks_or_of_several_kinds_cannot_be_made() -> None:
     other = BlockKey(BlockFamily(TENANT, "00ff", "other", 0, 1), bytes(32))
-    for keep in (_keep(MAX_KEPT_AT_ONCE + 1), Keep(key(0), 0, "user", ((other, 0),))):
+    for keep in (_keep(MAX_KEPT_AT_ONCE + 1), Keep(((key(0), 0), (other, 0)), "user")):
         with pytest.raises(KVError, match="one request"):
             _ = Request("h0", "user", "7", keep)
 
@@ -194,9 +194,8 @@ def test_the_longest_request_and_its_answer_fit_into_packets(mtu: int, most: int
                 pools.open(asker, tenant, capacity_bytes=0) as asking,
                 pools.open(member, tenant, capacity_bytes=1) as asked,
             ):
-                (block, depth), *more = blocks[: asking.most_kept_at_once]
-                assert 1 + len(more) == most
-                keep = Keep(block, depth, asker, tuple(more))
+                assert asking.most_kept_at_once == most
+                keep = Keep(tuple(blocks[:most]), asker)
                 name = Request(member, asker, "f" * 16, keep).name
                 fetching = asyncio.ensure_future(asking.fetch(name, member, 1.0))
                 assert name in await asked.next_events()
@@ -207,4 +206,4 @@ def test_the_longest_request_and_its_answer_fit_into_packets(mtu: int, most: int
 
 
 def _keep(blocks: int) -> Keep:
-    return Keep(key(0), 0, "user", tuple((key(n), 0) for n in range(1, blocks)))
+    return Keep(tuple((key(n), 0) for n in range(blocks)), "user")

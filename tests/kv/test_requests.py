@@ -45,7 +45,7 @@ def keep_of(block: BlockKey, depth: int, source: str, more: list[tuple[Any, byte
         for layers, _, _ in more
     ]
     others = [(BlockKey(f, h), d) for f, (_, h, d) in zip(families, more, strict=True)]
-    return Keep(block, depth, source, tuple(others))
+    return Keep(((block, depth), *others), source)
 
 
 KEEPS = st.builds(
@@ -110,13 +110,13 @@ def read_by_home(name: str) -> Any:
         return None
     if not isinstance(request.action, Keep):
         return None
-    blocks = [(block.name, depth) for block, depth in request.action.all_blocks]
+    blocks = [(block.name, depth) for block, depth in request.action.blocks]
     return request.requester, request.action.source, blocks
 
 
 @given(REQUESTS)
 def test_nodes_read_what_homes_read(request: Request) -> None:
-    prefix = requests_prefix(request.action.block.family.tenant, request.member)
+    prefix = requests_prefix(request.block.family.tenant, request.member)
     assert read_by_node(request.name, prefix) == read_by_home(request.name)
 
 
@@ -124,7 +124,7 @@ def test_nodes_read_what_homes_read(request: Request) -> None:
 def test_what_a_node_reads_from_a_hostile_name_a_home_reads_too(
     request: Request, data: st.DataObject
 ) -> None:
-    prefix = requests_prefix(request.action.block.family.tenant, request.member)
+    prefix = requests_prefix(request.block.family.tenant, request.member)
     start = data.draw(st.integers(len(prefix), len(request.name)))
     end = data.draw(st.integers(start, min(start + 8, len(request.name))))
     new = data.draw(st.text(alphabet="/-_.%=0129afAFgz~", max_size=6))
@@ -145,10 +145,10 @@ def test_text_is_no_name(text: str) -> None:
     [
         (("h/1", "h0", "7", Unpin(BLOCK)), "node"),
         (("h1", "", "7", Unpin(BLOCK)), "node"),
-        (("h1", "h0", "7", Keep(BLOCK, 0, "%00")), "node"),
+        (("h1", "h0", "7", Keep(((BLOCK, 0),), "%00")), "node"),
         (("h1", "h0", "x", Unpin(BLOCK)), "nonce"),
         (("h1", "h0", "7", Pin(BLOCK, -1)), "number"),
-        (("h1", "h0", "7", Keep(BLOCK, 10**9, "h2")), "number"),
+        (("h1", "h0", "7", Keep(((BLOCK, 10**9),), "h2")), "number"),
     ],
 )
 def test_what_cannot_stand_in_a_request_is_refused(

@@ -338,7 +338,7 @@ class Home:
         return await self._tried(name, self._execute(request, tried), Answer(False, _FAILED))
 
     async def _execute(self, request: Request, tried: Sequence[Tried]) -> Answer:
-        name, action, requester = request.action.block.name, request.action, request.requester
+        name, action, requester = request.block.name, request.action, request.requester
         match action:
             case Keep():
                 return Answer.of_blocks(await self._keep_all(action, requester, tried))
@@ -363,11 +363,12 @@ class Home:
 
         ``tried`` is what the network has done about them, if anything.
         """
-        blocks = keep.all_blocks
         return await gather(
             [
                 self._keep(block.name, depth, keep.source, requester, done)
-                for (block, depth), done in zip(blocks, tried or [False] * len(blocks), strict=True)
+                for (block, depth), done in zip(
+                    keep.blocks, tried or [False] * len(keep.blocks), strict=True
+                )
             ]
         )
 

@@ -252,7 +252,7 @@ class PeerClient:
         answer: Answer | Cause | GivenUp = GivenUp.GIVEN_UP
         try:
             await self._fill(kind, batch)
-            answer = await self._answer(member, Keep(key, depth, source, tuple(batch.blocks[1:])))
+            answer = await self._answer(member, Keep(tuple(batch.blocks), source))
             return _refusal(answer, 0)
         finally:
             batch.end(answer)

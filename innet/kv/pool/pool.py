@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Self, TypeVar
+
+import numpy as np
 
 from innet.errors import KVError
 from innet.kv.names import BlockKey
@@ -16,13 +19,7 @@ from innet.kv.pool.network import BlockNetwork, Cause, Contents
 from innet.kv.pool.peers import Members, PeerClient
 from innet.kv.pool.requests import MAX_NUMBER, Drop, Pin, Unpin
 from innet.kv.pool.served import ServedBlocks
-from innet.kv.pool.settings import (
-    PoolSettings,
-    checked_contents,
-    checked_depth,
-    checked_lease,
-    checked_timeout,
-)
+from innet.kv.pool.settings import PoolSettings
 from innet.kv.pool.statistics import Place, PoolStatistics
 from innet.kv.pool.store import LocalStore, ServedStore, TieredStore
 from innet.kv.pool.transfers import Found, Loader, Replicator
@@ -141,7 +138,9 @@ class BlockPool:
             KVError: ``contents`` are not bytes in one dimension, or the pool is closed.
         """
         self._check(key)
-        contents, depth = checked_contents(contents), checked_depth(depth)
+        contents = _checked(contents)
+        if not 0 <= depth <= MAX_NUMBER:
+            raise KVError(f"the depth of a block is from 0 to {MAX_NUMBER}, not {depth}")
         began_s = now_s()
         async with self._node.window:
             ends = await self._replicator.put(key, contents, depth)
@@ -288,12 +287,13 @@ class BlockPool:
         Raises:
             KVError: the lease is not above 0.
         """
-        checked_s = checked_lease(lease_s)
-        lease_ms = min(MAX_NUMBER, max(1, round(checked_s * 1000)))
+        if not 0 < lease_s < math.inf:
+            raise KVError(f"a lease has a length in seconds above 0, not {lease_s}")
+        lease_ms = min(MAX_NUMBER, max(1, round(lease_s * 1000)))
 
         async def pin(key: BlockKey) -> bool:
             self._home.drain_kept()
-            here = await self._home.pin(key.name, checked_s)
+            here = await self._home.pin(key.name, lease_s)
             return None in await self._node.peers.request_homes(key, Pin(key, lease_ms)) or here
 
         return await self._each(keys, pin)
@@ -368,7 +368,11 @@ class BlockPool:
         return await self._loader.absence(key, self._timeout(timeout_s))
 
     def _timeout(self, timeout_s: float | None) -> float:
-        return checked_timeout(timeout_s, self._settings.timeout_s)
+        if timeout_s is None:
+            return self._settings.timeout_s
+        if not 0 <= timeout_s < math.inf:
+            raise KVError(f"a timeout is a number of seconds from 0 on, not {timeout_s}")
+        return timeout_s
 
     def _check(self, key: BlockKey) -> None:
         if self._serving is None:
@@ -377,3 +381,17 @@ class BlockPool:
             raise KVError(
                 f"{key.name} is a block of another tenant than the pool's, {self._tenant}"
             )
+
+
+def _checked(contents: Contents) -> Contents:
+    """The bytes of a block, contiguous.
+
+    Raises:
+        KVError: they are not bytes in one dimension.
+    """
+    if contents.dtype != np.uint8 or contents.ndim != 1 or not contents.size:
+        raise KVError(
+            f"a block is an array of bytes in one dimension, not {contents.dtype} of shape "
+            f"{contents.shape}; use array.reshape(-1).view(numpy.uint8)"
+        )
+    return np.ascontiguousarray(contents)

@@ -24,7 +24,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from itertools import chain
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -54,24 +53,15 @@ _MORE_COMPONENTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Fetch a block from ``source`` and keep it.
+    """Fetch blocks from ``source`` and keep them.
 
     Attributes:
-        block: the first block.
-        depth: its position in its prompt.
+        blocks: of one tenant, model and layout, with their depths in their prompts.
         source: of all blocks.
-        more: blocks of the same model and layout, and their depths.
     """
 
-    block: BlockKey
-    depth: int
+    blocks: tuple[tuple[BlockKey, int], ...]
     source: str
-    more: tuple[tuple[BlockKey, int], ...] = ()
-
-    @property
-    def all_blocks(self) -> tuple[tuple[BlockKey, int], ...]:
-        """The requested blocks and their depths."""
-        return ((self.block, self.depth), *self.more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,19 +132,24 @@ class Request:
         if not _NONCE.fullmatch(self.nonce):
             raise KVError(f"invalid nonce {shown(self.nonce)} of a request, expected hexadecimal")
         if isinstance(self.action, Keep):
-            _check_blocks(self.action)
-        for number in _numbers_of(self.action):
-            if not 0 <= number <= MAX_NUMBER:
-                raise KVError(f"invalid number {number} in a request, expected 0 to {MAX_NUMBER}")
+            _check_blocks(self.action.blocks)
+        for part in _parts_of(self.action)[2]:
+            if isinstance(part, int) and not 0 <= part <= MAX_NUMBER:
+                raise KVError(f"invalid number {part} in a request, expected 0 to {MAX_NUMBER}")
+
+    @property
+    def block(self) -> BlockKey:
+        """The block, or the first one."""
+        return _parts_of(self.action)[1]
 
     @property
     def name(self) -> str:
         """The name of the member's answer."""
-        family = self.action.block.family
-        verb = _VERBS[type(self.action)]
-        block = (family.model_digest, family.layout, family.layers, self.action.block.block_hash)
+        verb, block, arguments = _parts_of(self.action)
+        family = block.family
         head = f"{requests_prefix(family.tenant, self.member)}/{self.requester}/{self.nonce}/{verb}"
-        return "/".join((head, *block[:3], block[3].hex(), *_arguments_of(self.action)))
+        parts = (family.model_digest, family.layout, family.layers, block.block_hash.hex())
+        return "/".join((head, *parts, *map(str, arguments)))
 
     @classmethod
     def parse(cls, name: str) -> Request:
@@ -187,50 +182,41 @@ def requests_prefix(tenant: str, member: str) -> str:
     return f"{tenant_prefix(tenant)}/{REQUEST_COMPONENT}/{member}"
 
 
-_VERBS: Final[dict[type[Action], str]] = {
-    Keep: "keep",
-    Note: "note",
-    Pin: "pin",
-    Unpin: "unpin",
-    Drop: "drop",
-}
-
-
 def kind_of(block: BlockKey) -> tuple[str, str, str]:
     """What all blocks of one request share: tenant, model and layout."""
     return block.family.tenant, block.family.model_digest, block.family.layout
 
 
-def _check_blocks(keep: Keep) -> None:
-    if len(keep.more) >= MAX_KEPT_AT_ONCE:
-        raise KVError(f"one request is for at most {MAX_KEPT_AT_ONCE} blocks")
-    kind = kind_of(keep.block)
-    if any(kind_of(block) != kind for block, _ in keep.more):
+def _check_blocks(blocks: Sequence[tuple[BlockKey, int]]) -> None:
+    if not 1 <= len(blocks) <= MAX_KEPT_AT_ONCE:
+        raise KVError(f"one request is for 1 to {MAX_KEPT_AT_ONCE} blocks, not {len(blocks)}")
+    if len({kind_of(block) for block, _ in blocks}) > 1:
         raise KVError("the blocks of one request are of one tenant, model and layout")
 
 
-def _numbers_of(action: Action) -> Sequence[int]:
-    if isinstance(action, Keep):
-        return [depth for _, depth in action.all_blocks]
-    if isinstance(action, Note):
-        return (action.depth,)
-    return (action.lease_ms,) if isinstance(action, Pin) else ()
-
-
-def _arguments_of(action: Action) -> Sequence[str]:
+def _parts_of(action: Action) -> tuple[str, BlockKey, tuple[str | int, ...]]:
+    """The verb, the first block, and what follows it in the name."""
     match action:
-        case Keep():
-            more = [(b.family.layers, b.block_hash.hex(), str(depth)) for b, depth in action.more]
-            return (str(action.depth), action.source, *chain.from_iterable(more))
-        case Note():
-            return (str(action.depth), action.source)
-    return tuple(map(str, _numbers_of(action)))
+        case Keep(blocks, source):
+            (block, depth), *more = blocks
+            rest: list[str | int] = [depth, source]
+            for other, its_depth in more:
+                rest += (other.family.layers, other.block_hash.hex(), its_depth)
+            return "keep", block, tuple(rest)
+        case Note(block, depth, source):
+            return "note", block, (depth, source)
+        case Pin(block, lease_ms):
+            return "pin", block, (lease_ms,)
+        case Unpin(block):
+            return "unpin", block, ()
+        case Drop(block):
+            return "drop", block, ()
 
 
 def _action(verb: str, block: BlockKey, arguments: Sequence[str]) -> Action:
     match verb, arguments:
         case "keep", [depth, source, *more] if _NUMBER.fullmatch(depth):
-            return Keep(block, int(depth), source, _more(block.family, more))
+            return Keep(((block, int(depth)), *_more(block.family, more)), source)
         case "note", [depth, source] if _NUMBER.fullmatch(depth):
             return Note(block, int(depth), source)
         case "pin", [lease_ms] if _NUMBER.fullmatch(lease_ms):

@@ -1,4 +1,4 @@
-"""Settings of a pool, and checks of what its callers pass."""
+"""Settings of a pool."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from innet.errors import KVError
-from innet.kv.pool.network import Contents
-from innet.kv.pool.requests import MAX_NUMBER
 
 
 @dataclass(frozen=True)
@@ -53,52 +49,3 @@ class PoolSettings:
         for what in ("timeout_s", "put_timeout_s", "leave_out_s", "answer_s", "longest_lease_s"):
             if not 0 < getattr(self, what) < math.inf:
                 raise KVError(f"{what} of a pool is above 0 and finite, not {getattr(self, what)}")
-
-
-def checked_contents(contents: Contents) -> Contents:
-    """The bytes of a block, contiguous.
-
-    Raises:
-        KVError: they are not bytes in one dimension.
-    """
-    if contents.dtype != np.uint8 or contents.ndim != 1 or not contents.size:
-        raise KVError(
-            f"a block is an array of bytes in one dimension, not {contents.dtype} of shape "
-            f"{contents.shape}; use array.reshape(-1).view(numpy.uint8)"
-        )
-    return np.ascontiguousarray(contents)
-
-
-def checked_depth(depth: int) -> int:
-    """A block's position in its prompt.
-
-    Raises:
-        KVError: it does not fit into a request.
-    """
-    if not 0 <= depth <= MAX_NUMBER:
-        raise KVError(f"the depth of a block is from 0 to {MAX_NUMBER}, not {depth}")
-    return depth
-
-
-def checked_timeout(timeout_s: float | None, default_s: float) -> float:
-    """A timeout, or the default.
-
-    Raises:
-        KVError: it is negative or infinite.
-    """
-    if timeout_s is None:
-        return default_s
-    if not 0 <= timeout_s < math.inf:
-        raise KVError(f"a timeout is a number of seconds from 0 on, not {timeout_s}")
-    return timeout_s
-
-
-def checked_lease(lease_s: float) -> float:
-    """The length of a lease.
-
-    Raises:
-        KVError: it is not above 0, or infinite.
-    """
-    if not 0 < lease_s < math.inf:
-        raise KVError(f"a lease has a length in seconds above 0, not {lease_s}")
-    return lease_s

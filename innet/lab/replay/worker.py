@@ -25,7 +25,7 @@ from innet.kv.names import NO_MODEL_DIGEST, BlockFamily, BlockKey
 from innet.kv.pool import BlockPool, Cause, Place
 from innet.kv.pool.network import BlockNetwork, Contents
 from innet.kv.pool.peers import await_members
-from innet.kv.worker_network import open_worker_network, tenant_of_job
+from innet.kv.pool_member import open_worker_network, tenant_of_job
 from innet.lab.compare.measurement import BlockPlaces
 from innet.lab.harness import Hello, serve_async
 from innet.lab.replay.block_model import ReferenceRates

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
 from lmcache.utils import CacheEngineKey
@@ -15,6 +16,7 @@ from lmcache.v1.storage_backend.local_cpu_backend import LocalCPUBackend
 
 from innet.kv.adapters.engine_pool import AdapterOptions, pool_of_process
 from innet.kv.adapters.lmcache.objects import ObjectNames, pack, unpack, unpack_into
+from innet.kv.names import BlockKey
 from innet.kv.pool.network import Contents
 from innet.kv.pool_options import PoolOptions
 
@@ -67,62 +69,58 @@ class InnetRemoteConnector(RemoteConnector):
         self._names = ObjectNames(self._member.tenant, options.weights)
 
     async def exists(self, key: CacheEngineKey) -> bool:
-        return await self._do(self._exists(key))
+        [found] = await asyncio.wrap_future(self._start(self._blocks.exists_many, [key]))
+        return found
 
     def exists_sync(self, key: CacheEngineKey) -> bool:
-        return self._member.submit(self._exists(key)).result()
+        [found] = self._start(self._blocks.exists_many, [key]).result()
+        return found
 
     def support_batched_contains(self) -> bool:
         return True
 
     def batched_contains(self, keys: list[CacheEngineKey]) -> int:
-        return self._member.submit(self._count(keys)).result()
+        return self._start(self._blocks.count_prefix, keys).result()
 
     async def batched_async_contains(
         self, lookup_id: str, keys: list[CacheEngineKey], pin: bool = False
     ) -> int:
-        return await self._do(self._count(keys))
+        return await asyncio.wrap_future(self._start(self._blocks.count_prefix, keys))
 
     async def get(self, key: CacheEngineKey) -> MemoryObj | None:
-        [block] = await self._do(self._get([key]))
-        return None if block is None else self._loaded(block)
+        [memory] = await self.batched_get([key])
+        return memory
 
     def support_batched_get(self) -> bool:
         return True
 
     async def batched_get(self, keys: list[CacheEngineKey]) -> list[MemoryObj | None]:
-        blocks = await self._do(self._get(keys))
+        blocks = await asyncio.wrap_future(self._start(self._blocks.get_many, keys))
         return [None if block is None else self._loaded(block) for block in blocks]
 
     async def put(self, key: CacheEngineKey, memory_obj: MemoryObj) -> None:
-        await self._do(self._put(key, pack(memory_obj)))
+        block = pack(memory_obj)
+        await asyncio.wrap_future(
+            self._start(lambda names: self._blocks.put(names[0], block), [key])
+        )
 
     def remove_sync(self, key: CacheEngineKey) -> bool:
         """Drop a chunk here and at its homes; whether it is gone from all of them."""
-        return self._member.submit(self._evict(key)).result()
+        [gone] = self._start(self._blocks.evict, [key]).result()
+        return gone
 
     async def close(self) -> None:
         await asyncio.to_thread(pool_of_process.leave)
 
-    # On the pool's thread.
+    def _start(
+        self, work: Callable[[list[BlockKey]], Awaitable[Result]], keys: Sequence[CacheEngineKey]
+    ) -> Future[Result]:
+        """Run ``work`` on the pool's thread, with the names of the chunks."""
 
-    async def _exists(self, key: CacheEngineKey) -> bool:
-        [name] = await self._names.of_chunks([key])
-        return await self._blocks.exists(name)
+        async def run() -> Result:
+            return await work(await self._names.of_chunks(keys))
 
-    async def _count(self, keys: Sequence[CacheEngineKey]) -> int:
-        return await self._blocks.count_prefix(await self._names.of_chunks(keys))
-
-    async def _get(self, keys: Sequence[CacheEngineKey]) -> Sequence[Contents | None]:
-        return await self._blocks.get_many(await self._names.of_chunks(keys))
-
-    async def _put(self, key: CacheEngineKey, block: Contents) -> None:
-        [name] = await self._names.of_chunks([key])
-        await self._blocks.put(name, block)
-
-    async def _evict(self, key: CacheEngineKey) -> bool:
-        [gone] = await self._blocks.evict(await self._names.of_chunks([key]))
-        return gone
+        return self._member.submit(run())
 
     def _loaded(self, block: Contents) -> MemoryObj | None:
         try:
@@ -140,9 +138,6 @@ class InnetRemoteConnector(RemoteConnector):
             memory.ref_count_down()
             return None
         return memory
-
-    async def _do(self, work: Coroutine[Any, Any, Result]) -> Result:
-        return await asyncio.wrap_future(self._member.submit(work))
 
     # The last method, because its name hides a type.
     async def list(self) -> list[str]:

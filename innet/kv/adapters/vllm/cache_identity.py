@@ -1,15 +1,17 @@
-"""The connector's options, and what names and shapes of a vLLM engine's blocks depend on."""
+"""What both sides of the connector share: options, names of chunks, and the transfers of a step."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import vllm
 from pydantic import Field
 from vllm.config import VllmConfig
+from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorMetadata
 from vllm.v1.kv_cache_interface import KVCacheConfig
 
 from innet.errors import KVError
@@ -165,3 +167,46 @@ def _configuration(config: Any) -> dict[str, Any]:
 def _natural_order(layer: str) -> list[tuple[int, str]]:
     """Sorts ``layers.10`` after ``layers.9``."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", layer)]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A chunk of a prompt, and where vLLM has its blocks.
+
+    Attributes:
+        chunk_hash: of its last block, and so of all before.
+        place: in its prompt, from 0.
+        first_block: the first block to transfer, from 0 in the chunk.
+        block_ids: of that block and the following ones; not necessarily to the chunk's end.
+    """
+
+    chunk_hash: bytes
+    place: int
+    first_block: int
+    block_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Load:
+    """A request's chunks to load.
+
+    Attributes:
+        request_id: of the request.
+        chunks: in order.
+    """
+
+    request_id: str
+    chunks: tuple[Chunk, ...]
+
+
+@dataclass
+class Transfers(KVConnectorMetadata):
+    """Transfers of one step.
+
+    Attributes:
+        loads: into vLLM's cache, by request.
+        saves: out of it, after this step has computed them.
+    """
+
+    loads: list[Load] = field(default_factory=list)
+    saves: list[Chunk] = field(default_factory=list)

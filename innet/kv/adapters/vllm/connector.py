@@ -29,8 +29,7 @@ from innet.kv.adapters.lookups import (
     MemberLookups,
     lookup_socket,
 )
-from innet.kv.adapters.vllm.cache_identity import CacheIdentity, ConnectorOptions
-from innet.kv.adapters.vllm.chunks import Transfers
+from innet.kv.adapters.vllm.cache_identity import CacheIdentity, ConnectorOptions, Transfers
 from innet.kv.adapters.vllm.scheduler_side import SchedulerSide
 from innet.kv.adapters.vllm.worker_side import WorkerSide
 from innet.kv.pool_options import PoolOptions

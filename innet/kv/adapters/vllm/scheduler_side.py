@@ -12,8 +12,7 @@ from vllm.v1.outputs import KVConnectorOutput
 from vllm.v1.request import Request
 
 from innet.kv.adapters.lookups import Lookups
-from innet.kv.adapters.vllm.cache_identity import CacheIdentity
-from innet.kv.adapters.vllm.chunks import Chunk, Load, Transfers
+from innet.kv.adapters.vllm.cache_identity import CacheIdentity, Chunk, Load, Transfers
 
 _log = logging.getLogger(__name__)
 

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 
 from innet.errors import KVError
 from innet.kv.adapters.engine_pool import Member
-from innet.kv.adapters.vllm.cache_identity import CacheIdentity, ConnectorOptions
-from innet.kv.adapters.vllm.chunks import Chunk, Load, PagedCache, Transfers
+from innet.kv.adapters.tensors import bytes_of, tensor_of
+from innet.kv.adapters.vllm.cache_identity import (
+    CacheIdentity,
+    Chunk,
+    ConnectorOptions,
+    Load,
+    Transfers,
+)
 from innet.kv.pool.network import Contents
 
 _log = logging.getLogger(__name__)
@@ -194,3 +201,62 @@ def _result_of(coming: Future[Contents | None]) -> Contents | None:
     except Exception as error:
         _log.warning("loading a chunk failed: %s", error)
         return None
+
+
+class PagedCache:
+    """vLLM's cache: all blocks of each layer.
+
+    Args:
+        layers: the layers' caches by name, blocks in the first dimension, with any strides. A
+            layer may split blocks into smaller ones that follow each other.
+        blocks: of the engine.
+        chunk_blocks: blocks of a chunk.
+
+    Raises:
+        KVError: a layer's cache has another shape.
+    """
+
+    def __init__(self, layers: Mapping[str, torch.Tensor], blocks: int, chunk_blocks: int) -> None:
+        self._chunk_blocks = chunk_blocks
+        self._layers = {name: _by_block(name, cache, blocks) for name, cache in layers.items()}
+
+    def read(self, layers: Sequence[str], chunk: Chunk) -> Contents:
+        """A copy of a whole chunk in these layers, one after the other."""
+        return np.concatenate(
+            [bytes_of(self._layers[name][self._index(name, chunk)]) for name in layers]
+        )
+
+    def write(self, layers: Sequence[str], chunk: Chunk, contents: Contents) -> bool:
+        """Write the chunk's blocks; ``False``, and nothing is written, if the size differs.
+
+        Args:
+            layers: of the contents.
+            chunk: of the blocks; those before its first one are left out.
+            contents: of the whole chunk.
+        """
+        caches = [self._layers[name] for name in layers]
+        sizes = [cache[0].numel() * cache.element_size() * self._chunk_blocks for cache in caches]
+        if sum(sizes) != contents.nbytes:
+            return False
+        start = 0
+        for name, cache, size in zip(layers, caches, sizes, strict=True):
+            like = cache.new_empty((self._chunk_blocks, *cache.shape[1:]), device="meta")
+            whole = tensor_of(contents[start : start + size], like)
+            assert whole is not None
+            end = chunk.first_block + len(chunk.block_ids)
+            cache[self._index(name, chunk)] = whole[chunk.first_block : end].to(cache.device)
+            start += size
+        return True
+
+    def _index(self, layer: str, chunk: Chunk) -> torch.Tensor:
+        return torch.tensor(chunk.block_ids, device=self._layers[layer].device)
+
+
+def _by_block(name: str, cache: torch.Tensor, blocks: int) -> torch.Tensor:
+    if not blocks or cache.shape[0] % blocks:
+        raise KVError(
+            f"the cache of {name} has the shape {tuple(cache.shape)}, and the engine {blocks} "
+            "blocks: the connector does not support this kind of attention"
+        )
+    by_block: torch.Tensor = torch.unflatten(cache, 0, (blocks, cache.shape[0] // blocks))
+    return by_block
