@@ -95,6 +95,19 @@ class Strategy:
         """``face`` has not answered for the lifetime of the Interest."""
 
 
+class _Event(NamedTuple):
+    """What a node reports: an Interest to decide about, or what became of one."""
+
+    kind: int
+    question: int
+    name: str
+    face: int
+    repeated: bool
+    next_hops: list[tuple[int, int]]
+    rtt_s: float | None
+    reason: int
+
+
 class StrategyRunner:
     """Runs a strategy for the names below ``prefix``, in a thread.
 
@@ -154,34 +167,27 @@ class StrategyRunner:
     def _run(self, events: _core.StrategyEvents) -> None:
         while (taken := events.take()) is not None:
             for event in taken:
-                self._on_event(*event)
+                self._on_event(_Event(*event))
 
-    def _on_event(
-        self,
-        kind: int,
-        question: int,
-        name: str,
-        face: int,
-        repeated: bool,
-        next_hops: list[tuple[int, int]],
-        rtt_s: float | None,
-        reason: int,
-    ) -> None:
+    def _on_event(self, event: _Event) -> None:
         try:
-            if kind == _core.STRATEGY_DATA:
-                self._strategy.before_satisfy_interest(name, face, rtt_s)
-            elif kind == _core.STRATEGY_NACK:
-                self._strategy.after_receive_nack(name, face, reason)
-            elif kind == _core.STRATEGY_TIMEOUT:
-                self._strategy.after_interest_timeout(name, face)
+            if event.kind == _core.STRATEGY_DATA:
+                self._strategy.before_satisfy_interest(event.name, event.face, event.rtt_s)
+            elif event.kind == _core.STRATEGY_NACK:
+                self._strategy.after_receive_nack(event.name, event.face, event.reason)
+            elif event.kind == _core.STRATEGY_TIMEOUT:
+                self._strategy.after_interest_timeout(event.name, event.face)
             else:
-                hops = [NextHop(*hop) for hop in next_hops]
-                self._decide(question, PendingInterest(name, face, repeated, hops))
+                hops = [NextHop(*hop) for hop in event.next_hops]
+                interest = PendingInterest(event.name, event.face, event.repeated, hops)
+                self._decide(event.question, interest)
         except Exception:
             self.failures += 1
-            _log.exception("the strategy for %s (%s) failed at %s", self._prefix, self._label, name)
-            if kind == _core.STRATEGY_INTEREST:
-                self._node.fail_to_decide(question)
+            _log.exception(
+                "the strategy for %s (%s) failed at %s", self._prefix, self._label, event.name
+            )
+            if event.kind == _core.STRATEGY_INTEREST:
+                self._node.fail_to_decide(event.question)
 
     def _decide(self, question: int, interest: PendingInterest) -> None:
         decision = self._strategy.after_receive_interest(interest)

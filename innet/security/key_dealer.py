@@ -10,7 +10,7 @@ their owner can read the files.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,7 +29,7 @@ from innet.security.keys import (
     node_certificate_name,
     node_key_prefix,
 )
-from innet.security.trust.certificate import Certificate, Validity
+from innet.security.trust.certificate import Certificate, Issuer, Validity
 from innet.security.trust.key_store import new_key_id
 from innet.security.trust.keys import PrivateKey
 from innet.security.trust.names import key_of, name_of, new_key_name
@@ -58,15 +58,14 @@ class JobCertificates:
         anchor = Certificate.self_signed(
             new_key_name(name_of(f"/{job}"), new_key_id()), anchor_key, validity, version=_VERSION
         )
+        issuer = Issuer(anchor_key, anchor.name, ISSUER)
         nodes = {
             node: Certificate.issue(
                 key_of(name_of(node_certificate_name(node, job))),
                 PrivateKey.from_raw_ed25519(bytes.fromhex(key.secret)).public,
                 validity,
+                issuer,
                 version=_VERSION,
-                issuer=anchor_key,
-                issuer_locator=anchor.name,
-                issuer_id=ISSUER,
             )
             for node, key in keys.items()
         }
@@ -117,6 +116,21 @@ def deal_keys(nodes: Iterable[str], signature: Signature, job: str = "j") -> dic
     }
 
 
+@dataclass(frozen=True)
+class Authorities:
+    """Whom all nodes of a run obey; see :class:`NodeKeys`.
+
+    Attributes:
+        operator: public key of the operator.
+        authority: public key of the controller.
+        commands_by: whose NDN management commands nodes accept; empty: any local program's.
+    """
+
+    operator: str | None = None
+    authority: str | None = None
+    commands_by: Sequence[Certificate] = ()
+
+
 class KeyDealer:
     """Deals the keys of one run: to its switches at the start, to each job when it starts.
 
@@ -129,26 +143,25 @@ class KeyDealer:
         self,
         switches: Iterable[str],
         signature: Signature,
-        operator: str | None = None,
-        authority: str | None = None,
+        *,
+        authorities: Authorities | None = None,
         policy: str | None = None,
         key_lifetime_s: float | None = None,
-        commands_by: Iterable[Certificate] = (),
     ) -> None:
-        """All nodes obey ``operator``, and accept keys of groups from ``authority``.
-
-        If ``commands_by`` has keys, nodes accept NDN management commands of these alone.
-
-        If each node signs with its own key, ``policy`` decides which names it may sign (``None``:
-        all names of its groups), and its signatures are valid for ``key_lifetime_s`` after the
-        job's keys were dealt (``None``: for ever).
+        """
+        Args:
+            switches: of the run.
+            signature: of segments.
+            authorities: whom all nodes obey.
+            policy: which names a node may sign that signs with its own key; ``None``: all names of
+                its groups.
+            key_lifetime_s: how long such signatures are valid after the job's keys were dealt;
+                ``None``: for ever.
         """
         self._signature = signature
         self._policy = policy
         self._lifetime = None if key_lifetime_s is None else timedelta(seconds=key_lifetime_s)
-        self._operator = operator
-        self._authority = authority
-        self._commands_by = tuple(certificate.wire.hex() for certificate in commands_by)
+        self._authorities = Authorities() if authorities is None else authorities
         own = {switch: _new_pair(node_key_prefix(switch)) for switch in switches}
         self.switches: Mapping[str, NodeKeys] = {
             switch: self._node_keys(key) for switch, key in own.items()
@@ -198,10 +211,10 @@ class KeyDealer:
             signing=keyless or own,
             objects=own,
             trusted=() if keyless is None else (keyless,),
-            operator=self._operator,
-            authority=self._authority,
+            operator=self._authorities.operator,
+            authority=self._authorities.authority,
             pool_secret=pool_secret,
-            commands_by=self._commands_by,
+            commands_by=tuple(each.wire.hex() for each in self._authorities.commands_by),
         )
 
 

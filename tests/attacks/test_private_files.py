@@ -10,6 +10,7 @@ import pytest
 
 from innet.errors import SecurityError
 from innet.private_files import read_private, write_private
+from innet.security.trust.certificate import Validity
 from innet.security.trust.key_operations import make_key
 from innet.security.trust.key_store import KeyStore
 
@@ -38,7 +39,7 @@ def test_a_secret_that_another_user_has_chosen_is_not_used(tmp_path: Path) -> No
 def test_a_private_key_of_another_user_is_not_used(tmp_path: Path) -> None:
     store = KeyStore(tmp_path)
     now = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-    made = make_key(store, "/alice", now, datetime.timedelta(days=30))
+    made = make_key(store, "/alice", Validity(now, now + datetime.timedelta(days=30)))
     [path] = tmp_path.rglob("private.pem")
     os.chown(path, ANOTHER_USER, -1)
     with pytest.raises(SecurityError, match="belongs to user 65534"):

@@ -9,7 +9,7 @@ import pytest
 from innet.errors import SecurityError
 from innet.ndn.certificates import policy_validator, serve_certificates, stored_signer
 from innet.ndn.objects import fetch, publish
-from innet.security.trust import KeyStore, Policy
+from innet.security.trust import KeyStore, Policy, Validity
 from innet.security.trust.key_operations import issue, make_key, revoke
 from innet.security.trust.keys import KeyKind
 from tests.ndn.direct_client import DirectClient
@@ -28,9 +28,9 @@ def store(tmp_path):
         "/lab/mallory": "ecdsa",
     }
     for identity, kind in kinds.items():
-        request = make_key(store, identity, now, DAY, kind=kind)
+        request = make_key(store, identity, Validity(now, now + DAY), kind=kind)
         if identity == "/lab/alice":
-            issue(store, request, store.find("/lab"), now, DAY, issuer_id="lab")
+            issue(store, request, store.find("/lab"), Validity(now, now + DAY), issuer_id="lab")
     return store
 
 

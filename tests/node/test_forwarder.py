@@ -28,6 +28,7 @@ from innet.node.node_config import NodeConfig
 from innet.security.key_dealer import KeyDealer
 from innet.security.signers import Ed25519Signer
 from innet.security.trust import Certificate, PrivateKey, PublicKey, Validity
+from innet.security.trust.certificate import Issuer
 from innet.security.trust.names import name_of
 from innet.settings import Settings
 
@@ -164,10 +165,8 @@ def test_a_key_that_a_node_would_not_take_is_refused_before_it_starts(tmp_path: 
         name_of("/op/KEY/1"),
         PublicKey.from_spki(large.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)),
         Validity(now - timedelta(days=1), now + timedelta(days=1)),
+        Issuer(issuer, name_of("/ca/KEY/1"), "ca"),
         version=1,
-        issuer=issuer,
-        issuer_locator=name_of("/ca/KEY/1"),
-        issuer_id="ca",
     )
     file = tmp_path / "op.cert"
     file.write_text(certificate.to_text())

@@ -13,7 +13,7 @@ from innet.cli.key_choice import PassphraseFile, passphrase_for
 from innet.cli.text_output import say, write_text
 
 if TYPE_CHECKING:
-    from innet.security.trust.certificate import Certificate
+    from innet.security.trust.certificate import Certificate, Validity
     from innet.security.trust.key_store import KeyStore, StoredKey
 
 app = typer.Typer()
@@ -69,8 +69,7 @@ def new(
     certificate = make_key(
         _store(store),
         identity,
-        _now(),
-        timedelta(days=days),
+        _validity(days),
         kind=kind,
         key_id=key_id,
         passphrase=passphrase,
@@ -162,8 +161,7 @@ def issue(
         opened,
         wanted,
         key,
-        _now(),
-        timedelta(days=days),
+        _validity(days),
         issuer_id=issuer_id,
         passphrase=_own_passphrase(key, passphrase_file),
     )
@@ -307,3 +305,10 @@ def _document(certificate: Certificate, revoked: str | None, now: datetime) -> d
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+def _validity(days: float) -> Validity:
+    from innet.security.trust.certificate import Validity
+
+    now = _now()
+    return Validity(now, now + timedelta(days=days))

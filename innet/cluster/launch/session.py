@@ -57,9 +57,9 @@ from innet.node.node_config import Mode
 from innet.node.requests import ControlClient, Request, handler_of
 from innet.plans import rank_order
 from innet.private_files import write_private
-from innet.security import KeyDealer
 from innet.security.certificate_file import CERTIFICATES_SUFFIX
 from innet.security.core_dumps import keep_keys_out_of_core_dumps
+from innet.security.key_dealer import Authorities, KeyDealer
 from innet.security.keys import KEYS_VARIABLE
 from innet.security.operator_key import OPERATOR_KEY_NAME, OperatorKey
 from innet.security.trust.keys import PrivateKey, PublicKey
@@ -412,14 +412,16 @@ class Session:
         dealer = KeyDealer(
             self.topology.switches,
             security.signature,
-            operator.public,
-            authority.spki.hex(),
+            authorities=Authorities(
+                operator.public,
+                authority.spki.hex(),
+                [
+                    load_command_certificate(path, datetime.now(UTC))
+                    for path in self.settings.ndn.commands_by
+                ],
+            ),
             policy=_policy_text(security),
             key_lifetime_s=security.key_lifetime_s,
-            commands_by=[
-                load_command_certificate(path, datetime.now(UTC))
-                for path in self.settings.ndn.commands_by
-            ],
         )
         for switch, keys in dealer.switches.items():
             keys.save(self._keys_path(switch))

@@ -74,6 +74,21 @@ class Validity:
 
 
 @dataclass(frozen=True)
+class Issuer:
+    """Who signs a certificate.
+
+    Attributes:
+        key: the private key.
+        locator: name of its certificate, or of the key itself when it certifies itself.
+        id: component of certificates' names that says how the issuer calls itself.
+    """
+
+    key: PrivateKey
+    locator: Name
+    id: str
+
+
+@dataclass(frozen=True)
 class Certificate:
     """A certificate, not yet judged: :class:`innet.security.trust.Validator` does that.
 
@@ -128,11 +143,9 @@ class Certificate:
         key: Name,
         public_key: PublicKey,
         validity: Validity,
+        issuer: Issuer,
         *,
         version: int,
-        issuer: PrivateKey,
-        issuer_locator: Name,
-        issuer_id: str,
     ) -> Certificate:
         """Certify that ``public_key`` is called ``key``.
 
@@ -140,16 +153,14 @@ class Certificate:
             key: the name of the key, ``/<identity>/KEY/<id>``.
             public_key: the key.
             validity: from when until when.
+            issuer: who signs.
             version: of the certificate: the time of issue, in milliseconds since 1970.
-            issuer: the signing identity.
-            issuer_locator: the issuer's certificate (or key, when it is its own).
-            issuer_id: component of the name that says how the issuer calls itself.
         """
         data = SignedData.sign(
-            certificate_name(key, issuer_id, version),
+            certificate_name(key, issuer.id, version),
             public_key.spki,
-            issuer,
-            issuer_locator,
+            issuer.key,
+            issuer.locator,
             content_type=ContentType.KEY,
             info=validity.encode(),
         )
@@ -160,15 +171,8 @@ class Certificate:
         cls, key: Name, private: PrivateKey, validity: Validity, *, version: int
     ) -> Certificate:
         """A self-signed certificate: an anchor, or a request to an issuer."""
-        return cls.issue(
-            key,
-            private.public,
-            validity,
-            version=version,
-            issuer=private,
-            issuer_locator=key,
-            issuer_id=SELF,
-        )
+        issuer = Issuer(private, key, SELF)
+        return cls.issue(key, private.public, validity, issuer, version=version)
 
     @classmethod
     def from_text(cls, text: bytes) -> Certificate:

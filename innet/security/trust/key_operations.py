@@ -5,11 +5,11 @@ The clock is given from outside (``now``, in UTC); nothing here prints.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 from innet.errors import SecurityError
-from innet.security.trust.certificate import Certificate, Validity, packet_of, text_of
+from innet.security.trust.certificate import Certificate, Issuer, Validity, packet_of, text_of
 from innet.security.trust.key_store import KeyStore, StoredKey, new_key_id
 from innet.security.trust.keys import KeyKind, PrivateKey
 from innet.security.trust.names import is_certificate_name, name_of, new_key_name, uri_of
@@ -22,14 +22,13 @@ from innet.tlv_numbers import TlvType
 def make_key(
     store: KeyStore,
     identity: str,
-    now: datetime,
-    lifetime: timedelta,
+    validity: Validity,
     *,
     kind: KeyKind = "ed25519",
     key_id: str | None = None,
     passphrase: str | None = None,
 ) -> Certificate:
-    """Make a key in ``store``; returns its self-signed certificate.
+    """Make a key in ``store``, now; returns its self-signed certificate.
 
     That certificate serves as a trust anchor, and as a request to an issuer.
 
@@ -39,8 +38,8 @@ def make_key(
     name = new_key_name(name_of(identity), key_id or new_key_id())
     key = PrivateKey.generate(kind)
     store.add(name, key, passphrase)
-    validity = Validity(now, now + lifetime)
-    certificate = Certificate.self_signed(name, key, validity, version=version_at(now))
+    version = version_at(validity.not_before)
+    certificate = Certificate.self_signed(name, key, validity, version=version)
     store.add_certificate(certificate)
     return certificate
 
@@ -49,13 +48,12 @@ def issue(
     store: KeyStore,
     request: Certificate,
     issuer: StoredKey,
-    now: datetime,
-    lifetime: timedelta,
+    validity: Validity,
     *,
     issuer_id: str,
     passphrase: str | None = None,
 ) -> Certificate:
-    """Certify the key of ``request`` with a key of ``store``; the store keeps the certificate, too.
+    """Certify the key of ``request`` now; the certificate stays in ``store``, beside its issuer.
 
     A certificate ends no later than its issuer's: validators would refuse it afterwards.
 
@@ -68,16 +66,14 @@ def issue(
             f"the request {uri_of(request.name)} is not signed by its own key: whoever sent it "
             "need not have that key"
         )
+    now = validity.not_before
     own = _valid_certificate(issuer, now)
-    end = min(now + lifetime, own.validity.not_after)
     certificate = Certificate.issue(
         request.key,
         request.public_key,
-        Validity(now, end),
+        Validity(now, min(validity.not_after, own.validity.not_after)),
+        Issuer(store.private_key(issuer.name, passphrase), own.name, issuer_id),
         version=version_at(now),
-        issuer=store.private_key(issuer.name, passphrase),
-        issuer_locator=own.name,
-        issuer_id=issuer_id,
     )
     store.add_certificate(certificate)
     return certificate

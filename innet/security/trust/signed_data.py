@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from innet._native import _core
 from innet.errors import SecurityError
 from innet.security.trust.keys import PrivateKey, PublicKey
 from innet.security.trust.names import Name, components_of, native_name
 from innet.tlv_numbers import ContentType
+
+_FRESHNESS_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,6 @@ class SignedData:
         key_locator: Name,
         *,
         content_type: int = ContentType.BLOB,
-        freshness_ms: int = 3_600_000,
         info: bytes = b"",
     ) -> SignedData:
         """A packet signed by ``key``; ``info``: elements of SignatureInfo after KeyLocator.
@@ -86,7 +88,7 @@ class SignedData:
                 native_name(name),
                 content,
                 content_type=content_type,
-                freshness_ms=freshness_ms,
+                freshness_ms=_FRESHNESS_MS,
                 signature_type=key.public.signature_type,
                 key_name=native_name(key_locator),
                 signature_extension=info,

@@ -14,7 +14,6 @@ from innet.cluster.control.jobs import Job
 from innet.cluster.control.remote import RemoteController
 from innet.cluster.launch.jobs import JobAdmission, Place
 from innet.security import KeyDealer
-from innet.security.operator_key import OperatorKey
 from innet.topology import load_topology
 
 JOB = Job("j1", "/j1", ("h0", "h1"), 1)
@@ -50,7 +49,7 @@ async def test_a_job_that_is_cancelled_while_it_is_admitted_keeps_no_host(
     tmp_path: Path, slow: str
 ) -> None:
     controller, topology = SlowController(slow), load_topology("star:2")
-    dealer = KeyDealer(topology.switches, "ed25519", OperatorKey.generate().public, "")
+    dealer = KeyDealer(topology.switches, "ed25519")
     admission = JobAdmission(
         topology,
         cast(RemoteController, controller),

@@ -26,6 +26,7 @@ from innet.security.trust import (
     Validity,
     tlv,
 )
+from innet.security.trust.certificate import Issuer
 from innet.security.trust.keys import KINDS, KeyKind
 from innet.security.trust.names import name_of, uri_of
 
@@ -40,10 +41,8 @@ def certified(kind: KeyKind, issuer: PrivateKey) -> Certificate:
         KEY,
         PrivateKey.generate(kind).public,
         YEAR,
+        Issuer(issuer, ISSUER, "site"),
         version=7,
-        issuer=issuer,
-        issuer_locator=ISSUER,
-        issuer_id="site",
     )
 
 
@@ -106,10 +105,8 @@ def test_python_ndn_takes_our_anchor_and_follows_our_chain() -> None:
         KEY,
         alice.public,
         YEAR,
+        Issuer(root, anchor.name, "site"),
         version=7,
-        issuer=root,
-        issuer_locator=anchor.name,
-        issuer_id="site",
     )
     data = SignedData.sign(name_of("/site/alice/file"), b"text", alice, certificate.name)
 
@@ -177,7 +174,7 @@ def test_bytes_that_are_no_packet_are_refused_with_one_kind_of_error(wire: bytes
 def test_who_may_revoke_is_the_key_itself_and_its_issuer() -> None:
     issuer, stranger, own = PrivateKey.generate(), PrivateKey.generate(), PrivateKey.generate()
     certificate = Certificate.issue(
-        KEY, own.public, YEAR, version=7, issuer=issuer, issuer_locator=ISSUER, issuer_id="site"
+        KEY, own.public, YEAR, Issuer(issuer, ISSUER, "site"), version=7
     )
     for signer, last in ((issuer, "issuer"), (own, "self")):
         made = Revocation.of(certificate, signer, ISSUER, time=NOW, reason="lost")

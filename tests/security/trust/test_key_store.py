@@ -15,13 +15,14 @@ from ndn.encoding import parse_and_check_tl
 from ndn.security.signer import Sha256WithEcdsaSigner
 
 from innet.errors import SecurityError
-from innet.security.trust import KeyStore, PrivateKey, SafeBag, WrongPassphrase
+from innet.security.trust import KeyStore, PrivateKey, SafeBag, Validity, WrongPassphrase
 from innet.security.trust.key_operations import import_text, issue, make_key, revoke
 from innet.security.trust.keys import KINDS, KeyKind
 from innet.security.trust.names import name_of, uri_of
 
 NOW = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
 MONTH = timedelta(days=30)
+FROM_NOW = Validity(NOW, NOW + MONTH)
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def store(tmp_path: Path) -> KeyStore:
 def test_a_key_comes_back_and_nobody_else_can_read_it(
     store: KeyStore, kind: KeyKind, passphrase: str | None
 ) -> None:
-    made = make_key(store, "/alice", NOW, MONTH, kind=kind, passphrase=passphrase)
+    made = make_key(store, "/alice", FROM_NOW, kind=kind, passphrase=passphrase)
     [key] = store.keys()
     assert (key.name, key.is_encrypted) == (made.key, passphrase is not None)
     assert store.private_key(key.name, passphrase).public == made.public_key
@@ -50,7 +51,7 @@ def test_a_key_comes_back_and_nobody_else_can_read_it(
 
 
 def test_a_key_that_others_may_read_is_not_used(store: KeyStore) -> None:
-    made = make_key(store, "/alice", NOW, MONTH)
+    made = make_key(store, "/alice", FROM_NOW)
     [path] = store.directory.rglob("private.pem")
     path.chmod(0o640)
     with pytest.raises(SecurityError, match="others than its owner have rights"):
@@ -58,7 +59,7 @@ def test_a_key_that_others_may_read_is_not_used(store: KeyStore) -> None:
 
 
 def test_a_wrong_passphrase_is_told_from_a_missing_one(store: KeyStore) -> None:
-    made = make_key(store, "/alice", NOW, MONTH, passphrase="right")
+    made = make_key(store, "/alice", FROM_NOW, passphrase="right")
     with pytest.raises(WrongPassphrase, match="give its passphrase"):
         store.private_key(made.key)
     with pytest.raises(WrongPassphrase, match="is wrong"):
@@ -66,40 +67,40 @@ def test_a_wrong_passphrase_is_told_from_a_missing_one(store: KeyStore) -> None:
 
 
 def test_a_key_is_found_by_who_has_it_unless_he_has_several(store: KeyStore) -> None:
-    first = make_key(store, "/alice", NOW, MONTH, key_id="1")
+    first = make_key(store, "/alice", FROM_NOW, key_id="1")
     assert store.find("/alice").name == store.find("/alice/KEY/1").name == first.key
-    make_key(store, "/alice", NOW, MONTH, key_id="2")
+    make_key(store, "/alice", FROM_NOW, key_id="2")
     with pytest.raises(SecurityError, match=r"several keys; say which: /alice/KEY/1, /alice/KEY/2"):
         store.find("/alice")
     with pytest.raises(SecurityError, match="is not there"):
         store.find("/bob")
     with pytest.raises(SecurityError, match="another id"):
-        make_key(store, "/alice", NOW, MONTH, key_id="1")
+        make_key(store, "/alice", FROM_NOW, key_id="1")
 
 
 def test_what_is_issued_ends_with_its_issuer_s_certificate(store: KeyStore) -> None:
-    make_key(store, "/site", NOW, MONTH)
-    request = make_key(store, "/site/alice", NOW, MONTH)
+    make_key(store, "/site", FROM_NOW)
+    request = make_key(store, "/site/alice", FROM_NOW)
     issuer = store.find("/site")
-    made = issue(store, request, issuer, NOW, 10 * MONTH, issuer_id="site")
+    made = issue(store, request, issuer, Validity(NOW, NOW + 10 * MONTH), issuer_id="site")
     assert made.validity.not_after == NOW + MONTH
     assert store.find_certificate("/site/alice") == made
     with pytest.raises(SecurityError, match="has expired on"):
-        issue(store, request, issuer, NOW + 2 * MONTH, MONTH, issuer_id="site")
+        issue(store, request, issuer, Validity(NOW + 2 * MONTH, NOW + 3 * MONTH), issuer_id="site")
 
 
 def test_a_request_that_somebody_else_signed_is_not_certified(store: KeyStore) -> None:
-    make_key(store, "/site", NOW, MONTH)
-    request = make_key(store, "/site/alice", NOW, MONTH)
+    make_key(store, "/site", FROM_NOW)
+    request = make_key(store, "/site/alice", FROM_NOW)
     wire = bytearray(request.wire)
     wire[-1] ^= 1
     forged = type(request).parse(bytes(wire))
     with pytest.raises(SecurityError, match="not signed by its own key"):
-        issue(store, forged, store.find("/site"), NOW, MONTH, issuer_id="site")
+        issue(store, forged, store.find("/site"), FROM_NOW, issuer_id="site")
 
 
 def test_revocations_are_kept(store: KeyStore) -> None:
-    certificate = make_key(store, "/alice", NOW, MONTH)
+    certificate = make_key(store, "/alice", FROM_NOW)
     revoke(store, certificate, store.find("/alice"), NOW, "lost")
     [record] = store.revocations()
     assert (record.certificate, record.reason) == (certificate.name, "lost")
@@ -107,7 +108,7 @@ def test_revocations_are_kept(store: KeyStore) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_python_ndn_and_pkcs8_read_our_safe_bag(store: KeyStore, kind: KeyKind) -> None:
-    made = make_key(store, "/alice", NOW, MONTH, kind=kind)
+    made = make_key(store, "/alice", FROM_NOW, kind=kind)
     key = store.private_key(made.key)
     wire = base64.b64decode(SafeBag.seal(made, key, "pw").to_text())
     bag = security_v2.SafeBag.parse(
@@ -144,7 +145,7 @@ def test_we_take_a_safe_bag_that_python_ndn_made(store: KeyStore) -> None:
 
 
 def test_a_safe_bag_with_another_key_than_its_certificate_s_is_refused(store: KeyStore) -> None:
-    made = make_key(store, "/alice", NOW, MONTH)
+    made = make_key(store, "/alice", FROM_NOW)
     swapped = SafeBag(made, PrivateKey.generate().to_der("pw"))
     with pytest.raises(SecurityError, match="tampered"):
         SafeBag.from_text(swapped.to_text().encode()).open("pw")
@@ -160,8 +161,8 @@ def test_a_file_of_something_else_is_refused(store: KeyStore) -> None:
 
 def test_an_identity_that_is_a_key_is_refused(store: KeyStore) -> None:
     with pytest.raises(SecurityError, match="KEY"):
-        make_key(store, "/alice/KEY/1", NOW, MONTH)
+        make_key(store, "/alice/KEY/1", FROM_NOW)
     with pytest.raises(SecurityError, match="no name"):
-        make_key(store, "alice", NOW, MONTH)
+        make_key(store, "alice", FROM_NOW)
     with pytest.raises(SecurityError, match="no name of a key"):
         store.add(name_of("/alice"), PrivateKey.generate())

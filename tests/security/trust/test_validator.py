@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from innet.security.trust import (
     Validator,
     Validity,
 )
+from innet.security.trust.certificate import Issuer
 from innet.security.trust.names import Name, name_of, uri_of
 from innet.security.trust.policy_source import read_policy
 
@@ -60,18 +62,17 @@ class Lab:
         self.certificate = self.certify("/lab/alice/KEY/1")
 
     def certify(
-        self, key: str, days: int = 10, of: PrivateKey | None = None, **changes: object
+        self,
+        name: str,
+        days: int = 10,
+        of: PrivateKey | None = None,
+        version: int = 1,
+        **changes: Any,
     ) -> Certificate:
-        arguments: dict[str, object] = {
-            "version": 1,
-            "issuer": self.root,
-            "issuer_locator": self.anchor.name,
-            "issuer_id": "lab",
-            **changes,
-        }
+        issuer = replace(Issuer(self.root, self.anchor.name, "lab"), **changes)
         period = Validity(NOW - DAY, NOW + days * DAY)
         public = (of or self.alice).public
-        made = Certificate.issue(name_of(key), public, period, **arguments)  # type: ignore[arg-type]
+        made = Certificate.issue(name_of(name), public, period, issuer, version=version)
         self.network.add(made.data)
         return made
 
@@ -168,9 +169,7 @@ async def test_a_renewed_certificate_of_an_issuer_is_found_as_well(lab: Lab) -> 
     )
     desk = PrivateKey.generate()
     lab.certify("/lab/desk/KEY/1", of=desk)
-    user = lab.certify(
-        "/lab/user/KEY/1", days=90, issuer=desk, issuer_locator=name_of("/lab/desk/KEY/1")
-    )
+    user = lab.certify("/lab/user/KEY/1", days=90, key=desk, locator=name_of("/lab/desk/KEY/1"))
     packet = lab.file("/lab/file", by=user.name)
     validator = Validator(
         policy, [lab.anchor], fetch=lab.network.fetch, now=lambda: lab.network.time
@@ -187,9 +186,7 @@ async def test_a_renewed_certificate_of_an_issuer_is_found_as_well(lab: Lab) -> 
 async def test_of_several_anchors_of_a_key_the_one_counts_that_has_not_expired(lab: Lab) -> None:
     period = Validity(NOW, NOW + 300 * DAY)
     renewed = Certificate.self_signed(name_of("/lab/KEY/0"), lab.root, period, version=2)
-    lab.certificate = lab.certify(
-        "/lab/alice/KEY/1", days=200, issuer_locator=name_of("/lab/KEY/0")
-    )
+    lab.certificate = lab.certify("/lab/alice/KEY/1", days=200, locator=name_of("/lab/KEY/0"))
     validator = Validator(
         Policy.load("store"), [lab.anchor, renewed], fetch=lab.network.fetch,
         now=lambda: lab.network.time,
@@ -201,10 +198,10 @@ async def test_of_several_anchors_of_a_key_the_one_counts_that_has_not_expired(l
 
 async def test_a_certificate_by_somebody_else_is_refused(lab: Lab) -> None:
     stranger = PrivateKey.generate()
-    lab.certificate = lab.certify("/lab/alice/KEY/1", issuer=stranger)
+    lab.certificate = lab.certify("/lab/alice/KEY/1", key=stranger)
     assert "is not believed" in await refusal(lab, lab.file())
     lab.certificate = lab.certify(
-        "/lab/alice/KEY/1", issuer=lab.alice, issuer_locator=name_of("/lab/alice/KEY/1")
+        "/lab/alice/KEY/1", key=lab.alice, locator=name_of("/lab/alice/KEY/1")
     )
     assert "lead to no anchor" in await refusal(lab, lab.file(by=name_of("/lab/alice/KEY/1")))
 
@@ -249,7 +246,7 @@ async def test_chains_are_bounded(lab: Lab) -> None:
     for i in range(8):
         above = f"/lab/c{i + 1}/KEY/1/lab/v=1" if i < 7 else uri_of(lab.anchor.name)
         issuer = lab.alice if i < 7 else lab.root
-        lab.certify(f"/lab/c{i}/KEY/1", issuer=issuer, issuer_locator=name_of(above))
+        lab.certify(f"/lab/c{i}/KEY/1", key=issuer, locator=name_of(above))
     packet = lab.file("/lab/file", by=name_of("/lab/c0/KEY/1/lab/v=1"))
     for depth, valid in ((8, True), (7, False)):
         validator = Validator(
@@ -284,10 +281,8 @@ def test_an_anchor_must_be_one_of_the_policy_and_signed_by_itself(lab: Lab) -> N
         name_of("/lab/KEY/0"),
         lab.root.public,
         lab.anchor.validity,
+        Issuer(lab.alice, lab.anchor.name, "self"),
         version=1,
-        issuer=lab.alice,
-        issuer_locator=lab.anchor.name,
-        issuer_id="self",
     )
     with pytest.raises(SecurityError, match="not signed by its own key"):
         Validator(Policy.load("store"), [forged], fetch=lab.network.fetch, now=lambda: NOW)
