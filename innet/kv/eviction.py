@@ -104,41 +104,40 @@ _LOWEST: Final = Rank(-sys.maxsize, 0)
 class RankedPolicy(EvictionPolicy):
     """Ranks each block when it is used and evicts the lowest rank.
 
-    The heap keeps stale entries, which are skipped when they reach its top.
+    A policy has one number for each block. The heap keeps stale entries, which are skipped when
+    they reach its top.
     """
 
     def __init__(self) -> None:
+        self._numbers: dict[bytes, int] = {}
         self._ranks: dict[bytes, Rank] = {}
         self._heap: list[tuple[Rank, bytes]] = []
         self._now = 0
         """Blocks inserted or used so far."""
 
     @abstractmethod
-    def rank_of_new(self, block: bytes, depth: int) -> Rank:
-        """The rank of a block that is inserted now."""
+    def number_of_new(self, depth: int) -> int:
+        """The number of a block that is inserted."""
 
     @abstractmethod
-    def rank_after_use(self, block: bytes) -> Rank:
-        """The rank of a block that is used now."""
+    def number_after_use(self, number: int) -> int:
+        """The number of a used block, from its former number."""
 
     @abstractmethod
-    def forget(self, block: bytes) -> None:
-        """Drop what the subclass keeps about a block."""
+    def rank(self, number: int, now: int) -> Rank:
+        """The rank of a block that is inserted or used now."""
 
     def insert(self, block: bytes, depth: int, size: int = 1) -> None:
-        self._now += 1
-        self._set(block, self.rank_of_new(block, depth))
+        self._touch(block, self.number_of_new(depth))
 
     def use(self, block: bytes) -> None:
-        self._now += 1
-        self._set(block, self.rank_after_use(block))
+        self._touch(block, self.number_after_use(self._numbers[block]))
 
     def demote(self, block: bytes) -> None:
         self._set(block, _LOWEST)
 
     def remove(self, block: bytes) -> None:
-        del self._ranks[block]
-        self.forget(block)
+        del self._ranks[block], self._numbers[block]
 
     def take_victim(self) -> bytes:
         while True:
@@ -146,6 +145,11 @@ class RankedPolicy(EvictionPolicy):
             if self._ranks.get(block) == rank:
                 self.remove(block)
                 return block
+
+    def _touch(self, block: bytes, number: int) -> None:
+        self._now += 1
+        self._numbers[block] = number
+        self._set(block, self.rank(number, self._now))
 
     def _set(self, block: bytes, rank: Rank) -> None:
         self._ranks[block] = rank
@@ -158,20 +162,14 @@ class RankedPolicy(EvictionPolicy):
 class Lfu(RankedPolicy):
     """Evicts the least frequently used block; of equals, the least recently used."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._uses: dict[bytes, int] = {}
+    def number_of_new(self, depth: int) -> int:
+        return 1
 
-    def rank_of_new(self, block: bytes, depth: int) -> Rank:
-        self._uses[block] = 0
-        return self.rank_after_use(block)
+    def number_after_use(self, number: int) -> int:
+        return number + 1
 
-    def rank_after_use(self, block: bytes) -> Rank:
-        self._uses[block] += 1
-        return Rank(self._uses[block], self._now)
-
-    def forget(self, block: bytes) -> None:
-        del self._uses[block]
+    def rank(self, number: int, now: int) -> Rank:
+        return Rank(number, now)
 
 
 class PrefixDepth(RankedPolicy):
@@ -185,20 +183,14 @@ class PrefixDepth(RankedPolicy):
     receives depths divided by n, as its time is slower.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._depths: dict[bytes, int] = {}
+    def number_of_new(self, depth: int) -> int:
+        return depth
 
-    def rank_of_new(self, block: bytes, depth: int) -> Rank:
-        self._depths[block] = depth
-        return self.rank_after_use(block)
+    def number_after_use(self, number: int) -> int:
+        return number
 
-    def rank_after_use(self, block: bytes) -> Rank:
-        depth = self._depths[block]
-        return Rank(self._now - depth, -depth)
-
-    def forget(self, block: bytes) -> None:
-        del self._depths[block]
+    def rank(self, number: int, now: int) -> Rank:
+        return Rank(now - number, -number)
 
 
 class SecondUse(EvictionPolicy):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -54,13 +54,40 @@ def weights_digest(tensors: Iterable[Weight]) -> str:
     >>> weights_digest([("w", "f32", (2,), np.zeros(2, np.float32))])[:7]
     'sha256:'
     """
+
+    def parts() -> Iterator[str | memoryview]:
+        for name, dtype, shape, contents in sorted(tensors, key=lambda tensor: tensor[0]):
+            yield from (name, dtype, "x".join(map(str, shape)))
+            yield np.ascontiguousarray(contents).reshape(-1).view(np.uint8).data
+
+    return f"sha256:{digest_of(parts()).hex()}"
+
+
+def digest_of(parts: Iterable[str | bytes | memoryview]) -> bytes:
+    """The SHA-256 of parts, each with its length in 8 bytes before it.
+
+    >>> digest_of(["ab", "c"]) == digest_of(["a", "bc"])
+    False
+    """
     digest = hashlib.sha256()
-    for name, dtype, shape, contents in sorted(tensors, key=lambda tensor: tensor[0]):
-        data = np.ascontiguousarray(contents).reshape(-1).view(np.uint8).data
-        for part in (name.encode(), dtype.encode(), "x".join(map(str, shape)).encode(), data):
-            digest.update(len(part).to_bytes(_LENGTH_BYTES, "big"))
-            digest.update(part)
-    return f"sha256:{digest.hexdigest()}"
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(_LENGTH_BYTES, "big"))
+        digest.update(data)
+    return digest.digest()
+
+
+def canonical_json(document: Mapping[str, Any], what: str) -> bytes:
+    """JSON in ASCII, without white space and with sorted keys.
+
+    Raises:
+        KVError: JSON cannot express ``document``, which is ``what``.
+    """
+    try:
+        text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise KVError(f"{what} must be JSON, without NaN: {error}") from error
+    return text.encode("ascii")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,11 +178,7 @@ class ModelIdentity:
         document["attention"] = list(self.attention or (_FULL_ATTENTION,) * self.layers)
         document["version"] = IDENTITY_VERSION
         _require_text_keys(document)
-        try:
-            text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise KVError(f"a model's configuration must be JSON, without NaN: {error}") from error
-        return text.encode("ascii")
+        return canonical_json(document, "a model's configuration")
 
     @cached_property
     def digest(self) -> str:

@@ -111,10 +111,6 @@ class Tenant:
         """:attr:`key`, as the packet path takes it."""
         return self.key.native()
 
-    def verifying_key(self) -> _core.SigningKey:
-        """:attr:`public_key`, as the packet path takes it."""
-        return self.public_key.native()
-
     def member_key(self) -> _core.SigningKey:
         """The key pair for members: with the private half they verify in half the time."""
         pair = self.key.secret + self.public_key.secret

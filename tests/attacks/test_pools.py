@@ -36,7 +36,7 @@ def switch() -> Iterator[NodeAmongStrangers]:
     """A switch between a member of a pool, face 0, and another switch, face 1."""
     with NodeAmongStrangers(2, lambda settings: setattr(settings, "cache_bytes", 1 << 20)) as made:
         made.node.add_route(HINT, 1)
-        made.node.install_job(TENANT.prefix, 1, None, [TENANT.verifying_key()])
+        made.node.install_job(TENANT.prefix, 1, None, [TENANT.public_key.native()])
         made.node.bind_face(0, None)
         made.node.admit_face(0, TENANT.prefix)
         yield made
@@ -88,7 +88,7 @@ def test_what_was_put_there_before_the_pool_came_is_forgotten(switch: NodeAmongS
     producer.send(POISON["unknown_key"])
     assert content_at(consumer) == b"poison"
     assert switch.counter("cache_entries") == 1
-    switch.node.install_job(TENANT.prefix, 1, None, [TENANT.verifying_key()])
+    switch.node.install_job(TENANT.prefix, 1, None, [TENANT.public_key.native()])
     switch.node.admit_face(0, TENANT.prefix)
     assert switch.counter("cache_entries") == 0
     member.send(interest(BLOCK, hints=[HINT], nonce=78))

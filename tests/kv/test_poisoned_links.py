@@ -92,7 +92,7 @@ async def pools(tamper: dict[tuple[str, str], Tamper]) -> AsyncIterator[Mapping[
         return members
 
     with Cluster(load_topology("star:3"), tamper=tamper) as cluster:
-        cluster.nodes["s0"].install_job(TENANT.prefix, 1, None, [TENANT.verifying_key()])
+        cluster.nodes["s0"].install_job(TENANT.prefix, 1, None, [TENANT.public_key.native()])
         async with AsyncExitStack() as stack:
             made = {}
             for name in (HOME, ASKER, OTHER):

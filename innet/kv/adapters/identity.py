@@ -21,6 +21,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any, Final
 
 from innet.errors import KVError
+from innet.kv.model import canonical_json, digest_of
 
 IDENTITY_VERSION: Final = 1
 """Of the hashed document and of the bytes in blocks."""
@@ -43,25 +44,13 @@ def engine_digest(engine: str, facts: Mapping[str, Any]) -> str:
     False
     """
     document = {"engine": engine, "facts": facts, "version": IDENTITY_VERSION}
-    try:
-        text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise KVError(f"the identity of {engine}'s blocks must be JSON: {error}") from (error)
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
+    text = canonical_json(document, f"the identity of {engine}'s blocks")
+    return hashlib.sha256(text).hexdigest()
 
 
 def key_hash(*parts: str | bytes) -> bytes:
-    """The hash of an engine's key: SHA-256 of its parts, each with its length in 8 bytes before it.
-
-    >>> key_hash("ab", "c") == key_hash("a", "bc")
-    False
-    """
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        digest.update(len(data).to_bytes(8, "big"))
-        digest.update(data)
-    return digest.digest()
+    """The hash of an engine's key; see :func:`innet.kv.model.digest_of`."""
+    return digest_of(parts)
 
 
 _IRRELEVANT: Final = re.compile(

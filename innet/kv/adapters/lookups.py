@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from innet.cluster.requests import ClientConnection, RequestClient, RequestServer
 from innet.errors import ControlError, KVError, NoAnswer
@@ -31,34 +31,8 @@ _WORKER_PATIENCE_S: Final = 10.0
 """Engines start the worker first: only the socket of a killed engine makes this wait."""
 
 
-class Lookups(Protocol):
-    """What the scheduler's side needs of a pool.
-
-    Attributes:
-        tenant: the component that stands for the tenant in names.
-    """
-
-    tenant: str
-
-    def count_prefix(self, keys: Sequence[BlockKey]) -> Future[int]:
-        """How many of ``keys``, from the first on, exist without a gap."""
-
-    def close(self) -> None:
-        """End all lookups."""
-
-
-class MemberLookups:
-    """Lookups in the pool of this process."""
-
-    def __init__(self, member: Member) -> None:
-        self._member = member
-        self.tenant = member.tenant
-
-    def count_prefix(self, keys: Sequence[BlockKey]) -> Future[int]:
-        return self._member.submit(self._member.blocks.count_prefix(keys))
-
-    def close(self) -> None:
-        """The pool belongs to the process."""
+CountPrefix = Callable[[Sequence[BlockKey]], Future[int]]
+"""How many of the blocks, from the first on, exist without a gap."""
 
 
 def lookup_socket() -> Path | None:
@@ -106,7 +80,7 @@ class LookupClient:
     """Lookups in the pool that the worker's process has joined.
 
     Attributes:
-        tenant: see :class:`Lookups`.
+        tenant: the component that stands for the tenant in names.
     """
 
     def __init__(self, path: Path, patience_s: float = _WORKER_PATIENCE_S) -> None:
@@ -128,7 +102,7 @@ class LookupClient:
             raise
 
     def count_prefix(self, keys: Sequence[BlockKey]) -> Future[int]:
-        """See :meth:`Lookups.count_prefix`; the pool's own timeout bounds it."""
+        """See :data:`CountPrefix`; the pool's own timeout bounds it."""
         return self._thread.submit(self._count(keys))
 
     def close(self) -> None:

@@ -6,13 +6,12 @@ they need of the world is :class:`~innet.kv.pool.network.BlockNetwork`, which a 
 simulated one implement; disks alone have a thread (``disk``).
 """
 
-from innet.kv.pool.disk import DiskTier
-from innet.kv.pool.memory import MemoryTier
 from innet.kv.pool.network import Cause
 from innet.kv.pool.pool import BlockPool
 from innet.kv.pool.settings import PoolSettings
 from innet.kv.pool.statistics import Place, PoolStatistics, TierStatistics
 from innet.kv.pool.store import TieredStore
+from innet.kv.pool.tiers import DiskTier, MemoryTier
 
 __all__ = [
     "BlockPool",

@@ -47,36 +47,29 @@ _SCHEMA = (
 )
 
 
-@dataclass(frozen=True)
-class Listed:
-    """A record, without its contents.
+@dataclass(frozen=True, slots=True, eq=False)
+class Record:
+    """A block in the file.
 
     Attributes:
         row: its number.
         name: of its block.
         depth: of its block in its prompt.
         size: in the file, see :func:`record_bytes`.
+        block: to write; ``None``: it is written.
     """
 
     row: int
     name: str
     depth: int
     size: int
+    block: Sealed | None = None
 
-
-@dataclass(frozen=True)
-class Record:
-    """A record to write."""
-
-    row: int
-    name: str
-    depth: int
-    block: Sealed
-
-    @property
-    def size(self) -> int:
-        """In the file, see :func:`record_bytes`."""
-        return record_bytes(self.name, len(self.block.root), self.block.contents.nbytes)
+    @classmethod
+    def of(cls, row: int, name: str, depth: int, block: Sealed) -> Record:
+        """A record to write."""
+        size = record_bytes(name, len(block.root), block.contents.nbytes)
+        return cls(row, name, depth, size, block)
 
 
 def record_bytes(name: str, root_bytes: int, contents_bytes: int) -> int:
@@ -113,7 +106,7 @@ class BlockDatabase:
         self._pages = pages + pages // _PAGES_IN_A_TABLE + _PAGES_OF_ITS_OWN
         self._connection = self._opened()
 
-    def records(self) -> list[Listed]:
+    def records(self) -> list[Record]:
         """All records in the order of writing, without damaged ones."""
         query = "SELECT id, name, depth, size FROM block INDEXED BY listed"
         try:
@@ -175,6 +168,7 @@ class BlockDatabase:
                 [
                     (r.row, r.name.encode(), r.depth, r.size, r.block.root, r.block.contents)
                     for r in added
+                    if r.block is not None
                 ],
             )
 
@@ -252,13 +246,13 @@ def _is_damage(error: sqlite3.Error) -> bool:
     return kind not in _FAULTS_OF_THE_DISK
 
 
-def _listed(row: tuple[object, ...]) -> Listed | None:
+def _listed(row: tuple[object, ...]) -> Record | None:
     row_id, name, depth, size = row
     if not isinstance(name, bytes) or not isinstance(row_id, int) or not 0 < row_id < _LAST_ROW:
         return None
     if not isinstance(depth, int) or not isinstance(size, int) or size <= 0:
         return None
     try:
-        return Listed(row_id, name.decode(), depth, size)
+        return Record(row_id, name.decode(), depth, size)
     except UnicodeDecodeError:
         return None

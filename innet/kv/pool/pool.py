@@ -14,7 +14,6 @@ import numpy as np
 from innet.errors import KVError
 from innet.kv.names import BlockKey
 from innet.kv.pool.home import Home, PoolNode
-from innet.kv.pool.memory import MemoryTier
 from innet.kv.pool.network import BlockNetwork, Cause, Contents
 from innet.kv.pool.peers import Members, PeerClient
 from innet.kv.pool.requests import MAX_NUMBER, Drop, Pin, Unpin
@@ -22,6 +21,7 @@ from innet.kv.pool.served import ServedBlocks
 from innet.kv.pool.settings import PoolSettings
 from innet.kv.pool.statistics import Place, PoolStatistics
 from innet.kv.pool.store import LocalStore, ServedStore, TieredStore
+from innet.kv.pool.tiers import MemoryTier
 from innet.kv.pool.transfers import Found, Loader, Replicator
 from innet.kv.pool.waiting import gather, now_s, wait_to_end
 from innet.node.messages import tenant_prefix

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from innet.kv.pool.disk import DiskTier
-from innet.kv.pool.memory import MemoryTier
 from innet.kv.pool.network import Sealed
 from innet.kv.pool.served import ServedBlocks
 from innet.kv.pool.settings import PoolSettings
+from innet.kv.pool.tiers import DiskTier, MemoryTier
 from innet.kv.pool.waiting import SingleFlight
 
 _MOST_LINGERING: Final = 8

@@ -22,13 +22,7 @@ from vllm.v1.request import Request
 
 from innet.errors import EmulationError
 from innet.kv.adapters.engine_pool import Member, pool_of_process
-from innet.kv.adapters.lookups import (
-    LookupClient,
-    Lookups,
-    LookupServer,
-    MemberLookups,
-    lookup_socket,
-)
+from innet.kv.adapters.lookups import CountPrefix, LookupClient, LookupServer, lookup_socket
 from innet.kv.adapters.vllm.cache_identity import CacheIdentity, ConnectorOptions, Transfers
 from innet.kv.adapters.vllm.scheduler_side import SchedulerSide
 from innet.kv.adapters.vllm.worker_side import WorkerSide
@@ -78,9 +72,9 @@ class InnetConnector(KVConnectorBase_V1):
                 if (path := lookup_socket()) is not None:
                     opened.callback(LookupServer(member, path).close)
             else:
-                lookups = _lookups(opened, pool, options)
-                cache = CacheIdentity(vllm_config, kv_cache_config, options, lookups.tenant)
-                self._scheduler = SchedulerSide(lookups, cache)
+                tenant, count_prefix = _lookups(opened, pool, options)
+                cache = CacheIdentity(vllm_config, kv_cache_config, options, tenant)
+                self._scheduler = SchedulerSide(count_prefix, cache)
             self._close = opened.pop_all()
 
     @classmethod
@@ -171,16 +165,20 @@ def _enter(opened: ExitStack, pool: PoolOptions, options: ConnectorOptions) -> M
     return member
 
 
-def _lookups(opened: ExitStack, pool: PoolOptions, options: ConnectorOptions) -> Lookups:
-    """Lookups in the pool of this process or of the worker's, until the end of ``opened``."""
+def _lookups(
+    opened: ExitStack, pool: PoolOptions, options: ConnectorOptions
+) -> tuple[str, CountPrefix]:
+    """The tenant's component in names, and lookups until the end of ``opened``: in the pool of this
+    process, or of the worker's."""
     if pool_of_process.is_joined:
-        return MemberLookups(_enter(opened, pool, options))
+        member = _enter(opened, pool, options)
+        return member.tenant, lambda keys: member.submit(member.blocks.count_prefix(keys))
     path = lookup_socket()
     if path is None:
         raise EmulationError(
             "vLLM's scheduler was not started by innet run, so there is no pool to look up blocks "
             "in. Start it with: innet run TOPOLOGY -- vllm serve ..."
         )
-    lookups = LookupClient(path)
-    opened.callback(lookups.close)
-    return lookups
+    client = LookupClient(path)
+    opened.callback(client.close)
+    return client.tenant, client.count_prefix

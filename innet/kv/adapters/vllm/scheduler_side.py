@@ -11,7 +11,7 @@ from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.outputs import KVConnectorOutput
 from vllm.v1.request import Request
 
-from innet.kv.adapters.lookups import Lookups
+from innet.kv.adapters.lookups import CountPrefix
 from innet.kv.adapters.vllm.cache_identity import CacheIdentity, Chunk, Load, Transfers
 
 _log = logging.getLogger(__name__)
@@ -48,12 +48,12 @@ class SchedulerSide:
     """The connector's state in the scheduler.
 
     Args:
-        pool: looks chunks up.
+        count_prefix: looks chunks up.
         cache: the engine's.
     """
 
-    def __init__(self, pool: Lookups, cache: CacheIdentity) -> None:
-        self._pool = pool
+    def __init__(self, count_prefix: CountPrefix, cache: CacheIdentity) -> None:
+        self._count_prefix = count_prefix
         self._cache = cache
         self._lookups: dict[str, _Lookup] = {}
         self._tracked: dict[str, _Tracked] = {}
@@ -131,7 +131,7 @@ class SchedulerSide:
             if not hashes:
                 return None
             keys = self._cache.last_keys(hashes)
-            lookup = _Lookup(first, self._pool.count_prefix(keys))
+            lookup = _Lookup(first, self._count_prefix(keys))
             self._lookups[request.request_id] = lookup
         return lookup
 
