@@ -59,9 +59,11 @@ def message_of(error: ErrorDetails) -> str:
     return error["msg"]
 
 
-def value_message(error: ValidationError, value: object) -> str:
+def value_message(findings: Sequence[ErrorDetails], value: object) -> str:
     """One sentence about a single value, all of whose forms a schema refuses."""
-    forms = [_EXPECTED[each["type"]](each.get("ctx", {})) for each in error.errors()]
+    if findings[0]["type"] not in _EXPECTED:
+        return message_of(findings[0])
+    forms = [_EXPECTED[each["type"]](each.get("ctx", {})) for each in findings]
     return f"expected {' or '.join(forms)}, found {found(value)}"
 
 

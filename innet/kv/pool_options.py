@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypedDict, get_type_hints
+from typing import Annotated, Any, Final, Literal, TypedDict, get_type_hints
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
 from innet.errors import KVError
 from innet.kv.eviction import PolicyName
 from innet.kv.pool import PoolSettings
 from innet.node.messages import MAX_WEIGHT
-from innet.quantities import QuantityError, parse_size_bytes
+from innet.quantities import parse_size_bytes
 from innet.validation_messages import value_message
 
-DEFAULT_TENANT: Final = "default"
 DEFAULT_ENGINE: Final = "python"
 _ENGINE: Final = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _SIZES: Final = ("memory", "disk", "offered_memory", "offered_disk")
+_DEFAULT_BYTES: Final = 256 << 20
 _SETTINGS: Final = ("replicas", "window", "timeout_s", "puts", "keeps_fetched")
 """Options that :class:`PoolSettings` has under the same names."""
+
+
+def _path(value: object) -> object:
+    return Path(value) if isinstance(value, str) else value
+
+
+Size = Annotated[str | int, BeforeValidator(parse_size_bytes)]
+"""A size such as ``1GiB``, or a number of bytes."""
 
 
 class PoolOptions(TypedDict, total=False):
@@ -29,19 +38,19 @@ class PoolOptions(TypedDict, total=False):
 
     tenant: str
     """Owner of the blocks; default ``default``."""
-    secret: Path | str | bytes | None
+    secret: Annotated[Path | str | bytes | None, BeforeValidator(_path)]
     """Of the tenant, as bytes or as the path of a file, so that blocks outlive a run and jobs share
     them; by default each job has one of its own."""
-    memory: str | int
+    memory: Size
     """For blocks that this process uses itself; default ``256MiB``. With ``puts="when-asked"``, it
     and ``offered_memory`` are one store."""
-    disk: str | int
+    disk: Size
     """Behind that memory; default 0."""
-    offered_memory: str | int
+    offered_memory: Size
     """For blocks of all members that this process is home to; default ``256MiB``."""
-    offered_disk: str | int
+    offered_disk: Size
     """Behind that memory; default 0."""
-    folder: Path | str | None
+    folder: Annotated[Path | str | None, BeforeValidator(_path)]
     """For blocks on disk; needed if a disk is more than 0. Each host has a subfolder of its own,
     which is removed at the end if the secret is the job's."""
     policy: PolicyName
@@ -58,33 +67,36 @@ class PoolOptions(TypedDict, total=False):
     until then only this process has it."""
     keeps_fetched: bool
     """Whether this process keeps blocks that it fetched; default true."""
-    weight: int
+    weight: Annotated[int, Field(ge=1, le=MAX_WEIGHT)]
     """The pool's share of the switches' memory, beside other pools and jobs; default 1."""
     engine: str
     """The user of the pool, for metrics: at most 32 letters, digits, ``-`` and ``_``; default
     ``python``."""
 
 
-_TYPES: Final[dict[str, TypeAdapter[Any]]] = {
-    name: TypeAdapter(kind, config=ConfigDict(strict=True, hide_input_in_errors=True))
-    for name, kind in get_type_hints(PoolOptions).items()
-}
+_KINDS: Final[dict[str, Any]] = get_type_hints(PoolOptions, include_extras=True)
+_FIELDS: Final[dict[str, Any]] = {name: (kind, None) for name, kind in _KINDS.items()}
+_Options: Final = create_model(
+    "PoolOptions",
+    __config__=ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True),
+    **_FIELDS,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemberOptions:
     """:class:`PoolOptions`, checked, with sizes in bytes."""
 
-    tenant: str
-    secret: Path | bytes | None
-    memory_bytes: int
-    disk_bytes: int
-    offered_memory_bytes: int
-    offered_disk_bytes: int
-    folder: Path | None
-    policy: PolicyName
     settings: PoolSettings
-    weight: int
+    policy: PolicyName
+    tenant: str = "default"
+    secret: Path | bytes | None = None
+    memory_bytes: int = _DEFAULT_BYTES
+    disk_bytes: int = 0
+    offered_memory_bytes: int = _DEFAULT_BYTES
+    offered_disk_bytes: int = 0
+    folder: Path | None = None
+    weight: int = 1
     engine: str = DEFAULT_ENGINE
 
     @classmethod
@@ -96,22 +108,15 @@ class MemberOptions:
         >>> MemberOptions.of({"memory": "1GiB"}).memory_bytes
         1073741824
         """
-        chosen: dict[str, Any] = dict(options)
-        for name, value in chosen.items():
-            _require_type(name, value)
-        checked = cls(
-            tenant=chosen.get("tenant", DEFAULT_TENANT),
-            secret=_path(chosen.get("secret")),
-            memory_bytes=_size("memory", chosen.get("memory", "256MiB")),
-            disk_bytes=_size("disk", chosen.get("disk", 0)),
-            offered_memory_bytes=_size("offered_memory", chosen.get("offered_memory", "256MiB")),
-            offered_disk_bytes=_size("offered_disk", chosen.get("offered_disk", 0)),
-            folder=_path(chosen.get("folder")),
-            policy=chosen.get("policy", _default_policy(chosen)),
-            weight=chosen.get("weight", 1),
-            engine=chosen.get("engine", DEFAULT_ENGINE),
-            settings=PoolSettings(**{name: chosen[name] for name in _SETTINGS if name in chosen}),
-        )
+        try:
+            chosen = _Options.model_validate(options).model_dump(exclude_unset=True)
+        except ValidationError as error:
+            raise KVError(_message(error, options)) from error
+        settings = PoolSettings(**{name: chosen.pop(name) for name in _SETTINGS if name in chosen})
+        # The policies with the most hits in replays of such pools (docs/kv-replay.md).
+        chosen.setdefault("policy", "second-use" if settings.puts == "when-asked" else "lru")
+        named = {f"{name}_bytes" if name in _SIZES else name: chosen[name] for name in chosen}
+        checked = cls(settings=settings, **named)
         checked._require_possible()
         return checked
 
@@ -130,8 +135,6 @@ class MemberOptions:
     def _require_possible(self) -> None:
         if (self.disk_bytes or self.offered_disk_bytes) and self.folder is None:
             raise KVError("blocks on disk need a folder: give folder=")
-        if not 1 <= self.weight <= MAX_WEIGHT:
-            raise KVError(f"the weight of a pool is from 1 to {MAX_WEIGHT}, not {self.weight}")
         if not _ENGINE.fullmatch(self.engine):
             raise KVError(
                 f"the engine of a pool is a label of metrics: got {self.engine!r}, expected 1 to "
@@ -139,29 +142,11 @@ class MemberOptions:
             )
 
 
-def _default_policy(chosen: dict[str, Any]) -> PolicyName:
-    """The policy with the most hits in replays of such a pool (docs/kv-replay.md)."""
-    return "second-use" if chosen.get("puts") == "when-asked" else "lru"
-
-
-def _require_type(name: str, value: Any) -> None:
-    if name not in _TYPES:
-        raise KVError(f"a pool has no option {name}; options: {', '.join(_TYPES)}")
-    if name in _SIZES:
-        return  # parse_size_bytes checks it
-    try:
-        _TYPES[name].validate_python(value)
-    except ValidationError as error:
-        shown = type(value) if name == "secret" else value
-        raise KVError(f"{name} of a pool: {value_message(error, shown)}") from error
-
-
-def _path(value: Any) -> Any:
-    return Path(value) if isinstance(value, str) else value
-
-
-def _size(option: str, value: str | int) -> int:
-    try:
-        return parse_size_bytes(value)
-    except QuantityError as error:
-        raise KVError(f"{option} of a pool: {error}") from error
+def _message(error: ValidationError, options: Mapping[str, Any]) -> str:
+    """One sentence about the first option that the schema refuses, in all of its forms."""
+    findings = error.errors(include_url=False)
+    name = str(findings[0]["loc"][0])
+    if name not in _KINDS:
+        return f"a pool has no option {name}; options: {', '.join(_KINDS)}"
+    shown = type(options[name]) if name == "secret" else options[name]
+    return f"{name} of a pool: {value_message([e for e in findings if e['loc'][0] == name], shown)}"

@@ -6,14 +6,16 @@ import asyncio
 import hashlib
 import heapq
 import math
-from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, TypeAlias, TypeVar
 
 from innet.errors import KVError
 from innet.kv.names import BlockKey
 from innet.kv.pool.network import BlockNetwork, Cause, Sealed
 from innet.kv.pool.requests import Action, Answer, Keep, Request, kind_of
 from innet.kv.pool.waiting import GivenUp, gather, now_s
+
+Result = TypeVar("Result")
 
 _DRAW_BYTES: Final = 8
 _ENOUGH_S: Final = 1.0
@@ -209,22 +211,20 @@ class PeerClient:
 
     async def fetch(self, name: str, member: str, timeout_s: float) -> Sealed | Cause:
         """A block from ``member``, or why it did not arrive."""
-        failure: Cause | None = Cause.LATE
-        began_s = now_s()
-        try:
-            found = await self._network.fetch(name, member, timeout_s)
-            failure = found if isinstance(found, Cause) else None
-            return found
-        finally:
-            self._members.note(member, failure, began_s)
+        return await self._noted(member, self._network.fetch(name, member, timeout_s))
 
     async def probe(self, name: str, member: str, timeout_s: float) -> Cause | None:
         """Why ``member`` does not have a block; ``None`` if it has."""
+        return await self._noted(member, self._network.probe(name, member, timeout_s))
+
+    async def _noted(self, member: str, work: Awaitable[Result]) -> Result:
+        """The result of ``work``, from which :class:`Members` learn how ``member`` is."""
         failure: Cause | None = Cause.LATE
         began_s = now_s()
         try:
-            failure = await self._network.probe(name, member, timeout_s)
-            return failure
+            result = await work
+            failure = result if isinstance(result, Cause) else None
+            return result
         finally:
             self._members.note(member, failure, began_s)
 
