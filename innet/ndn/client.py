@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Coroutine
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, Unpack
 
 from innet.errors import InterestRefused, InterestTimeout, MalformedPacket, NoForwarder
 from innet.names import Name, as_name
@@ -123,33 +123,24 @@ class Client:
         self,
         name: Name | str,
         *,
-        can_be_prefix: bool = False,
-        must_be_fresh: bool = False,
-        parameters: bytes | None = None,
-        signer: Signer | None = None,
-        forwarding_hint: Name | str | None = None,
-        hop_limit: int | None = None,
         lifetime_s: float = 1.0,
         deadline_s: float = 4.0,
         no_route_patience_s: float = 0.0,
         validator: Validator | None = None,
+        **fields: Unpack[wire.InterestFields],
     ) -> ReceivedData:
         """Ask for one Data packet, again whenever an Interest's lifetime ends, and validate it.
 
         Args:
             name: of the Data; with an implicit digest as last component, just that packet.
-            can_be_prefix: whether longer names are an answer.
-            must_be_fresh: whether caches answer only with fresh Data.
-            parameters: ApplicationParameters; the name gets their digest.
-            signer: signs the Interest.
-            forwarding_hint: a delegation by whose routes the Interest may travel.
-            hop_limit: how many forwarders the Interest may pass.
             lifetime_s: of each Interest. If the producer takes longer to answer, it receives the
                 Interest again.
             deadline_s: time until the call gives up.
             no_route_patience_s: how long to retry while no route exists: a registration may be
                 under way.
             validator: in place of the client's.
+            fields: of the Interest, such as ``must_be_fresh=True``; see
+                :class:`innet.ndn.wire.InterestFields`.
 
         Raises:
             InterestTimeout: no answer before the deadline.
@@ -166,14 +157,7 @@ class Client:
             if left_s <= 0:
                 raise self._no_answer(as_name(name), deadline_s)
             packet = wire.encode_interest(
-                name,
-                can_be_prefix=can_be_prefix,
-                must_be_fresh=must_be_fresh,
-                lifetime_s=min(lifetime_s, max(left_s, 0.001)),
-                hop_limit=hop_limit,
-                forwarding_hint=forwarding_hint,
-                parameters=parameters,
-                signer=signer,
+                name, lifetime_s=min(lifetime_s, max(left_s, 0.001)), **fields
             )
             try:
                 data = (await self.exchange(packet)).data

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypedDict, TypeVar, Unpack
 
 from innet._native import _core
 from innet.errors import MalformedPacket, TransportError
@@ -29,32 +29,49 @@ _SIGNATURE_NONCE_BYTES = 8
 _Parsed = TypeVar("_Parsed")
 
 
+class InterestFields(TypedDict, total=False):
+    """Fields of an Interest beside its name, lifetime and nonce."""
+
+    can_be_prefix: bool
+    """Whether longer names are an answer; default false."""
+    must_be_fresh: bool
+    """Whether caches answer only with fresh Data; default false."""
+    hop_limit: int | None
+    """How many forwarders it may pass."""
+    forwarding_hint: Name | str | None
+    """A delegation by whose routes it may travel."""
+    parameters: bytes | None
+    """ApplicationParameters; the name gets their digest."""
+    signer: Signer | None
+    """Signs it, with a nonce and the time; then it has parameters, if empty ones."""
+
+
 def encode_interest(
     name: Name | str,
     *,
-    can_be_prefix: bool = False,
-    must_be_fresh: bool = False,
     lifetime_s: float = 4.0,
-    hop_limit: int | None = None,
-    forwarding_hint: Name | str | None = None,
-    parameters: bytes | None = None,
-    signer: Signer | None = None,
     nonce: int | None = None,
+    **fields: Unpack[InterestFields],
 ) -> bytes:
     """An Interest.
 
     Args:
         name: without the digest of the parameters, which is appended when there are any.
         lifetime_s: how long forwarders keep it, to the millisecond.
-        forwarding_hint: a delegation by whose routes it may travel.
-        parameters: ApplicationParameters.
-        signer: signs it, with a nonce and the time; then it has parameters, if empty ones.
         nonce: four bytes as a number; a random one by default.
+        fields: see :class:`InterestFields`.
 
     Raises:
+        TypeError: there is no such field.
         ValueError: the name is malformed or empty.
     """
-    plain = as_name(name)
+    if unknown := fields.keys() - InterestFields.__annotations__.keys():
+        raise TypeError(
+            f"an Interest has no field {unknown.pop()}; fields: "
+            f"{', '.join(InterestFields.__annotations__)}"
+        )
+    plain, hint = as_name(name), fields.get("forwarding_hint")
+    signer, parameters = fields.get("signer"), fields.get("parameters")
     portion = b""
     if signer is not None:
         portion = _signed_parameters(plain, parameters or b"", signer)
@@ -63,11 +80,11 @@ def encode_interest(
     return _core.encode_interest(
         plain,
         secrets.randbits(32) if nonce is None else nonce,
-        can_be_prefix=can_be_prefix,
-        must_be_fresh=must_be_fresh,
+        can_be_prefix=fields.get("can_be_prefix", False),
+        must_be_fresh=fields.get("must_be_fresh", False),
         lifetime_ms=round(lifetime_s * 1000),
-        hop_limit=hop_limit,
-        forwarding_hint=None if forwarding_hint is None else as_name(forwarding_hint),
+        hop_limit=fields.get("hop_limit"),
+        forwarding_hint=None if hint is None else as_name(hint),
         parameters_portion=portion,
     )
 

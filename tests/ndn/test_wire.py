@@ -203,3 +203,8 @@ def test_a_name_is_equal_to_no_other_thing():
     for thing in (None, "/a", b"/a", 1):
         assert Name("/a") != thing
     assert ControlParameters(name=Name("/a")) != ControlParameters()
+
+
+def test_a_field_that_no_interest_has_is_refused() -> None:
+    with pytest.raises(TypeError, match="no field fresh"):
+        encode_interest("/a", fresh=True)  # type: ignore[call-arg]

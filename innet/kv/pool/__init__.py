@@ -3,7 +3,7 @@
 It imports of ``innet.kv`` only ``names`` and ``eviction``. Read ``pool`` first: what a node can do
 with blocks; then ``transfers`` (how they move) and ``home`` (what a node does for others). All that
 they need of the world is :class:`~innet.kv.pool.network.BlockNetwork`, which a worker's node and a
-simulated one implement; disks alone have a thread (``disk``).
+simulated one implement; disks alone have a thread (``tiers``).
 """
 
 from innet.kv.pool.network import Cause
