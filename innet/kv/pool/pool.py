@@ -22,7 +22,7 @@ from innet.kv.pool.settings import PoolSettings
 from innet.kv.pool.statistics import Place, PoolStatistics
 from innet.kv.pool.store import LocalStore, ServedStore, TieredStore
 from innet.kv.pool.tiers import MemoryTier
-from innet.kv.pool.transfers import Found, Loader, Replicator
+from innet.kv.pool.transfers import Found, Transfers
 from innet.kv.pool.waiting import gather, now_s, wait_to_end
 from innet.node.messages import tenant_prefix
 
@@ -81,8 +81,7 @@ class BlockPool:
         self._counts = PoolStatistics()
         self._node = self._parts(network, local, offered or TieredStore(MemoryTier(0)))
         self._home = Home(self._node)
-        self._loader = Loader(self._node, self._home)
-        self._replicator = Replicator(self._node, self._home)
+        self._transfers = Transfers(self._node, self._home)
         self._serving: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -143,7 +142,7 @@ class BlockPool:
             raise KVError(f"the depth of a block is from 0 to {MAX_NUMBER}, not {depth}")
         began_s = now_s()
         async with self._node.window:
-            ends = await self._replicator.put(key, contents, depth)
+            ends = await self._transfers.put(key, contents, depth)
         self._counts.puts += 1
         self._counts.put_bytes += contents.nbytes
         self._counts.store_times.add(now_s() - began_s)
@@ -199,7 +198,7 @@ class BlockPool:
         """A block and where it was found, or ``None`` and why it was not; else as :meth:`get`."""
         self._check(key)
         began_s = now_s()
-        found = await self._loader.load(key, self._timeout(timeout_s))
+        found = await self._transfers.load(key, self._timeout(timeout_s))
         if not isinstance(found, Found):
             self._counts.misses[found] += 1
             return None, found
@@ -271,11 +270,11 @@ class BlockPool:
             timeout_s: for each block that this node loads; by default that of the settings.
         """
         if nodes is not None:
-            return await self._each(keys, lambda key: self._replicator.replicate(key, nodes))
+            return await self._each(keys, lambda key: self._transfers.replicate(key, nodes))
         for key in keys:
             self._check(key)
         time_s = self._timeout(timeout_s)
-        found = await gather([self._loader.load(key, time_s) for key in keys])
+        found = await gather([self._transfers.load(key, time_s) for key in keys])
         return [isinstance(one, Found) for one in found]
 
     async def pin(self, keys: Sequence[BlockKey], lease_s: float) -> list[bool]:
@@ -365,7 +364,7 @@ class BlockPool:
 
     async def _absence(self, key: BlockKey, timeout_s: float | None) -> Cause | None:
         self._check(key)
-        return await self._loader.absence(key, self._timeout(timeout_s))
+        return await self._transfers.absence(key, self._timeout(timeout_s))
 
     def _timeout(self, timeout_s: float | None) -> float:
         if timeout_s is None:

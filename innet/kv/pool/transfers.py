@@ -27,10 +27,12 @@ class Found:
     place: Place
 
 
-class Loader:
-    """Finds blocks: in this node's memory, on its disk, at their homes, in this order.
+class Transfers:
+    """Finds blocks, in this node's memory, on its disk, at their homes, in this order; and brings
+    blocks of this node to their homes and to other members.
 
-    Concurrent loads of one block share one fetch.
+    Concurrent loads of one block share one fetch. A block that others keep is served as long as
+    they need to fetch it.
     """
 
     def __init__(self, node: PoolNode, home: Home) -> None:
@@ -42,6 +44,8 @@ class Loader:
         self._node = node
         self._home = home
         self._keeps_fetched = node.settings.keeps_fetched and node.local.tiers.capacity_bytes > 0
+        self._defers = node.settings.puts == "when-asked"
+        self._keeps = any(store.tiers.capacity_bytes for store in node.stores)
         self._fetches: SingleFlight[str, Sealed | Cause] = SingleFlight()
 
     async def load(self, key: BlockKey, timeout_s: float) -> Found | Cause:
@@ -133,24 +137,6 @@ class Loader:
 
     def _no_answer(self, key: BlockKey) -> Cause:
         return Cause.ABSENT if self._node.members.homes(key.block_hash) else Cause.NO_HOME
-
-
-class Replicator:
-    """Brings blocks of this node to their homes and to other members.
-
-    It serves a block as long as those that keep it need to fetch it.
-    """
-
-    def __init__(self, node: PoolNode, home: Home) -> None:
-        """
-        Args:
-            node: this node's part of the pool.
-            home: what it does for others.
-        """
-        self._node = node
-        self._home = home
-        self._defers = node.settings.puts == "when-asked"
-        self._keeps = bool(node.local.tiers.capacity_bytes or node.store.tiers.capacity_bytes)
 
     async def put(self, key: BlockKey, contents: Contents, depth: int) -> list[Cause | None]:
         """Sign a block and bring it to its homes, or tell them of it; it stays here, too, as far as
