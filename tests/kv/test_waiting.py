@@ -1,10 +1,89 @@
-"""Equal work of a pool runs once."""
+"""Waiting in a pool: a window with deadlines, and equal work that runs once."""
 
 from __future__ import annotations
 
 import asyncio
 
-from innet.kv.pool.waiting import SingleFlight
+import pytest
+
+from innet.kv.pool.waiting import SingleFlight, Window
+from tests.kv.fake_network import run
+
+
+async def stay(window: Window, log: list[str], name: str, end_s: float, for_s: float) -> None:
+    try:
+        await window.enter(end_s)
+    except TimeoutError:
+        log.append(f"{name} gave up at {asyncio.get_running_loop().time():.0f}")
+        return
+    log.append(name)
+    try:
+        await asyncio.sleep(for_s)
+    finally:
+        window.leave()
+
+
+def test_so_many_come_in_at_once_in_the_order_in_which_they_came() -> None:
+    async def work() -> None:
+        window, log = Window(2), list[str]()
+        staying = [asyncio.ensure_future(stay(window, log, str(n), 100, 10)) for n in range(5)]
+        await asyncio.sleep(5)
+        assert log == ["0", "1"]
+        await asyncio.sleep(10)
+        assert log == ["0", "1", "2", "3"]
+        await asyncio.gather(*staying)
+        assert log == ["0", "1", "2", "3", "4"]
+
+    run(work())
+
+
+def test_each_gives_up_at_a_time_of_its_own_and_leaves_its_place_in_the_row_to_the_next() -> None:
+    async def work() -> None:
+        window, log = Window(1), list[str]()
+        ends_s = {"first": 1000, "late": 70, "early": 30, "last": 1000}
+        staying = [
+            asyncio.ensure_future(stay(window, log, name, end_s, 100))
+            for name, end_s in ends_s.items()
+        ]
+        await asyncio.gather(*staying)
+        assert log == ["first", "early gave up at 30", "late gave up at 70", "last"]
+
+    run(work())
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_who_is_cancelled_keeps_no_place(given: bool) -> None:
+    async def work() -> None:
+        window, log = Window(1), list[str]()
+        await window.enter()
+        cancelled = asyncio.ensure_future(stay(window, log, "cancelled", 100, 10))
+        following = asyncio.ensure_future(stay(window, log, "following", 100, 10))
+        await asyncio.sleep(1)
+        if given:  # in the same turn, so that it has not heard of it
+            window.leave()
+            cancelled.cancel()
+        else:
+            cancelled.cancel()
+            window.leave()
+        await asyncio.gather(cancelled, following, return_exceptions=True)
+        assert log == ["following"]
+        async with window:
+            assert cancelled.cancelled()
+
+    run(work())
+
+
+def test_who_has_come_in_at_the_end_of_his_time_stays() -> None:
+    async def work() -> None:
+        window, log = Window(1), list[str]()
+        await window.enter()
+        waiting = asyncio.ensure_future(stay(window, log, "waiting", 10, 50))
+        await asyncio.sleep(5)
+        window.leave()
+        await waiting
+        assert log == ["waiting"]
+
+    run(work())
 
 
 def test_work_that_has_ended_is_not_joined_even_before_the_loop_has_told_anybody() -> None:

@@ -27,7 +27,7 @@ from innet.kv.pool.served import ServedBlocks
 from innet.kv.pool.settings import PoolSettings
 from innet.kv.pool.statistics import PoolStatistics
 from innet.kv.pool.store import DeferredBlock, LocalStore, ServedStore, Tier
-from innet.kv.pool.waiting import SingleFlight, gather, now_s
+from innet.kv.pool.waiting import SingleFlight, Window, gather, now_s
 
 Result = TypeVar("Result")
 
@@ -69,7 +69,7 @@ class PoolNode:
     counts: PoolStatistics
     members: Members
     peers: PeerClient
-    window: asyncio.Semaphore
+    window: Window
     served: ServedBlocks
     store: ServedStore
     local: LocalStore

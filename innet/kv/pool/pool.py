@@ -23,7 +23,7 @@ from innet.kv.pool.statistics import Place, PoolStatistics
 from innet.kv.pool.store import LocalStore, ServedStore, TieredStore
 from innet.kv.pool.tiers import MemoryTier
 from innet.kv.pool.transfers import Found, Transfers
-from innet.kv.pool.waiting import gather, now_s, wait_to_end
+from innet.kv.pool.waiting import Window, gather, now_s, wait_to_end
 from innet.node.messages import tenant_prefix
 
 Result = TypeVar("Result")
@@ -344,7 +344,7 @@ class BlockPool:
             counts=counts,
             members=members,
             peers=PeerClient(network, members, settings.put_timeout_s),
-            window=asyncio.Semaphore(settings.window),
+            window=Window(settings.window),
             served=served,
             store=store,
             local=store if local is offered else LocalStore(local, served, settings),

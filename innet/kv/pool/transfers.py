@@ -13,7 +13,7 @@ from innet.kv.pool.network import Cause, Contents, Sealed
 from innet.kv.pool.requests import Note
 from innet.kv.pool.statistics import Place
 from innet.kv.pool.store import Tier
-from innet.kv.pool.waiting import SingleFlight, enter, gather, now_s
+from innet.kv.pool.waiting import SingleFlight, gather, now_s
 
 _LOCAL: Final = {Tier.MEMORY: Place.LOCAL_MEMORY, Tier.DISK: Place.LOCAL_DISK}
 _SERVED: Final = {Tier.MEMORY: Place.HOME_MEMORY, Tier.DISK: Place.HOME_DISK}
@@ -114,7 +114,7 @@ class Transfers:
     async def _fetch(self, key: BlockKey, name: str, end_s: float) -> Sealed | Cause:
         cause: Cause | None = None
         try:
-            await enter(self._node.window, end_s)
+            await self._node.window.enter(end_s)
         except TimeoutError:  # loads that share this fetch may have more time
             return Cause.LATE
         try:
@@ -127,7 +127,7 @@ class Transfers:
                 cause = cause or fetched
             return cause or self._no_answer(key)
         finally:
-            self._node.window.release()
+            self._node.window.leave()
 
     def _turns(self, key: BlockKey, end_s: float) -> Iterator[tuple[str, float]]:
         """The other homes to ask one after the other, each for its part of the time left."""

@@ -1,8 +1,10 @@
-"""Time and concurrency in a pool: deadlines, cancellation, and equal work that is shared."""
+"""Time and concurrency in a pool: a window of blocks in flight, and equal work that is shared."""
 
 from __future__ import annotations
 
 import asyncio
+import math
+from collections import deque
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from enum import Enum, auto
 from typing import Any, Generic, TypeVar
@@ -74,14 +76,76 @@ class SingleFlight(Generic[Key, Result]):
                 own.set_result(GivenUp.GIVEN_UP)
 
 
-async def enter(window: asyncio.Semaphore, end_s: float) -> None:
-    """Take a place in a window; the caller releases it.
+class Window:
+    """A semaphore whose waiters have deadlines, first come, first served.
 
-    Raises:
-        TimeoutError: there was none until ``end_s``, by the event loop's clock.
+    A semaphore within ``asyncio.timeout_at`` does the same with a timer for each waiter. Most are
+    admitted long before their deadline: here one timer, for the earliest deadline, is enough.
     """
-    if window.locked():
-        async with asyncio.timeout_at(end_s):
-            await window.acquire()
-    else:
-        await window.acquire()  # at once, so it needs no timer
+
+    def __init__(self, size: int) -> None:
+        """``size``: how many may be in it."""
+        self._free = size
+        self._waiting: deque[tuple[asyncio.Future[None], float]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def enter(self, end_s: float = math.inf) -> None:
+        """Wait for a place; :meth:`leave` gives it back.
+
+        Args:
+            end_s: deadline, by the event loop's clock.
+
+        Raises:
+            TimeoutError: there was no place until then.
+        """
+        if self._free:  # nobody waits
+            self._free -= 1
+            return
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((place, end_s))
+        self._wake_up_at(end_s)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if not place.cancelled() and place.exception() is None:
+                self.leave()  # the place was given to this waiter, which was cancelled
+            raise
+
+    def leave(self) -> None:
+        """Give the place to the first waiter."""
+        while self._waiting:
+            place, _ = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                break
+        else:
+            self._free += 1
+        if not self._waiting and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def __aenter__(self) -> None:
+        await self.enter()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.leave()
+
+    def _wake_up_at(self, end_s: float) -> None:
+        if end_s == math.inf or (self._timer is not None and self._timer.when() <= end_s):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(end_s, self._end_waits, end_s)
+
+    def _end_waits(self, until_s: float) -> None:
+        self._timer = None
+        waiting, self._waiting = self._waiting, deque()
+        for place, end_s in waiting:
+            if place.done():
+                continue
+            if end_s <= until_s:
+                place.set_exception(TimeoutError())
+            else:
+                self._waiting.append((place, end_s))
+        if self._waiting:
+            self._wake_up_at(min(end_s for _, end_s in self._waiting))
