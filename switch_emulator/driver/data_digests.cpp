@@ -17,9 +17,9 @@ wire::ByteView large_data_in(const PacketRef& packet) {
     return has_data ? link->payload() : wire::ByteView();
 }
 
-bool application_knows_digest(wire::ByteView packet, const forwarding::Node& node) {
+bool needs_digest(wire::ByteView packet, const forwarding::Node& node) {
     const auto data = wire::DataView::parse(packet);
-    return data && node.can_tell_digest(data->name());
+    return data && node.needs_digest_of(data->name());
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ void DataDigests::compute(std::span<const PacketRef> packets, const forwarding::
     jobs_.reserve(packets.size());  // what points into it stays where it is
     for (std::size_t i = 0; i < packets.size(); ++i) {
         const wire::ByteView data = large_data_in(packets[i]);
-        if (data.empty() || application_knows_digest(data, node)) continue;
+        if (data.empty() || !needs_digest(data, node)) continue;
         digests_[i] = &jobs_.emplace_back(security::HashJob{{data}}).digest;
     }
     hasher_.digest(jobs_);

@@ -167,7 +167,7 @@ std::optional<security::Sha256Digest> Node::State::collect_waiting(
         return entry->job != job && entry->key.can_be_prefix &&
                job_of(tables::NamePrefixes(entry->key.name)) != job;
     });
-    if (pit.digest_entries() == 0) return std::nullopt;
+    if (!pit.may_await_digest_of(name.hash())) return std::nullopt;
     if (known_digest == nullptr && application != nullptr) {
         const security::Sha256Digest* known = application->told_digest(data);
         if (known != nullptr) pit.collect_digest_matches(name, *known, waiting_by_digest);

@@ -200,10 +200,11 @@ void Node::on_packet(FaceId face, PacketRef packet, TimePoint now,
     state_->run_pending(now);
 }
 
-bool Node::awaits_digests() const { return state_->pit.digest_entries() > 0; }
+bool Node::awaits_digests() const { return state_->pit.awaits_digests(); }
 
-bool Node::can_tell_digest(wire::NameView data) const {
-    return state_->application != nullptr && state_->application->can_tell_digest(data);
+bool Node::needs_digest_of(wire::NameView data) const {
+    if (!state_->pit.may_await_digest_of(data.hash())) return false;
+    return state_->application == nullptr || !state_->application->can_tell_digest(data);
 }
 
 void Node::run_pending(TimePoint now) {

@@ -173,10 +173,11 @@ class Node final : public Forwarder {
     /// already.
     void on_packet(FaceId face, PacketRef packet, TimePoint now,
                    const security::Sha256Digest* data_digest = nullptr);
-    /// Whether the node needs the implicit digest of Data that arrives now.
+    /// Whether a pending Interest ends with an implicit digest.
     bool awaits_digests() const;
-    /// Whether the application may know the digest of Data of this name without hashing.
-    bool can_tell_digest(wire::NameView data) const;
+    /// Whether the node will hash Data of this name when it arrives: an Interest may name it by its
+    /// digest, which the application does not know.
+    bool needs_digest_of(wire::NameView data) const;
     /// Runs what the application queued through `Forwarder` outside `on_packet` and `on_timer`.
     void run_pending(TimePoint now);
     void on_timer(TimePoint now);

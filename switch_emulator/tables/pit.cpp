@@ -7,6 +7,7 @@ namespace innet::tables {
 namespace {
 
 constexpr std::size_t kInitialBuckets = 256;
+constexpr std::size_t kDigestComponentBytes = 34;
 
 /// A quarter is for operands alone.
 std::size_t room_for_requests(std::size_t capacity) { return capacity - capacity / 4; }
@@ -137,7 +138,7 @@ PitEntry* Pit::insert(const PitKey& key, PacketRef interest, jobs::JobId job, Pi
     entry.job = job;
     chains_.insert(entry);
     if (key.can_be_prefix) ++prefix_entries_;
-    if (key.ends_with_digest) ++digest_entries_;
+    if (key.ends_with_digest) count_digest_entry(key, 1);
     shares_.take(job);
     return &entry;
 }
@@ -148,10 +149,18 @@ void Pit::erase(PitEntry& entry) {
     erase_records(entry.first_out, out_records_, face_records_);
     chains_.erase(entry);
     if (entry.key.can_be_prefix) --prefix_entries_;
-    if (entry.key.ends_with_digest) --digest_entries_;
+    if (entry.key.ends_with_digest) count_digest_entry(entry.key, -1);
     shares_.give(entry.job);
     entry.interest = PacketRef();
     entries_.give(entry);
+}
+
+void Pit::count_digest_entry(const PitKey& key, int change) {
+    if (digest_names_.empty()) digest_names_.resize(kDigestNames);
+    const wire::ByteView name = key.name.value();
+    const wire::ByteView before = name.first(name.size() - kDigestComponentBytes);
+    digest_entries_ += change;
+    digest_names_[wire::hash_name(before) % kDigestNames] += change;
 }
 
 InRecord& Pit::put_in_record(PitEntry& entry, FaceId face) {
@@ -204,7 +213,7 @@ void Pit::collect_matches(const NamePrefixes& data_name, std::vector<PitEntry*>&
 
 void Pit::collect_digest_matches(const NamePrefixes& data_name, wire::ByteView digest,
                                  std::vector<PitEntry*>& into) const {
-    std::array<std::uint8_t, 34> component{wire::kImplicitSha256Digest, 32};
+    std::array<std::uint8_t, kDigestComponentBytes> component{wire::kImplicitSha256Digest, 32};
     std::ranges::copy(digest.first(32), component.begin() + 2);
     wire::NameHasher full_name;
     full_name.add(data_name.name().value());

@@ -131,8 +131,12 @@ class Pit {
     /// All entries whose name is `data_name` followed by this implicit digest (32 bytes).
     void collect_digest_matches(const NamePrefixes& data_name, wire::ByteView digest,
                                 std::vector<PitEntry*>& into) const;
-    /// Entries whose name ends with an implicit digest: without any, no digest is worth computing.
-    std::size_t digest_entries() const { return digest_entries_; }
+    bool awaits_digests() const { return digest_entries_ != 0; }
+    /// Whether an entry may name Data of this name by its digest, so that the digest is worth
+    /// computing. Sometimes true for another name's hash, never false for the right one.
+    bool may_await_digest_of(wire::NameHash data_name) const {
+        return awaits_digests() && digest_names_[data_name % kDigestNames] != 0;
+    }
     /// All entries of exactly this name.
     void collect_named(wire::NameView name, std::vector<PitEntry*>& into) const;
     void collect_all(std::vector<PitEntry*>& into) const;
@@ -151,6 +155,8 @@ class Pit {
     const TimingWheel& timers() const { return timers_; }
 
   private:
+    void count_digest_entry(const PitKey& key, int change);
+
     struct HashOf {
         wire::NameHash operator()(const PitEntry& entry) const { return entry.key.hash; }
     };
@@ -159,7 +165,12 @@ class Pit {
     FaceRecords face_records_;
     std::size_t prefix_entries_ =
         0;  ///< with CanBePrefix: none means that no prefixes are looked up
+    static constexpr std::size_t kDigestNames = 4096;
+
     std::size_t digest_entries_ = 0;
+    /// Entries that end with a digest, counted by the hash of the name before it. Empty without
+    /// any. Counts, and no chains: Interests for one name and many digests must fill no bucket.
+    std::vector<std::uint32_t> digest_names_;
     HashChains<PitEntry, HashOf{}> chains_;
     Slab<PitEntry> entries_;
     Slab<InRecord> in_records_;

@@ -189,6 +189,25 @@ TEST_CASE("an Interest with an implicit digest takes that packet and no other") 
     CHECK(star.node.counters().cache_hits == 1);
 }
 
+TEST_CASE("only Data whose name somebody requests by digest is hashed") {
+    Star star;
+    const PacketRef wanted = star.data(kSegment, "wanted");
+    wire::Name exact = name(kSegment);
+    security::Sha256 sha256;
+    exact.append(wire::kImplicitSha256Digest, sha256.digest(wanted.bytes()));
+    CHECK_FALSE(star.node.needs_digest_of(name(kSegment).view()));
+    star.receive_interest(0, exact.view().to_uri(), 1);
+    CHECK(star.node.needs_digest_of(name(kSegment).view()));
+    std::size_t others = 0;
+    for (int i = 0; i < 100; ++i) {
+        const wire::Name other = name("/train1/g0/other/" + std::to_string(i));
+        others += star.node.needs_digest_of(other.view()) ? 1 : 0;
+    }
+    CHECK(others <= 2);  // of 100 names, two share a counter with a probability of 0.0003
+    star.receive(kUpstream, wanted);
+    CHECK_FALSE(star.node.needs_digest_of(name(kSegment).view()));
+}
+
 TEST_CASE("Data of an unknown key is delivered and cached only for Interests with its digest") {
     Star star;
     const PacketRef packet = star.foreign_data(kSegment);
