@@ -22,8 +22,9 @@ from pathlib import Path
 from innet.cluster.emulation.processes import ProcessGroup, ProcessSpec
 from innet.cluster.launch import Session
 from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser
-from innet.lab.compare.block_stores.client import BlocksResult, BlocksTask
 from innet.lab.compare.block_stores.stores import (
+    BlocksResult,
+    BlocksTask,
     client_command,
     missing_requirement,
     start_mooncake,

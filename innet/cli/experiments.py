@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -25,50 +25,27 @@ if TYPE_CHECKING:
     from innet.telemetry.logs.output import OutputSink
 
 
-def simulate_and_show(
-    tasks: Sequence[Task], workload: str, *, processes: int | None, directory: Path, as_json: bool
+def run_and_show(
+    tasks: Sequence[Task],
+    workload: str,
+    *,
+    mode: Mode | Literal["sim"] = "sim",
+    processes: int | None,
+    directory: Path,
+    as_json: bool,
 ) -> None:
     """Run all tasks, write the results into ``directory``, and print the table or the JSON.
 
     Args:
         tasks: the runs, of one topology.
         workload: its name.
+        mode: ``sim``, or that of an emulated network, which does them one after the other.
         processes: simulations at once; by default as many as cores.
-        directory: for the JSON and the HTML report.
-        as_json: print JSON instead of the table.
-
-    Raises:
-        SimulationError: a result was wrong, or nothing was measured.
-        typer.Exit: the user ended it.
-    """
-
-    from innet.lab.compare.measurement import Machine
-    from innet.lab.compare.progress import ProgressBar
-    from innet.lab.experiment.outcome import outcome
-    from innet.lab.experiment.sweep import sweep
-
-    machine = Machine.here()
-    cores = len(os.sched_getaffinity(0))
-    with ProgressBar(open_console(stderr=True)) as bar:
-        runs = sweep(tasks, processes=processes or cores, progress=SimulationProgress(bar))
-    comparison = outcome(tasks[0].topology, workload, tasks[0].settings, machine, runs)
-    publish(comparison, directory, as_json)
-
-
-def replay_and_show(
-    tasks: Sequence[Task], workload: str, *, mode: Mode, directory: Path, as_json: bool
-) -> None:
-    """Run all tasks, one after the other, and write and print the results.
-
-    Args:
-        tasks: the runs, of one topology.
-        workload: its name.
-        mode: of the network.
         directory: for the JSON, the HTML report and the logs.
         as_json: print JSON instead of the table.
 
     Raises:
-        SimulationError: a block was wrong, or nothing was measured.
+        SimulationError: a result was wrong, or nothing was measured.
         EmulationError: the network cannot be launched.
         typer.Exit: the user ended it.
     """
@@ -76,12 +53,17 @@ def replay_and_show(
     from innet.lab.compare.measurement import Machine
     from innet.lab.compare.progress import ProgressBar
     from innet.lab.experiment.outcome import outcome
+    from innet.lab.experiment.sweep import sweep
     from innet.telemetry.logs.output import FileOutput
 
     machine = Machine.here()
-    end_at_second_signal()
     with ProgressBar(open_console(stderr=True)) as bar:
-        runs = asyncio.run(_replay_all(tasks, mode, FileOutput(directory / "logs"), bar))
+        if mode == "sim":
+            processes = processes or len(os.sched_getaffinity(0))
+            runs = sweep(tasks, processes=processes, progress=SimulationProgress(bar))
+        else:
+            end_at_second_signal()
+            runs = asyncio.run(_replay_all(tasks, mode, FileOutput(directory / "logs"), bar))
     comparison = outcome(tasks[0].topology, workload, tasks[0].settings, machine, runs, mode)
     publish(comparison, directory, as_json)
 
@@ -105,7 +87,7 @@ async def _replay_all(
 
 
 def publish(comparison: Comparison, directory: Path, as_json: bool) -> None:
-    """Show a comparison of workloads; see :func:`simulate_and_show`."""
+    """Show a comparison of workloads; see :func:`run_and_show`."""
     from innet.errors import SimulationError
 
     show_comparison(comparison, directory, as_json)

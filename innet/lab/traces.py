@@ -32,10 +32,20 @@ from itertools import accumulate, count
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
 from innet.errors import WorkloadError
 from innet.kv.hash_chain import HASH_BYTES
+
+
+def _from_hex(value: object) -> object:
+    return bytes.fromhex(value) if isinstance(value, str) else value
+
+
+BlockHash = Annotated[
+    bytes, BeforeValidator(_from_hex), PlainSerializer(bytes.hex, when_used="json")
+]
+"""Of a block; hexadecimal in JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +63,7 @@ class Request:
     arrival_s: float
     input_tokens: int
     output_tokens: int
-    blocks: tuple[bytes, ...]
+    blocks: tuple[BlockHash, ...]
 
 
 BLOCK_TOKENS: Final = 512

@@ -17,8 +17,8 @@ import pytest
 from pydantic import BaseModel
 
 from innet.errors import EmulationError
+from innet.lab.compare.contender import AllreduceResult, AllreduceTask, AllreduceWork
 from innet.lab.compare.pattern import FloatArray
-from innet.lab.compare.worker import AllreduceResult, AllreduceTask, AllreduceWork
 from innet.lab.harness import Conductor, Hello, Status, Team, Turn, alternating, serve, serve_async
 
 RANKS = 3

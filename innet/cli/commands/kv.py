@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from innet.cli import options
-from innet.cli.experiments import parsed_sizes_bytes, replay_and_show, simulate_and_show
+from innet.cli.experiments import parsed_sizes_bytes, run_and_show
 from innet.cli.network_choice import chosen_settings, chosen_topology, with_timed_links
 
 app = typer.Typer()
@@ -94,14 +94,15 @@ def replay(
         seeds=[seed],
         options=RunOptions(chosen_settings(settings)),
     )
-    if mode == "sim":
-        directory = output or options.RESULTS / f"{chosen.name}-{loaded.name}"
-        simulate_and_show(
-            tasks, chosen.name, processes=processes, directory=directory, as_json=as_json
-        )
-    else:
-        directory = output or options.RESULTS / f"{chosen.name}-{loaded.name}-{mode}"
-        replay_and_show(tasks, chosen.name, mode=mode, directory=directory, as_json=as_json)
+    kind = "" if mode == "sim" else f"-{mode}"
+    run_and_show(
+        tasks,
+        chosen.name,
+        mode=mode,
+        processes=processes,
+        directory=output or options.RESULTS / f"{chosen.name}-{loaded.name}{kind}",
+        as_json=as_json,
+    )
 
 
 def _variants(designs: str, policies: str | None) -> list[str]:

@@ -165,23 +165,29 @@ def run(
         return
 
     from innet.cluster.launch import Session
-    from innet.telemetry.trace.job_trace import trace_file
 
     topology = chosen_topology(name, links)
     chosen_plan(algorithm, topology, job.hosts)  # fails before the launch, not after it
     chosen = chosen_settings(settings, observation)
     session = Session(topology, mode=mode, settings=chosen, output=chosen_output(chosen))
     become_launcher(chosen, session.network.run_id)
-    into = None if trace is None else trace_file(trace, session.network.run_id)
+    job = _with_trace(job, trace, session.network.run_id)
     console = open_console(stderr=True)
-    with _reporting_trace(console, into):
-        asyncio.run(_launch_and_run(session, job, into, console))
+    with _reporting_trace(console, job):
+        asyncio.run(_launch_and_run(session, job, console))
 
 
-async def _launch_and_run(
-    session: Session, job: JobRequest, trace: Path | None, console: Console
-) -> None:
-    from innet.cluster.launch import RestartPolicy
+def _with_trace(job: JobRequest, trace: Path | None, run_id: str) -> JobRequest:
+    """The same job, with the timeline that ``--trace`` asks for."""
+    from innet.telemetry.trace.job_trace import trace_file
+
+    if trace is None:
+        return job
+    return job.model_copy(update={"trace": str(trace_file(trace, run_id))})
+
+
+async def _launch_and_run(session: Session, job: JobRequest, console: Console) -> None:
+    from innet.cluster.launch import WorkerOptions
 
     launching = f"launching {session.topology.name} ({session.network.mode})"
     with console.status(launching) as spinner:
@@ -190,15 +196,7 @@ async def _launch_and_run(
             _report_threads(console, job, len(job.hosts or session.topology.hosts))
             began_s = time.monotonic()
             lost = await session.run_workers(
-                job.argv,
-                algorithm=job.algorithm,
-                hosts=job.hosts,
-                trace=trace,
-                restarts=RestartPolicy.of(job),
-                job_name=job.job_name,
-                weight=job.weight,
-                threads=job.threads,
-                stdin=_redirected_input(),
+                job.argv, WorkerOptions.of(job), stdin=_redirected_input()
             )
             _report_success(console, time.monotonic() - began_s, lost)
 
@@ -232,32 +230,31 @@ def _run_on(run_id: str, job: JobRequest, trace: Path | None) -> None:
     from innet.cluster.session_client import run_job
     from innet.errors import JobFailed
     from innet.settings import SETTINGS_NAME, Settings
-    from innet.telemetry.trace.job_trace import trace_file
 
     end_at_second_signal()
-    into = None if trace is None else trace_file(trace, run_id)
     console = open_console(stderr=True)
-    request = job.model_copy(update={"trace": None if into is None else str(into)})
+    job = _with_trace(job, trace, run_id)
     _warn_about_input(console)
-    _report_threads(console, request, None)
+    _report_threads(console, job, None)
     record = find_run(run_id)
     output = chosen_output(Settings.load(record.run_dir / SETTINGS_NAME))
     began_s = time.monotonic()
-    with _reporting_trace(console, into):
-        end = asyncio.run(run_job(record, request, output))
+    with _reporting_trace(console, job):
+        end = asyncio.run(run_job(record, job, output))
     if end.exit_code != 0:
         raise JobFailed(end.error, end.exit_code)
     _report_success(console, time.monotonic() - began_s, end.lost)
 
 
 @contextmanager
-def _reporting_trace(console: Console, into: Path | None) -> Iterator[None]:
+def _reporting_trace(console: Console, job: JobRequest) -> Iterator[None]:
     """Print the path of the timeline at the end, also after a failure."""
     began_s = time.time()
     try:
         yield
     finally:
-        if into is not None and into.exists() and into.stat().st_mtime >= began_s - 1:
+        into = Path(job.trace or "")
+        if job.trace and into.exists() and into.stat().st_mtime >= began_s - 1:
             console.print(f"timeline: {into}", highlight=False, soft_wrap=True)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from innet.cli import options
-from innet.cli.experiments import parsed_sizes_bytes, simulate_and_show
+from innet.cli.experiments import parsed_sizes_bytes, run_and_show
 from innet.cli.network_choice import chosen_settings, chosen_topology, with_timed_links
 
 EXAMPLES = options.examples(
@@ -127,7 +127,7 @@ def sim(
     if capture is not None:
         at = [] if capture_at is None else capture_at.split(",")
         tasks = with_packet_traces(tasks, capture, at=at, sizes_bytes=sizes_bytes)
-    simulate_and_show(
+    run_and_show(
         tasks,
         chosen.name,
         processes=processes,

@@ -117,6 +117,21 @@ class WorkerOptions:
     threads: int | None = None
     stdin: int | None = None
 
+    @classmethod
+    def of(cls, job: JobRequest) -> WorkerOptions:
+        """What the job's user chose."""
+        return cls(
+            env=job.environment,
+            algorithm=job.algorithm,
+            hosts=job.hosts,
+            directory=Path(job.directory),
+            trace=None if job.trace is None else Path(job.trace),
+            restarts=RestartPolicy.of(job),
+            job_name=job.job_name,
+            weight=job.weight,
+            threads=job.threads,
+        )
+
 
 class Session:
     """A launched network with everything that runs on it.
@@ -320,21 +335,8 @@ class Session:
 
     async def _run_job(self, request: JobRequest, client: ClientConnection) -> JobEnd:
         try:
-            lost = await self.run_workers(
-                request.argv,
-                WorkerOptions(
-                    env=request.environment,
-                    algorithm=request.algorithm,
-                    hosts=request.hosts,
-                    directory=Path(request.directory),
-                    output=_JobOutput(client),
-                    threads=request.threads,
-                    trace=None if request.trace is None else Path(request.trace),
-                    restarts=RestartPolicy.of(request),
-                    job_name=request.job_name,
-                    weight=request.weight,
-                ),
-            )
+            options = WorkerOptions.of(request)
+            lost = await self.run_workers(request.argv, options, output=_JobOutput(client))
         except JobFailed as error:
             return JobEnd(exit_code=error.exit_code, error=str(error))
         except InnetError as error:

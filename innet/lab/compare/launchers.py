@@ -77,7 +77,7 @@ def make_launcher(
         EmulationError: the contender cannot run in the network's mode.
     """
     calls = [method.call for method in methods]
-    module = "innet.lab.compare.worker"
+    module = "innet.lab.compare.contender"
     command = [sys.executable, "-m", module, contender, str(socket_path), *calls]
     if contender == OWN:
         if session is None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from innet.cluster.emulation.segmentation import segment_bytes
 from innet.errors import CollectiveError, EmulationError
+from innet.lab.compare.contender import AllreduceResult, AllreduceTask
 from innet.lab.compare.launchers import Stage, missing_requirement, open_stage
 from innet.lab.compare.measurement import Comparison, Failure, Machine, Measurement, QueueSeries
 from innet.lab.compare.methods import (
@@ -22,7 +23,6 @@ from innet.lab.compare.methods import (
 )
 from innet.lab.compare.progress import ProgressSink, no_progress
 from innet.lab.compare.sampling import QUEUE_PERIOD_S, ProbedQueues, QueueWatch, TrafficTotal
-from innet.lab.compare.worker import AllreduceResult, AllreduceTask
 from innet.lab.harness import Turn, alternating
 from innet.node.node_config import Mode
 from innet.quantities import rounded_duration, rounded_rate, rounded_size

@@ -25,7 +25,6 @@ from innet.lab.replay.worker import (
     ReplayStatistics,
     ReplayTask,
     Served,
-    WrittenRequest,
 )
 from innet.lab.workload.model import KvJob
 from innet.node.node_config import Mode
@@ -167,16 +166,7 @@ class _Replay:
                 plan=replay.plan,
                 job=self._job.name,
                 warm_up=self._job.written.warm_up,
-                requests=[
-                    WrittenRequest(
-                        number=number,
-                        arrival_s=request.arrival_s,
-                        input_tokens=request.input_tokens,
-                        output_tokens=request.output_tokens,
-                        blocks=[block.hex() for block in request.blocks],
-                    )
-                    for number, request in own.get(host, ())
-                ],
+                requests=list(own.get(host, ())),
             )
             for host in replay.members
         ]

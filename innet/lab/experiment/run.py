@@ -25,9 +25,8 @@ from innet.lab.compare.sampling import QueueWatch, TrafficTotal, retransmissions
 from innet.lab.replay.plan import Design, with_switch_memory
 from innet.lab.simulation.event_schedule import EventSchedule, Processors
 from innet.lab.simulation.network import largest_virtual_scale
-from innet.lab.simulation.programs.collective import CollectiveProgram
 from innet.lab.simulation.programs.kv import KvProgram, design_of
-from innet.lab.simulation.programs.program import Place, Program
+from innet.lab.simulation.programs.program import CollectiveProgram, Place, Program
 from innet.lab.simulation.programs.training import AstraSimProgram, TrainingProgram
 from innet.lab.simulation.simulation import Simulation
 from innet.lab.simulation.streams import BackgroundTraffic

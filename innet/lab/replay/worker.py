@@ -314,17 +314,6 @@ TEAM = "replay"
 _MEMBERS_S = 60.0
 
 
-class WrittenRequest(BaseModel):
-    """A request of the trace as JSON; see :class:`innet.lab.traces.Request`."""
-
-    number: int
-    arrival_s: float
-    input_tokens: int
-    output_tokens: int
-    blocks: list[str]
-    """Hexadecimal."""
-
-
 class ReplayTask(BaseModel):
     """The requests of one worker."""
 
@@ -332,7 +321,8 @@ class ReplayTask(BaseModel):
     job: str
     warm_up: int
     """Requests with smaller numbers are not timed."""
-    requests: list[WrittenRequest]
+    requests: list[tuple[int, Request]]
+    """With their numbers in the trace."""
 
 
 class Served(BaseModel):
@@ -383,27 +373,23 @@ class ReplayWork:
     async def run(self, start_s: float, show: Callable[[BaseModel], None]) -> None:
         """Serve all requests."""
         async with asyncio.TaskGroup() as tasks:
-            for request in self._task.requests:
+            for number, request in self._task.requests:
                 arrival_s = start_s + request.arrival_s * self._task.plan.time_scale
                 await asyncio.sleep(max(0.0, arrival_s - time.monotonic()))
-                tasks.create_task(self._serve(request, show))
+                tasks.create_task(self._serve(number, request, show))
 
     def report(self) -> ReplayResult:
         """The counters so far."""
         return ReplayResult(statistics=self._statistics, served=self._pool.statistics().served)
 
-    async def _serve(self, written: WrittenRequest, show: Callable[[BaseModel], None]) -> None:
-        timed = written.number >= self._task.warm_up
+    async def _serve(
+        self, number: int, request: Request, show: Callable[[BaseModel], None]
+    ) -> None:
+        timed = number >= self._task.warm_up
         statistics = self._statistics if timed else self._untimed
-        request = Request(
-            written.arrival_s,
-            written.input_tokens,
-            written.output_tokens,
-            tuple(bytes.fromhex(block) for block in written.blocks),
-        )
         begun_s = time.monotonic()
         found = await self._worker.first_token(request, statistics)
-        show(Served(number=written.number, begun_s=begun_s, ended_s=time.monotonic()))
+        show(Served(number=number, begun_s=begun_s, ended_s=time.monotonic()))
         await self._worker.keep(request, found, statistics)
 
 

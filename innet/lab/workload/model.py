@@ -129,6 +129,12 @@ class Workload:
 MAX_FILE_BYTES: Final = 64 * 2**20
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 _DEFAULT_SIZE: Final = "1MiB"
+_OF_FILES: Final[dict[str, tuple[type[JobSpecification], str]]] = {
+    "training": (TrainingSpecification, "layers-file"),
+    "kv": (KvSpecification, "trace"),
+    "astra-sim": (AstraSimSpecification, "file"),
+}
+"""The specification of a job that a file describes, and its field for that file."""
 SHORT_FORMS: Final = (
     "allreduce:16MiB",
     "alltoall:1MiB",
@@ -211,26 +217,21 @@ def _short_form(text: str) -> Workload:
                 f"{text}: expected options such as repetitions=10, found {option!r}"
             )
         fields[key.strip()] = _value(value.strip())
-    job: Job
+    specification: type[JobSpecification]
+    if kind in COLLECTIVES:
+        size = {} if kind == "barrier" else {"size": what or _DEFAULT_SIZE}
+        specification = CollectiveSpecification
+        form = {"kind": "collective", "operation": kind, **size, **fields}
+    elif kind in _OF_FILES:
+        specification, file_field = _OF_FILES[kind]
+        form = {"kind": kind, file_field: what, **fields}
+    else:
+        raise _unknown(text, kind)
     try:
-        if kind in COLLECTIVES:
-            size = {} if kind == "barrier" else {"size": what or _DEFAULT_SIZE}
-            form = {"kind": "collective", "operation": kind, **size, **fields}
-            job = CollectiveJob(kind, CollectiveSpecification.model_validate(form))
-        elif kind == "training":
-            form = {"kind": "training", "layers-file": what, **fields}
-            job = _job(kind, TrainingSpecification.model_validate(form), Path())
-        elif kind == "kv":
-            form = {"kind": "kv", "trace": what, **fields}
-            job = _job(kind, KvSpecification.model_validate(form), Path())
-        elif kind == "astra-sim":
-            form = {"kind": "astra-sim", "file": what, **fields}
-            job = _job(kind, AstraSimSpecification.model_validate(form), Path())
-        else:
-            raise _unknown(text, kind)
+        written = specification.model_validate(form)
     except ValidationError as error:
         raise WorkloadError(f"{text}: {first_message(error)}") from None
-    return Workload(_name(head), (job,))
+    return Workload(_name(head), (_job(kind, written, Path()),))
 
 
 def _value(text: str) -> object:
@@ -243,7 +244,7 @@ def _value(text: str) -> object:
 
 
 def _unknown(text: str, kind: str) -> WorkloadError:
-    hint = did_you_mean(kind, (*COLLECTIVES, "training", "astra-sim", "kv"))
+    hint = did_you_mean(kind, (*COLLECTIVES, *_OF_FILES))
     return WorkloadError(
         f"no workload file or form {text!r}{hint}\n"
         f"  files end in .yaml; forms: {', '.join(SHORT_FORMS)}\n"

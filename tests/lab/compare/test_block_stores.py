@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from innet.errors import EmulationError, KVError
-from innet.lab.compare.block_stores.client import (
+from innet.lab.compare.block_stores.stores import (
     Blocks,
     BlocksResult,
     BlocksTask,

@@ -6,6 +6,7 @@ import pytest
 
 from innet.errors import WorkloadError
 from innet.lab.experiment.run import Interrupted, JobResult, Moment, RunResult, Task, run_task
+from innet.lab.simulation.programs import program
 from innet.lab.simulation.programs.training import Bucket, make_buckets
 from innet.lab.workload import load_workload, parse_workload
 from innet.lab.workload.document import COLLECTIVES
@@ -44,14 +45,12 @@ def test_no_collective_beats_its_bound_by_far_or_misses_it(operation: str) -> No
 
 
 def test_wrong_results_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from innet.lab.simulation.programs import collective
-
-    forms = {"allreduce": collective._FORMS["reduce"]}
-    monkeypatch.setattr(collective, "_FORMS", forms)  # others than the root get nothing
+    forms = {"allreduce": program._FORMS["reduce"]}
+    monkeypatch.setattr(program, "_FORMS", forms)  # others than the root get nothing
     (job,) = run("allreduce:4096").jobs
     assert job.correct
     form = forms["allreduce"]._replace(call=lambda comm, x, _: comm.iallreduce(x, "max"))
-    monkeypatch.setattr(collective, "_FORMS", {"allreduce": form})
+    monkeypatch.setattr(program, "_FORMS", {"allreduce": form})
     (job,) = run("allreduce:4096").jobs
     assert not job.correct
 

@@ -22,7 +22,7 @@ from innet.kv.pool import BlockPool, MemoryTier, PoolSettings, TieredStore
 from innet.kv.pool.network import BlockNetwork, Contents
 from innet.kv.pool.peers import await_members
 from innet.kv.pool_member import open_worker_network, tenant_of_job
-from innet.lab.compare.block_stores.client import Blocks, take_turns
+from innet.lab.compare.block_stores.stores import Blocks, take_turns
 from innet.lab.harness import Hello
 from innet.worker import current_worker
 

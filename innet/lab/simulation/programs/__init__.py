@@ -1,4 +1,4 @@
 """Programs: what the jobs of a workload do on their hosts, as coroutines over communicators.
 
-``program`` is the base class; ``collective``, ``training`` and ``kv`` have the kinds of jobs.
+``program`` has the base class and collectives; ``training`` and ``kv`` the other kinds of jobs.
 """
