@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("--algorithm", default="inc", help="of innet, default inc")
     arguments = parser.parse_args()
     benchmark = Benchmark("latency", arguments, deadline_s=300)
-    lacking = missing_requirement(BASELINES["openmpi"].contender)
+    lacking = missing_requirement(BASELINES["openmpi"].contender, "netns")
     peers = {"gloo": "gloo"} | ({} if lacking else {"openmpi": "openmpi"})
     if lacking:
         print(f"without Open MPI: {lacking}")

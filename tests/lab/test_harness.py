@@ -19,7 +19,17 @@ from pydantic import BaseModel
 from innet.errors import EmulationError
 from innet.lab.compare.contender import AllreduceResult, AllreduceTask, AllreduceWork
 from innet.lab.compare.pattern import FloatArray
-from innet.lab.harness import Conductor, Hello, Status, Team, Turn, alternating, serve, serve_async
+from innet.lab.harness import (
+    Conductor,
+    Hello,
+    Status,
+    Team,
+    Turn,
+    alternating,
+    process_cpu_s,
+    serve,
+    serve_async,
+)
 
 RANKS = 3
 TASK = AllreduceTask(call="any", size_bytes=4096, operations=1)
@@ -77,6 +87,16 @@ class FailingContender(ThreadContender):
             raise RuntimeError("cable pulled")
 
 
+class ComputingContender(ThreadContender):
+    """Uses at least 0.2 s of processor time on rank 0."""
+
+    def allreduce(self) -> None:
+        begun_s = process_cpu_s()
+        while self.rank == 0 and process_cpu_s() - begun_s < 0.2:
+            pass
+        super().allreduce()
+
+
 def all_correct(turn: Turn[AllreduceResult]) -> bool:
     return all(result.correct for result in turn.results)
 
@@ -121,6 +141,12 @@ async def test_a_turn_reports_every_rank_in_order(conductor: Conductor) -> None:
             turn = await team.take_turn(TASK, AllreduceResult, 10)
             assert all_correct(turn)
             assert [len(result.durations_s) for result in turn.results] == [1] * RANKS
+
+
+async def test_the_machine_uses_at_least_the_time_of_its_processes(conductor: Conductor) -> None:
+    async with team_of(ComputingContender, conductor) as team:
+        turn = await team.take_turn(TASK, AllreduceResult, 60)
+    assert turn.machine_cpu_s >= 0.2 - 0.04, "four readings of 10 ms each"
 
 
 async def test_operations_in_a_row_leave_out_the_one_that_gathers_the_ranks(

@@ -48,8 +48,9 @@ def compare(
         str | None,
         typer.Option(
             metavar="NAME,…",
-            help="[cyan]gloo[/], [cyan]gloo-push[/], [cyan]openmpi[/] or [cyan]none[/] "
-            "([cyan]netns[/] only); by default all that can run",
+            help="[cyan]gloo[/], [cyan]gloo-push[/], [cyan]openmpi[/], "
+            "[cyan]openmpi-shared[/] or [cyan]none[/]; by default all that can run: in "
+            "[cyan]local[/] mode only with [cyan]--rate unlimited[/]",
         ),
     ] = None,
     repetitions: Annotated[

@@ -176,3 +176,10 @@ def with_windows_of_memory(settings: Settings) -> Settings:
     }
     transport = settings.transport.model_copy(update=chosen)
     return settings.model_copy(update={"transport": transport})
+
+
+def free_port() -> int:
+    """A TCP port of the loopback address that no socket has at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

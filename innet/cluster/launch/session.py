@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from pydantic import BaseModel
 
 from innet.cluster.control.jobs import Job
 from innet.cluster.control.remote import RemoteController
-from innet.cluster.emulation.local_fabric import has_only_memory, with_windows_of_memory
+from innet.cluster.emulation.local_fabric import free_port, has_only_memory, with_windows_of_memory
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import SupervisedProcess
 from innet.cluster.emulation.runs import find_run, writing_into
@@ -480,9 +479,7 @@ class Session:
     def _master_port(self) -> int:
         if self.network.mode == "netns":
             return NETNS_MASTER_PORT
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            return int(probe.getsockname()[1])
+        return free_port()
 
 
 def _policy_text(security: SecuritySettings) -> str | None:

@@ -267,7 +267,7 @@ def join(name: str, calls: Sequence[str]) -> Contender:
     """Join the group of contender ``name`` as the rank that the environment names.
 
     Args:
-        name: ``innet``, ``gloo`` or ``openmpi``.
+        name: ``innet``, ``gloo``, ``openmpi`` or ``openmpi-shared``.
         calls: the algorithms that the comparison will use.
 
     Raises:
@@ -277,9 +277,9 @@ def join(name: str, calls: Sequence[str]) -> Contender:
         return OwnContender(calls)
     if name == "gloo":
         return GlooContender()
-    if name == "openmpi":
+    if name in ("openmpi", "openmpi-shared"):  # mpirun chooses between them
         return OpenMpiContender()
-    raise CollectiveError(f"no contender {name!r}; known are innet, gloo, openmpi")
+    raise CollectiveError(f"no contender {name!r}; known are innet, gloo, openmpi, openmpi-shared")
 
 
 class AllreduceTask(BaseModel):

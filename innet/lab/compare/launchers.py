@@ -11,19 +11,20 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from pyroute2 import IPRoute
 
+from innet.cluster.emulation.local_fabric import free_port
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import SupervisedProcess
 from innet.cluster.emulation.runs import find_run
 from innet.errors import EmulationError
 from innet.lab.compare.contender import ADDRESS_VARIABLE
-from innet.lab.compare.methods import GLOO, OPENMPI, OWN, Method
+from innet.lab.compare.methods import GLOO, OPENMPI, OPENMPI_SHARED, OWN, Method
 from innet.lab.compare.sampling import make_probe
 from innet.lab.harness import EXIT_S, Conductor, SessionRanks, Team, kill
 from innet.node.node_config import Mode
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from innet.cluster.launch.session import Session
 
 
-_GLOO_PORT = 29600  # differs from the port that innet's own jobs use
+_GLOO_PORT = 29600  # differs from the port that innet's own jobs use; in namespaces of the run
+_LOOPBACK = "127.0.0.1"
 _ASSEMBLY_S = 90.0
 _INTERFACE = "stable0"
 _OTHER_END = "stable1"
@@ -74,7 +76,7 @@ def make_launcher(
     """The launcher of a contender.
 
     Raises:
-        EmulationError: the contender cannot run in the network's mode.
+        EmulationError: innet's own methods have no session.
     """
     calls = [method.call for method in methods]
     module = "innet.lab.compare.contender"
@@ -83,23 +85,24 @@ def make_launcher(
         if session is None:
             raise EmulationError("innet's own methods need a session, not a bare network")
         return SessionRanks(session, command)
-    if network.mode != "netns":
-        raise EmulationError(
-            f"{contender} runs over the kernel's links only. Compare in netns mode, or without it."
-        )
     if contender == GLOO:
         return GlooLauncher(network, command)
-    return OpenMpiLauncher(network, command)
+    if network.mode == "netns":
+        return OpenMpiLauncher(network, command)
+    return LocalOpenMpiLauncher(network, command, contender)
 
 
-def missing_requirement(contender: str) -> str | None:
-    """What a contender needs and this machine lacks; ``None`` when it can run."""
+def missing_requirement(contender: str, mode: Mode) -> str | None:
+    """What a contender needs and this machine or mode lacks; ``None`` when it can run."""
     if contender == GLOO and importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed (pip install 'innet[torch]')"
-    if contender == OPENMPI:
-        if os.geteuid() != 0:
+    if contender == OPENMPI_SHARED and mode != "local":
+        return "hosts in namespaces share no memory. Compare in local mode (--mode local)"
+    if contender in (OPENMPI, OPENMPI_SHARED):
+        if mode == "netns" and os.geteuid() != 0:
             return "mpirun enters the hosts' namespaces, which only root may"
-        for program in ("mpirun", "nsenter", "setpriv"):
+        needed = ("mpirun", "nsenter", "setpriv") if mode == "netns" else ("mpirun",)
+        for program in needed:
             if shutil.which(program) is None:
                 return f"{program} is not installed (apt-get install openmpi-bin util-linux)"
     return None
@@ -138,12 +141,14 @@ class ProcessLauncher:
 
 
 class GlooLauncher(ProcessLauncher):
-    """PyTorch's Gloo: rank r on host r, at the host's stable address."""
+    """PyTorch's Gloo: rank r on host r, at the host's stable address; in local mode on loopback."""
 
     async def start(self) -> None:
         """Start one process on each host."""
         hosts = self._network.topology.hosts
-        addresses = [_address(self._network, host) for host in hosts]
+        local = self._network.mode == "local"
+        addresses = [_LOOPBACK if local else _address(self._network, host) for host in hosts]
+        port = free_port() if local else _GLOO_PORT
         for rank, (host, address) in enumerate(zip(hosts, addresses, strict=True)):
             self._spawn(
                 host,
@@ -151,7 +156,7 @@ class GlooLauncher(ProcessLauncher):
                 RANK=str(rank),
                 WORLD_SIZE=str(len(hosts)),
                 MASTER_ADDR=addresses[0],
-                MASTER_PORT=str(_GLOO_PORT),
+                MASTER_PORT=str(port),
                 **{ADDRESS_VARIABLE: address},
             )
 
@@ -172,6 +177,24 @@ class OpenMpiLauncher(ProcessLauncher):
         process = self._network.spawn(host, [*module, _address(self._network, host)], label=label)
         if await process.wait() != 0:
             raise EmulationError(f"no interface for Open MPI: {process.failure_report()}")
+
+
+class LocalOpenMpiLauncher(ProcessLauncher):
+    """Open MPI without namespaces: ``mpirun`` starts all ranks, over loopback or shared memory."""
+
+    def __init__(self, network: Network, command: Sequence[str], contender: str) -> None:
+        super().__init__(network, command)
+        self._transport = "vader" if contender == OPENMPI_SHARED else "tcp"
+
+    async def start(self) -> None:
+        """Start ``mpirun``."""
+        hosts = self._network.topology.hosts
+        parameters = _OPENMPI_PARAMETERS | {
+            "btl": f"{self._transport},self",
+            "btl_tcp_if_include": "lo",
+        }
+        placement = ["--bind-to", "none", "--oversubscribe", "-n", str(len(hosts))]
+        self._spawn(hosts[0], [*_mpirun(parameters), *placement, *self._command])
 
 
 def _address(network: Network, host: str) -> str:
@@ -210,23 +233,31 @@ def _write_launch_agent(network: Network) -> Path:
     return agent
 
 
+_OPENMPI_PARAMETERS = {
+    "pml": "ob1",
+    # All hosts share the machine's few cores: a rank that waits must let the others run.
+    "mpi_yield_when_idle": "1",
+}
+
+
 def _mpirun_arguments(hosts: Sequence[str], agent: Path) -> list[str]:
     """The ``mpirun`` command up to the program; rank r runs on host r."""
-    parameters = {
+    parameters = _OPENMPI_PARAMETERS | {
         "plm": "rsh",
         "plm_rsh_agent": str(agent),
         "plm_rsh_no_tree_spawn": "1",
         "btl": "tcp,self",
-        "pml": "ob1",
         "oob_tcp_if_include": _INTERFACE,
         "btl_tcp_if_include": _INTERFACE,
-        # All hosts share the machine's few cores: a rank that waits must let the others run.
-        "mpi_yield_when_idle": "1",
     }
+    placement = ["--leave-session-attached", "--bind-to", "none", "--host", ",".join(hosts)]
+    return [*_mpirun(parameters), *placement]
+
+
+def _mpirun(parameters: Mapping[str, str]) -> list[str]:
     options = [word for key, value in parameters.items() for word in ("--mca", key, value)]
     permission = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    placement = ["--leave-session-attached", "--bind-to", "none", "--host", ",".join(hosts)]
-    return ["mpirun", *permission, *placement, *options]
+    return ["mpirun", *permission, *options]
 
 
 class Stage:

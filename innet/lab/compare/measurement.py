@@ -218,6 +218,11 @@ class Measurement(BaseModel):
     cpu_s: float = Field(
         description="processor time per operation, all workers and switches; 0 in simulations"
     )
+    machine_cpu_s: float | None = Field(
+        default=None,
+        description="processor time per operation of the whole machine, kernel and interrupts "
+        "included; None in simulations",
+    )
     job: str = Field(default="", description="whose operations, where several jobs ran at once")
     simulated: SimulatedRun | None = Field(default=None, description="of simulations only")
     blocks: BlockPlaces | None = Field(default=None, description="of replays of requests only")

@@ -25,6 +25,7 @@ from innet.topology import Topology
 OWN: Final = "innet"
 GLOO: Final = "gloo"
 OPENMPI: Final = "openmpi"
+OPENMPI_SHARED: Final = "openmpi-shared"
 
 IN_NETWORK: Final = "inc"
 
@@ -36,7 +37,7 @@ class Method:
     Attributes:
         name: on command lines and in JSON.
         title: in tables and reports.
-        contender: whose workers run it: ``innet``, ``gloo`` or ``openmpi``.
+        contender: whose workers run it: ``innet``, ``gloo``, ``openmpi`` or ``openmpi-shared``.
         call: the contender's name of the algorithm.
     """
 
@@ -59,10 +60,17 @@ BASELINES = {
     for method in (
         Method("gloo", "Gloo: ring", GLOO, "ring"),
         Method("gloo-push", "Gloo: gather + broadcast (pushed incast)", GLOO, "push"),
-        Method("openmpi", "Open MPI: MPI_Allreduce", OPENMPI, "allreduce"),
+        Method("openmpi", "Open MPI: MPI_Allreduce over TCP", OPENMPI, "allreduce"),
+        Method(
+            "openmpi-shared",
+            "Open MPI: MPI_Allreduce over shared memory",
+            OPENMPI_SHARED,
+            "allreduce",
+        ),
     )
 }
-"""Foreign methods, by name. They run over the kernel's links, in ``netns`` mode."""
+"""Foreign methods, by name. They run over the kernel's links in ``netns`` mode, and in ``local``
+mode over loopback or, as ``openmpi-shared``, through shared memory."""
 
 TCP_RING: Final = "tcp-ring"
 TCP_PS: Final = "tcp-ps"

@@ -22,7 +22,7 @@ from innet.lab.compare.measurement import (
     Measurement,
     SimulatedRun,
 )
-from innet.lab.compare.methods import IN_NETWORK, is_incast, is_over_tcp
+from innet.lab.compare.methods import BASELINES, IN_NETWORK, is_incast, is_over_tcp
 from innet.lab.compare.plots import (
     plot_bandwidths,
     plot_blocks,
@@ -55,10 +55,7 @@ def summary_sentences(comparison: Comparison) -> list[str]:
         sentences += _incast(largest)
         sentences += _small(comparison)
     if comparison.mode == "local" and not comparison.is_replay:
-        sentences.append(
-            "Gloo and Open MPI did not take part: foreign programs need links of the kernel's; "
-            "compare with --mode netns."
-        )
+        sentences.append(_loopback(comparison))
     if comparison.interrupted:
         sentences.append("Interrupted: this is what had been measured by then.")
     if comparison.mode != "sim" and comparison.machine.is_busy:
@@ -76,6 +73,18 @@ def summary_sentences(comparison: Comparison) -> list[str]:
         for failure in comparison.failures
     ]
     return sentences
+
+
+def _loopback(comparison: Comparison) -> str:
+    if any(method in BASELINES for method in comparison.methods):
+        return (
+            "Gloo and Open MPI over TCP ran over loopback; innet's links and Open MPI over shared "
+            "memory did not use the kernel's network."
+        )
+    return (
+        "Gloo and Open MPI did not take part: compare with --rate unlimited to run them over "
+        "loopback, or with --mode netns over the same links."
+    )
 
 
 def _fastest(measurements: list[Measurement]) -> str:
@@ -248,7 +257,7 @@ def columns_of(comparison: Comparison) -> list[str]:
     """The headings of a comparison's table: keys of :func:`table_cells`."""
     if comparison.is_replay:
         return list(_REPLAY_COLUMNS)
-    absent = {"p95", "cpu" if comparison.mode == "sim" else "slots"}
+    absent = {"p95"} | ({"cpu", "machine cpu"} if comparison.mode == "sim" else {"slots"})
     if not any(m.blocks for m in comparison.measurements):
         absent |= set(_BLOCK_COLUMNS)
     return [name for name in _COLUMNS if name not in absent]
@@ -257,7 +266,8 @@ def columns_of(comparison: Comparison) -> list[str]:
 _BLOCK_COLUMNS = ("hits", "one store", "ideal", "local", "switches", "homes", "computed", "late")
 _COLUMNS = (
     "size", "method", "median", "p10 to p90", "samples", "p95", "bandwidth", "bound", "ratio",
-    "busiest link", "deepest queue", "drops", "resent", "slots", "cpu", *_BLOCK_COLUMNS,
+    "busiest link", "deepest queue", "drops", "resent", "slots", "cpu", "machine cpu",
+    *_BLOCK_COLUMNS,
 )  # fmt: skip
 _MAIN_COLUMNS = (
     "size", "method", "median", "samples", "bound", "ratio", "deepest queue", "drops", "hits",
@@ -289,6 +299,7 @@ def table_cells(measurement: Measurement) -> dict[str, str]:
         str(m.retransmissions),
         _ABSENT if m.simulated is None else str(m.simulated.slots_in_use_max),
         rounded_duration(m.cpu_s),
+        _ABSENT if m.machine_cpu_s is None else rounded_duration(m.machine_cpu_s),
         *_block_cells(m.blocks),
     )
     return dict(zip(_COLUMNS, cells, strict=True))

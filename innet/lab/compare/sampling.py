@@ -88,23 +88,22 @@ class KernelProbe:
 class PortProbe:
     """Links of ``local`` mode: each node counts its own egresses."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session | None = None) -> None:
+        """Without a ``session`` no node of innet runs, and nothing is counted."""
         self._session = session
 
     async def links(self) -> dict[DirectedLink, LinkReading]:
         """The port models' counters of UDP payloads; for a link without a shape, the face's."""
-        return read_ports(await self._session.status())
+        return {} if self._session is None else read_ports(await self._session.status())
 
     async def nodes(self) -> NodeReading:
         """The nodes' own counters."""
-        return read_nodes(await self._session.status())
+        return NodeReading() if self._session is None else read_nodes(await self._session.status())
 
 
 def make_probe(network: Network, session: Session | None) -> Probe:
     """The probe for a network; without a session, only foreign programs run on it."""
-    if session is not None and network.mode == "local":
-        return PortProbe(session)
-    return KernelProbe(network, session)
+    return PortProbe(session) if network.mode == "local" else KernelProbe(network, session)
 
 
 def read_ports(status: dict[str, dict[str, Any]]) -> dict[DirectedLink, LinkReading]:
@@ -258,7 +257,7 @@ class QueueWatch:
         """
         first_s, last_s = started_s - margin_s, ended_s + margin_s
         within = [(at_s, read) for at_s, read in self._readings if first_s <= at_s <= last_s]
-        if not within:
+        if not within or not self._source.directions:
             return None
         queues = np.stack([read for _, read in within])  # by time, direction; depth and drops
         link = int(queues[:, :, 0].max(axis=0).argmax())

@@ -112,8 +112,8 @@ async def compare(
         topology: the network; its link properties determine the bounds.
         mode: ``local``, or ``netns``, where baselines run over the same links.
         algorithms: of :data:`innet.plans.ALGORITHMS`; may be empty.
-        baselines: of ``methods.BASELINES``; ``None`` for all that can run here, which are none in
-            ``local`` mode.
+        baselines: of ``methods.BASELINES``; ``None`` for all that can run here. In ``local`` mode
+            they run over loopback, hence only on a network whose links have no rate.
         schedule: sizes and repetitions.
         settings: of innet's nodes.
         progress: shows the completed fraction.
@@ -128,7 +128,7 @@ async def compare(
         comparison = await compare(load_topology("star8"), mode="netns")
         comparison.save(Path("results/star8.json"))
     """
-    names = (*algorithms, *_chosen_baselines(baselines, mode))
+    names = (*algorithms, *_chosen_baselines(baselines, topology, mode))
     methods = [find_method(name) for name in dict.fromkeys(names)]
     settings = settings or Settings()
     machine = Machine.here()
@@ -165,19 +165,24 @@ def describe_links(topology: Topology) -> str:
     return "; ".join(words)
 
 
-def _chosen_baselines(baselines: Sequence[str] | None, mode: Mode) -> Sequence[str]:
+def _chosen_baselines(
+    baselines: Sequence[str] | None, topology: Topology, mode: Mode
+) -> Sequence[str]:
+    shaped = mode == "local" and any(
+        link.rate_bps is not None or link.delay_s or link.loss for link in topology.links
+    )
     if baselines is None:
-        if mode == "local":
-            return ()
-        return [m.name for m in BASELINES.values() if missing_requirement(m.contender) is None]
+        usable = [] if shaped else list(BASELINES.values())
+        return [m.name for m in usable if missing_requirement(m.contender, mode) is None]
     contenders = [find_method(name).contender for name in baselines]
-    if baselines and mode != "netns":
+    if baselines and shaped:
         raise EmulationError(
-            f"the baselines {', '.join(baselines)} run over the kernel's links. Compare in netns "
-            "mode, or without them."
+            f"in local mode, the baselines {', '.join(baselines)} run over loopback, which has no "
+            "rate, delay or loss. Compare in netns mode (--mode netns), on links without a rate "
+            "(--rate unlimited), or without them."
         )
     for name, contender in zip(baselines, contenders, strict=True):
-        lacking = missing_requirement(contender)
+        lacking = missing_requirement(contender, mode)
         if lacking is not None:
             raise EmulationError(f"the baseline {name} cannot run: {lacking}")
     return baselines
@@ -198,6 +203,7 @@ class _Tally:
     correct: bool = True
     retransmissions: int = 0
     cpu_s: float = 0.0
+    machine_cpu_s: float = 0.0
 
     def measurement(self, topology: Topology, size_bytes: int) -> Measurement:
         return Measurement(
@@ -213,6 +219,7 @@ class _Tally:
             deepest_queue=self.queue,
             retransmissions=self.retransmissions,
             cpu_s=self.cpu_s / self.operations,
+            machine_cpu_s=self.machine_cpu_s / self.operations,
         )
 
     def _completion_bound_s(self, topology: Topology, size_bytes: int) -> float | None:
@@ -315,6 +322,7 @@ class _Sweep:
         tally.retransmissions += sum(result.tcp_retransmissions for result in turn.results)
         tally.cpu_s += nodes_after.switch_cpu_s - nodes.switch_cpu_s
         tally.cpu_s += sum(result.cpu_s for result in turn.results)
+        tally.machine_cpu_s += turn.machine_cpu_s
 
     async def _take_turn(
         self, method: Method, size_bytes: int, bound_s: float | None

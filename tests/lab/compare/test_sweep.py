@@ -11,6 +11,7 @@ from innet.errors import EmulationError, PlanError
 from innet.lab.compare import launchers, sweep
 from innet.lab.compare.measurement import Comparison
 from innet.lab.compare.sweep import Schedule, compare, describe_links
+from innet.node.node_config import Mode
 from innet.topology import Topology, load_topology
 
 SIZES_BYTES = (4096, 256 << 10)
@@ -25,8 +26,8 @@ def quiet(_label: str, _line: str) -> None:
     """Drops what workers print."""
 
 
-def skip_without(baseline: str, obstacle: str | None) -> None:
-    reason = obstacle or launchers.missing_requirement(baseline)
+def skip_without(baseline: str, obstacle: str | None, mode: Mode = "netns") -> None:
+    reason = obstacle or launchers.missing_requirement(baseline, mode)
     if reason is not None:
         pytest.skip(reason)
 
@@ -38,6 +39,7 @@ def check_complete(comparison: Comparison, methods: tuple[str, ...]) -> None:
             m = comparison.measurement(method, size_bytes)
             assert m is not None
             assert m.correct
+            assert m.machine_cpu_s
             assert m.bound_s is not None
             busiest = m.busiest_link
             assert busiest is not None
@@ -83,6 +85,18 @@ async def test_open_mpi_runs_over_the_same_links(netns_obstacle: str | None) -> 
     check_complete(comparison, ("openmpi",))
 
 
+@pytest.mark.torch
+@pytest.mark.parametrize("baseline", ["gloo", "openmpi", "openmpi-shared"])
+async def test_foreign_programs_run_over_loopback_or_shared_memory(baseline: str) -> None:
+    skip_without(baseline, None, "local")
+    comparison = await compare(
+        star4(None), mode="local", algorithms=(), baselines=(baseline,),
+        schedule=SCHEDULE, output=quiet,
+    )  # fmt: skip
+    assert comparison.failures == []
+    assert [m.correct for m in comparison.measurements] == [True] * len(SIZES_BYTES)
+
+
 @pytest.mark.jobs
 async def test_a_method_that_fails_is_left_out_and_the_others_go_on(
     monkeypatch: pytest.MonkeyPatch,
@@ -93,6 +107,7 @@ async def test_a_method_that_fails_is_left_out_and_the_others_go_on(
         if getattr(method, "name", "") == "ring":
             session = self._stage._session
             assert session is not None
+            await self._stage.team("innet")
             hosts = session.topology.hosts
             worker = next(
                 p

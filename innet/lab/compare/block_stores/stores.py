@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, Field
 
+from innet.cluster.emulation.local_fabric import free_port
 from innet.cluster.emulation.processes import ProcessGroup, ProcessSpec, SupervisedProcess
 from innet.cluster.emulation.syscalls import set_parent_death_signal
 from innet.errors import EmulationError, KVError
@@ -372,7 +373,7 @@ async def start_redis(processes: ProcessGroup) -> str:
     Raises:
         EmulationError: it does not start.
     """
-    port = _free_port()
+    port = free_port()
     command = f"redis-server --bind 127.0.0.1 --port {port} --appendonly no --save"
     server = processes.spawn(ProcessSpec("redis-server", (*command.split(), "")))
     await _listening(server, port)
@@ -387,7 +388,7 @@ async def start_mooncake(processes: ProcessGroup, offered_bytes: int) -> str:
     """
     import mooncake
 
-    port, metrics_port = _free_port(), _free_port()
+    port, metrics_port = free_port(), free_port()
     program = Path(next(iter(mooncake.__path__))) / "mooncake_master"
     options = (
         f"--rpc_address=127.0.0.1 --rpc_port={port} "
@@ -420,12 +421,6 @@ async def _until(server: SupervisedProcess, is_ready: Callable[[], bool]) -> Non
         raise EmulationError(
             f"not ready after {_START_S:.0f} s: {server.failure_report()}"
         ) from None
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 # Processes.
