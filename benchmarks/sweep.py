@@ -3,10 +3,10 @@
 python benchmarks/sweep.py --json           every case of at most a million packets: an hour
 python benchmarks/sweep.py --quick --json   two minutes at most
 
-The bound is innet.plans.completion_bound_s: the payload that the links carry, with the latency of
-the requests and answers that wait for each other; see docs/bounds.md. Networks have the default
-queues and links of 1 µs. The figures end with the worst ratio of each method and its case. The
-ratio to the time of the bytes alone (innet.plans.bound_s) is told beside it.
+The bound is completion_bound_s of innet.plans.completion: the payload that the links carry, with
+the latency of the requests and answers that wait for each other; see docs/bounds.md. Networks have
+the default queues and links of 1 µs. The figures end with the worst ratio of each method and its
+case. The ratio to the time of the bytes alone (innet.plans.bound_s) is told beside it.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from innet.backoff import Backoff
 from innet.cluster.emulation.runs import RunRecord
 from innet.errors import TelemetryError
-from innet.security.operator_key import OPERATOR_KEY_NAME, OperatorKey
+from innet.security.keys import OPERATOR_KEY_NAME, OperatorKey
 from innet.settings import SETTINGS_NAME, Settings
 from innet.telemetry.broker_socket import BROKER_SOCKET_NAME, client_of, client_through
 from innet.telemetry.broker_url import BrokerUrl

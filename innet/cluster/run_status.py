@@ -15,7 +15,7 @@ from innet.cluster.session_client import read_counters
 from innet.errors import ControlError, EmulationError
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME, ControllerClient
 from innet.node.requests import ControlClient
-from innet.security.certificate_file import CERTIFICATES_SUFFIX, load_packets
+from innet.security.keys import CERTIFICATES_SUFFIX, load_packets
 
 if TYPE_CHECKING:
     from innet.security.trust.certificate import Certificate

@@ -27,8 +27,7 @@ from innet.kv.pool.network import (
 )
 from innet.kv.pool.requests import MAX_KEPT_AT_ONCE, requests_prefix
 from innet.kv.tenant import Tenant
-from innet.worker.asked_objects import AskedObject, AskedObjects
-from innet.worker.collector import BatchedDelivery
+from innet.worker.collector import AskedObject, AskedObjects, BatchedDelivery
 
 MEMBERS_REFRESH_S: Final = 1.0
 """How often a node refreshes the members when they have not changed for a while."""

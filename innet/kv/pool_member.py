@@ -26,8 +26,7 @@ from innet.kv.pool_options import MemberOptions, PoolOptions
 from innet.kv.tenant import Tenant
 from innet.node.messages import PoolReport
 from innet.worker import Worker, current_worker
-from innet.worker.asked_objects import AskedObjects
-from innet.worker.collector import LoopCollector
+from innet.worker.collector import AskedObjects, LoopCollector
 
 OpenNetwork = Callable[[int], AbstractAsyncContextManager[BlockNetwork]]
 """Joins a pool, offering that many bytes, in the event loop in which it is called."""

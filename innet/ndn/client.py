@@ -13,11 +13,10 @@ from innet.names import Name, as_name
 from innet.ndn import wire
 from innet.ndn.address import FaceAddress, default_address
 from innet.ndn.face import LastingConnection
-from innet.ndn.management import Management
+from innet.ndn.management import Management, Registrations
 from innet.ndn.own_node import open_own_node
 from innet.ndn.pending import PendingInterest, PendingTable
 from innet.ndn.production import Answer, Handler, Producers, Refusal, answer_of
-from innet.ndn.registrations import Registrations
 from innet.ndn.wire import ReceivedInterest
 from innet.security.signers import DigestSigner, Signer
 from innet.security.validation import IntegrityValidator, ReceivedData, Validator

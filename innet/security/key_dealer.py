@@ -18,7 +18,6 @@ from typing import Self
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from innet.security.certificate_file import save_packets
 from innet.security.group_keys import GroupKeySource, JobSecret
 from innet.security.keys import (
     ISSUER,
@@ -28,6 +27,7 @@ from innet.security.keys import (
     NodeKeys,
     node_certificate_name,
     node_key_prefix,
+    save_packets,
 )
 from innet.security.trust.certificate import Certificate, Issuer, Validity
 from innet.security.trust.key_store import new_key_id

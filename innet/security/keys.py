@@ -1,16 +1,20 @@
-"""The keys of a node, and those it trusts: a file that only its owner can read.
+"""Keys of nodes and of the operator, and the files that hold them.
 
-:mod:`.key_dealer` makes them. Keys of groups are in no file (:mod:`.group_keys`).
+:mod:`.key_dealer` makes a run's keys. Keys of groups are in no file (:mod:`.group_keys`). The
+certificates of a job are one base64 packet per line.
 """
 
 from __future__ import annotations
 
+import base64
 import secrets
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Self
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from innet._native import _core
@@ -183,3 +187,79 @@ def node_certificate_name(node: str, job: str) -> str:
     '/n/h0/KEY/j1/anchor/v=1'
     """
     return f"{node_key_prefix(node)}/{job}/{ISSUER}/v=1"
+
+
+OPERATOR_KEY_NAME = "operator.key"
+"""Name of the file in the run directory."""
+
+
+class OperatorKey:
+    """An Ed25519 key pair, made with the run; its file is readable by its owner alone."""
+
+    def __init__(self, private: Ed25519PrivateKey) -> None:
+        self._private = private
+
+    @classmethod
+    def generate(cls) -> Self:
+        """A new key."""
+        return cls(Ed25519PrivateKey.generate())
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            SecurityError: the file cannot be read or holds something else.
+        """
+        try:
+            return cls(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text())))
+        except OSError as error:
+            raise SecurityError(
+                f"cannot read the operator's key {path}: {error.strerror}. Only the user who "
+                "launched a run gives orders to its nodes."
+            ) from error
+        except ValueError as error:
+            raise SecurityError(f"{path} is no operator's key; launch the run again") from error
+
+    def save(self, path: Path) -> None:
+        """Write the key to ``path``."""
+        write_private(path, self._private.private_bytes_raw().hex())
+
+    @property
+    def public(self) -> str:
+        """The public key, hexadecimal."""
+        return self._private.public_key().public_bytes_raw().hex()
+
+    def sign(self, message: bytes) -> bytes:
+        """The signature of a message."""
+        return self._private.sign(message)
+
+
+def is_signed_by(public: str, message: bytes, signature: bytes) -> bool:
+    """Whether ``signature`` is that of the key with this public part."""
+    try:
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(signature, message)
+    except InvalidSignature:
+        return False
+    return True
+
+
+CERTIFICATES_SUFFIX = ".certificates"
+"""Of the file in the run directory that is called after the job, with all of them."""
+
+
+def save_packets(path: Path, packets: Iterable[bytes]) -> None:
+    """Write packets, for :func:`load_packets`."""
+    path.write_text("".join(f"{base64.b64encode(packet).decode()}\n" for packet in packets))
+
+
+def load_packets(path: Path) -> list[bytes]:
+    """The packets in a file that :func:`save_packets` wrote.
+
+    Raises:
+        SecurityError: it cannot be read.
+    """
+    try:
+        return [base64.b64decode(line) for line in path.read_text().splitlines()]
+    except (OSError, ValueError) as error:
+        raise SecurityError(f"cannot read the job's certificates {path}: {error}") from error

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from innet.security.operator_key import OperatorKey, is_signed_by
+from innet.security.keys import OperatorKey, is_signed_by
 from innet.validation_messages import first_message
 
 MAX_AGE_S = 30.0

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from innet.topology.document import json_schema
     from innet.topology.loading import load_topology, shipped_topologies
     from innet.topology.model import Host, Interface, Link, Overrides, Switch, Topology
-    from innet.topology.yaml_reader import parse_yaml
-    from innet.topology.yaml_writer import dump_yaml
+    from innet.topology.yaml_text import dump_yaml, parse_yaml
 
 __all__ = [
     "Host",
@@ -45,7 +44,7 @@ __getattr__ = lazy_names(
         "Switch": "model",
         "Topology": "model",
         "shipped_topologies": "loading",
-        "parse_yaml": "yaml_reader",
-        "dump_yaml": "yaml_writer",
+        "parse_yaml": "yaml_text",
+        "dump_yaml": "yaml_text",
     },
 )

@@ -1,6 +1,6 @@
 """What shall happen to the nodes and links of a network, and when.
 
-Written in topology and workload files (:mod:`innet.topology.event_document`), applied by
+Written in topology and workload files (:mod:`innet.topology.document`), applied by
 simulations (:mod:`innet.lab.simulation.event_schedule`).
 """
 

@@ -18,8 +18,7 @@ from pydantic import Field, ValidationError
 
 from innet.errors import TopologyError
 from innet.suggestions import did_you_mean
-from innet.topology.blueprint import Blueprint, PartDefaults
-from innet.topology.fibre import fibre_delay_s
+from innet.topology.blueprint import Blueprint, PartDefaults, fibre_delay_s
 from innet.topology.model import Topology
 from innet.topology.settings import LinkSettings
 from innet.topology.specification import Specification

@@ -13,7 +13,7 @@ from innet.topology.importers.astra_sim import is_astra_sim, topology_from_astra
 from innet.topology.importers.mini_ndn import parse_mini_ndn
 from innet.topology.located_yaml import parse_located
 from innet.topology.model import Topology
-from innet.topology.yaml_reader import topology_from_document
+from innet.topology.yaml_text import topology_from_document
 
 MAX_FILE_BYTES: Final = 16 * 2**20
 

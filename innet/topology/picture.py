@@ -18,8 +18,14 @@ from numpy.typing import NDArray
 
 from innet.errors import TopologyError
 from innet.topology.model import Topology
-from innet.topology.summary import counts, link_label, usual_link_label
-from innet.topology.tiers import is_tiered, lateral_links, tiers
+from innet.topology.summary import (
+    counts,
+    is_tiered,
+    lateral_links,
+    link_label,
+    tiers,
+    usual_link_label,
+)
 
 Position = tuple[float, float]
 

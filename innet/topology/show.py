@@ -17,8 +17,7 @@ from rich.tree import Tree
 
 from innet.quantities import format_duration, format_probability, format_size
 from innet.topology.model import Link, Switch, Topology
-from innet.topology.summary import counts, impairments, rate_text
-from innet.topology.tiers import tier_of_nodes, tiers
+from innet.topology.summary import counts, impairments, rate_text, tier_of_nodes, tiers
 
 MAX_TREE_NODES: Final = 100
 """Larger trees say less than the tables below them."""

@@ -19,16 +19,14 @@ from innet.node.messages import WorkerReport
 from innet.node.node_config import NODE_CONFIG_VARIABLE, NodeConfig
 from innet.node.node_telemetry import publish_node
 from innet.plans import Plan
-from innet.security.certificate_file import load_packets
 from innet.security.core_dumps import keep_keys_out_of_core_dumps
 from innet.security.credential_packets import CredentialOpener
-from innet.security.keys import KEYS_VARIABLE, NodeKeys
+from innet.security.keys import KEYS_VARIABLE, NodeKeys, load_packets
 from innet.settings import SETTINGS_VARIABLE, Settings
 from innet.telemetry.logs import LogContext, configure_logs
 from innet.telemetry.trace.recorder import Recorder
-from innet.worker.asked_objects import AskedObjects
 from innet.worker.background import BackgroundThread
-from innet.worker.collector import Collector
+from innet.worker.collector import AskedObjects, Collector
 from innet.worker.controller_connection import ControllerConnection, WorkerPools
 from innet.worker.job_file import ALGORITHM_VARIABLE, JOB_VARIABLE, JobFile
 from innet.worker.membership import Membership, Memberships

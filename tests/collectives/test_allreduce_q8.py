@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from innet.errors import CollectiveError
-from innet.plans import Interval, Plan, block_scaled
+from innet.plans import Interval, Plan
 from innet.topology import load_topology
 from tests.collectives.cluster import Cluster
+from tests.plans import block_scaled
 
 SEGMENT_BYTES = 1024
 BLOCKS_PER_SEGMENT = SEGMENT_BYTES // block_scaled.BLOCK_BYTES

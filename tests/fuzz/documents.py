@@ -21,8 +21,8 @@ from innet.security import deal_keys
 from innet.security.keys import JobTrust
 from innet.security.trust import Certificate, PrivateKey
 from innet.security.trust.certificate import Validity
+from innet.security.trust.key_operations import SafeBag
 from innet.security.trust.names import name_of
-from innet.security.trust.safe_bag import SafeBag
 from innet.telemetry.commands import DumpState, Order
 
 _PASSPHRASE = "the passphrase of the fuzzer"

@@ -17,7 +17,7 @@ from innet.kv.pool.network import Contents
 from innet.kv.pool_member import LoopHost
 from innet.kv.tenant import Tenant
 from innet.topology import load_topology
-from innet.worker.asked_objects import AskedObjects
+from innet.worker.collector import AskedObjects
 from tests.collectives.cluster import Cluster, Tamper
 
 HOME, ASKER, OTHER = "h0", "h1", "h2"

@@ -16,7 +16,7 @@ from innet.kv.pool import BlockPool, MemoryTier, TieredStore
 from innet.kv.pool_member import LoopHost
 from innet.kv.tenant import Tenant
 from innet.security import deal_keys
-from innet.worker.asked_objects import AskedObjects
+from innet.worker.collector import AskedObjects
 
 HOST = "h0"
 TENANT = Tenant("acme", b"a secret of this node alone")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from innet._native import _core
-from innet.plans import block_scaled
+from tests.plans import block_scaled
 
 Floats = NDArray[np.float32]
 

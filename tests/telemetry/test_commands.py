@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from innet.security.operator_key import OperatorKey
+from innet.security.keys import OperatorKey
 from innet.telemetry.commands import (
     MAX_AGE_S,
     CommandGate,

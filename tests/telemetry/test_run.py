@@ -20,7 +20,7 @@ from innet.cluster.emulation.runs import find_run
 from innet.cluster.launch import Session
 from innet.errors import JobFailed, TelemetryError
 from innet.node.node_config import Mode
-from innet.security.operator_key import OPERATOR_KEY_NAME, OperatorKey
+from innet.security.keys import OPERATOR_KEY_NAME, OperatorKey
 from innet.settings import Settings
 from innet.telemetry.broker_socket import BROKER_SOCKET_NAME, client_of, client_through
 from innet.telemetry.broker_url import BrokerUrl

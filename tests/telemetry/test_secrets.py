@@ -20,8 +20,7 @@ from innet.cli.network_choice import typed_broker
 from innet.cluster.launch import Session
 from innet.cluster.session_client import JobRequest
 from innet.errors import SecurityError, TelemetryError
-from innet.security.keys import Key, NodeKeys
-from innet.security.operator_key import OPERATOR_KEY_NAME
+from innet.security.keys import OPERATOR_KEY_NAME, Key, NodeKeys
 from innet.settings import Settings, SettingsError
 from innet.telemetry.broker_url import BrokerUrl
 from innet.telemetry.embedded_broker import PASSWORD_NAME

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from innet.errors import TopologyError
 from innet.topology import Switch, load_topology, parse_yaml
-from innet.topology.tiers import tiers
+from innet.topology.summary import tiers
 
 from .strategies import EXPRESSIONS
 

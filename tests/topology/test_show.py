@@ -12,7 +12,7 @@ from innet.errors import TopologyError
 from innet.topology import load_topology, shipped_topologies
 from innet.topology.picture import positions
 from innet.topology.show import draw, text
-from innet.topology.tiers import is_tiered, tier_of_nodes
+from innet.topology.summary import is_tiered, tier_of_nodes
 
 NAMES = sorted(shipped_topologies())
 

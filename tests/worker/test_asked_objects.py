@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from innet._native import _core
-from innet.worker.asked_objects import AskedObject, AskedObjects
+from innet.worker.collector import AskedObject, AskedObjects
 
 
 class Node:

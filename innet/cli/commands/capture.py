@@ -62,7 +62,7 @@ def capture(
     """
     from innet.cluster.emulation.runs import find_run
     from innet.observe.packets.capture import CaptureLimits, CaptureSession, chosen_links
-    from innet.observe.packets.choice import PacketChoice
+    from innet.observe.packets.outline import PacketChoice
     from innet.quantities import parse_size_bytes
     from innet.topology import load_topology
 

@@ -12,8 +12,7 @@ from innet.cli import options
 from innet.cli.text_output import say
 
 if TYPE_CHECKING:
-    from innet.observe.packets.choice import PacketChoice
-    from innet.observe.packets.outline import Outline
+    from innet.observe.packets.outline import Outline, PacketChoice
 
 _NAMES_LISTED = 8
 
@@ -58,9 +57,8 @@ def dissect(
     """
     from itertools import islice
 
-    from innet.observe.packets.choice import PacketChoice
     from innet.observe.packets.frames import read_packets
-    from innet.observe.packets.outline import Outline
+    from innet.observe.packets.outline import Outline, PacketChoice
     from innet.tlv_numbers import NDN_PORT
 
     with options.values_of("--prefix", "--kind"):

@@ -257,9 +257,9 @@ def import_file(
 ) -> None:
     """Import a certificate, a SafeBag (of ndnsec or innet) or a revocation into the store."""
     from innet.security.trust import key_operations
+    from innet.security.trust.key_operations import SafeBag
     from innet.security.trust.names import uri_of
     from innet.security.trust.revocation import Revocation
-    from innet.security.trust.safe_bag import SafeBag
 
     text = key_operations.read_file(file)
     passphrase = None

@@ -56,11 +56,9 @@ from innet.node.node_config import Mode
 from innet.node.requests import ControlClient, Request, handler_of
 from innet.plans import rank_order
 from innet.private_files import write_private
-from innet.security.certificate_file import CERTIFICATES_SUFFIX
 from innet.security.core_dumps import keep_keys_out_of_core_dumps
 from innet.security.key_dealer import Authorities, KeyDealer
-from innet.security.keys import KEYS_VARIABLE
-from innet.security.operator_key import OPERATOR_KEY_NAME, OperatorKey
+from innet.security.keys import CERTIFICATES_SUFFIX, KEYS_VARIABLE, OPERATOR_KEY_NAME, OperatorKey
 from innet.security.trust.keys import PrivateKey, PublicKey
 from innet.settings import SETTINGS_NAME, SETTINGS_VARIABLE, SecuritySettings, Settings
 from innet.telemetry.logs.output import LAUNCHER_LABEL, ConsoleOutput, OutputSink

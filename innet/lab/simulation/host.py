@@ -10,7 +10,7 @@ from innet.lab.simulation.network import SimulatedNetwork
 from innet.node.messages import GroupFailure
 from innet.node.runtime import install_rules
 from innet.plans import Plan
-from innet.worker.asked_objects import AskedObjects
+from innet.worker.collector import AskedObjects
 from innet.worker.membership import Membership
 
 

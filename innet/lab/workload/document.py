@@ -26,8 +26,8 @@ from innet.quantities import (
     parse_rate_bps,
     parse_size_bytes,
 )
-from innet.topology.document import SCHEMA_DIALECT
-from innet.topology.event_document import (
+from innet.topology.document import (
+    SCHEMA_DIALECT,
     Duration,
     EventSpecification,
     PositiveDuration,

@@ -23,7 +23,7 @@ from innet.lab.workload.document import (
 )
 from innet.lab.workload.layer_files import AstraSimModel, Layer, parse_astra_sim, parse_layers_csv
 from innet.suggestions import did_you_mean
-from innet.topology.event_document import event_of
+from innet.topology.document import event_of
 from innet.topology.events import Event
 from innet.topology.located_yaml import parse_located
 from innet.topology.names import sanitised_name

@@ -8,14 +8,13 @@
         ...
     photo = await fetch(client, "/alice/photo")
 
-``publish.py`` and ``fetch.py`` are the way in. The state of a fetch (``segments.py``,
-``window.py``) knows neither clock nor socket.
+:func:`publish` and :func:`fetch` are the way in. The state of a fetch (``segments.py``)
+knows neither clock nor socket.
 """
 
 from innet.ndn.objects.discovery import discover_version
-from innet.ndn.objects.fetch import fetch
-from innet.ndn.objects.object_fetch import FetchedObject, FetchOptions, ObjectFetch, Progress
-from innet.ndn.objects.publish import PublishedObject, publish
+from innet.ndn.objects.object_fetch import FetchedObject, FetchOptions, ObjectFetch, Progress, fetch
+from innet.ndn.objects.publication import PublishedObject, publish
 
 __all__ = [
     "FetchOptions",

@@ -1,4 +1,7 @@
-"""One fetch of segments in a window, which can go on after it failed."""
+"""Fetches objects: finds the version, then fetches and validates segments in a window.
+
+A fetch can go on after it failed.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import asyncio
 import warnings
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from innet._native import _core
@@ -17,18 +21,20 @@ from innet.errors import (
     SecurityError,
     TransportError,
 )
-from innet.names import Name, with_digest, with_keyword, with_segment
+from innet.names import Name, as_name, with_digest, with_keyword, with_segment
 from innet.ndn import wire
-from innet.ndn.objects.discovery import fetch_believed
+from innet.ndn.objects.discovery import fetch_believed, locate
 from innet.ndn.objects.publication import MANIFEST
 from innet.ndn.objects.segments import CongestionWindow, RetransmissionTimer, SegmentQueue
-from innet.ndn.objects.sink import Sink
+from innet.ndn.objects.sink import FileSink, MemorySink, Sink
 from innet.security.signers import SignatureType
 from innet.security.validation import ReceivedData, Validator
 from innet.tlv_numbers import NackReason
 
 if TYPE_CHECKING:
     from innet.ndn.client import Client, Reply
+if TYPE_CHECKING:
+    from innet.ndn.client import Client
 
 
 class Manifests:
@@ -391,3 +397,61 @@ class ObjectFetch:
             missing=missing,
             resume=self.run,
         )
+
+
+async def fetch(
+    client: Client,
+    name: Name | str,
+    *,
+    into: Path | None = None,
+    exact: bool = False,
+    validator: Validator | None = None,
+    patience_s: float = 8.0,
+    most_bytes: int | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> FetchedObject:
+    """Fetch an object, published by any NDN implementation.
+
+    Args:
+        name: of the object. RDR metadata give its latest version or, where there are none, any
+            packet below the name. A name that ends with a version is fetched unchanged.
+        into: a file, which appears when the object is complete; memory by default.
+        exact: the segments are right below ``name``, which has no version.
+        validator: in place of the client's: of metadata and segments, or of the root manifest.
+        patience_s: how long a packet may go unanswered.
+        most_bytes: of content; a larger object is refused as soon as its size is known.
+        on_progress: called after every segment.
+
+    Raises:
+        InterestTimeout: no Data of this name arrived.
+        InterestRefused: a forwarder has no route to a producer.
+        ObjectIncomplete: some segments did not arrive. Its ``missing`` names them; ``resume()``
+            continues from there.
+        SecurityError: the validator refused a packet.
+        MalformedPacket: a manifest, or metadata, of a form that innet does not read.
+        TransportError: the file cannot be written, or the object is too large.
+    """
+    believed = validator or client.validator
+    place = await locate(
+        client, as_name(name), exact=exact, validator=believed, deadline_s=patience_s
+    )
+    single = None if place.packet is None else place.packet.content
+    if single is not None and most_bytes is not None and len(single) > most_bytes:
+        raise too_large(place.name, most_bytes)
+    sink: Sink = MemorySink() if into is None else FileSink(into)
+    if single is not None:
+        await sink.write([single])
+        return FetchedObject(
+            name=place.name,
+            content=await sink.finish() or b"",
+            size_bytes=sink.size_bytes,
+            segments=1,
+            signed_once=False,
+        )
+    options = FetchOptions(
+        validator=believed,
+        patience_s=patience_s,
+        most_bytes=most_bytes,
+        on_progress=on_progress,
+    )
+    return await ObjectFetch(client, place.name, sink, options).run()

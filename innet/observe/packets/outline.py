@@ -1,16 +1,17 @@
-"""Describes a packet in one line, from its bytes.
+"""Describes a packet in one line, from its bytes, and filters packets by name and kind.
 
-It accepts any bytes, and describes as much of a damaged packet as can be read. Filters use it: it
-takes a few microseconds, a dissection takes a millisecond.
+It accepts any bytes, and describes as much of a damaged packet as can be read. An outline takes a
+few microseconds; a dissection takes a millisecond.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, Self
 
 from innet import tlv_numbers as numbers
-from innet.observe.packets.names import meaning_of, uri_of
+from innet.observe.packets.names import meaning_of, name_value, uri_of
 from innet.observe.packets.tlv import Bytes, read_header, read_number, whole_elements
 from innet.tlv_numbers import TlvType
 
@@ -177,3 +178,40 @@ def _signature(value: Bytes) -> str:
             names = [uri_of(key) for t, key in whole_elements(field) if t == TlvType.NAME]
             return f"{name} by {' '.join(names)}" if names else name
     return name
+
+
+@dataclass(frozen=True)
+class PacketChoice:
+    """A filter of packets by their names and kinds; by default all pass.
+
+    Attributes:
+        prefixes: values of Name elements; a packet's name begins with one of them.
+        kinds: of :data:`innet.observe.packets.outline.KINDS`.
+    """
+
+    prefixes: tuple[bytes, ...] = ()
+    kinds: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, prefixes: Collection[str] = (), kinds: Collection[str] = ()) -> PacketChoice:
+        """Parse prefixes and names of kinds.
+
+        Raises:
+            ValueError: a name is malformed, or a kind is unknown.
+        """
+        unknown = sorted(set(kinds).difference(KINDS))
+        if unknown:
+            raise ValueError(f"unknown kind {unknown[0]!r}; kinds are {', '.join(KINDS)}")
+        return cls(tuple(map(name_value, prefixes)), frozenset(kinds))
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether all packets pass."""
+        return not (self.prefixes or self.kinds)
+
+    def wants(self, outline: Outline) -> bool:
+        """Whether the packet passes."""
+        return (not self.kinds or outline.kind in self.kinds) and (
+            # Elements delimit themselves, so a prefix in bytes ends where a component ends.
+            not self.prefixes or any(outline.name.startswith(prefix) for prefix in self.prefixes)
+        )

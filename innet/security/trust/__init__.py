@@ -13,11 +13,11 @@ from innet.lazy_package import lazy_names
 
 if TYPE_CHECKING:
     from innet.security.trust.certificate import Certificate, Validity
+    from innet.security.trust.key_operations import SafeBag
     from innet.security.trust.key_store import KeyStore
     from innet.security.trust.keys import PrivateKey, PublicKey, WrongPassphrase
     from innet.security.trust.policy import Decision, Policy
     from innet.security.trust.revocation import Revocation
-    from innet.security.trust.safe_bag import SafeBag
     from innet.security.trust.signed_data import SignedData
     from innet.security.trust.validator import Refusal, Validator, Verdict
 
@@ -51,7 +51,7 @@ __getattr__ = lazy_names(
         "Decision": "policy",
         "Policy": "policy",
         "Revocation": "revocation",
-        "SafeBag": "safe_bag",
+        "SafeBag": "key_operations",
         "SignedData": "signed_data",
         "Refusal": "validator",
         "Validator": "validator",

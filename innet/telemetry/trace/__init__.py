@@ -2,7 +2,6 @@
 
 * ``recorder``: what one process writes down, as lines in a file of its own;
 * ``training_phases``: forward, backward and optimizer of a PyTorch program;
-* ``switch_sampler``: counters of the switches while the job runs;
 * ``merge``: from these files to the one that a viewer opens;
 * ``job_trace``: the launcher's part, from the start of a job to its file.
 """

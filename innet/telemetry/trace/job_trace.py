@@ -13,8 +13,7 @@ from typing import Any, Self
 
 from innet.errors import EmulationError
 from innet.telemetry.trace.merge import merge_traces
-from innet.telemetry.trace.recorder import TRACE_VARIABLE
-from innet.telemetry.trace.records import Counters, Record, Source
+from innet.telemetry.trace.recorder import TRACE_VARIABLE, Counters, Record, Source
 
 _PERIOD_S = 0.1
 

@@ -16,7 +16,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from innet.telemetry.trace.records import Begin, Counters, End, Record, Source, Span, record_adapter
+from innet.telemetry.trace.recorder import (
+    Begin,
+    Counters,
+    End,
+    Record,
+    Source,
+    Span,
+    record_adapter,
+)
 
 Event = dict[str, Any]
 

@@ -1,4 +1,8 @@
-"""What one worker writes down about itself, into a file of its own in the run directory."""
+"""What one worker writes down about itself, into a file of its own in the run directory.
+
+The file has one JSON document per line; times are CLOCK_MONOTONIC in ns, which all processes of a
+machine share.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,11 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from innet._native import _core
-from innet.telemetry.trace.records import Begin, End, Record, Source, Span
 
 TRACE_VARIABLE = "INNET_TRACE"
 """Environment variable with the directory for the files of a traced job; not set: no trace."""
@@ -139,3 +144,60 @@ class Recorder:
 
     def _write(self, record: Record) -> None:
         self._file.write(record.model_dump_json() + "\n")
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Source(_Record):
+    """Who writes the file; its first line."""
+
+    kind: Literal["source"] = "source"
+    label: str
+    sort_index: int
+
+
+class Begin(_Record):
+    """An operation was called."""
+
+    kind: Literal["begin"] = "begin"
+    operation: int
+    name: str
+    category: str
+    called_ns: int
+    details: dict[str, str | int]
+
+
+class End(_Record):
+    """An operation ended; ``None`` for what did not happen before."""
+
+    kind: Literal["end"] = "end"
+    operation: int
+    started_ns: int | None
+    first_segment_ns: int | None
+    ended_ns: int
+
+
+class Span(_Record):
+    """Something that a thread did."""
+
+    kind: Literal["span"] = "span"
+    name: str
+    category: str
+    thread: int
+    began_ns: int
+    ended_ns: int
+
+
+class Counters(_Record):
+    """Values at one moment."""
+
+    kind: Literal["counters"] = "counters"
+    name: str
+    at_ns: int
+    values: dict[str, float]
+
+
+Record = Source | Begin | End | Span | Counters
+record_adapter: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="kind")])

@@ -18,8 +18,7 @@ from xml.etree.ElementTree import ParseError
 import networkx as nx
 
 from innet.errors import TopologyError
-from innet.topology.blueprint import Blueprint, PartDefaults
-from innet.topology.fibre import fibre_delay_s, great_circle_km
+from innet.topology.blueprint import Blueprint, PartDefaults, fibre_delay_s, great_circle_km
 from innet.topology.model import MAX_DELAY_S, MAX_RATE_BPS, MIN_RATE_BPS, Topology
 from innet.topology.names import sanitised_name
 

@@ -21,9 +21,8 @@ from innet.cluster.launch import Session
 from innet.errors import EmulationError
 from innet.node.node_config import Mode
 from innet.observe.packets.capture import CaptureLimits, CaptureSession, chosen_links
-from innet.observe.packets.choice import PacketChoice
 from innet.observe.packets.frames import read_packets
-from innet.observe.packets.outline import Outline
+from innet.observe.packets.outline import Outline, PacketChoice
 from innet.settings import Settings
 from innet.topology import load_topology
 

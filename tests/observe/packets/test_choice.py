@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from innet.observe.packets.choice import PacketChoice
 from innet.observe.packets.layers import data, interest, link
-from innet.observe.packets.outline import Outline
+from innet.observe.packets.outline import Outline, PacketChoice
 
 
 def outlines() -> list[Outline]:

@@ -12,7 +12,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Dot1Q, Ether, Loopback
 from scapy.packet import Packet, Raw
 
-from innet.observe.packets.capture.headers import EndAddress, udp_frame
+from innet.observe.packets.capture.links import EndAddress, udp_frame
 from innet.observe.packets.capture.sources import VNET_HEADER, datagrams
 from innet.observe.packets.frames import ndn_packets
 from innet.observe.packets.layers import data, interest

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from innet.errors import EmulationError
 from innet.telemetry.trace.job_trace import trace_file
 from innet.telemetry.trace.merge import merge_traces
-from innet.telemetry.trace.records import Begin, End, Record, Source, Span
+from innet.telemetry.trace.recorder import Begin, End, Record, Source, Span
 
 
 def begin(operation: int, called_ns: int) -> Begin:

@@ -20,9 +20,8 @@ from innet.observe.packets.capture.sources import (
     open_kernel_sources,
     open_node_sources,
 )
-from innet.observe.packets.choice import PacketChoice
 from innet.observe.packets.frames import ndn_packets
-from innet.observe.packets.outline import Outline
+from innet.observe.packets.outline import Outline, PacketChoice
 
 _LOOK_PERIOD_S = 0.25
 

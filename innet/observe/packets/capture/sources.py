@@ -14,13 +14,13 @@ from typing import NamedTuple, Protocol
 from innet.cluster.emulation.runs import RunRecord
 from innet.errors import ControlError, EmulationError
 from innet.node.requests import ControlClient
-from innet.observe.packets.capture.headers import (
+from innet.observe.packets.capture.links import (
     ETHERNET_BYTES,
     UDP_BYTES,
+    DirectedPort,
     udp_frame,
     with_ip_checksum,
 )
-from innet.observe.packets.capture.links import DirectedPort
 from innet.observe.packets.capture.namespace_sockets import open_packet_sockets
 
 _MOST_BYTES = 1 << 17

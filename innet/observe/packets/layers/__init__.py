@@ -11,7 +11,6 @@ from innet.observe.packets.scapy_extra import require_scapy
 
 require_scapy()
 
-from innet.observe.packets.layers.binding import bind
 from innet.observe.packets.layers.crafting import (
     data,
     implicit_digest,
@@ -24,14 +23,6 @@ from innet.observe.packets.layers.elements import (
     NestedElement,
     Undissected,
     Unknown,
-)
-from innet.observe.packets.layers.manifest import (
-    ManifestDigests,
-    ManifestFanOut,
-    ManifestObjectBytes,
-    ManifestSegmentBytes,
-    ManifestSegments,
-    manifest_elements,
 )
 from innet.observe.packets.layers.ndnlp import (
     Ack,
@@ -54,6 +45,7 @@ from innet.observe.packets.layers.ndnlp import (
     PrefixAnnouncement,
     Sequence,
     TxSequence,
+    bind,
 )
 from innet.observe.packets.layers.network import (
     AdditionalDescription,
@@ -75,6 +67,11 @@ from innet.observe.packets.layers.network import (
     InterestSignatureValue,
     KeyDigest,
     KeyLocator,
+    ManifestDigests,
+    ManifestFanOut,
+    ManifestObjectBytes,
+    ManifestSegmentBytes,
+    ManifestSegments,
     MetaInfo,
     MustBeFresh,
     Name,
@@ -92,6 +89,7 @@ from innet.observe.packets.layers.network import (
     TensorElements,
     TensorError,
     ValidityPeriod,
+    manifest_elements,
 )
 
 __all__ = [

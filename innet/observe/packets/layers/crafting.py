@@ -11,13 +11,6 @@ import hashlib
 from collections.abc import Sequence
 
 from innet.observe.packets.layers.elements import Element, Undissected
-from innet.observe.packets.layers.manifest import (
-    ManifestDigests,
-    ManifestFanOut,
-    ManifestObjectBytes,
-    ManifestSegmentBytes,
-    ManifestSegments,
-)
 from innet.observe.packets.layers.ndnlp import (
     CongestionMark,
     FragCount,
@@ -42,6 +35,11 @@ from innet.observe.packets.layers.network import (
     Interest,
     InterestLifetime,
     KeyLocator,
+    ManifestDigests,
+    ManifestFanOut,
+    ManifestObjectBytes,
+    ManifestSegmentBytes,
+    ManifestSegments,
     MetaInfo,
     MustBeFresh,
     Name,

@@ -1,8 +1,12 @@
-"""Link packets (NDNLPv2), with innet's Hold and Hello."""
+"""Link packets (NDNLPv2), with innet's Hold and Hello, and the ports that carry NDN packets."""
 
 from __future__ import annotations
 
 from typing import ClassVar
+
+from scapy.layers.inet import TCP, UDP
+from scapy.layers.l2 import Ether
+from scapy.packet import bind_bottom_up, bind_top_down
 
 from innet import tlv_numbers as numbers
 from innet.observe.packets.layers.elements import (
@@ -13,7 +17,7 @@ from innet.observe.packets.layers.elements import (
     known,
 )
 from innet.observe.packets.layers.network import Data, Interest, Ndn, NetworkPacket
-from innet.tlv_numbers import TlvType
+from innet.tlv_numbers import NDN_ETHERTYPE, NDN_PORT, TlvType
 
 
 class Sequence(BytesElement):
@@ -197,3 +201,20 @@ class LpPacket(NetworkPacket):
 
 
 Ndn.known_packets[TlvType.LP_PACKET] = LpPacket
+
+
+def bind(port: int = NDN_PORT) -> None:
+    """Let scapy dissect UDP and TCP of ``port`` as NDN, in addition to 6363.
+
+    Local runs use ports that the kernel has chosen.
+    """
+    for layer in (UDP, TCP):
+        for keyword in ("sport", "dport"):
+            bind_bottom_up(layer, Ndn, **{keyword: port})
+
+
+bind()
+bind_bottom_up(Ether, Ndn, type=NDN_ETHERTYPE)
+for packet in (Interest, Data, LpPacket):  # what is crafted gets ports and type by itself
+    bind_top_down(UDP, packet, sport=NDN_PORT, dport=NDN_PORT)
+    bind_top_down(Ether, packet, type=NDN_ETHERTYPE)
