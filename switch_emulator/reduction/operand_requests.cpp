@@ -31,6 +31,7 @@ OperandRequests::OperandRequests(Forwarder& forwarder, const ReducerOptions& opt
       min_rto_(options.min_rto),
       max_rto_(options.max_rto),
       interest_lifetime_(options.interest_lifetime),
+      own_name_(options.own_name),
       credit_({.most_bytes = options.receive_credit_bytes}),
       expected_bytes_(kFirstExpectedBytes) {}
 
@@ -53,13 +54,13 @@ std::uint32_t OperandRequests::request(NameView name, ReductionName::OperandHash
     added.flow = use_flow_to(hint, added.interval);
     added.label = {};
     added.late = false;
-    // Sums round a ring depend on each other, and a sum without a request is never evaluated.
-    added.limited = credit_.limited() && is_contribution(interval);
+    // Sums round a ring depend on each other, and a sum without a request is never evaluated. This
+    // node's own contribution crosses no link.
+    added.limited = credit_.limited() && is_contribution(interval) && !(hint == own_name_);
     index_.insert(hash.name, request);
     if (added.limited) {
         flows_[added.flow].detector.park(request, added.publication);
         waiting_.push(request);
-        use_credit(now);
     } else {
         send(request, now);
     }
@@ -91,11 +92,31 @@ std::span<const Waiter> OperandRequests::waiters(std::uint32_t request) const {
     return requests_[request].waiters;
 }
 
-void OperandRequests::use_credit(TimePoint now) {
+void OperandRequests::use_credit(TimePoint now, std::vector<std::uint32_t>& late) {
     while (can_use_credit(now)) {
-        const std::uint32_t request = waiting_.pop();
-        if (waits_for_credit(requests_[request])) send(request, now);
+        const std::uint32_t request = can_resume() ? kept_back_.pop() : waiting_.pop();
+        const Request& next = requests_[request];
+        if (!waits_for_credit(next)) continue;
+        if (credit_.has_room_for_late() || !flows_[next.flow].detector.is_late(next.publication)) {
+            send(request, now);
+        } else {
+            keep_back(request, late);
+        }
     }
+}
+
+void OperandRequests::keep_back(std::uint32_t request, std::vector<std::uint32_t>& late) {
+    kept_back_.push(request);
+    Request& kept_back = requests_[request];
+    const LossDetector& detector = flows_[kept_back.flow].detector;
+    const auto held = detector.held_request(kept_back.publication);
+    if (kept_back.late || !held) return;
+    kept_back.label = requests_[*held].label;
+    late.push_back(request);
+}
+
+void OperandRequests::reconsider_kept_back() {
+    while (!kept_back_.empty()) waiting_.push(kept_back_.pop());
 }
 
 bool OperandRequests::waits_for_credit(const Request& request) const {
@@ -113,7 +134,9 @@ void OperandRequests::take_answered(std::uint32_t request, std::size_t answer_by
     Request& answered = requests_[request];
     if (answered.limited) learn_size(answer_bytes);
     waiters.assign(answered.waiters.begin(), answered.waiters.end());
-    flows_[answered.flow].detector.on_answered(request, now);
+    LossDetector& detector = flows_[answered.flow].detector;
+    if (detector.is_late(answered.publication)) reconsider_kept_back();
+    detector.on_answered(request, now);
     credit_.on_answer(answer_bytes, marked);
     release(request);
 }

@@ -91,9 +91,12 @@ class OperandRequests {
     void collect(TimePoint now, std::vector<LostRequest>& into);
     TimePoint next_deadline() const;
     /// Whether a request waits for room that there is.
-    bool can_use_credit(TimePoint now) const { return !waiting_.empty() && credit_.has_room(now); }
-    /// Sends what waited for room, as far as there is room now.
-    void use_credit(TimePoint now);
+    bool can_use_credit(TimePoint now) const {
+        return (!waiting_.empty() && credit_.has_room(now)) || can_resume();
+    }
+    /// Sends what waited for room, as far as there is room now. Appends to `late` the requests that
+    /// it keeps back because their publication is late, with the label of that rank.
+    void use_credit(TimePoint now, std::vector<std::uint32_t>& late);
     /// Pairs of node and interval with recent requests.
     std::size_t flow_count() const { return flows_.size(); }
     /// Waiters of all requests.
@@ -131,6 +134,10 @@ class OperandRequests {
     std::uint32_t new_place();
     void send(std::uint32_t request, TimePoint now);
     bool waits_for_credit(const Request& request) const;
+    /// Whether there is room for a request that was kept back.
+    bool can_resume() const { return !kept_back_.empty() && credit_.has_room_for_late(); }
+    void keep_back(std::uint32_t request, std::vector<std::uint32_t>& late);
+    void reconsider_kept_back();
     void learn_size(std::size_t answer_bytes);
     void release(std::uint32_t request);
 
@@ -138,10 +145,12 @@ class OperandRequests {
     Duration min_rto_;
     Duration max_rto_;
     Duration interest_lifetime_;
-    ReceiveCredit credit_;  ///< for contributions
+    wire::Name own_name_;
+    ReceiveCredit credit_;  ///< for contributions of other nodes
     std::uint32_t expected_bytes_;
     /// Requests for contributions in the order they were made; not those ended or sent meanwhile.
     TurnQueue waiting_;
+    TurnQueue kept_back_;    ///< those of late publications, until there is more room
     FlowTable<Flow> flows_;  ///< each used by its requests
     std::vector<Request> requests_;
     std::vector<std::uint32_t> free_;

@@ -93,7 +93,10 @@ void Reducer::set_rule_source(RuleSource* source) { state_->rule_source = source
 Admission Reducer::admit(wire::NameView name, bool allow_fallback, TimePoint now) {
     state_->last_now = now;
     const auto parsed = ReductionName::parse(name);
-    return parsed ? state_->admit(*parsed, allow_fallback, now) : Admission::kNoRule;
+    if (!parsed) return Admission::kNoRule;
+    const Admission admission = state_->admit(*parsed, allow_fallback, now);
+    state_->use_credit(now);
+    return admission;
 }
 
 void Reducer::abandon(wire::NameView name) {
@@ -129,7 +132,7 @@ void Reducer::on_data(const wire::DataView& data, const PacketRef& packet, bool 
             state.resume(waiter.place, state.keep(data, packet), marked, now);
         }
     }
-    state.requests.use_credit(now);
+    state.use_credit(now);
 }
 
 void Reducer::on_nack(wire::NameView name, wire::NackReason reason, TimePoint now) {
@@ -152,10 +155,7 @@ void Reducer::on_hold(wire::NameView name, wire::ByteView missing, TimePoint now
     const std::uint32_t request = state.requests.find(name);
     if (request == kNoPlace) return;
     state.requests.on_held(request, now);
-    state.set_late(request, LateLabel(missing));
-    for (const Waiter& waiter : state.requests.waiters(request)) {
-        state.forwarder.hold(state.name_of(waiter).whole(), missing);
-    }
+    state.announce_late(request, LateLabel(missing));
 }
 
 void Reducer::on_timer(TimePoint now) {
@@ -164,7 +164,7 @@ void Reducer::on_timer(TimePoint now) {
     state.lost.clear();
     state.requests.collect(now, state.lost);
     for (const LostRequest& lost : state.lost) state.repeat_lost(lost, now);
-    state.requests.use_credit(now);
+    state.use_credit(now);
 }
 
 TimePoint Reducer::next_deadline() const {

@@ -354,6 +354,12 @@ void Reducer::State::request_at_new_hints(const InstalledRule& rule, TimePoint n
     }
 }
 
+void Reducer::State::use_credit(TimePoint now) {
+    kept_back.clear();
+    requests.use_credit(now, kept_back);
+    for (const std::uint32_t request : kept_back) announce_late(request, requests.label(request));
+}
+
 // Lateness.
 
 void Reducer::State::set_late(std::uint32_t request, LateLabel label) {
@@ -361,6 +367,11 @@ void Reducer::State::set_late(std::uint32_t request, LateLabel label) {
     for (const Waiter& waiter : requests.waiters(request)) {
         if (waiter.kind == Waiter::Kind::kSlot) mark_late(waiter.place, waiter.operand);
     }
+}
+
+void Reducer::State::announce_late(std::uint32_t request, LateLabel label) {
+    set_late(request, label);
+    for (const Waiter& waiter : requests.waiters(request)) repeat_hold(name_of(waiter), request);
 }
 
 void Reducer::State::redirect(std::uint32_t request, const wire::Name& hint, TimePoint now) {

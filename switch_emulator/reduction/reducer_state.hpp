@@ -41,8 +41,9 @@ struct Reducer::State {
     std::size_t pinned_bytes =
         0;                 ///< of buffers that operands in slots keep alive, each operand counted
     TimePoint last_now{};  ///< for what happens outside of packets and timers (installing rules)
-    std::vector<Waiter> answered;   ///< scratch
-    std::vector<LostRequest> lost;  ///< scratch
+    std::vector<Waiter> answered;          ///< scratch
+    std::vector<LostRequest> lost;         ///< scratch
+    std::vector<std::uint32_t> kept_back;  ///< scratch
 
     // Starting.
     /// The rule for `/<group>/<interval>`, got from the source when it is not installed; or null.
@@ -90,9 +91,13 @@ struct Reducer::State {
     /// tried.
     bool evaluate_here(std::uint32_t request, TimePoint now);
     void request_at_new_hints(const InstalledRule& rule, TimePoint now);
+    /// Requests what waited for room that there is now.
+    void use_credit(TimePoint now);
 
     // Lateness: of a request, and so of the slots that wait for it.
     void set_late(std::uint32_t request, LateLabel label);
+    /// The same, and the requesters receive a Hold.
+    void announce_late(std::uint32_t request, LateLabel label);
     void redirect(std::uint32_t request, const wire::Name& hint, TimePoint now);
     void mark_late(std::uint32_t place, std::uint32_t operand);
     void clear_late(std::uint32_t place, std::uint32_t operand);

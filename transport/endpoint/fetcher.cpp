@@ -517,6 +517,8 @@ std::optional<RequestKey> Fetcher::next_request(Asker& requester) {
         // tables and reduction slots of others.
         const std::size_t held = requester.flow.detector().held_count(target.hash) +
                                  requesters_[kOwnFlow].flow.detector().held_count(target.hash);
+        if (!credit_.has_room_for_late() && requester.flow.detector().is_late(target.hash))
+            continue;
         if (held < options_.initial_window) return TargetTable::key(place, target.unsent.next());
     }
     return std::nullopt;

@@ -18,14 +18,14 @@ constexpr std::size_t kGapThreshold = 3;
 /// one never is, its answer does not exist yet, and asking again once per RTT would only add load.
 constexpr std::uint32_t kMaxGapLosses = 3;
 
-/// Requests are kept in one queue per number of back-offs: within a queue, deadlines are in send
-/// order.
+/// Requests are kept in one queue per number of back-offs, or of refreshes when held: within a
+/// queue, deadlines are in send order.
 constexpr std::size_t kLevels = 8;
 
 /// Where a request waits.
 enum class Where : std::uint8_t {
     kSent,    ///< in `sent[level]`
-    kHeld,    ///< in `held`, and in its publication's list
+    kHeld,    ///< in `held[level]`, and in its publication's list
     kParked,  ///< reported lost, or not sent yet; without timers
 };
 
@@ -42,7 +42,7 @@ struct Request {
     TimePoint since{};  ///< sent, or held
     TimePoint
         first_sent{};  ///< kNever once held: its answer's time then says nothing of the network
-    Link link;         ///< in `sent[level]` or `held`
+    Link link;         ///< in `sent[level]` or `held[level]`
     Link sibling;      ///< among the held requests of its publication
     std::uint32_t publication = kNone;
     std::uint32_t timeouts = 0;
@@ -91,26 +91,31 @@ struct Publication {
     Queue held;
     std::uint32_t requests = 0;  ///< outstanding ones; the last removes the record
     std::uint32_t held_count = 0;
+    std::uint32_t probe = kNone;  ///< the request of it that is refreshed early
+    std::uint8_t probes = 0;
     bool answered = false;
+
+    bool is_late() const { return probes > 0 && !answered; }
 };
 
 }  // namespace
 
 struct LossDetector::State {
-    State(Duration min_rto, Duration max_rto, Duration refresh_interval_, AwaitedBytes* awaited_)
-        : rtt(min_rto, max_rto),
+    State(Duration min_rto_, Duration max_rto, Duration refresh_interval_, AwaitedBytes* awaited_)
+        : min_rto(min_rto_),
+          rtt(min_rto_, max_rto),
           refresh_interval(refresh_interval_),
           awaited(awaited_ == nullptr ? &own_awaited : awaited_) {}
     State(const State&) = delete;
     State& operator=(const State&) = delete;
     ~State() {
-        while (held.head != kNone) unlink(held.head);
-        while (held.head != kNone) unlink(held.head);
-        for (const Queue& queue : sent) {
-            while (queue.head != kNone) unlink(queue.head);
+        for (std::size_t level = 0; level < kLevels; ++level) {
+            while (sent[level].head != kNone) unlink(sent[level].head);
+            while (held[level].head != kNone) unlink(held[level].head);
         }
     }
 
+    Duration min_rto;
     RttEstimator rtt;
     Duration refresh_interval;
     AwaitedBytes own_awaited;
@@ -124,7 +129,7 @@ struct LossDetector::State {
     RequestIndex publication_index;
 
     std::array<Queue, kLevels> sent;
-    Queue held;
+    std::array<Queue, kLevels> held;
     std::size_t held_count = 0;
     std::size_t in_flight_count = 0;
 
@@ -149,6 +154,7 @@ struct LossDetector::State {
     Duration gap_delay() const;
     TimePoint gap_deadline(const Request& request) const;
     TimePoint timeout_deadline(const Request& request) const;
+    TimePoint refresh_deadline(const Request& request) const;
     void report(std::uint32_t place, LossCause cause, std::vector<LostRequest>& into);
 };
 
@@ -189,6 +195,7 @@ std::uint32_t LossDetector::State::add(RequestKey key, PublicationTag tag) {
 void LossDetector::State::remove(std::uint32_t place) {
     unlink(place);
     Publication& publication = publications[at(place).publication];
+    if (publication.probe == place) publication.probe = kNone;
     if (--publication.requests == 0) {
         publication_index.erase(publication.tag);
         free_publications.push_back(at(place).publication);
@@ -206,7 +213,7 @@ void LossDetector::State::unlink(std::uint32_t place) {
     }
     if (request.where == Where::kHeld) {
         Publication& publication = publications[request.publication];
-        held.remove(requests, &Request::link, place);
+        held[request.level].remove(requests, &Request::link, place);
         publication.held.remove(requests, &Request::sibling, place);
         --publication.held_count;
         --held_count;
@@ -272,6 +279,12 @@ TimePoint LossDetector::State::timeout_deadline(const Request& request) const {
     const TimePoint since =
         request.level == 0 ? std::max(request.since, last_answer) : request.since;
     return since + rtt.timeout(request.level);
+}
+
+TimePoint LossDetector::State::refresh_deadline(const Request& request) const {
+    if (request.level == kLevels - 1) return request.since + refresh_interval;
+    const Duration delay = std::max(min_rto, rtt.smoothed()) * (std::int64_t{1} << request.level);
+    return request.since + std::min(delay, refresh_interval);
 }
 
 void LossDetector::State::report(std::uint32_t place, LossCause cause,
@@ -342,7 +355,13 @@ void LossDetector::on_held(RequestKey key, TimePoint now) {
     request.gap_losses = 0;
     request.sample = false;
     request.first_sent = kNever;
-    state.held.push_back(state.requests, &Request::link, place);
+    request.level = kLevels - 1;
+    if (publication.probe == kNone) publication.probe = place;
+    if (publication.probe == place) {
+        request.level = publication.probes;
+        if (publication.probes < kLevels - 1) ++publication.probes;
+    }
+    state.held[request.level].push_back(state.requests, &Request::link, place);
     publication.held.push_back(state.requests, &Request::sibling, place);
     ++publication.held_count;
     ++state.held_count;
@@ -381,6 +400,19 @@ std::size_t LossDetector::held_count(PublicationTag publication) const {
     return place == kNone ? 0 : state_->publications[place].held_count;
 }
 
+bool LossDetector::is_late(PublicationTag publication) const {
+    const std::uint32_t place = state_->publication_index.find(publication);
+    if (place == kNone) return false;
+    return state_->publications[place].is_late();
+}
+
+std::optional<RequestKey> LossDetector::held_request(PublicationTag publication) const {
+    const std::uint32_t place = state_->publication_index.find(publication);
+    if (place == kNone) return std::nullopt;
+    const std::uint32_t held = state_->publications[place].held.head;
+    return held == kNone ? std::nullopt : std::optional(state_->at(held).key);
+}
+
 std::size_t LossDetector::in_flight_count() const { return state_->in_flight_count; }
 
 void LossDetector::collect(TimePoint now, std::vector<LostRequest>& into) {
@@ -404,9 +436,10 @@ void LossDetector::collect(TimePoint now, std::vector<LostRequest>& into) {
         state.rtt.back_off();
         state.backed_off_at = state.next_send_number;
     }
-    while (state.held.head != kNone &&
-           state.at(state.held.head).since + state.refresh_interval <= now) {
-        state.report(state.held.head, LossCause::kRefresh, into);
+    for (Queue& queue : state.held) {
+        while (queue.head != kNone && state.refresh_deadline(state.at(queue.head)) <= now) {
+            state.report(queue.head, LossCause::kRefresh, into);
+        }
     }
 }
 
@@ -418,8 +451,9 @@ TimePoint LossDetector::next_deadline() const {
         const Request& oldest = state.at(queue.head);
         deadline = std::min({deadline, state.gap_deadline(oldest), state.timeout_deadline(oldest)});
     }
-    if (state.held.head != kNone) {
-        deadline = std::min(deadline, state.at(state.held.head).since + state.refresh_interval);
+    for (const Queue& queue : state.held) {
+        if (queue.head == kNone) continue;
+        deadline = std::min(deadline, state.refresh_deadline(state.at(queue.head)));
     }
     return deadline;
 }
@@ -436,9 +470,11 @@ void LossDetector::audit(AuditReport& report) const {
         return count;
     };
     std::size_t in_flight = 0;
+    std::size_t held = 0;
     for (const Queue& queue : state.sent) in_flight += length(queue, Where::kSent);
+    for (const Queue& queue : state.held) held += length(queue, Where::kHeld);
     report.expect_equal(state.in_flight_count, in_flight, "requests in flight");
-    report.expect_equal(state.held_count, length(state.held, Where::kHeld), "held requests");
+    report.expect_equal(state.held_count, held, "held requests");
     report.expect_equal(state.requests.size() - state.free_requests.size(), state.index.size(),
                         "requests in the index");
     std::size_t of_publications = 0;

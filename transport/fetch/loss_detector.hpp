@@ -6,12 +6,15 @@
 // passed (RFC 9002, section 6.1). By timeout: RTO of RFC 6298, with back-off. A held request (its
 // producer said "not yet") is neither: it is only refreshed once per Interest lifetime. When an
 // answer proves that the publication exists by now, what is still held of it becomes an ordinary
-// request again: its Data is on the way, or was lost.
+// request again: its Data is on the way, or was lost. All of these answers may be lost together, so
+// one held request of each publication is refreshed sooner: after the shortest timeout, or a round
+// trip that is longer, then after twice that, and so on.
 //
 // Every operation is O(1) amortised per request, and nothing is allocated once the tables are warm.
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "transport/audit.hpp"
@@ -71,6 +74,10 @@ class LossDetector {
     std::size_t outstanding_count() const;  ///< held and parked ones included
     std::size_t held_count() const;
     std::size_t held_count(PublicationTag publication) const;
+    /// Whether a request of it was held, and none has been answered since.
+    bool is_late(PublicationTag publication) const;
+    /// A request of it that is held, if any.
+    std::optional<RequestKey> held_request(PublicationTag publication) const;
     std::size_t in_flight_count() const;  ///< neither held nor parked
 
     /// Appends what is now taken as lost or due for a refresh. The caller sends it again

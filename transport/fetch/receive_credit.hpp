@@ -5,6 +5,10 @@
 // no mark. Flows of others share the queue, so marks shrink what is granted, in proportion to how
 // many answers carry one (DCTCP: RFC 8257, section 3.3), and answers without one restore it.
 //
+// Held requests are answered when their producers are ready, all at once where ranks wait for the
+// same one. So they take from the credit, but leave a quarter to others; and while half of it is
+// taken, no more is requested of a publication that is known to be late.
+//
 // A credit with a rate is granted whole, but after silence only as fast as the host's link carries
 // answers. Requests of a whole credit that leave together return as one burst of answers. The
 // requests that these cause wait behind the answers of others in every queue, so the burst never
@@ -33,11 +37,15 @@ class ReceiveCredit {
     bool limited() const { return options_.most_bytes > 0; }
     /// Whether one more may be requested.
     bool has_room(TimePoint now) const {
-        return !limited() || (in_flight() < granted_bytes_ && room_at() <= now);
+        return !limited() || (in_flight() < most_in_flight() && room_at() <= now);
+    }
+    /// Whether one more may be requested of a publication that is late.
+    bool has_room_for_late() const {
+        return !limited() || 2 * (awaited_.in_flight + awaited_.held) < options_.most_bytes;
     }
     /// When credit is free again, if no answer arrives before; kNever: not without an answer.
     TimePoint room_at() const {
-        if (limited() && in_flight() >= granted_bytes_) return kNever;
+        if (limited() && in_flight() >= most_in_flight()) return kNever;
         const double beyond_first = in_flight() - static_cast<double>(options_.first_bytes);
         if (!grows() || awaited_.in_flight == 0 || beyond_first < 0) return TimePoint{};
         return busy_since_ +
@@ -63,8 +71,14 @@ class ReceiveCredit {
     /// Round trips without marks until the whole credit is granted again.
     static constexpr double kRoundsToRegain = 16;
     static constexpr double kLeastShare = 8;
+    static constexpr double kLeastOfOthers = 4;
 
     bool grows() const { return options_.rate_bps > 0; }
+    double most_in_flight() const {
+        const double left_to_others = static_cast<double>(options_.most_bytes) / kLeastOfOthers;
+        const double beside_held = granted_bytes_ - static_cast<double>(awaited_.held);
+        return std::min(granted_bytes_, std::max(beside_held, left_to_others));
+    }
     double in_flight() const { return static_cast<double>(awaited_.in_flight); }
 
     CreditOptions options_;

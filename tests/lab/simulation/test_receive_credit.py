@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 import innet
@@ -12,6 +14,7 @@ from innet.lab.compare.report import summary_sentences
 from innet.lab.experiment.outcome import outcome
 from innet.lab.experiment.sweep import RunOptions, make_tasks, sweep
 from innet.lab.workload import load_workload
+from innet.plans import bound_s
 from innet.plans.completion import completion_bound_s
 from innet.settings import Settings
 from innet.topology import Topology, load_topology
@@ -104,6 +107,49 @@ def test_ranks_that_fetch_blocks_of_one_node_share_its_queue(operation: str) -> 
         links = sim.network.link_counters().values()
         assert sum(link["dropped_queue"] for link in links) == 0
         assert sim.now_s < 1.1 * (2 << 20) * 8 / 1e9
+
+
+@pytest.mark.parametrize("algorithm", ["inc", "ring", "halving-doubling", "ps"])
+def test_ranks_that_are_late_in_turn_overflow_no_queue(algorithm: str) -> None:
+    # What DistributedDataParallel does in each step: a small sum and a large one at once, called by
+    # each rank when it is ready. The kernel's queues mark nothing.
+    topology = load_topology("star:8").with_overrides(rate_bps=200e6)
+    sizes_bytes = (200 << 10, 1 << 20)
+    steps, skew_s = 4, 0.004
+    with innet.Simulation(topology, like="netns") as sim:
+        group = sim.group(algorithm=algorithm)
+
+        async def program(communicator: Communicator) -> None:
+            arrays = [sim.array(size_bytes) for size_bytes in sizes_bytes]
+            for _ in range(steps):
+                await asyncio.sleep(skew_s * (communicator.rank % 4))
+                for work in [communicator.iallreduce(array, out=array) for array in arrays]:
+                    await work
+
+        sim.run(*map(program, group))
+        links = sim.network.link_counters().values()
+        assert sum(link["dropped_queue"] for link in links) == 0
+        size_bytes = sum(sizes_bytes)
+        bound = bound_s(group[0].plan_for(size_bytes), topology, size_bytes)
+        assert sim.now_s < steps * (1.3 * bound + 4 * skew_s)
+
+
+def test_answers_of_a_late_rank_that_are_all_lost_are_soon_requested_again() -> None:
+    topology = load_topology("star:2").with_overrides(rate_bps=200e6)
+    late_s = 1.01
+    with innet.Simulation(topology, seed=2) as sim:
+        group = sim.group()
+
+        async def program(communicator: Communicator) -> None:
+            array = sim.array(20_000)
+            await communicator.ibroadcast(array, root=0)
+            await asyncio.sleep((late_s if communicator.rank == 0 else 1.0) - sim.now_s)
+            await communicator.ibroadcast(array, root=0)
+
+        sim.at(late_s - 0.005, lambda: sim.change_link("s0", "h1", loss=0.99))
+        sim.at(late_s + 0.005, lambda: sim.reset_link("s0", "h1"))
+        sim.run(*map(program, group))
+        assert sim.now_s < late_s + 0.2
 
 
 def test_a_ring_begins_no_more_sums_than_its_switch_has_room_for() -> None:

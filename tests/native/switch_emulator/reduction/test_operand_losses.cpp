@@ -42,9 +42,9 @@ TEST_CASE("contributions are fetched within the credit") {
         CHECK(f.answers().size() == 1);
         f.check_nothing_left();
     }
-    SUBCASE("a late contribution frees its share of the window") {
+    SUBCASE("a late contribution leaves room for others") {
         f.hold(f.operand_uri("0"), "0");
-        f.pass(ReducerFixture::kMillisecond);
+        f.arrive(f.operand_uri("1"), std::vector<float>{1});
         CHECK(f.times_asked(f.operand_uri("2")) == 1);
     }
     SUBCASE("silent nodes do not occupy the others' window") {
@@ -57,6 +57,45 @@ TEST_CASE("contributions are fetched within the credit") {
         f.reducer.abandon(name_of(f.operand_uri("0-3")).view());
         f.pass(ReducerFixture::kMillisecond);
         CHECK(f.times_asked(f.operand_uri("0", 10)) == 1);
+    }
+}
+
+TEST_CASE("no more of a late rank is requested than half of the credit") {
+    // Of the size assumed at first, two contributions are half of the credit.
+    constexpr std::uint64_t kCredit = 32000;
+    constexpr std::uint64_t kSegments = 6;
+    ReducerFixture f(64, kCredit);
+    f.reducer.install(rule_of("0-1", {{"0", "h0"}, {"1", "h1"}}));
+    f.reducer.install(rule_of("2-3", {{"2", "h2"}, {"3", "h3"}}));
+    for (std::uint64_t segment = 0; segment < kSegments; ++segment) {
+        REQUIRE(f.admit(f.operand_uri("0-1", segment)) == Admission::kAccepted);
+        f.arrive(f.operand_uri("0", segment), std::vector<float>{1});
+        const std::string late = f.operand_uri("1", segment);
+        if (f.times_asked(late) > 0) f.hold(late, "1");
+    }
+    f.pass(ReducerFixture::kMillisecond);
+    const auto asked_of_late = [&] {
+        std::size_t asked = 0;
+        for (std::uint64_t segment = 0; segment < kSegments; ++segment) {
+            asked += f.times_asked(f.operand_uri("1", segment)) > 0 ? 1 : 0;
+        }
+        return asked;
+    };
+    CHECK(asked_of_late() == 2);
+    CHECK(f.forwarder.held.size() == kSegments);
+
+    SUBCASE("others still get theirs") {
+        REQUIRE(f.admit(f.operand_uri("2-3", 0)) == Admission::kAccepted);
+        CHECK(f.times_asked(f.operand_uri("2", 0)) == 1);
+    }
+    SUBCASE("the rest is requested when it is late no more") {
+        f.arrive(f.operand_uri("1", 0), std::vector<float>{2});
+        CHECK(asked_of_late() > 2);
+        for (std::uint64_t segment = 1; segment < kSegments; ++segment) {
+            f.arrive(f.operand_uri("1", segment), std::vector<float>{2});
+        }
+        CHECK(f.answers().size() == kSegments);
+        f.check_nothing_left();
     }
 }
 

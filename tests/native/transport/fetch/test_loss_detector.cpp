@@ -139,11 +139,39 @@ TEST_CASE("a round trip longer than the minimum timeout is found out behind held
     CHECK(detector.rtt().latest() == 30ms);
 }
 
+TEST_CASE("the first held request of a publication is refreshed soon, then less and less often") {
+    LossDetector detector = warmed_up();
+    for (const RequestKey key : {1, 2}) {
+        detector.on_sent(key, kFirst, at(100ms));
+        detector.on_held(key, at(100ms));
+    }
+    detector.on_sent(3, kSecond, at(100ms));
+    detector.on_held(3, at(100ms));
+    Duration now = 100ms;
+    for (const Duration delay : {5ms, 10ms, 20ms, 40ms}) {
+        now += delay;
+        CHECK(lost(detector, at(now - 1ns)).empty());
+        CHECK(detector.next_deadline() == at(now));
+        const auto found = lost(detector, at(now));
+        REQUIRE(found.size() == 2);
+        CHECK(found[0].key == 1);
+        CHECK(found[1].key == 3);
+        for (const LostRequest& probe : found) {
+            CHECK(probe.cause == LossCause::kRefresh);
+            detector.on_sent(probe.key, probe.key == 1 ? kFirst : kSecond, at(now));
+            detector.on_held(probe.key, at(now));
+        }
+    }
+}
+
 TEST_CASE("a held request is refreshed once per interval and nothing else") {
     LossDetector detector = warmed_up();
+    detector.on_sent(0, kFirst, at(100ms));
+    detector.on_held(0, at(100ms));
     detector.on_sent(1, kFirst, at(100ms));
     detector.on_held(1, at(101ms));
-    CHECK(detector.held_count() == 1);
+    CHECK(detector.held_count() == 2);
+    REQUIRE(lost(detector, at(200ms)).size() == 1);
     CHECK(lost(detector, at(1100ms)).empty());
     CHECK(detector.next_deadline() == at(1101ms));
     const auto found = lost(detector, at(1101ms));
@@ -167,7 +195,9 @@ TEST_CASE("answers of one publication do not affect held Interests of another") 
         detector.on_sent(key, kFirst, at(102ms));
         detector.on_answered(key, at(103ms));
     }
-    CHECK(lost(detector, at(1000ms)).empty());
+    for (const LostRequest& request : lost(detector, at(1000ms))) {
+        CHECK(request.cause == LossCause::kRefresh);
+    }
 }
 
 TEST_CASE("an answer shows that the held rest of its publication is under way or lost") {

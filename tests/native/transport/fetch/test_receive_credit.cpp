@@ -45,6 +45,23 @@ TEST_CASE("a round trip of marks halves a credit, and never takes all of it") {
     CHECK(granted(credit) >= 1);
 }
 
+TEST_CASE("held answers take from a credit, and leave a quarter to others") {
+    ReceiveCredit credit({.most_bytes = kMost});
+    for (int i = 0; i < 10'000; ++i) credit.on_answer(kAnswer, false);
+    credit.awaited().held = kMost / 2;
+    CHECK(granted(credit) == kMost / 2 / kAnswer);
+    credit.awaited().held = 2 * kMost;
+    CHECK(granted(credit) == kMost / 4 / kAnswer);
+}
+
+TEST_CASE("late publications get no more than half of a credit") {
+    ReceiveCredit credit({.most_bytes = kMost});
+    credit.awaited().held = kMost / 4;
+    CHECK(credit.has_room_for_late());
+    credit.awaited().in_flight = kMost / 4;
+    CHECK(!credit.has_room_for_late());
+}
+
 TEST_CASE("after silence, requests leave no faster than the link carries answers") {
     ReceiveCredit credit({.most_bytes = kMost, .rate_bps = kRate, .first_bytes = 4 * kAnswer});
     for (int round = 0; round < 2; ++round) {
