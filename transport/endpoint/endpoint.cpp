@@ -226,6 +226,8 @@ void Endpoint::submit(OperationId id, OperationSpec spec, TimePoint now) {
     operation.fetches = std::move(spec.fetches);
     state.operations.emplace(id, std::move(owned));
     state.fetcher.start(operation, now);
+    // After the requests, which would else wait behind these answers in the queue of the link.
+    if (spec.publication) state.publisher.answer_waiting(*spec.publication);
     state.complete_ended();
 }
 

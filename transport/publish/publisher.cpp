@@ -290,8 +290,16 @@ std::shared_ptr<Publication> Publisher::publish(const PublicationSpec& spec) {
     const bool is_message =
         !spec.exclusive_seq && spec.kind.view().size() == kMessageKindComponents;
     producer.entries.push_back({spec.seq, spec.exclusive_seq, is_message, publication});
-    answer_waiting(producer, producer.entries.back());
     return publication;
+}
+
+void Publisher::answer_waiting(const PublicationSpec& spec) {
+    Producer& producer = *producer_of(spec.prefix.view());
+    const wire::Name kind = joined(spec.prefix, spec.kind);
+    const auto published = std::ranges::find_if(producer.entries, [&](const Entry& entry) {
+        return entry.seq == spec.seq && entry.publication->name().parent() == kind.view();
+    });
+    if (published != producer.entries.end()) answer_waiting(producer, *published);
 }
 
 template <typename MakePacket>

@@ -36,8 +36,11 @@ class Publisher {
 
     /// Why `spec` cannot be published; nothing when it can.
     std::optional<std::string> refusal(const PublicationSpec& spec) const;
-    /// Publishes and answers the pending Interests. `refusal(spec)` must be nothing.
+    /// Later Interests are answered; pending ones wait for `answer_waiting`. `refusal(spec)` must
+    /// be nothing.
     std::shared_ptr<Publication> publish(const PublicationSpec& spec);
+    /// Answers the Interests that were pending when `spec` was published.
+    void answer_waiting(const PublicationSpec& spec);
     /// See `Endpoint::fail`.
     void fail(const FailureSpec& failure);
     /// See `Endpoint::retire`.

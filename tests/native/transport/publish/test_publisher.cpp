@@ -43,6 +43,10 @@ struct Fixture {
     Production::Kind kind(const std::string& uri, TimePoint now = at(0s)) {
         return ask(uri, now).kind;
     }
+    void publish(const PublicationSpec& spec) {
+        publisher.publish(spec);
+        publisher.answer_waiting(spec);
+    }
     PublicationSpec spec(const std::string& kind_uri, std::uint64_t seq) {
         PublicationSpec made;
         made.prefix = name("/job/g0/3");
@@ -84,7 +88,7 @@ TEST_CASE("early Interests wait with the label, and are answered in order, each 
         CHECK(std::string(pending.missing.begin(), pending.missing.end()) == "3");
     }
     fixture.ask("/job/g0/3/sum.u8/seq=6/seg=0");
-    fixture.publisher.publish(fixture.spec("/sum.u8", 5));
+    fixture.publish(fixture.spec("/sum.u8", 5));
     CHECK(fixture.forwarder.put == std::vector<std::string>{"/job/g0/3/sum.u8/seq=5/seg=0",
                                                             "/job/g0/3/sum.u8/seq=5/seg=1",
                                                             "/job/g0/3/sum.u8/seq=5/seg=2"});
@@ -102,7 +106,7 @@ TEST_CASE("a departed requester is not answered and frees its place") {
         fixture.publisher.forget(name(gone).view());
     }
     CHECK(fixture.publisher.waiting_count() == 1);
-    fixture.publisher.publish(fixture.spec("/sum.u8", 5));
+    fixture.publish(fixture.spec("/sum.u8", 5));
     CHECK(fixture.forwarder.put == std::vector<std::string>{"/job/g0/3/sum.u8/seq=5/seg=0"});
 }
 
@@ -139,7 +143,7 @@ TEST_CASE("a request after a flood that filled the memory is answered at publica
     CHECK(fixture.publisher.waiting_count() == WaitingTensors::kMaxSegments);
     fixture.ask("/job/g0/3/sum.u8/seq=1/seg=0");
     CHECK(fixture.publisher.waiting_count() == WaitingTensors::kMaxSegments);
-    fixture.publisher.publish(fixture.spec("/sum.u8", 1));
+    fixture.publish(fixture.spec("/sum.u8", 1));
     CHECK(fixture.forwarder.put == std::vector<std::string>{"/job/g0/3/sum.u8/seq=1/seg=0"});
 }
 
@@ -167,7 +171,7 @@ TEST_CASE("any number of repetitions of one Interest is remembered as one") {
 TEST_CASE("retired Data is gone; unpublished Data is still awaited") {
     Fixture fixture;
     for (const std::uint64_t seq : {1U, 2U, 3U}) {
-        fixture.publisher.publish(fixture.spec("/sum.u8", seq));
+        fixture.publish(fixture.spec("/sum.u8", seq));
     }
     fixture.publisher.retire(name("/job/g0/3"), 2);
     CHECK(fixture.kind("/job/g0/3/sum.u8/seq=2/seg=0") == Kind::kNotMine);
@@ -191,7 +195,7 @@ TEST_CASE("a request for Data that an ended producer never published gets an err
     const auto error = wire::DataView::parse(late.data.bytes());
     CHECK(error->tensor_error() == static_cast<std::uint64_t>(wire::TensorErrorCode::kAborted));
     // Called before the end, and waiting for its turn.
-    fixture.publisher.publish(fixture.spec("/sum.u8", 4));
+    fixture.publish(fixture.spec("/sum.u8", 4));
     CHECK(fixture.kind("/job/g0/3/sum.u8/seq=4/seg=0") == Kind::kData);
     CHECK(fixture.kind("/job/g0/3/p2p.u8/0/0/seq=6/seg=0") == Kind::kPending);
 }
@@ -216,7 +220,7 @@ TEST_CASE("a failed call answers pending and later requests of every type") {
     CHECK(error->tensor_error() == static_cast<std::uint64_t>(wire::TensorErrorCode::kOverflow));
     const wire::ByteView why = error->content();
     CHECK(std::string(why.begin(), why.end()) == "rank 3 (h3): no room");
-    fixture.publisher.publish(fixture.spec("/sum.u8", 5));
+    fixture.publish(fixture.spec("/sum.u8", 5));
     CHECK(fixture.kind("/job/g0/3/sum.u8/seq=5/seg=0") == Kind::kData);
     fixture.publisher.retire(name("/job/g0/3"), 4);
     CHECK(fixture.kind("/job/g0/3/sum.u8/seq=4/seg=0") != Kind::kData);
@@ -246,7 +250,7 @@ TEST_CASE("a receiver of a message with another type receives an error that name
     message.description = "rank 3: send(f32)";
     const std::string asked = "/job/g0/3/f64/0/7/seq=1/seg=0";
     fixture.ask(asked);
-    fixture.publisher.publish(message);
+    fixture.publish(message);
     CHECK(fixture.forwarder.put == std::vector<std::string>{asked});
     const Production late = fixture.ask(asked);
     REQUIRE(late.kind == Kind::kData);
@@ -262,7 +266,7 @@ TEST_CASE("messages are retired by their own name") {
     Fixture fixture;
     PublicationSpec message = fixture.spec("/p2p.u8/0/7", 1);
     message.exclusive_seq = false;
-    fixture.publisher.publish(message);
+    fixture.publish(message);
     fixture.publisher.retire(name("/job/g0/3"), 9);
     CHECK(fixture.kind("/job/g0/3/p2p.u8/0/7/seq=1/seg=0") == Kind::kData);
     fixture.publisher.retire(name("/job/g0/3/p2p.u8/0/7"), 1);
@@ -272,7 +276,7 @@ TEST_CASE("messages are retired by their own name") {
 
 TEST_CASE("unregistering notifies pending requesters") {
     Fixture fixture;
-    fixture.publisher.publish(fixture.spec("/sum.u8", 1));
+    fixture.publish(fixture.spec("/sum.u8", 1));
     fixture.ask("/job/g0/3/sum.u8/seq=2/seg=4");
     fixture.publisher.unregister_producer(name("/job/g0/3"));
     CHECK(fixture.forwarder.nacked == std::vector<std::string>{"/job/g0/3/sum.u8/seq=2/seg=4"});
@@ -314,9 +318,9 @@ TEST_CASE("a group's producers sign with its key, also for earlier publications"
                                  security::make_gmac_signer(name("/job/KEY/v=1"), secret, {}));
     fixture.publisher.register_producer(name("/job/g1/3"), "3");
     PublicationSpec spec = fixture.spec("/sum.u8", 1);
-    fixture.publisher.publish(spec);
+    fixture.publish(spec);
     spec.prefix = name("/job/g1/3");
-    fixture.publisher.publish(spec);
+    fixture.publish(spec);
     CHECK(key_of("/job/g0/3/sum.u8/seq=1/seg=0") == "/");
     CHECK(key_of("/job/g1/3/sum.u8/seq=1/seg=0") == "/job/KEY/v=1");
     fixture.publisher.set_signer(name("/job/g1"), nullptr);
