@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from tests.swarm.__main__ import fresh_base
@@ -11,6 +14,8 @@ from tests.swarm.scenario import Call, Group, LinkModel, Scenario
 from tests.swarm.shrink import shrink
 from tests.swarm.sweep import sweep
 
+ROOT = Path(__file__).parents[2]
+MUTATIONS = sorted(Path(__file__).with_name("mutations").glob("*.patch"))
 FIXED_BASE = 20_000
 SEEDS = 150
 
@@ -56,3 +61,11 @@ def test_a_failing_scenario_is_cut_down_to_what_makes_it_fail() -> None:
     smallest = shrink(scenario)
     assert len(smallest.groups[0].calls) == 1
     assert len(smallest.groups[0].hosts) == 2
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda path: path.stem)
+def test_a_mutation_applies_to_the_sources(mutation: Path) -> None:
+    """`make swarm-mutations` takes long: this notices earlier that the sources have changed."""
+    apply = ["patch", "--dry-run", "--force", "--fuzz=0", "--strip=1", f"--input={mutation}"]
+    done = subprocess.run(apply, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

@@ -131,7 +131,7 @@ class Observation:
                 yield NodePair(name, before, after)
 
     def starting(self) -> frozenset[str]:
-        """Workers that run, and whose groups are not complete yet.
+        """Workers that run, and are in no pool and in no group that is complete.
 
         They load libraries or wait for each other, which is no problem. Workers that take longer
         than :data:`STARTING_S` are checked as all others.
@@ -140,6 +140,7 @@ class Observation:
         open_groups = [g for g in status.groups if len(g["joined"]) < len(g["ranks"])]
         waiting = {node for group in open_groups for node in group["ranks"]}
         placed = {node for group in status.groups for node in group["ranks"]}
+        placed.update(node for pool in status.pools for node in pool["members"])
         return frozenset(
             name
             for name, answer in status.nodes.items()

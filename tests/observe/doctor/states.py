@@ -39,6 +39,7 @@ class State:
         self.groups: list[dict[str, Any]] = [
             {"name": "g0", "algorithm": "inc", "ranks": ["h0", "h1"], "joined": [0, 1]}
         ]
+        self.pools: list[dict[str, Any]] = []
         self.launcher = ProcessIdentity.current()
 
     def face(self, node: str, peer: str, look: str = "after") -> dict[str, Any]:
@@ -95,7 +96,7 @@ class State:
             groups=self.groups,
             kernel_links=[],
             jobs=[],
-            pools=[],
+            pools=self.pools,
         )
 
 

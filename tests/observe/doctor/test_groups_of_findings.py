@@ -87,6 +87,14 @@ def test_a_worker_that_does_not_get_started_is_looked_at_after_a_minute() -> Non
     assert [f.subject for f in state.examine()] == ["h1"]
 
 
+def test_a_server_without_a_group_is_looked_at_once_it_is_in_a_pool() -> None:
+    state = starved(State(), "h0", "h1")
+    state.groups = []
+    state.pools = [{"tenant": "acme", "members": {"h0": 1 << 30}}]
+    assert [f.subject for f in state.examine()] == ["h0"]
+    assert state.observation().starting() == {"h1"}
+
+
 def test_switches_are_looked_at_while_workers_start() -> None:
     state = starved(State(), "s0")
     state.groups = []
