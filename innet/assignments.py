@@ -21,11 +21,7 @@ class SettingsError(InnetError):
 def split_assignment(
     assignment: str, known: Mapping[str, Mapping[str, Any]]
 ) -> tuple[str, str, str]:
-    """Section, name and value of ``transport.max_window=128``.
-
-    Raises:
-        SettingsError: it has no value, or names no setting.
-    """
+    """Section, name and value of ``transport.max_window=128``."""
     key, equals, value = assignment.partition("=")
     # The message shows nothing but the name: the rest may be a password in the wrong place.
     shown = _name_in(assignment)

@@ -33,9 +33,6 @@ async def receive(
         kind: of the message that is due.
         who: is at the other end, for people.
         leaves: what it is a part of, for people.
-
-    Raises:
-        EmulationError: it has left, or said something else.
     """
     try:
         line = await reader.readline()

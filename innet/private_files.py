@@ -31,9 +31,6 @@ def read_private(path: Path, what: str, remedy: str) -> bytes:
         path: the file.
         what: it holds, for messages.
         remedy: how to make such a file, for messages.
-
-    Raises:
-        SecurityError: the file cannot be read, is too large, or is not private.
     """
     try:
         # Without waiting, should it be a pipe.
@@ -55,9 +52,6 @@ def require_private(path: Path, status: os.stat_result, what: str) -> None:
         path: the file, for messages.
         status: of the file.
         what: it holds, for messages.
-
-    Raises:
-        SecurityError: another user can read, has chosen or can change what it holds.
     """
     if not stat.S_ISREG(status.st_mode):
         raise SecurityError(f"{path} is no file; {what} is kept in one")

@@ -333,11 +333,7 @@ class Settings(_Model):
     log: LogSettings = LogSettings()
 
     def with_assignments(self, assignments: Iterable[str]) -> Settings:
-        """A copy with assignments such as ``transport.max_window=128`` applied.
-
-        Raises:
-            SettingsError: an assignment is malformed, unknown or out of range.
-        """
+        """A copy with assignments such as ``transport.max_window=128`` applied."""
         document = self.model_dump()
         for assignment in assignments:
             section, name, value = split_assignment(assignment, document)
@@ -349,11 +345,7 @@ class Settings(_Model):
 
     @classmethod
     def load(cls, path: Path) -> Settings:
-        """Read the settings file of a run.
-
-        Raises:
-            SettingsError: the file cannot be read or holds something else.
-        """
+        """Read the settings file of a run."""
         try:
             return cls.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:

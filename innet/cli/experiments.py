@@ -129,9 +129,6 @@ def parsed_sizes_bytes(
         text: the sizes; ``None``: there are none.
         option: that an error message names.
         block_bytes: of a block, where a size can be a number of blocks.
-
-    Raises:
-        typer.BadParameter: one of them is no size.
     """
     from innet.cli.options import values_of
     from innet.lab.workload.document import parse_memory_bytes

@@ -28,11 +28,7 @@ PassphraseFile = Annotated[
 
 
 def passphrase_for(what: str, file: Path | None, *, is_new: bool = False) -> str:
-    """The passphrase for ``what``: the first line of ``file``, or what the user types.
-
-    Raises:
-        SecurityError: the file cannot be read, is empty, or there is no terminal.
-    """
+    """The passphrase for ``what``: the first line of ``file``, or what the user types."""
     if file is not None:
         return _from_file(file)
     if not sys.stdin.isatty():
@@ -59,11 +55,7 @@ def _from_file(path: Path) -> str:
 def stored_identity(
     key: str | None, passphrase_file: Path | None
 ) -> tuple[CertifiedSigner | None, list[Certificate]]:
-    """The signer with the stored ``key``, and its certificates; ``None`` and none without a key.
-
-    Raises:
-        SecurityError: there is no such key or certificate, or it cannot be read.
-    """
+    """The signer with the stored ``key``, and its certificates; ``None`` and none without a key."""
     if key is None:
         return None, []
     from innet.ndn.certificates import stored_signer
@@ -92,11 +84,7 @@ class Trust:
 
 
 def trust_of(anchor: str | None, policy: str) -> Trust | None:
-    """What ``--anchor`` and ``--policy`` choose; ``None`` without an anchor.
-
-    Raises:
-        SecurityError: there is no such certificate, or the policy cannot be used.
-    """
+    """What ``--anchor`` and ``--policy`` choose; ``None`` without an anchor."""
     if anchor is None:
         return None
     from innet.security.trust import KeyStore, Policy

@@ -32,12 +32,7 @@ BROKER_SETTING = "telemetry.broker"
 
 
 def chosen_topology(topology: str, links: TimeOptions) -> Topology:
-    """Load a topology and apply the options to it.
-
-    Raises:
-        typer.BadParameter: an option is not a quantity of its kind, or out of range.
-        TopologyError: the topology does not exist, or is wrong.
-    """
+    """Load a topology and apply the options to it."""
     from pydantic import ValidationError
 
     from innet.topology import Overrides, load_topology
@@ -73,12 +68,7 @@ def with_timed_links(topology: Topology, links: TimeOptions) -> Topology:
 def chosen_settings(
     assignments: Sequence[str], observation: ObservationOptions | None = None
 ) -> Settings:
-    """The settings, with ``--set`` and the options of telemetry and logs applied.
-
-    Raises:
-        SettingsError: an assignment is malformed, unknown or out of range.
-        TelemetryError, SecurityError: the broker is not named as it should be.
-    """
+    """The settings, with ``--set`` and the options of telemetry and logs applied."""
     from innet.settings import Settings
 
     given = observation or ObservationOptions()
@@ -94,12 +84,7 @@ def chosen_settings(
 
 
 def typed_broker(text: str) -> str:
-    """The broker that an option names: its URL, or that in a file (``file:PATH``).
-
-    Raises:
-        TelemetryError: it is no broker's URL, or has a password: others can read command lines.
-        SecurityError: the file cannot be read, or can be read by others.
-    """
+    """The broker that an option names: its URL, or that in a file (``file:PATH``)."""
     from innet.errors import TelemetryError
     from innet.private_files import read_private
     from innet.telemetry.broker_url import EMBEDDED, NONE, BrokerUrl
@@ -118,11 +103,7 @@ def typed_broker(text: str) -> str:
 
 
 def with_broker(assignments: Sequence[str]) -> list[str]:
-    """Assignments of settings, with the broker of the environment first, and files looked up.
-
-    Raises:
-        TelemetryError, SecurityError: as :func:`typed_broker`.
-    """
+    """Assignments of settings, with the broker of the environment first, and files looked up."""
     chosen = [_looked_up(assignment) for assignment in assignments]
     from_environment = os.environ.get(BROKER_VARIABLE)
     return [f"{BROKER_SETTING}={from_environment}", *chosen] if from_environment else chosen
@@ -180,12 +161,7 @@ def _in_range(text: str) -> tuple[str, ...]:
 def chosen_plan(
     algorithm: str, topology: Topology, hosts: Sequence[str] | None, size_bytes: int | None = None
 ) -> Plan:
-    """The plan of an ``--algorithm`` such as ``ps:server=h3``.
-
-    Raises:
-        PlanError: unknown algorithm, option or host, or no such plan exists here.
-        ControlError: the options are malformed.
-    """
+    """The plan of an ``--algorithm`` such as ``ps:server=h3``."""
     from innet.cluster.control.group_plans import named_plan
     from innet.plans import rank_order
 

@@ -20,11 +20,7 @@ def examples(*commands: str) -> str:
 
 @contextmanager
 def values_of(*options: str) -> Iterator[None]:
-    """Tell the user which options a :class:`ValueError` is about.
-
-    Raises:
-        typer.BadParameter: in its place.
-    """
+    """Raise a :class:`ValueError` as ``typer.BadParameter`` of these options."""
     try:
         yield
     except ValueError as error:

@@ -61,11 +61,7 @@ def open_console(
 
 
 def write_text(text: str, output: Path | None) -> None:
-    """Write ``text`` to ``output``; to the terminal when there is none.
-
-    Raises:
-        SecurityError: the file cannot be written.
-    """
+    """Write ``text`` to ``output``; to the terminal when there is none."""
     if output is None:
         say(text, nl=False)
         return

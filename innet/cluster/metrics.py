@@ -369,9 +369,6 @@ class MetricsEndpoint:
             port: of loopback; 0 for a free one.
             read_status: asks the run's nodes; called for each scrape.
             hosts: names by which the endpoint may be asked, beside its address and ``localhost``.
-
-        Raises:
-            TelemetryError: the port is taken.
         """
         names = _OWN_NAMES | {host.lower() for host in hosts}
         app = _for_hosts(names, make_wsgi_app(_registry(read_status)))

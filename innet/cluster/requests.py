@@ -75,10 +75,6 @@ class RequestServer:
         self._is_closing = False
 
     async def __aenter__(self) -> Self:
-        """
-        Raises:
-            ControlError: the socket cannot be bound.
-        """
         try:
             self._path.unlink(missing_ok=True)  # a dead process may have left it
             self._server = await asyncio.start_unix_server(
@@ -244,11 +240,7 @@ class RequestClient:
 
 
 def parsed_document(line: bytes, who: str, method: str) -> Ahead | Reply:
-    """The next document of a server.
-
-    Raises:
-        ControlError: the line is not a document of a server.
-    """
+    """The next document of a server."""
     try:
         return _documents.validate_json(line)
     except ValidationError as error:

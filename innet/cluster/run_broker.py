@@ -42,11 +42,7 @@ class RunBroker:
 
 
 def broker_of(record: RunRecord) -> RunBroker:
-    """The broker that a run of this machine publishes to.
-
-    Raises:
-        TelemetryError: it has none.
-    """
+    """The broker that a run of this machine publishes to."""
     if record.broker is None:
         raise TelemetryError(
             f"{record.run_id} runs without telemetry (--broker none). `innet status "
@@ -98,13 +94,7 @@ _REPLY_TIMEOUT_S = 10.0
 
 
 async def give_command(record: RunRecord, node: str, command: Command) -> CommandReply:
-    """Tell ``node`` of a run to carry out ``command``.
-
-    Raises:
-        TelemetryError: the run has no such node now, has no broker, it cannot be reached, or the
-            node does not answer.
-        SecurityError: this user did not launch the run.
-    """
+    """Tell ``node`` of a run to carry out ``command``."""
     _require_running(record, node)
     key = OperatorKey.load(record.run_dir / OPERATOR_KEY_NAME)
     number, payload = signed(command, record.run_id, node, key)

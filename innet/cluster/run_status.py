@@ -149,10 +149,6 @@ def job_anchor(run: RunRecord, job: str | None = None) -> Certificate:
     Args:
         run: where it runs.
         job: as `innet status` calls it; ``None``: the only one.
-
-    Raises:
-        EmulationError: no such job runs there, or several do and none is named.
-        SecurityError: its certificates cannot be read.
     """
     from innet.security.trust.certificate import Certificate  # `innet status` needs none
 
@@ -168,11 +164,7 @@ def job_anchor(run: RunRecord, job: str | None = None) -> Certificate:
 
 
 def group_facts(run: RunRecord) -> dict[str, GroupFacts]:
-    """What policies ask about the groups of a run's jobs, by the prefix of their names.
-
-    Raises:
-        ControlError: the run's controller does not answer.
-    """
+    """What policies ask about the groups of a run's jobs, by the prefix of their names."""
     from innet.plans import Plan
     from innet.security.trust.facts import GroupFacts
 

@@ -77,9 +77,6 @@ async def run_job(record: RunRecord, request: JobRequest, output: OutputSink) ->
     """Run a job on the network of ``record``, which another process holds.
 
     Ctrl-C and SIGTERM cancel it, and then end this program once the workers are gone.
-
-    Raises:
-        EmulationError: the session does not answer, or ends in the middle.
     """
 
     def show(document: Any) -> None:
@@ -103,11 +100,7 @@ async def run_job(record: RunRecord, request: JobRequest, output: OutputSink) ->
 
 
 async def read_counters(record: RunRecord) -> Counters:
-    """What the kernel has counted on the links of a run (nothing in local mode).
-
-    Raises:
-        EmulationError: the session does not answer.
-    """
+    """What the kernel has counted on the links of a run (nothing in local mode)."""
     client = _client(record)
     try:
         with _session_errors(record):

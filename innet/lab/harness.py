@@ -283,9 +283,6 @@ class Team:
             task: its text is part of error messages.
             kind: of the results.
             deadline_s: for the whole turn.
-
-        Raises:
-            EmulationError: a rank left, failed, or did not end in time.
         """
         try:
             async with asyncio.timeout(deadline_s):
@@ -303,11 +300,7 @@ class Team:
         return Turn(tuple(results.values()), started_s, used_s)
 
     async def prepare(self, tasks: Sequence[BaseModel]) -> None:
-        """Give each rank its task; returns when all are ready.
-
-        Raises:
-            EmulationError: a rank left.
-        """
+        """Give each rank its task; returns when all are ready."""
         self._turns += 1
         turn = self._turns
 
@@ -338,9 +331,6 @@ class Team:
         Args:
             show: receives the progress of a rank.
             lets_leave: a rank may leave; it is then done, without a result.
-
-        Raises:
-            EmulationError: a rank left.
         """
 
         async def finish_one(rank: int, member: _Member) -> None:
@@ -354,11 +344,7 @@ class Team:
         await _gather([finish_one(rank, member) for rank, member in enumerate(self._members)])
 
     async def results(self, kind: type[_Result]) -> dict[int, _Result]:
-        """The result of each rank that has not left; interrupts ranks that are not done.
-
-        Raises:
-            EmulationError: a rank failed.
-        """
+        """The result of each rank that has not left; interrupts ranks that are not done."""
 
         async def result(rank: int, member: _Member) -> tuple[int, _Result]:
             member.writer.write(Check().line())
@@ -421,9 +407,6 @@ class Conductor:
             ranks: their number.
             deadline_s: for all of them.
             job: that runs the ranks, if any; its end ends the wait.
-
-        Raises:
-            EmulationError: some rank did not join.
         """
         joined: dict[int, tuple[Hello, _Member]] = {}
 

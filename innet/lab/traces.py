@@ -81,11 +81,7 @@ class _Line(BaseModel):
 
 
 def parse_mooncake(text: str, path: Path | None = None) -> tuple[Request, ...]:
-    """Read a trace in Mooncake's format; the first request arrives at 0 s.
-
-    Raises:
-        WorkloadError: what is wrong, with its line.
-    """
+    """Read a trace in Mooncake's format; the first request arrives at 0 s."""
     lines = [
         (number, _parsed_line(line, path, number))
         for number, line in enumerate(text.splitlines(), 1)
@@ -127,11 +123,7 @@ _AZURE_COLUMNS = ["TIMESTAMP", "ContextTokens", "GeneratedTokens"]
 
 
 def parse_azure(text: str, path: Path | None = None) -> tuple[Request, ...]:
-    """Read a trace in Azure's format; the first request arrives at 0 s.
-
-    Raises:
-        WorkloadError: what is wrong, with its line.
-    """
+    """Read a trace in Azure's format; the first request arrives at 0 s."""
     rows = list(csv.reader(text.removeprefix("\ufeff").splitlines()))
     if not rows or rows[0] != _AZURE_COLUMNS:
         raise WorkloadError(f"expected the header {','.join(_AZURE_COLUMNS)}", path=path, line=1)
@@ -175,11 +167,7 @@ _PARSERS = {".jsonl": parse_mooncake, ".csv": parse_azure}
 
 
 def load_trace(path: Path, text: str) -> tuple[Request, ...]:
-    """The requests in ``text``, the contents of ``path``: Mooncake's (.jsonl) or Azure's (.csv).
-
-    Raises:
-        WorkloadError: what is wrong, with its line.
-    """
+    """The requests in ``text``, the contents of ``path``: Mooncake's (.jsonl) or Azure's (.csv)."""
     parse = _PARSERS.get(path.suffix.lower())
     if parse is None:
         raise WorkloadError(

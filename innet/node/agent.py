@@ -173,11 +173,7 @@ class NodeAgent:
         return None if self._credentials is None else self._credentials.public
 
     def install_group_keys(self, packet: str) -> None:
-        """Sign and verify a group's names with the credentials in a packet (hexadecimal).
-
-        Raises:
-            SecurityError: it is not for this process, or not signed by the run's authority.
-        """
+        """Sign and verify a group's names with the credentials in a packet (hexadecimal)."""
         if self._credentials is None:
             raise SecurityError(f"{self._config.node} has no key to open credentials with")
         self._credentials.open(bytes.fromhex(packet)).install(self._node)
@@ -216,11 +212,7 @@ class NodeAgent:
             self._report_removed(group)
 
     def set_routes(self, routes: dict[str, int]) -> None:
-        """Replace all routes by the face towards every node that can be reached.
-
-        Raises:
-            ControlError: there is no such face; the routes stay as they are.
-        """
+        """Replace all routes by the face towards every node that can be reached."""
         self._require_faces(routes.values())
         with self._routes_lock:
             before, self._routes = self._routes, dict(routes)
@@ -241,9 +233,6 @@ class NodeAgent:
                 they are served nowhere else any more.
             anew: these are all routes; others are removed.
             serial: grows with each update; a late one is ignored.
-
-        Raises:
-            ControlError: there is no such face; the routes stay as they are.
         """
         self._require_faces(face for _, hops in served for face, _ in hops)
         if serial > self._network_routes_serial:
@@ -271,11 +260,7 @@ class NodeAgent:
         report("rules_removed", what, group=group, job=job_of(group))
 
     def tap_packets(self, path: str, faces: list[int]) -> None:
-        """Copy packets of these faces to the listener at a Unix socket, until it closes.
-
-        Raises:
-            ControlError: no process listens there.
-        """
+        """Copy packets of these faces to the listener at a Unix socket, until it closes."""
         try:
             self._node.add_tap(path, faces)
         except RuntimeError as error:
@@ -294,11 +279,7 @@ class NodeAgent:
             self._groups.on_group_over(group, number)
 
     def memberships(self) -> dict[str, Any]:
-        """The worker of this node, its groups and its pools.
-
-        Raises:
-            ControlError: no worker lives here.
-        """
+        """The worker of this node, its groups and its pools."""
         if self._groups is None:
             raise ControlError(f"{self._config.node} is a switch and in no group")
         return self._groups.worker_report().model_dump()

@@ -17,12 +17,7 @@ _MOST_RSA_BITS = 8192
 
 
 def load_command_certificate(path: Path, now: datetime) -> Certificate:
-    """Load the certificate of a key whose commands are to be obeyed.
-
-    Raises:
-        SecurityError: it cannot be read, is none, does not count ``now`` (in UTC), or has a key
-            that a node does not take.
-    """
+    """Load the certificate of a key whose commands are to be obeyed."""
     from innet.security.trust.key_operations import load_certificate
 
     certificate = load_certificate(path)

@@ -70,11 +70,7 @@ class ControllerClient(RequestSender):
         return self._socket
 
     def _require_descriptors(self) -> None:
-        """Refuse before libzmq aborts the process because it cannot open a descriptor.
-
-        Raises:
-            ControlError: there are too few descriptors left.
-        """
+        """Refuse before libzmq aborts the process because it cannot open a descriptor."""
         opened: list[int] = []
         try:
             opened.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(_NEEDED_DESCRIPTORS))

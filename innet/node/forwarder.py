@@ -119,11 +119,7 @@ class Forwarder:
 
     @property
     def node(self) -> _core.Node:
-        """The node, for routes that nobody registers, and for its status.
-
-        Raises:
-            EmulationError: the context is not entered.
-        """
+        """The node, for routes that nobody registers, and for its status."""
         if self._node is None:
             raise EmulationError("the forwarder does not run. Enter its context first: with ...")
         return self._node

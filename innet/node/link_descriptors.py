@@ -84,9 +84,6 @@ def link_descriptors(config: NodeConfig) -> list[tuple[int, ...]]:
     """For each face, those that its channel names: inherited, else from the launcher.
 
     The caller owns them.
-
-    Raises:
-        EmulationError: the launcher does not hand them out.
     """
     channels = [face.channel for face in config.faces]
     if all(_inherited(channel) for channel in channels):

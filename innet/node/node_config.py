@@ -158,11 +158,7 @@ class NodeConfig(_Model):
 
     @classmethod
     def load(cls, path: Path) -> NodeConfig:
-        """Read the configuration file at ``path``.
-
-        Raises:
-            EmulationError: the file cannot be read or is not a node configuration.
-        """
+        """Read the configuration file at ``path``."""
         try:
             return cls.model_validate_json(path.read_bytes())
         except OSError as error:

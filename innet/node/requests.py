@@ -61,11 +61,7 @@ class Request(BaseModel):
 
     @classmethod
     def parsed(cls, document: bytes) -> Self:
-        """Read a document.
-
-        Raises:
-            ControlError: the document is not a request.
-        """
+        """Read a document."""
         try:
             return cls.model_validate_json(document)
         except ValidationError as error:
@@ -149,11 +145,7 @@ def reply_to(document: bytes, handlers: Mapping[str, Handler], who: str) -> Repl
 
 
 def handler_of(method: str, handlers: Mapping[str, Handler]) -> Handler:
-    """The handler of a method.
-
-    Raises:
-        ControlError: the method is unknown.
-    """
+    """The handler of a method."""
     if method not in handlers:
         raise ControlError(f"unknown method {method!r}; known: {', '.join(sorted(handlers))}")
     return handlers[method]
@@ -393,9 +385,6 @@ class ControlServer:
     serves one client at a time with it.
     A client that does not read its reply delays no other: its next request is read after it has
     read the whole reply.
-
-    Raises:
-        ControlError: the socket cannot be bound.
     """
 
     def __init__(self, path: Path, handlers: Mapping[str, Handler], *, who: str) -> None:

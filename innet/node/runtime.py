@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 
 
 def open_node(config: NodeConfig, settings: Settings, keys: NodeKeys) -> _core.Node:
-    """Open the node of ``config`` with its links and routes, and start it.
-
-    Raises:
-        EmulationError: a socket cannot be opened.
-        SecurityError: a key of the node's commanders is malformed.
-    """
+    """Open the node of ``config`` with its links and routes, and start it."""
     node = _core.Node(_node_settings(config, settings), keys.signing_key(), keys.trusted_keys())
     for index, fds in enumerate(link_descriptors(config)):
         _add_link(node, config, settings, index, fds)

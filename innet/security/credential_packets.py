@@ -43,11 +43,7 @@ class SealingKey:
         return self._private.public_key().public_bytes_raw().hex()
 
     def open(self, sealed: bytes, purpose: bytes) -> bytes:
-        """Decrypt the output of :func:`seal`.
-
-        Raises:
-            SecurityError: it was sealed to another key or for another purpose, or was changed.
-        """
+        """Decrypt the output of :func:`seal`."""
         try:
             return _SUITE.decrypt(sealed, self._private, purpose)
         except InvalidTag as error:
@@ -59,9 +55,6 @@ class SealingKey:
 
 def seal(secret: bytes, public: str, purpose: bytes) -> bytes:
     """``secret`` for the process with this public key, which opens it with the same ``purpose``.
-
-    Raises:
-        SecurityError: that is no public key.
 
     >>> key = SealingKey.generate()
     >>> key.open(seal(b"secret", key.public, b"example"), b"example")
@@ -111,9 +104,6 @@ class KeyAuthority:
             credentials: without a salt.
             node: where the process is.
             public: its sealing key, hexadecimal.
-
-        Raises:
-            SecurityError: ``public`` is no key, or there are no more salts.
         """
         number = next(self._numbers)
         if number > self._last:
@@ -145,12 +135,7 @@ class CredentialOpener:
         return self._key.public
 
     def open(self, packet: bytes) -> GroupCredentials:
-        """The credentials in a packet.
-
-        Raises:
-            SecurityError: it is not signed by the authority, is for another process, was changed,
-                or was opened before: nonces would be used again.
-        """
+        """The credentials in a packet."""
         data = SignedData.parse(packet)
         name = uri_of(data.name)
         if not data.is_signed_by(self._authority):

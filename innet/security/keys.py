@@ -120,11 +120,7 @@ class NodeKeys(BaseModel):
         return [key.native() for key in self.trusted]
 
     def pool_secret_bytes(self) -> bytes:
-        """The secret of the job's tenant of pools.
-
-        Raises:
-            SecurityError: the node has none.
-        """
+        """The secret of the job's tenant of pools."""
         if self.pool_secret is None:
             raise SecurityError("these keys are of no job's host, and so have no pool's secret")
         return bytes.fromhex(self.pool_secret)
@@ -135,11 +131,7 @@ class NodeKeys(BaseModel):
 
     @classmethod
     def load(cls, path: Path) -> NodeKeys:
-        """Read what :meth:`save` wrote.
-
-        Raises:
-            SecurityError: the file cannot be read or holds something else.
-        """
+        """Read what :meth:`save` wrote."""
         try:
             return cls.model_validate_json(path.read_bytes())
         except OSError as error:
@@ -206,11 +198,7 @@ class OperatorKey:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what :meth:`save` wrote.
-
-        Raises:
-            SecurityError: the file cannot be read or holds something else.
-        """
+        """Read what :meth:`save` wrote."""
         try:
             return cls(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text())))
         except OSError as error:
@@ -254,11 +242,7 @@ def save_packets(path: Path, packets: Iterable[bytes]) -> None:
 
 
 def load_packets(path: Path) -> list[bytes]:
-    """The packets in a file that :func:`save_packets` wrote.
-
-    Raises:
-        SecurityError: it cannot be read.
-    """
+    """The packets in a file that :func:`save_packets` wrote."""
     try:
         return [base64.b64decode(line) for line in path.read_text().splitlines()]
     except (OSError, ValueError) as error:

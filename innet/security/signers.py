@@ -68,9 +68,6 @@ class HmacSigner:
     Args:
         key_name: name that receivers look the secret up by.
         secret: any number of bytes but none.
-
-    Raises:
-        SecurityError: the secret is empty.
     """
 
     signature_type = int(SignatureType.HMAC_WITH_SHA256)
@@ -99,11 +96,7 @@ class Ed25519Signer:
 
 
 class EcdsaSigner:
-    """ECDSA over P-256 with SHA-256, which every NDN library verifies.
-
-    Raises:
-        SecurityError: the key is on another curve.
-    """
+    """ECDSA over P-256 with SHA-256, which every NDN library verifies."""
 
     signature_type = int(SignatureType.SHA256_WITH_ECDSA)
 

@@ -30,11 +30,7 @@ class Validator(Protocol):
     """Decides on packets. Fetching certificates on the way is why it may have to be awaited."""
 
     async def check(self, name: str, data: ReceivedData) -> None:
-        """Return when ``data``, which is called ``name``, may be believed.
-
-        Raises:
-            SecurityError: it may not; the message says why.
-        """
+        """Return when ``data``, which is called ``name``, may be believed."""
 
 
 class IntegrityValidator:

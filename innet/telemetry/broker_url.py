@@ -32,11 +32,7 @@ class BrokerUrl:
 
     @classmethod
     def parse(cls, text: str) -> BrokerUrl:
-        """Read a URL.
-
-        Raises:
-            TelemetryError: it is not the URL of an MQTT broker; the message never has a password.
-        """
+        """Read a URL."""
         try:
             parts = urlsplit(text)
             port = parts.port
@@ -64,11 +60,7 @@ class BrokerUrl:
 
     @classmethod
     def of_setting(cls, broker: str) -> BrokerUrl | None:
-        """The broker that ``telemetry.broker`` names; ``None`` for the embedded one.
-
-        Raises:
-            TelemetryError: it names none; the message never has a password.
-        """
+        """The broker that ``telemetry.broker`` names; ``None`` for the embedded one."""
         return None if broker == EMBEDDED else cls.parse(broker)
 
     def tls_context(self) -> ssl.SSLContext | None:

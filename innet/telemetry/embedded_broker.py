@@ -90,14 +90,10 @@ class BrokerThread:
     def __init__(
         self, broker: str, port: int | None = None, limits: BrokerLimits | None = None
     ) -> None:
-        """
-        Args:
-            broker: ``embedded``, or the URL of another.
-            port: of loopback where the embedded broker serves as well; 0: a free one.
-            limits: of the memory and connections that clients can take.
-
-        Raises:
-            TelemetryError: the URL is malformed.
+        """Args:
+        broker: ``embedded``, or the URL of another.
+        port: of loopback where the embedded broker serves as well; 0: a free one.
+        limits: of the memory and connections that clients can take.
         """
         self._far = BrokerUrl.of_setting(broker)
         self._port = port
@@ -114,9 +110,6 @@ class BrokerThread:
 
         Args:
             broker_socket: path of the socket for the run's processes.
-
-        Raises:
-            TelemetryError: the broker socket cannot be opened.
         """
         self._thread = threading.Thread(
             target=self._run, args=(broker_socket,), name="telemetry-broker", daemon=True

@@ -60,11 +60,7 @@ class Blueprint:
         self._wires.append((a, b, settings))
 
     def topology(self, name: str, defaults: PartDefaults) -> Topology:
-        """Apply the defaults and check the whole.
-
-        Raises:
-            TopologyError: a setting out of range, or a network that breaks a structural rule.
-        """
+        """Apply the defaults and check the whole."""
         return Topology(name=name, nodes=self._built_nodes(defaults), links=self._built(defaults))
 
     def _add(self, name: str, part: type[Host] | type[Switch], settings: Settings) -> None:

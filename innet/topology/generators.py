@@ -45,11 +45,7 @@ class GeneratorBase(Specification):
         """Add the nodes and links of this network."""
 
     def topology(self, name: str, defaults: PartDefaults | None = None) -> Topology:
-        """Build the network.
-
-        Raises:
-            TopologyError: it would be too large, or a setting is out of range.
-        """
+        """Build the network."""
         blueprint = Blueprint()
         self.draw_on(blueprint)
         given = defaults or PartDefaults()
@@ -227,9 +223,6 @@ def from_expression(text: str) -> Topology:
 
     The numbers stand in the order of :meth:`GeneratorBase.numbers`; those with a default may be
     left out at the end. The topology is called after the expression, ``leaf-spine-4x2x4``.
-
-    Raises:
-        TopologyError: an unknown kind, too few or too many numbers, or one out of range.
     """
     kind, _, numbers_text = text.partition(":")
     generator = _BY_KIND.get(kind)

@@ -16,11 +16,7 @@ Links = tuple[tuple[str, str], ...]
 
 
 def links_at(topology: Topology, places: Sequence[str]) -> Links:
-    """The links that ``places`` name.
-
-    Raises:
-        TopologyError: there is no such node or link; the message has those that there are.
-    """
+    """The links that ``places`` name."""
     found: dict[tuple[str, str], None] = {}
     for place in places:
         ends = tuple(end.strip() for end in place.split(_JOINT))

@@ -108,11 +108,7 @@ class Interface(_Part):
 
     @classmethod
     def parse(cls, text: str) -> Interface:
-        """Read ``node:port``.
-
-        Raises:
-            TopologyError: no colon, or a name that cannot be one.
-        """
+        """Read ``node:port``."""
         node, colon, port = text.partition(":")
         if not colon:
             raise TopologyError(f'expected "node:port", such as "h0:eth0", found {text!r}')
@@ -210,21 +206,13 @@ class Link(_Part):
         return (self.a.node, self.b.node)
 
     def end_at(self, node: str) -> Interface:
-        """The end of this link at ``node``.
-
-        Raises:
-            TopologyError: the link does not touch that node.
-        """
+        """The end of this link at ``node``."""
         if node not in self.nodes:
             raise TopologyError(f"link {self} does not touch node {node!r}")
         return self.a if self.a.node == node else self.b
 
     def end_opposite(self, node: str) -> Interface:
-        """The end of this link that is not at ``node``.
-
-        Raises:
-            TopologyError: the link does not touch that node.
-        """
+        """The end of this link that is not at ``node``."""
         return self.b if self.end_at(node) is self.a else self.a
 
     def __str__(self) -> str:
@@ -299,11 +287,7 @@ class Topology(_Part):
         return self._graph
 
     def link_between(self, u: str, v: str) -> Link:
-        """The link that joins two nodes, in either order.
-
-        Raises:
-            TopologyError: there is none.
-        """
+        """The link that joins two nodes, in either order."""
         link = self.links_of.get(u, {}).get(v)
         if link is None:
             raise TopologyError(f"topology {self.name!r} has no link between {u!r} and {v!r}")
@@ -313,9 +297,6 @@ class Topology(_Part):
         """A copy in which the given settings replace those of every link and every switch.
 
         ``rate_bps=None`` takes the limit away; a setting that is not named stays as it is.
-
-        Raises:
-            TopologyError: a value out of range.
 
         Example:
             >>> load_topology("star8").with_overrides(rate_bps=200e6, loss=0.01)

@@ -78,11 +78,7 @@ class Routes:
         self._dealt_before = cache(self._count_dealt_before)
 
     def next_hop(self, node: str, towards: str) -> str:
-        """The neighbour to which ``node`` sends what is meant for ``towards``.
-
-        Raises:
-            PlanError: one of them is unknown, or no path leads there.
-        """
+        """The neighbour to which ``node`` sends what is meant for ``towards``."""
         # What is behind one gate is as far as the gate; hosts need no search of their own.
         gate = self._gates.get(towards, towards)
         if node == gate != towards:
@@ -116,11 +112,7 @@ class Routes:
 
     def distance(self, node: str, towards: str) -> int:
         """The cost of a route to ``towards``: one for each link on the path, and for each
-        microsecond of its delay.
-
-        Raises:
-            PlanError: one of them is unknown, or no path leads there.
-        """
+        microsecond of its delay."""
         path = self.path(node, towards)
         links = (self._links[near][far] for near, far in pairwise(path))
         return sum(1 + round(link.delay_s * 1e6) for link in links)

@@ -32,9 +32,6 @@ def draw(topology: Topology, path: str | Path) -> None:
     Args:
         topology: what to draw.
         path: the picture; its extension (``.svg``, ``.png`` or ``.pdf``) is its format.
-
-    Raises:
-        TopologyError: another extension, too many nodes, or a file that cannot be written.
     """
     # Here because matplotlib takes half a second to load, which text must not wait for.
     from innet.topology.picture import draw_picture

@@ -82,12 +82,7 @@ class WorkerPools:
         self._readers: dict[str, ReadCounters] = {}
 
     def open(self, part: PoolReport) -> None:
-        """Become a member of a pool: the network routes its names to and from here.
-
-        Raises:
-            KVError: this process is a member already.
-            ControlError: the controller refuses, or does not answer.
-        """
+        """Become a member of a pool: the network routes its names to and from here."""
         with self._lock:
             if part.tenant in self._parts:
                 raise KVError(
@@ -116,11 +111,7 @@ class WorkerPools:
             _log.info("left the pool %s without the controller: %s", tenant, error)
 
     def members(self, tenant: str) -> dict[str, int]:
-        """The nodes that offer memory to a pool, and the bytes of each.
-
-        Raises:
-            ControlError: the controller does not answer.
-        """
+        """The nodes that offer memory to a pool, and the bytes of each."""
         members: dict[str, int] = self._controller.ask(
             "pool_members", patience_s=_PATIENCE_S, tenant=tenant
         )

@@ -45,11 +45,7 @@ class JobFile(BaseModel):
 
     @classmethod
     def load(cls, path: Path) -> JobFile:
-        """Read the file.
-
-        Raises:
-            EmulationError: it cannot be read or holds something else.
-        """
+        """Read the file."""
         try:
             return cls.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:

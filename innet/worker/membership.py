@@ -298,9 +298,6 @@ class Memberships:
         """Check that the group has failed, and report that this process goes on.
 
         The controller may not know the failure that another rank passed on, so it is sent along.
-
-        Raises:
-            ControlError: no rank of it has failed or left.
         """
         self._ask(membership, "shrink_group", heard=membership.heard)
 

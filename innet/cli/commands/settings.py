@@ -118,9 +118,6 @@ def _list_settings(
     Args:
         settings: with the values.
         origins: where values came from, by name; ``default`` for those that are not named.
-
-    Raises:
-        SettingsError: no name begins so.
     """
     from innet.assignments import unknown_setting
     from innet.settings import Settings, SettingsError

@@ -178,8 +178,7 @@ class _Background:
 def _enter_background() -> _Background:
     """Return in a new process without a terminal. Call it before threads or event loops begin.
 
-    Raises:
-        typer.Exit: in the calling process, once the new one is ready (0) or has ended (its code).
+    The calling process exits once the new one is ready (0) or has ended (with its code).
     """
     reader, writer = os.pipe()
     pid = os.fork()

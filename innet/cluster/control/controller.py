@@ -178,21 +178,13 @@ class Controller:
         return self._outbox.take()
 
     def _admit_job(self, name: str | None, hosts: Sequence[str], weight: int = 1) -> Job:
-        """Give ``hosts`` to a new job, with a prefix that nothing else had on this network.
-
-        Raises:
-            ControlError: as :meth:`innet.cluster.control.jobs.JobRegistry.admit`.
-        """
+        """Give ``hosts`` to a new job, with a prefix that nothing else had on this network."""
         job = self._jobs.admit(name, hosts, weight)
         self._announcements.keep_apart(self._jobs.prefixes())
         return job
 
     def _open_job(self, **told: Any) -> Operation[None]:
-        """Have all switches serve an admitted job (see :class:`KnownJob`).
-
-        Raises:
-            ControlError: a switch refuses or does not answer.
-        """
+        """Have all switches serve an admitted job (see :class:`KnownJob`)."""
         known = KnownJob.model_validate(told)
         if known.keys is None:
             raise ControlError(f"job {known.job.name} has no keys, and cannot be served")

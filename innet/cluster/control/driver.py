@@ -66,10 +66,6 @@ class ControllerServer:
         self._requests: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        """
-        Raises:
-            ControlError: the socket cannot be bound.
-        """
         self._context = zmq.asyncio.Context()
         self._socket = self._context.socket(zmq.ROUTER)
         self._socket.maxmsgsize = MAX_REQUEST_BYTES

@@ -108,10 +108,6 @@ class GroupPlans:
             name: of the group; other jobs may have one of that name.
             algorithm: as :func:`innet.init` takes it.
             ranks: node of each rank.
-
-        Raises:
-            PlanError: the algorithm is unknown or does not fit.
-            ControlError: its options cannot be read.
         """
         plans = self._by_variant(algorithm, rank_order(self._topology, ranks))
         label = _label(name)
@@ -147,10 +143,6 @@ def named_plan(
         topology: the network.
         positions: the ranks' nodes in the order of :func:`innet.plans.rank_order`.
         size_bytes: of a tensor, for ``auto`` to choose by.
-
-    Raises:
-        PlanError: unknown algorithm, option or host, or no such plan exists here.
-        ControlError: the options are malformed.
     """
     name, _, text = algorithm.partition(":")
     options = plan_options(text)

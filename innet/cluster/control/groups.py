@@ -121,9 +121,6 @@ class GroupRegistry:
         registered would be refused there. ``failure`` is why the group failed before all its ranks
         were ready, if it did. A rank that asks after a later failure gets no missing ranks: its
         next operation in the group says what ended it, as for the ranks that asked a moment before.
-
-        Raises:
-            ControlError: a node that is missing is gone or has left, or all have left the group.
         """
         failed = self._failed_groups.get((group, number))
         if failed is not None and not failed.group.has_begun:
@@ -155,10 +152,6 @@ class GroupRegistry:
             node: a survivor's.
             heard: what ended an operation of ``node``, and the rank that said so to it: that rank
                 has left, but may not have told the controller yet.
-
-        Raises:
-            PlanError: the group's algorithm does not fit the survivors.
-            ControlError: no rank of the group has failed or left, or ``node`` itself has.
         """
         failed = self._failed_groups.get((group, number)) or self._fail_left(group, number, heard)
         founder = failed.group.founder or failed.group.key

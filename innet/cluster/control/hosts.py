@@ -189,10 +189,6 @@ class HostProcesses:
         """That process joins a pool of blocks (see :class:`PoolReport`), or changes its part in it.
 
         All switches that answer carry the pool's names to and from the node then.
-
-        Raises:
-            ControlError: another process is attached to ``node``, or as
-                :meth:`innet.cluster.control.pools.PoolRegistry.open`.
         """
         if not self.is_current(node, incarnation):
             raise ControlError(

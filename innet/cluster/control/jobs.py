@@ -110,11 +110,7 @@ class JobRegistry:
         self._admitted = 0
 
     def admit(self, name: str | None, hosts: Sequence[str], weight: int) -> Job:
-        """Give ``hosts`` to a new job, called ``j<number>`` when it has no name.
-
-        Raises:
-            ControlError: a host has a job already, or the name or the weight cannot be used.
-        """
+        """Give ``hosts`` to a new job, called ``j<number>`` when it has no name."""
         self._require_free(hosts)
         if not 1 <= weight <= MAX_WEIGHT:
             raise ControlError(f"a job's weight is from 1 to {MAX_WEIGHT}, not {weight}")
@@ -147,11 +143,7 @@ class JobRegistry:
         return [job.prefix for job in self._jobs.values()]
 
     def of(self, node: str) -> Job:
-        """The job that has ``node``.
-
-        Raises:
-            ControlError: none has.
-        """
+        """The job that has ``node``."""
         for job in self._jobs.values():
             if node in job.hosts:
                 return job

@@ -377,9 +377,6 @@ class NetworkWatch:
             switch: its name.
             why: ``spine0 (pid 77) was killed by signal 9 (SIGKILL)``.
             returns: whether to wait for it.
-
-        Raises:
-            ControlError: there is no such switch.
         """
         self._require_switch(switch)
         self._outages.forget(switch)
@@ -387,11 +384,7 @@ class NetworkWatch:
         yield from self.adapt(self._placements.live.without(switch, Loss(why, returns)))
 
     def restore_switch(self, switch: str) -> Operation[None]:
-        """``switch`` answers again, without its former state: sums and routes return to it.
-
-        Raises:
-            ControlError: there is no such switch.
-        """
+        """``switch`` answers again, without its former state: sums and routes return to it."""
         self._require_switch(switch)
         self._outages.forget(switch)
         yield from self.adapt(self._placements.live.with_again(switch))

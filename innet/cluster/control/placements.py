@@ -138,11 +138,7 @@ class Placements:
         self._pools: tuple[PoolMessage, ...] = ()
 
     def open_job(self, job: JobMessage) -> Operation[None]:
-        """Have all switches serve a job, before any of its rules.
-
-        Raises:
-            ControlError: a switch refuses or does not answer.
-        """
+        """Have all switches serve a job, before any of its rules."""
         self.restore_job(job)
         outcomes = yield self._to_all([("install_job", job.model_dump())], REQUEST_TIMEOUT_S)
         _raise_first(outcomes)
@@ -160,9 +156,6 @@ class Placements:
         """Have all switches serve ``pools`` and no others, and wait until they do.
 
         A switch that does not answer is left as it is: it is brought up to date when it returns.
-
-        Raises:
-            ControlError: a switch refuses.
         """
         self.restore_pools(pools)
         outcomes = yield self._to_all([self._set_pools()])
@@ -182,11 +175,7 @@ class Placements:
         return {prefix: self.live.place(plan) for prefix, plan in plans.items()}
 
     def install(self, plans: Mapping[str, Plan], keys: MessagesTo) -> Operation[None]:
-        """Install a group's ``keys`` on all switches, and the rules of ``plans``.
-
-        Raises:
-            ControlError: a switch refuses, or one that the plans need does not answer.
-        """
+        """Install a group's ``keys`` on all switches, and the rules of ``plans``."""
         rules = {switch: _rules(plans, switch) for switch in self.live.switches}
         messages = {switch: [*keys(switch), *of_switch] for switch, of_switch in rules.items()}
         outcomes = yield Deliver(messages, REQUEST_TIMEOUT_S)

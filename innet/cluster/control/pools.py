@@ -52,12 +52,7 @@ class PoolRegistry:
         self._pools: dict[str, _Pool] = {}
 
     def open(self, node: str, part: PoolReport) -> Operation[None]:
-        """``node`` joins a pool, or changes its part in it; all switches serve it then.
-
-        Raises:
-            ControlError: the tenant has another key, the part cannot be used, or a switch refuses:
-                it serves as many jobs and pools as it can. Nothing has changed then.
-        """
+        """``node`` joins a pool or changes its part; nothing changes where a switch refuses."""
         _require_usable(part)
         pool = self._pools.get(part.tenant) or _Pool(part.key)
         if pool.key != part.key:
@@ -141,10 +136,6 @@ class PoolRegistry:
 
 
 def _require_usable(part: PoolReport) -> None:
-    """
-    Raises:
-        ControlError: the weight is invalid, or the key cannot verify the tenant's blocks.
-    """
     if not 1 <= part.weight <= MAX_WEIGHT:
         raise ControlError(f"a pool's weight is from 1 to {MAX_WEIGHT}, not {part.weight}")
     if part.key.signature != "ed25519":

@@ -33,11 +33,7 @@ _FIRST_LINK_ADDRESS = IPv4Address("10.128.0.0")
 
 
 def lay_out(topology: Topology, hops: NextHops) -> KernelNetwork:
-    """Lay out a topology for the kernel, with packets for the hosts on the given next hops.
-
-    Raises:
-        EmulationError: a link has a rate that the kernel cannot limit to.
-    """
+    """Lay out a topology for the kernel, with packets for the hosts on the given next hops."""
     veths = tuple(_veth(number, link) for number, link in enumerate(topology.links))
     addresses = host_addresses(topology)
     gateways = _gateways(veths)

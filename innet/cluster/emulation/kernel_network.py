@@ -60,9 +60,6 @@ class TokenBucket(BaseModel):
         superpackets pass whole where one takes at most 5 ms, from about 131 Mbit/s on, and where
         the queue holds two. On slower links and short queues packets are cut, which costs little
         there and keeps the granularity of drops and delays at one packet.
-
-        Raises:
-            EmulationError: the kernel cannot limit to this rate.
         """
         if link.rate_bps is None:
             return None

@@ -39,11 +39,7 @@ class LocalFabric:
     """Links on one machine; the emulator's link model does all of the shaping."""
 
     def __init__(self, topology: Topology, *, shared_memory: bool = True) -> None:
-        """Open all links: in shared memory, or else as sockets.
-
-        Raises:
-            EmulationError: the kernel has no descriptor left.
-        """
+        """Open all links: in shared memory, or else as sockets."""
         self._shared_memory = shared_memory
         self._kinds = {name: node.kind for name, node in topology.nodes.items()}
         self._faces: dict[str, list[FaceConfig]] = {name: [] for name in topology.nodes}
@@ -74,11 +70,7 @@ class LocalFabric:
         return {}
 
     async def counters(self, nodes: Collection[str]) -> dict[DirectedLink, LinkCounters]:
-        """Not available here.
-
-        Raises:
-            EmulationError: always; the nodes' own port model has the counters.
-        """
+        """Not available here: the nodes' own port model has the counters."""
         raise EmulationError(
             "the kernel does not count the links of local mode. Ask the nodes for the counters of "
             "their faces, or run the topology in netns mode."

@@ -87,9 +87,6 @@ class NamespaceFabric:
         """Build the network in the kernel.
 
         ``on_spawn`` is called with the process that holds the network, for the run's record.
-
-        Raises:
-            EmulationError: the kernel refused; the message says what would help.
         """
         fabric = cls(topology, lay_out(topology, hops), on_spawn, run_id)
         try:
@@ -130,9 +127,6 @@ class NamespaceFabric:
         """What the kernel has counted on the links' directions that begin at ``nodes``.
 
         One call costs about 0.5 ms of processor time for each node.
-
-        Raises:
-            EmulationError: the process that holds the network is gone.
         """
         request = Request(method="counters", params={"nodes": tuple(nodes)})
         async with self._request_lock:

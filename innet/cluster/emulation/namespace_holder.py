@@ -250,11 +250,7 @@ class _Holder:
         self._network: _Network | None = None
 
     def build(self, **spec: Any) -> bool:
-        """Build the network and send its descriptors; whether there is a user namespace.
-
-        Raises:
-            EmulationError: the kernel refuses; the message says what would help.
-        """
+        """Build the network and send its descriptors; whether there is a user namespace."""
         try:
             self._network = _Network(KernelNetwork.model_validate(spec))
         except (OSError, NetlinkError) as error:
@@ -267,11 +263,7 @@ class _Holder:
         return self._network.user_namespace_fd is not None
 
     def counters(self, nodes: Sequence[str]) -> list[tuple[DirectedLink, LinkCounters]]:
-        """What the kernel has counted on the links' directions that begin at ``nodes``.
-
-        Raises:
-            EmulationError: it does not say, or there is no network yet.
-        """
+        """What the kernel has counted on the links' directions that begin at ``nodes``."""
         if self._network is None:
             raise EmulationError("there is no network yet")
         try:

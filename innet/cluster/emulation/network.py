@@ -92,9 +92,6 @@ class Network:
             shared_memory: in ``local`` mode, packets go through memory that both ends share;
                 otherwise through Unix sockets.
             output: takes each line that a process prints; ``None`` prints them to the console.
-
-        Raises:
-            EmulationError: there is no such mode, or a link of the topology cannot be had in it.
         """
         if mode not in get_args(Mode):
             raise EmulationError(
@@ -150,11 +147,7 @@ class Network:
             callback()
 
     def config(self, node: str) -> NodeConfig:
-        """The configuration of a node.
-
-        Raises:
-            EmulationError: the topology has no such node.
-        """
+        """The configuration of a node."""
         if node not in self._configs:
             raise EmulationError(
                 f"topology {self._topology.name} has no node {node!r}. "
@@ -192,9 +185,6 @@ class Network:
             directory: working directory, the launcher's by default.
             output: takes each line that the process prints, the network's own sink by default.
             stdin: descriptor of its standard input, empty by default.
-
-        Raises:
-            EmulationError: no such node, or the program cannot be started.
         """
         fabric = self._entered_fabric()
         path = self.config_path(node)
@@ -250,9 +240,6 @@ class Network:
         Args:
             nodes: only the directions that begin at these nodes, ``None`` for all. A call costs
                 about 0.5 ms of processor time for each node: who polls says which.
-
-        Raises:
-            EmulationError: in local mode, for an unknown node, or when the kernel does not answer.
         """
         asked = self._topology.nodes if nodes is None else nodes
         fabric = self._entered_fabric()
@@ -346,11 +333,7 @@ class Network:
         )
 
     def socket_path(self, name: str) -> Path:
-        """Where a socket of the run is.
-
-        Raises:
-            EmulationError: the path is longer than the kernel takes.
-        """
+        """Where a socket of the run is."""
         path = self.run_dir / name
         length = len(os.fsencode(path))
         if length > _MAX_SOCKET_PATH_BYTES:
@@ -427,11 +410,7 @@ class Fabric(Protocol):
         ...
 
     async def counters(self, nodes: Collection[str]) -> dict[DirectedLink, LinkCounters]:
-        """What the kernel has counted on the links' directions that begin at ``nodes``.
-
-        Raises:
-            EmulationError: this mode's links are not the kernel's, or the kernel did not answer.
-        """
+        """What the kernel has counted on the links' directions that begin at ``nodes``."""
         ...
 
     async def close(self) -> None:

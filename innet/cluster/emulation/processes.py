@@ -223,11 +223,7 @@ class ProcessGroup:
         self._exit_callbacks.append(callback)
 
     def spawn(self, spec: ProcessSpec, output: OutputSink | None = None) -> SupervisedProcess:
-        """Start a process, whose lines go to ``output`` or else to the group's own sink.
-
-        Raises:
-            EmulationError: the program cannot be started, or the label is taken.
-        """
+        """Start a process, whose lines go to ``output`` or else to the group's own sink."""
         previous = self._processes.get(spec.label)
         if previous is not None and previous.returncode is None:
             raise EmulationError(

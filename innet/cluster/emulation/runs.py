@@ -182,11 +182,7 @@ class RunRecord(BaseModel):
 
 @contextlib.contextmanager
 def writing_into(directory: Path) -> Iterator[None]:
-    """Within, files of a run are written into ``directory``.
-
-    Raises:
-        EmulationError: one cannot be.
-    """
+    """Within, files of a run are written into ``directory``."""
     try:
         yield
     except OSError as error:
@@ -201,9 +197,6 @@ def runs_directory(*, make: bool = False) -> Path:
 
     Args:
         make: make it if need be.
-
-    Raises:
-        EmulationError: it cannot be created, or another user owns it.
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     uid = os.geteuid()
@@ -234,11 +227,7 @@ def new_run_id(topology_name: str) -> str:
 
 
 def create_run(run_id: str, topology_name: str, mode: Mode) -> RunRecord:
-    """Enter a run of the calling process into the registry.
-
-    Raises:
-        EmulationError: the run id is malformed, or a run has it already.
-    """
+    """Enter a run of the calling process into the registry."""
     if not _RUN_ID_PATTERN.fullmatch(run_id):
         raise EmulationError(
             f"{run_id!r} cannot be a run id: use up to 48 letters, digits, dots, dashes and "
@@ -297,11 +286,7 @@ def foreign_runs() -> list[Path]:
 
 
 def find_run(run_id: str | None = None) -> RunRecord:
-    """The run with that id, or without an id the only one that is live.
-
-    Raises:
-        EmulationError: there is no such run, another version started it, or several could be meant.
-    """
+    """The run with that id, or without an id the only one that is live."""
     runs = list_runs()
     if run_id is not None:
         for record in runs:
@@ -323,11 +308,7 @@ def find_run(run_id: str | None = None) -> RunRecord:
 
 
 def find_kept_up() -> RunRecord:
-    """The only live run that is kept up, which ``innet down`` without an id takes down.
-
-    Raises:
-        EmulationError: there is none, or several could be meant.
-    """
+    """The only live run that is kept up, which ``innet down`` without an id takes down."""
     live = [record for record in list_runs() if not record.is_stale]
     kept = [record for record in live if record.kept_up]
     if len(kept) == 1:
@@ -348,9 +329,6 @@ def remove_run(record: RunRecord) -> None:
     second later SIGKILL: the recorded processes, and all others that carry the run's id in their
     environment. The kernel network of a run is held by these processes and goes with them. Blocks
     for as long as this takes.
-
-    Raises:
-        EmulationError: a process of the run belongs to another user, or does not end.
     """
     if record.launcher != ProcessIdentity.current():
         _end([record.launcher], record.run_id, _LAUNCHER_GRACE_S)
@@ -361,11 +339,7 @@ def remove_run(record: RunRecord) -> None:
 
 
 def remove_stale_runs() -> list[RunRecord]:
-    """Remove the runs whose launcher died, and return them.
-
-    Raises:
-        EmulationError: as :func:`remove_run`.
-    """
+    """Remove the runs whose launcher died, and return them."""
     for unfinished in runs_directory().glob(f"{_UNFINISHED_PREFIX}*"):
         pid, start_ticks = unfinished.name.removeprefix(_UNFINISHED_PREFIX).split("-")[:2]
         if not ProcessIdentity(pid=int(pid), start_ticks=int(start_ticks)).is_alive():
@@ -387,11 +361,7 @@ def _make_unfinished_directory(launcher: ProcessIdentity) -> Path:
 
 
 def _load(path: Path) -> RunRecord:
-    """Read a record.
-
-    Raises:
-        EmulationError: the run has ended, or another version of innet started it.
-    """
+    """Read a record."""
     try:
         return RunRecord.model_validate_json(path.read_bytes())
     except FileNotFoundError as error:

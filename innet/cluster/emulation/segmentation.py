@@ -24,9 +24,6 @@ def segment_bytes(
             would fall out of the processor's caches.
         in_memory: links that nothing shapes are memory, which has no frames: of these, only an MTU
             that was set counts.
-
-    Raises:
-        EmulationError: an MTU leaves no room for a segment.
     """
     mtu_bytes = min(
         (link.mtu_bytes for link in topology.links if not (in_memory and _has_no_frames(link))),
@@ -48,9 +45,5 @@ def _has_no_frames(link: Link) -> bool:
 
 def block_segment_bytes(topology: Topology) -> int:
     """Content bytes of a full segment of a pool's block: as many as the smallest MTU leaves room
-    for, as nobody computes with them while they come.
-
-    Raises:
-        EmulationError: as of :func:`segment_bytes`.
-    """
+    for, as nobody computes with them while they come."""
     return segment_bytes(topology, MAX_MTU_BYTES)

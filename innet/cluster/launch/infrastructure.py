@@ -169,11 +169,7 @@ class SwitchProcesses:
         self._recoveries: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        """Start all switches, and wait until they answer.
-
-        Raises:
-            EmulationError: one cannot be started, or does not answer.
-        """
+        """Start all switches, and wait until they answer."""
         for switch in self._network.topology.switches:
             self._start(switch)
         self._network.processes.on_exit(self._on_exit)
@@ -281,11 +277,6 @@ class LauncherTelemetry:
     """
 
     def __init__(self, settings: TelemetrySettings, network: Network) -> None:
-        """Nothing happens before the context is entered.
-
-        Raises:
-            TelemetryError: the broker's URL is malformed.
-        """
         self._settings = settings
         self._network = network
         self._url: BrokerUrl | None = None

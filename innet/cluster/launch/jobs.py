@@ -60,12 +60,7 @@ class JobAdmission:
 
     @asynccontextmanager
     async def admit(self, place: Place) -> AsyncIterator[Job]:
-        """A job with its hosts, served by all switches, until the block ends.
-
-        Raises:
-            EmulationError: the hosts are not different hosts of this network.
-            ControlError: a host has a job already, or a switch does not answer.
-        """
+        """A job with its hosts, served by all switches, until the block ends."""
         self._require_hosts(place.hosts)
         opening = asyncio.ensure_future(asyncio.to_thread(self._admit, place))
         try:

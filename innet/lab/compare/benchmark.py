@@ -125,11 +125,7 @@ class Benchmark:
 
 
 def measured(comparison: Comparison, methods: Sequence[str], size_bytes: int) -> list[Measurement]:
-    """The measurements of all ``methods`` at a size.
-
-    Raises:
-        EmulationError: one of them is missing, or gave wrong results.
-    """
+    """The measurements of all ``methods`` at a size."""
     found = []
     for method in methods:
         measurement = comparison.measurement(method, size_bytes)

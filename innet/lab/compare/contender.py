@@ -189,11 +189,7 @@ class OpenMpiContender:
     """Open MPI through its C interface; every call is ``MPI_Allreduce``."""
 
     def __init__(self) -> None:
-        """Initialise MPI; the process must have been started by ``mpirun``.
-
-        Raises:
-            CollectiveError: the library is missing or refuses.
-        """
+        """Initialise MPI; the process must have been started by ``mpirun``."""
         name = ctypes.util.find_library("mpi")
         if name is None:
             raise CollectiveError(
@@ -220,11 +216,7 @@ class OpenMpiContender:
             self._out = np.zeros_like(contribution)
 
     def allreduce(self) -> None:
-        """One ``MPI_Allreduce``.
-
-        Raises:
-            CollectiveError: Open MPI reports an error.
-        """
+        """One ``MPI_Allreduce``."""
         self._call(
             "MPI_Allreduce",
             ctypes.c_void_p(self._contribution.ctypes.data),
@@ -269,9 +261,6 @@ def join(name: str, calls: Sequence[str]) -> Contender:
     Args:
         name: ``innet``, ``gloo``, ``openmpi`` or ``openmpi-shared``.
         calls: the algorithms that the comparison will use.
-
-    Raises:
-        CollectiveError: there is no such contender, or it cannot start here.
     """
     if name == "innet":
         return OwnContender(calls)

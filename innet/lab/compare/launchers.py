@@ -47,11 +47,7 @@ class Launcher(Protocol):
     """The processes of one contender."""
 
     async def start(self) -> None:
-        """Start a worker on every host.
-
-        Raises:
-            EmulationError: the program cannot be started.
-        """
+        """Start a worker on every host."""
         ...
 
     async def failure(self) -> str | None:
@@ -73,11 +69,7 @@ def make_launcher(
     network: Network,
     session: Session | None,
 ) -> Launcher:
-    """The launcher of a contender.
-
-    Raises:
-        EmulationError: innet's own methods have no session.
-    """
+    """The launcher of a contender."""
     calls = [method.call for method in methods]
     module = "innet.lab.compare.contender"
     command = [sys.executable, "-m", module, contender, str(socket_path), *calls]
@@ -286,11 +278,7 @@ class Stage:
         self._teams: dict[str, tuple[Launcher, Team]] = {}
 
     async def team(self, contender: str) -> Team:
-        """The contender's team; starts it if necessary.
-
-        Raises:
-            EmulationError: it cannot be started.
-        """
+        """The contender's team; starts it if necessary."""
         if contender not in self._teams:
             methods = self._methods[contender]
             launcher = make_launcher(
@@ -348,11 +336,7 @@ async def open_stage(
     settings: Settings,
     output: OutputSink | None,
 ) -> AsyncIterator[Stage]:
-    """Launch the network, with innet's switches if a method of innet takes part.
-
-    Raises:
-        EmulationError: it cannot be launched.
-    """
+    """Launch the network, with innet's switches if a method of innet takes part."""
     async with AsyncExitStack() as stack:
         session = None
         if any(method.contender == OWN for method in methods):

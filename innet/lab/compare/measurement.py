@@ -386,11 +386,7 @@ class Comparison(BaseModel):
 
     @classmethod
     def load(cls, path: Path) -> Comparison:
-        """Read what :meth:`save` wrote.
-
-        Raises:
-            InnetError: the file cannot be read, or is something else.
-        """
+        """Read what :meth:`save` wrote."""
         try:
             return cls.model_validate_json(path.read_bytes())
         except OSError as error:

@@ -82,11 +82,7 @@ _INCAST: Final = ("ps", "gloo-push", TCP_PS)
 
 
 def find_method(name: str) -> Method:
-    """The method called ``name``: an algorithm of :data:`innet.plans.ALGORITHMS` or a baseline.
-
-    Raises:
-        PlanError: there is none.
-    """
+    """The method called ``name``: an algorithm of :data:`innet.plans.ALGORITHMS` or a baseline."""
     if name in BASELINES:
         return BASELINES[name]
     if name in ALGORITHMS:
@@ -96,11 +92,7 @@ def find_method(name: str) -> Method:
 
 
 def require_simulated(algorithm: str) -> None:
-    """Check that ``algorithm`` names one that simulations have.
-
-    Raises:
-        PlanError: it does not; the message lists them.
-    """
+    """Check that ``algorithm`` names one that simulations have."""
     name = _name_of(algorithm)
     if name not in TCP_TITLES and name not in ALGORITHMS:
         raise PlanError(
@@ -129,11 +121,7 @@ def is_incast(algorithm: str) -> bool:
 
 
 def parse_tcp_algorithm(algorithm: str) -> tuple[str, dict[str, Any]]:
-    """Name and options of an algorithm over simulated TCP.
-
-    Raises:
-        PlanError: it has no such option.
-    """
+    """Name and options of an algorithm over simulated TCP."""
     name, _, text = algorithm.partition(":")
     options = plan_options(text)
     for option in options:
@@ -175,11 +163,7 @@ class Flow(NamedTuple):
 
 
 def method_bound_s(method: Method, topology: Topology, size_bytes: int) -> float | None:
-    """Least seconds of an allreduce of ``size_bytes`` per host; ``None`` where no rate limits it.
-
-    Raises:
-        PlanError: the method has no plan on this topology.
-    """
+    """Least seconds of an allreduce of ``size_bytes`` per host; ``None``: nothing limits it."""
     if method.contender == OWN:
         return allreduce_bound_s(topology, topology.hosts, method.call, size_bytes)
     phases = _phases(method, topology, size_bytes)
@@ -189,11 +173,7 @@ def method_bound_s(method: Method, topology: Topology, size_bytes: int) -> float
 def allreduce_bound_s(
     topology: Topology, hosts: Sequence[str], algorithm: str, size_bytes: int
 ) -> float | None:
-    """Least seconds of an allreduce of ``size_bytes`` per host; ``None`` where no rate limits it.
-
-    Raises:
-        PlanError: the algorithm is unknown or has no plan here.
-    """
+    """Least seconds of an allreduce of ``size_bytes`` per host; ``None``: nothing limits it."""
     if is_simulated_tcp(algorithm):
         algorithm = plan_alike(algorithm)
     return bound_s(_plan(topology, hosts, algorithm, size_bytes), topology, size_bytes) or None

@@ -34,13 +34,8 @@ class Pattern:
 
     def __init__(self, size_bytes: int, ranks: int) -> None:
         """Args:
-            size_bytes: of each contribution; a multiple of 4.
-            ranks: number of contributions.
-
-        Raises:
-            CollectiveError: the size is not a whole number of elements, or float32 cannot hold
-                the sum of so many ranks.
-        """
+        size_bytes: of each contribution; a multiple of 4.
+        ranks: number of contributions."""
         if size_bytes <= 0 or size_bytes % 4:
             raise CollectiveError(
                 f"{size_bytes} bytes are not a whole number of float32 elements. "

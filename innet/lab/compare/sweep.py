@@ -119,10 +119,6 @@ async def compare(
         progress: shows the completed fraction.
         output: takes the lines that workers and switches print.
 
-    Raises:
-        PlanError: an algorithm is unknown or has no plan on this topology.
-        EmulationError: the network cannot be launched, or a named baseline cannot run.
-
     Example::
 
         comparison = await compare(load_topology("star8"), mode="netns")

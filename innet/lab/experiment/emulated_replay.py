@@ -46,10 +46,6 @@ async def replay_on_network(
         mode: of the network.
         output: takes the lines that workers and switches print.
         progress: shows the share of served requests.
-
-    Raises:
-        EmulationError: the network cannot be launched, or all workers failed.
-        WorkloadError: a home of the job is not a host of the topology.
     """
     return await _Replay(task, mode, output, progress).run()
 

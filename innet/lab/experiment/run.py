@@ -215,12 +215,7 @@ def _held_bytes(job: Job, topology: Topology) -> int:
 
 
 def make_program(job: Job, place: Place) -> Program:
-    """The program of ``job``, with its groups.
-
-    Raises:
-        WorkloadError: it does not fit the topology.
-        PlanError: an algorithm is unknown or does not fit.
-    """
+    """The program of ``job``, with its groups."""
     if isinstance(job, CollectiveJob):
         return CollectiveProgram(job, place)
     if isinstance(job, AstraSimJob):
@@ -231,11 +226,7 @@ def make_program(job: Job, place: Place) -> Program:
 
 
 def fitted_topology(topology: Topology, workload: Workload, algorithm: str) -> Topology:
-    """The topology with the memory that a replay has on switches.
-
-    Raises:
-        WorkloadError: there are several replays, but a switch has one content store.
-    """
+    """The topology with the memory that a replay has on switches."""
     replays = [job for job in workload.jobs if isinstance(job, KvJob)]
     if len(replays) > 1:
         raise WorkloadError(
@@ -257,10 +248,6 @@ def run_task(task: Task, observer: Observer = lambda _moment: None) -> RunResult
     """Run a workload to its end, or until ``observer`` or Ctrl-C ends it.
 
     A job that fails does not end the others; its result says why.
-
-    Raises:
-        WorkloadError: the workload does not fit the topology.
-        PlanError: an algorithm is unknown or does not fit.
     """
     with Simulation(
         fitted_topology(task.topology, task.workload, task.algorithm),

@@ -198,9 +198,6 @@ def sweep(
         tasks: the runs.
         processes: runs at once; a single run, or a single process, runs in this process.
         progress: takes the progress.
-
-    Raises:
-        InnetError: a run cannot begin, or a process died.
     """
     standing = Standing(len(tasks))
     if min(processes, len(tasks)) <= 1:

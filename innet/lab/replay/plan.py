@@ -60,9 +60,6 @@ class Design:
     def parse(cls, text: str) -> Design:
         """The design that ``text`` names.
 
-        Raises:
-            KVError: there is no such design or policy.
-
         >>> Design.parse("home:policy=lfu")
         Design(name='home', policy='lfu')
         """
@@ -101,9 +98,6 @@ class MemoryShares:
 
         With ``network``, blocks that nobody else requests stay at their producer, so most memory is
         the workers'; with ``home`` all blocks are at homes.
-
-        Raises:
-            KVError: they add up to more than 1.
 
         >>> MemoryShares.of_design("home", switches=0.25)
         MemoryShares(workers=0.05, switches=0.0, homes=0.95)
@@ -272,11 +266,7 @@ class ReplayPlan:
 def home_weights(
     written: KvSpecification, job: str, workers: Sequence[str], hosts: Sequence[str]
 ) -> dict[str, float]:
-    """The hosts that keep blocks for other hosts, with their weights.
-
-    Raises:
-        WorkloadError: one of them does not exist, or there are fewer than replicas.
-    """
+    """The hosts that keep blocks for other hosts, with their weights."""
     homes = written.homes or dict.fromkeys(workers, 1.0)
     for home in homes:
         if home not in hosts:

@@ -92,15 +92,11 @@ class Replay:
     def __init__(
         self, job: KvJob, design: Design, topology: Topology, put_timeout_s: float
     ) -> None:
-        """
-        Args:
-            job: the job.
-            design: of this run.
-            topology: has the hosts.
-            put_timeout_s: deadline of a put at a home.
-
-        Raises:
-            WorkloadError: a home does not exist, or there are fewer than replicas.
+        """Args:
+        job: the job.
+        design: of this run.
+        topology: has the hosts.
+        put_timeout_s: deadline of a put at a home.
         """
         written = job.written
         self.hosts = tuple(written.hosts or topology.hosts)

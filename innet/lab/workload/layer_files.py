@@ -56,9 +56,6 @@ def parse_layers_csv(text: str, path: Path | None = None) -> tuple[Layer, ...]:
 
     Sizes may have units (``4MiB``); lines that begin with ``#`` are comments.
 
-    Raises:
-        WorkloadError: what is wrong, with its line.
-
     >>> parse_layers_csv("layer,forward_s,backward_s,gradient_bytes\\nfc,0.001,0.002,4096")
     (Layer(name='fc', forward_s=0.001, backward_s=0.002, gradient_bytes=4096),)
     """
@@ -163,11 +160,7 @@ class AstraSimModel:
 
 
 def parse_astra_sim(text: str, path: Path | None = None) -> AstraSimModel:
-    """Read a text workload.
-
-    Raises:
-        WorkloadError: what is wrong or not supported, with its line.
-    """
+    """Read a text workload."""
     return _AstraSimReader(text, path).model()
 
 

@@ -97,11 +97,7 @@ class Workload:
         return job.written.block if len(self.jobs) == 1 and isinstance(job, KvJob) else None
 
     def with_size(self, size_bytes: int) -> Workload:
-        """A copy with another size of its only collective, or of its only replay's memory.
-
-        Raises:
-            WorkloadError: it is no single job of these kinds, or the memory holds no block.
-        """
+        """A copy with another size of its only collective, or of its only replay's memory."""
         job = self.jobs[0]
         if len(self.jobs) != 1 or not isinstance(job, CollectiveJob | KvJob):
             raise WorkloadError(
@@ -157,9 +153,6 @@ def load_workload(text: str | Path) -> Workload:
 
             each with options behind commas: ``allreduce:16MiB,repetitions=10,pause=1ms``.
 
-    Raises:
-        WorkloadError: there is no such workload, or it cannot be used; with file and line.
-
     Example:
         >>> load_workload("allreduce:16MiB").name
         'allreduce-16MiB'
@@ -171,11 +164,7 @@ def load_workload(text: str | Path) -> Workload:
 
 
 def parse_workload(text: str, path: Path | None = None) -> Workload:
-    """Read the text of a workload file; files that it names are relative to its directory.
-
-    Raises:
-        WorkloadError: what is wrong, with its line.
-    """
+    """Read the text of a workload file; files that it names are relative to its directory."""
     document = parse_located(text, path, WorkloadError)
     written = validated(WorkloadDocument, document)
     directory = Path() if path is None else path.parent

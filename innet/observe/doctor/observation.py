@@ -224,11 +224,7 @@ def _kernel(look: Look, near: str, far: str) -> LinkCounters | None:
 
 
 def observe(record: RunRecord, interval_s: float = 1.0) -> Observation:
-    """Look at a run twice; blocks for ``interval_s`` and the time of the answers.
-
-    Raises:
-        TelemetryError: the run has no topology file.
-    """
+    """Look at a run twice; blocks for ``interval_s`` and the time of the answers."""
     if not record.topology_path.exists():
         raise TelemetryError(
             f"{record.run_id} has no {record.topology_path.name} in {record.run_dir}: it is "

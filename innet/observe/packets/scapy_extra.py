@@ -8,11 +8,7 @@ from innet.errors import InnetError
 
 
 def require_scapy() -> None:
-    """Require scapy.
-
-    Raises:
-        InnetError: it is not installed.
-    """
+    """Require scapy."""
     if find_spec("scapy") is None:
         raise InnetError(
             "reading, dissecting and crafting packets needs scapy, which is not installed. Install "

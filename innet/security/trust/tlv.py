@@ -16,11 +16,7 @@ def encode(number: int, *values: bytes) -> bytes:
 
 
 def decode(data: bytes) -> list[tuple[int, bytes]]:
-    """Types and values of consecutive elements.
-
-    Raises:
-        SecurityError: ``data`` is malformed.
-    """
+    """Types and values of consecutive elements."""
     try:
         return _core.read_elements(data)
     except ValueError as error:

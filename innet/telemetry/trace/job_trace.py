@@ -117,11 +117,7 @@ class JobTrace:
 
 
 def trace_file(argument: Path, run_id: str) -> Path:
-    """The file that ``--trace`` means: ``argument``, or one inside when that is a directory.
-
-    Raises:
-        EmulationError: its directory does not exist.
-    """
+    """The file that ``--trace`` means: ``argument``, or one inside when that is a directory."""
     path = argument.absolute()
     file = path / f"trace-{run_id}.json" if path.is_dir() else path
     if not file.parent.is_dir():

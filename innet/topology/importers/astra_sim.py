@@ -70,11 +70,7 @@ def is_astra_sim(document: LocatedDocument) -> bool:
 
 
 def topology_from_astra_sim(document: LocatedDocument) -> Topology:
-    """Make a topology from a parsed ASTRA-sim network.
-
-    Raises:
-        TopologyError: a key or value that is not understood, with its line.
-    """
+    """Make a topology from a parsed ASTRA-sim network."""
     network = validated(AstraSimNetwork, document)
     name = sanitised_name(document.path.stem) if document.path else "astra-sim"
     try:

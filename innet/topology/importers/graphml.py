@@ -24,11 +24,7 @@ from innet.topology.names import sanitised_name
 
 
 def parse_graphml(text: str, path: Path) -> Topology:
-    """Make a topology from GraphML text.
-
-    Raises:
-        TopologyError: text that is not GraphML, or a graph that is no usable network.
-    """
+    """Make a topology from GraphML text."""
     try:
         return _build(_parsed(text, path)).topology(sanitised_name(path.stem), PartDefaults())
     except TopologyError as error:

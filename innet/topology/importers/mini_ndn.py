@@ -41,11 +41,7 @@ _IGNORED_PARAMETERS: Final = {"jitter", "use_htb"}
 
 
 def parse_mini_ndn(text: str, path: Path) -> Topology:
-    """Make a topology from the text of a Mini-NDN configuration.
-
-    Raises:
-        TopologyError: a line that is not understood, with its number.
-    """
+    """Make a topology from the text of a Mini-NDN configuration."""
     reader = _Reader(path)
     for number, line in enumerate(text.splitlines(), start=1):
         reader.read(line.partition("#")[0].strip(), number)

@@ -38,11 +38,7 @@ class OwnClient:
     version = f"innet {__version__}"
 
     def __init__(self, outstanding: int) -> None:
-        """``outstanding``: the window of its pool.
-
-        Raises:
-            KVError: there is no member with memory.
-        """
+        """``outstanding``: the window of its pool."""
         self._loop = asyncio.new_event_loop()
         self._stack = AsyncExitStack()
         self._pool, self._family = self._run(self._open(outstanding))

@@ -260,10 +260,6 @@ class MooncakeClient:
     """Mooncake over TCP, through registered buffers; its blocks lie in another process."""
 
     def __init__(self, master_port: int) -> None:
-        """
-        Raises:
-            KVError: it cannot join its master.
-        """
         self.version = f"Mooncake {importlib.metadata.version('mooncake-transfer-engine-non-cuda')}"
         self._store = _join_mooncake(master_port, offered_bytes=0)
         self._source = self._landing = np.empty((0, 0), np.uint8)
@@ -368,11 +364,7 @@ def client_command(store: str, socket_path: Path, port: str) -> tuple[str, ...]:
 
 
 async def start_redis(processes: ProcessGroup) -> str:
-    """Start a Redis server without persistence; returns its port.
-
-    Raises:
-        EmulationError: it does not start.
-    """
+    """Start a Redis server without persistence; returns its port."""
     port = free_port()
     command = f"redis-server --bind 127.0.0.1 --port {port} --appendonly no --save"
     server = processes.spawn(ProcessSpec("redis-server", (*command.split(), "")))
@@ -381,11 +373,7 @@ async def start_redis(processes: ProcessGroup) -> str:
 
 
 async def start_mooncake(processes: ProcessGroup, offered_bytes: int) -> str:
-    """Start Mooncake's master, and a process with memory for blocks; returns the master's port.
-
-    Raises:
-        EmulationError: one of them does not start.
-    """
+    """Start Mooncake's master, and a process with memory for blocks; returns the master's port."""
     import mooncake
 
     port, metrics_port = free_port(), free_port()

@@ -41,9 +41,6 @@ def chosen_links(topology: Topology, places: Sequence[str]) -> list[DirectedPort
     Args:
         topology: of the run.
         places: nodes, whose links all count, and links such as ``h0--s0``.
-
-    Raises:
-        TopologyError: there is no such node or link.
     """
     wanted = set(links_at(topology, places)) if places else {link.nodes for link in topology.links}
     faces: dict[str, int] = dict.fromkeys(topology.nodes, 0)

@@ -28,11 +28,7 @@ _QUIETLY = ("-W", "ignore::RuntimeWarning:runpy")
 
 
 def open_packet_sockets(places: Sequence[tuple[str, str]]) -> list[socket.socket]:
-    """Open a packet socket for each pair of a namespace's path and an interface in it.
-
-    Raises:
-        EmulationError: they cannot be opened.
-    """
+    """Open a packet socket for each pair of a namespace's path and an interface in it."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.settimeout(_TIMEOUT_S)

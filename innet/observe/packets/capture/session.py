@@ -76,9 +76,6 @@ class CaptureSession:
             ports: its links, as ``links.chosen_links`` gives them.
             path: of the file; an existing file is replaced.
             choice: only these NDN packets; by default all packets, those of foreign programs too.
-
-        Raises:
-            EmulationError: a source cannot be opened, or the file cannot be written.
         """
         self.totals = CaptureTotals()
         self._path = path

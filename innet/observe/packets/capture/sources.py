@@ -127,11 +127,7 @@ class KernelSource:
 
 
 def open_kernel_sources(record: RunRecord, ports: Sequence[DirectedPort]) -> list[KernelSource]:
-    """A source for each link of a run in netns mode.
-
-    Raises:
-        EmulationError: the namespaces cannot be entered.
-    """
+    """A source for each link of a run in netns mode."""
     sockets = open_packet_sockets([(record.namespaces[port.node], port.port) for port in ports])
     return [KernelSource(opened, port) for opened, port in zip(sockets, ports, strict=True)]
 
@@ -225,11 +221,7 @@ class NodeSource:
 
 
 def open_node_sources(record: RunRecord, ports: Sequence[DirectedPort]) -> list[NodeSource]:
-    """Open a source for each node whose links are captured.
-
-    Raises:
-        EmulationError: such a node does not run, or does not answer.
-    """
+    """Open a source for each node whose links are captured."""
     by_node: dict[str, list[DirectedPort]] = {}
     for port in ports:
         by_node.setdefault(port.node, []).append(port)
