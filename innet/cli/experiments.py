@@ -37,12 +37,9 @@ def run_and_show(
     """Run all tasks, write the results into ``directory``, and print the table or the JSON.
 
     Args:
-        tasks: the runs, of one topology.
-        workload: its name.
         mode: ``sim``, or that of an emulated network, which does them one after the other.
         processes: simulations at once; by default as many as cores.
         directory: for the JSON, the HTML report and the logs.
-        as_json: print JSON instead of the table.
 
     Raises:
         SimulationError: a result was wrong, or nothing was measured.

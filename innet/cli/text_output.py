@@ -17,13 +17,7 @@ if TYPE_CHECKING:
 
 
 def say(text: str, *, nl: bool = True, err: bool = False, bold: bool = False) -> None:
-    """Print ``text``, which may quote remote peers.
-
-    Args:
-        nl: end with a line feed.
-        err: print to stderr.
-        bold: in bold type, on a terminal.
-    """
+    """Print ``text``, which may quote remote peers."""
     shown = printable(text)
     typer.echo(typer.style(shown, bold=True) if bold else shown, nl=nl, err=err)
 
@@ -34,7 +28,6 @@ def open_console(
     """A console of rich's that escapes control characters in whatever it prints.
 
     Args:
-        stderr: prints to stderr.
         highlight: colours numbers and the like.
         file_width: columns where the output is no terminal and COLUMNS is not set; 80 by default.
     """

@@ -45,7 +45,6 @@ class Family:
 
     Attributes:
         name: as it is exposed; without ``_total``, which counters get by themselves.
-        help: what it is.
         kind: a counter starts from 0 with the node's process.
         path: keys that lead to the value.
     """
@@ -354,11 +353,7 @@ class _Server(ThreadingWSGIServer):
 
 
 class MetricsEndpoint:
-    """An HTTP server on a thread of its own, as a context manager.
-
-    Attributes:
-        url: what Prometheus scrapes.
-    """
+    """An HTTP server on a thread of its own, as a context manager."""
 
     def __init__(
         self, port: int, read_status: Callable[[], RunStatus], hosts: Iterable[str] = ()

@@ -149,7 +149,6 @@ class RequestClient:
     def __init__(self, path: Path, *, who: str, is_patient: bool = True) -> None:
         """
         Args:
-            path: of the server's socket.
             who: answers, for people.
             is_patient: a server that is not there is waited for until a request's time is up;
                 otherwise such a request fails at once.
@@ -169,8 +168,6 @@ class RequestClient:
         """The result of ``method``.
 
         Args:
-            method: of the server.
-            params: its parameters.
             timeout_s: for the reply; ``None``: any time.
             on_document: takes each document that the server sends ahead of the reply.
 

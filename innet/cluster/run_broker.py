@@ -63,10 +63,7 @@ async def follow(
     """Feed ``feed`` with all that a run publishes, until the run ends.
 
     Args:
-        broker: of the run.
-        run_id: the run.
         feed: what is told of the run so far.
-        on_event: told each event.
         on_lost: told why the broker was lost; whether to go on trying.
     """
     backoff = Backoff(longest_s=2.0)

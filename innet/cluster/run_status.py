@@ -40,7 +40,6 @@ class RunStatus(BaseModel):
     """A run at one moment.
 
     Attributes:
-        run: its record.
         stale: the launcher is gone, and whatever is left waits for ``innet down``.
         nodes: by name, what each node that runs answered (see ``NodeAgent.status``).
         silent: by name, why a node that runs gave no answer.
@@ -144,12 +143,7 @@ def _kernel_links(record: RunRecord) -> list[LinkStatus]:
 
 
 def job_anchor(run: RunRecord, job: str | None = None) -> Certificate:
-    """The certificate that those of a job's nodes lead up to.
-
-    Args:
-        run: where it runs.
-        job: as `innet status` calls it; ``None``: the only one.
-    """
+    """The certificate that those of a job's nodes lead up to."""
     from innet.security.trust.certificate import Certificate  # `innet status` needs none
 
     files = {file.stem: file for file in run.run_dir.glob(f"*{CERTIFICATES_SUFFIX}")}

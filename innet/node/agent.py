@@ -64,8 +64,6 @@ class NodeAgent:
     ) -> None:
         """
         Args:
-            node: the native node.
-            config: of the node.
             groups: of its process, if it is a worker.
             credentials: opens what is sealed to this process.
             announcer: tells the controller what programs serve here; this closes it.

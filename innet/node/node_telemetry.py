@@ -53,8 +53,6 @@ class NodeSource:
     """The source of one node.
 
     Attributes:
-        run: the node's run.
-        name: the node.
         topics: where it publishes.
         interval_s: between two publications of counters; a command may change it.
     """
@@ -69,8 +67,6 @@ class NodeSource:
     ) -> None:
         """
         Args:
-            node: the native node.
-            config: its configuration.
             read_status: gives what the node answers on its control socket.
             interval_s: between two publications of counters.
             operator: public key that commands are signed with; ``None``: no commands.

@@ -198,7 +198,6 @@ class RequestSender(ABC):
     def __init__(self, path: Path, *, who: str) -> None:
         """
         Args:
-            path: of the server's socket.
             who: answers, for people.
         """
         self._path = path

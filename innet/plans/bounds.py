@@ -35,7 +35,6 @@ def bytes_per_link(
     at most once in each direction, however many nodes behind it want it.
 
     Args:
-        plan: the group's plan.
         topology: where it runs; paths are those of :class:`~innet.topology.routes.Routes`.
         size_bytes: bytes of one rank's tensor.
         segment_bytes: cut the tensor into such segments, dealt to the shards in turn; without it,

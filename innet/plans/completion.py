@@ -28,8 +28,6 @@ def completion_bound_s(
     arrived. Never less than :func:`innet.plans.bounds.bound_s` of the same segments.
 
     Args:
-        plan: the group's plan.
-        topology: where it runs.
         size_bytes: bytes of one rank's tensor.
         segment_bytes: of a full segment; segments are dealt to the shards in turn.
 

@@ -62,7 +62,6 @@ def evaluate(plan: Plan, shard: int, contributions: Sequence[Array], op: str) ->
     """The result of one shard.
 
     Args:
-        plan: the group's plan.
         shard: segment number (allreduce) or block number (reduce-scatter); chooses the root.
         contributions: one array per rank, all of one shape and element type.
         op: one of :data:`~innet.plans.element_types.OPERATIONS`.
@@ -218,7 +217,6 @@ def evaluate_pairs(
     as it is, ``-0.0`` too.
 
     Args:
-        plan: the group's plan.
         shard: the segment's number; chooses the root.
         contributions: what each rank has in that segment.
         op: ``sum``, ``prod``, ``min`` or ``max``.

@@ -28,8 +28,6 @@ def place_without(
     of the lost nodes, wherever it is made.
 
     Args:
-        plan: as it was made for the whole topology.
-        topology: the whole topology.
         lost: its nodes that have failed.
         cut: its links that carry nothing.
 

@@ -96,8 +96,6 @@ class CommandGate:
         """
         Args:
             operator: public key of who may command; ``None``: no commands are accepted.
-            run: the node's run.
-            node: the node.
             started_at_s: Unix time since which the node is up; older commands were not for it.
         """
         self._operator = operator

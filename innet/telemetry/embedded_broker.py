@@ -36,7 +36,6 @@ class EmbeddedBroker:
     ) -> None:
         """
         Args:
-            broker_socket: the socket.
             port: of loopback; 0 for a free one, ``None`` for none.
             limits: of what clients can make the broker hold.
         """

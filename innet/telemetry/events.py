@@ -38,7 +38,6 @@ def report(kind: EventKind, message: str, **details: JsonValue) -> None:
     """Report an event.
 
     Args:
-        kind: of event.
         message: a sentence for people.
         details: values for programs. Those in :data:`innet.telemetry.logs.FIELDS` are fields of
             the log record, too.

@@ -81,7 +81,6 @@ class Publisher:
     ) -> None:
         """
         Args:
-            source: what is published.
             broker_socket: the run's way to its broker.
             url: how to log in; ``None`` to the embedded broker, which needs no login.
             on_disconnected: called with the cause each time the connection fails or ends.

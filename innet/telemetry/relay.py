@@ -31,8 +31,6 @@ class Relay:
     ) -> None:
         """
         Args:
-            broker_socket: the socket of this side.
-            url: the broker.
             limits: of the connections. One that is silent is closed after the same time as by the
                 embedded broker, and reaches the broker with its first bytes only.
         """

@@ -22,10 +22,6 @@ class ServiceSource(ABC):
     """The source of a process without counters and commands.
 
     Attributes:
-        run: the run it belongs to.
-        name: the source of its events.
-        topics: the topics that it publishes to.
-        since_s: Unix time of its start.
         interval_s: 0, as there are no counters.
     """
 

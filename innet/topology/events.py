@@ -25,7 +25,6 @@ class Event:
     """Something that happens once, again and again, or at random.
 
     Attributes:
-        kind: what happens.
         targets: where; of several, one is drawn each time. All of a kind: :data:`Anything`.
         at_s: when, at first. Random events begin from here on.
         every_s: again after so long, and so on.

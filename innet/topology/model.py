@@ -122,10 +122,7 @@ class Link(_Part):
     """A full-duplex link; every property holds for each direction on its own.
 
     Attributes:
-        a: one end.
-        b: the other end.
         rate_bps: bits per second, ``None`` for as fast as the machine goes.
-        delay_s: propagation delay in seconds.
         loss: probability that a packet is lost.
         queue_bytes: bytes that wait for the link; what comes on top is dropped.
         mtu_bytes: largest packet.

@@ -40,7 +40,6 @@ class Routes:
     """Next hops between the nodes of one topology.
 
     Args:
-        topology: the network.
         without: nodes of it that are gone.
         cut: links of it that carry nothing.
     """

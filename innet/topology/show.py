@@ -30,7 +30,6 @@ def draw(topology: Topology, path: str | Path) -> None:
     are labelled.
 
     Args:
-        topology: what to draw.
         path: the picture; its extension (``.svg``, ``.png`` or ``.pdf``) is its format.
     """
     # Here because matplotlib takes half a second to load, which text must not wait for.

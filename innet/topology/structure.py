@@ -26,7 +26,6 @@ class Problem:
     """One broken rule.
 
     Attributes:
-        message: what was expected and what was found.
         node: name of the node to blame, if it is one.
         link: index of the link to blame, if it is one.
     """

@@ -49,11 +49,8 @@ class Worker:
     Attributes:
         rank: this process's place among the job's ranks.
         incarnation: number of this process among those of this host, from 1.
-        node: the native node.
         collector: delivers the ends of the node's operations, of all groups.
         object_key: signs this rank's objects.
-        settings: settings of the run.
-        job: the job file.
         groups: the groups of ranks that it is in.
         asked_objects: reports the objects that the node is asked for.
         pools: the pools of blocks that it is a member of.

@@ -54,11 +54,8 @@ class Membership:
     ``ranks`` of a plan name the same nodes, and tell a rank from its position.
 
     Attributes:
-        name: the group's name.
         number: distinguishes the group from others of that name, at the same time, before and after
             it.
-        nodes: the node of each rank.
-        rank: of this process.
         plans: plan by name prefix of its values, such as ``/j1/g0.inc``, as they are placed now.
         algorithm: of its plans, as asked for.
         made: :attr:`plans` as they were made for the whole network.
@@ -140,10 +137,6 @@ class Memberships:
     ) -> None:
         """
         Args:
-            node: of this process.
-            host: its name.
-            ranks: the node of each rank of the job.
-            controller: of the run.
             credentials: opens the keys of groups; ``None`` where nodes have all keys already.
         """
         self._node = node

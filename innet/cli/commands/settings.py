@@ -116,7 +116,6 @@ def _list_settings(
     """The settings whose names begin with ``prefix``, in the order of the schema.
 
     Args:
-        settings: with the values.
         origins: where values came from, by name; ``default`` for those that are not named.
     """
     from innet.assignments import unknown_setting

@@ -35,13 +35,8 @@ _log = logging.getLogger(__name__)
 class ControllerConfig(BaseModel):
     """Everything that a controller process needs to know to start.
 
-    Attributes:
-        run_id: the run's.
-        topology: as YAML.
-        socket: of the controller.
-        node_sockets: the control socket of each node.
-        settings: the file with the settings of the run.
-        record: what an earlier process of it was told.
+    ``topology`` is YAML, ``settings`` a file; ``node_sockets`` has the control socket of each node,
+    ``record`` what an earlier controller process was told.
     """
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)

@@ -44,11 +44,8 @@ class Outcome:
 class Send:
     """Send messages to a node, in order, and after all that it was sent before.
 
-    Attributes:
-        node: the receiver.
-        messages: methods and parameters.
-        timeout_s: how long the node may take for all of them.
-        number: of the :meth:`Controller.on_sent` that takes the outcomes.
+    The node may take ``timeout_s`` for all of them; :meth:`Controller.on_sent` takes the outcomes
+    under ``number``.
     """
 
     node: str

@@ -47,15 +47,7 @@ class _Node:
 
 
 class Announcements:
-    """Keeps the routes of all nodes towards announced prefixes up to date.
-
-    Example, of what the controller does for a program on ``h0``::
-
-        announcements.begin("h0")       # its process runs, and has no routes
-        announcements.announce("h0", Registrations(version=1, prefixes=("/sum", "/j1/x")))
-        # {'/j1/x': "..."}: a job's own names are not announced; all nodes get a route for /sum
-        announcements.end("h0")         # nothing is served there any more
-    """
+    """Keeps the routes of all nodes towards announced prefixes up to date."""
 
     def __init__(
         self,
@@ -64,13 +56,7 @@ class Announcements:
         switches: Iterable[str],
         generation: int = 0,
     ) -> None:
-        """
-        Args:
-            live: the network.
-            outbox: takes the updates.
-            switches: run, and have no routes yet.
-            generation: how often the controller was started again.
-        """
+        """``switches`` run and have no routes yet; ``generation`` counts earlier controllers."""
         self._serials = count(generation * _SERIALS_PER_GENERATION + 1)
         self._outbox = outbox
         self._live = live

@@ -49,11 +49,6 @@ class Controller:
     A request is a method name with parameters; :attr:`methods` lists them. Requests and other
     events that change the state are *operations*: one runs at a time, also while it waits for
     nodes, and the others queue.
-
-    Example, of how to drive it::
-
-        controller.on_request("r1", "ping", {}, now_s=0.0)
-        controller.take()                       # [Respond("r1", None)]
     """
 
     def __init__(
@@ -64,12 +59,10 @@ class Controller:
         record: LaunchRecord | None = None,
         announces: bool = True,
     ) -> None:
-        """
-        Args:
-            topology: the network.
-            recovery: the settings of the run.
-            record: of a controller that this one replaces.
-            announces: whether names of no job use the links of jobs' hosts.
+        """A controller of ``topology``.
+
+        ``record`` is of a controller that this one replaces; ``announces``: names of no job use the
+        links of jobs' hosts.
         """
         record = record or LaunchRecord()
         recovery = recovery or RecoverySettings()

@@ -168,9 +168,6 @@ class ControllerDriver:
     ) -> None:
         """
         Args:
-            controller: used by this driver only.
-            path: of its socket.
-            node_sockets: the control socket of each node.
             is_supervised: whether the launcher reports how a process ends, as it does for its own
                 children.
         """

@@ -43,11 +43,8 @@ class GroupKeys:
     def learn_switches(self, switches: Iterable[str], *, anew: bool = False) -> Operation[None]:
         """Ask switches for their sealing keys, as far as these are not known.
 
-        A switch that does not answer gets no keys until it is asked again.
-
-        Args:
-            switches: those that answer, as far as is known.
-            anew: other processes may have come in their places, with other keys.
+        A switch that does not answer gets no keys until it is asked again. ``anew``: other
+        processes may have taken their places, with other keys.
         """
         if not self._sources:
             return

@@ -30,7 +30,6 @@ class Group:
 
     Attributes:
         name: as users know it.
-        job: whose it is.
         algorithm: as asked for; ``auto`` has several plans.
         ranks: node of each rank.
         plans: by name prefix, such as ``/j1/g0.inc``, as made for the whole network.
@@ -102,12 +101,6 @@ class GroupPlans:
 
         Numbers count by label, not by name: a key is called by both, and a name may be chosen that
         is another's label.
-
-        Args:
-            job: prefix of the job's names.
-            name: of the group; other jobs may have one of that name.
-            algorithm: as :func:`innet.init` takes it.
-            ranks: node of each rank.
         """
         plans = self._by_variant(algorithm, rank_order(self._topology, ranks))
         label = _label(name)
@@ -138,11 +131,8 @@ def named_plan(
 ) -> Plan:
     """The plan of an algorithm with its options, such as ``ps:server=h3``.
 
-    Args:
-        algorithm: name and options.
-        topology: the network.
-        positions: the ranks' nodes in the order of :func:`innet.plans.rank_order`.
-        size_bytes: of a tensor, for ``auto`` to choose by.
+    ``positions`` are the ranks' nodes in the order of :func:`innet.plans.rank_order`; ``auto``
+    chooses by ``size_bytes``.
     """
     name, _, text = algorithm.partition(":")
     options = plan_options(text)

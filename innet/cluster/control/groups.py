@@ -61,13 +61,6 @@ class GroupRegistry:
         they were made for the whole network, where that differs. ``number`` tells the group from
         others of its name. ``keys`` are the group's credentials, sealed to the process. When ranks
         disagree about the group, each of them is told once, also those that join later.
-
-        Raises:
-            PlanError: the algorithm is unknown or does not fit.
-            RankFailed: a rank failed while ``node`` waited for others to join, and nobody will
-                take its place.
-            ControlError: ranks disagree about the group, a switch does not answer, or a node that
-                the group needs is gone.
         """
         known = yield from self.admit(group, algorithm, tuple(ranks), node)
         return self._described(known, node)
@@ -148,8 +141,6 @@ class GroupRegistry:
         rest: they retry until no rank is missing.
 
         Args:
-            group, number: of the failed group.
-            node: a survivor's.
             heard: what ended an operation of ``node``, and the rank that said so to it: that rank
                 has left, but may not have told the controller yet.
         """

@@ -60,7 +60,6 @@ class KnownJob(_Document):
     """A job that runs.
 
     Attributes:
-        job: the job.
         keys: what switches sign and verify its names with; ``None``: they do not serve it yet.
         groups: what the keys of its groups are made from.
     """

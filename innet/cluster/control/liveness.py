@@ -27,7 +27,6 @@ class Pong:
     """A node's answer to a ping, or its silence.
 
     Attributes:
-        node: the node.
         incarnation: of its process, as in the :class:`~innet.cluster.control.actions.Ping`.
         unheard: the neighbours that it receives nothing from; ``None``: it did not answer.
     """
@@ -72,13 +71,7 @@ class Heartbeats:
     def begin_round(
         self, nodes: Mapping[str, int], timeouts_s: Mapping[str, float], now_s: float
     ) -> bool:
-        """Ping those of ``nodes`` that owe no answer; whether the last round was still open.
-
-        Args:
-            nodes: by name, the incarnation of its process.
-            timeouts_s: by name, how long it may take to answer.
-            now_s: the time.
-        """
+        """Ping the ``nodes`` (with incarnations) that owe no answer; whether some owed one."""
         was_open = not self._round.is_over
         self.next_round_s = now_s + self._settings.heartbeat_interval_s
         for node, incarnation in self._round.pinged.copy().items():
@@ -171,8 +164,6 @@ class Outages:
             present: the nodes that run; answers of all others count no more.
             slow: have not answered yet. No link is cut, given up or used again by their earlier
                 answers: they may be stopped, and be why their neighbours hear nothing.
-            live: the network so far.
-            now_s: the time.
         """
         self._slow.update(slow)
         for node in set(self._unheard).difference(present):
@@ -374,7 +365,6 @@ class NetworkWatch:
         starts it again, and requests ``restore_switch`` then.
 
         Args:
-            switch: its name.
             why: ``spine0 (pid 77) was killed by signal 9 (SIGKILL)``.
             returns: whether to wait for it.
         """

@@ -36,15 +36,7 @@ class _Pool:
 
 
 class PoolRegistry:
-    """The pools of all tenants.
-
-    Example, of what the controller does for two workers::
-
-        offer = PoolReport(tenant="a1b2", key=key, capacity_bytes=1 << 30, weight=1)
-        yield from registry.open("h0", offer)
-        yield from registry.open("h1", offer.model_copy(update={"capacity_bytes": 0}))
-        registry.members("a1b2")        # {"h0": 1 << 30}: h1 uses the pool, and offers nothing
-    """
+    """The pools of all tenants."""
 
     def __init__(self, placements: Placements) -> None:
         """``placements`` has the switches serve the pools."""

@@ -161,14 +161,7 @@ class _Network:
 
 
 def _enter_user_namespace_unless_privileged() -> int | None:
-    """Get the right to make network namespaces.
-
-    Returns:
-        A descriptor of the user namespace that gave it; ``None`` when this process had it before.
-
-    Raises:
-        OSError: the kernel does not grant it either way.
-    """
+    """Get the right to make network namespaces; the descriptor of a user namespace if needed."""
     try:
         unshare(CLONE_NEWNET)
     except PermissionError:

@@ -85,12 +85,8 @@ class Network:
         """Nothing happens before the context is entered.
 
         Args:
-            topology: the network to build.
-            mode: ``local`` or ``netns``.
-            run_id: name of the run, ``None`` for a new one.
-            seed: from it each node's own seed is derived.
-            shared_memory: in ``local`` mode, packets go through memory that both ends share;
-                otherwise through Unix sockets.
+            seed: each node's own seed is derived from it.
+            shared_memory: ``local`` mode only; ``False``: packets go through Unix sockets.
             output: takes each line that a process prints; ``None`` prints them to the console.
         """
         if mode not in get_args(Mode):
@@ -177,9 +173,6 @@ class Network:
         already.
 
         Args:
-            node: where to run it.
-            argv: program and arguments.
-            env: added to the launcher's environment.
             label: stands before each line of output, the node's name by default; unique among the
                 running processes.
             directory: working directory, the launcher's by default.
@@ -213,12 +206,7 @@ class Network:
         self._save(record)
 
     def record_broker(self, url: str, port_url: str | None = None) -> None:
-        """Record the MQTT broker that the run's telemetry goes to.
-
-        Args:
-            url: the broker, without a password.
-            port_url: the port of the embedded broker, if it has one, without its password.
-        """
+        """Record the run's MQTT broker and its port's URL, both without a password."""
         record = self._entered_record()
         record.broker = url
         record.broker_port = port_url
@@ -235,11 +223,7 @@ class Network:
     ) -> dict[DirectedLink, LinkCounters]:
         """What the kernel has counted on each link in each direction (netns mode only).
 
-        Poll it for the deepest queue, compare two for the bytes on the busiest link.
-
-        Args:
-            nodes: only the directions that begin at these nodes, ``None`` for all. A call costs
-                about 0.5 ms of processor time for each node: who polls says which.
+        A call costs about 0.5 ms of processor time for each node: pollers name the ``nodes``.
         """
         asked = self._topology.nodes if nodes is None else nodes
         fabric = self._entered_fabric()

@@ -161,10 +161,7 @@ class SupervisedProcess:
             return
 
     def describe(self) -> str:
-        """One line on the state of the process, for an error message.
-
-        Example: ``h3 (pid 4711) was killed by signal 9 (SIGKILL)``.
-        """
+        """The state of the process, such as ``h3 (pid 4711) was killed by signal 9 (SIGKILL)``."""
         return f"{self.label} (pid {self.identity.pid}) {self.describe_end()}"
 
     def describe_end(self) -> str:

@@ -60,14 +60,7 @@ class ProcessIdentity(BaseModel):
         )
 
     def send_signal(self, signum: signal.Signals) -> bool:
-        """Signal this process, and never one that has taken over its pid.
-
-        Returns:
-            Whether the process was there to get the signal.
-
-        Raises:
-            PermissionError: the process belongs to another user.
-        """
+        """Signal this process, never one that reused its pid; whether it was still there."""
         try:
             pidfd = os.pidfd_open(self.pid)
         except ProcessLookupError:
@@ -165,11 +158,7 @@ class RunRecord(BaseModel):
         return not self.launcher.is_alive()
 
     def save(self) -> None:
-        """Replace ``run.json``, at once for every reader.
-
-        Raises:
-            OSError: it cannot be written; the old one stays.
-        """
+        """Replace ``run.json``, at once for every reader."""
         path = self.run_dir / _RECORD_NAME
         unfinished = path.with_suffix(".tmp")
         try:
@@ -193,11 +182,7 @@ def writing_into(directory: Path) -> Iterator[None]:
 
 
 def runs_directory(*, make: bool = False) -> Path:
-    """The directory of this user's runs; it need not be there while there are none.
-
-    Args:
-        make: make it if need be.
-    """
+    """The directory of this user's runs; it exists only while there are runs, or with ``make``."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     uid = os.geteuid()
     usable = os.path.isdir(runtime) and os.stat(runtime).st_uid == uid

@@ -18,12 +18,9 @@ def segment_bytes(
 ) -> int:
     """Content bytes of a full segment: the smallest MTU less headers, a multiple of 64.
 
-    Args:
-        topology: whose links carry the segments.
-        most_bytes: more than this is not taken, whatever the MTU; larger segments than by default
-            would fall out of the processor's caches.
-        in_memory: links that nothing shapes are memory, which has no frames: of these, only an MTU
-            that was set counts.
+    It is at most ``most_bytes``: larger segments would fall out of the processor's caches. With
+    ``in_memory``, links without limits are shared memory, which has no frames: only an MTU that was
+    set counts.
     """
     mtu_bytes = min(
         (link.mtu_bytes for link in topology.links if not (in_memory and _has_no_frames(link))),

@@ -26,29 +26,17 @@ def _check(result: int, call: str) -> None:
 
 
 def unshare(flags: int) -> None:
-    """Move the calling thread into new namespaces, see unshare(2).
-
-    Raises:
-        OSError: the kernel refused.
-    """
+    """Move the calling thread into new namespaces, see unshare(2)."""
     _check(_unshare(flags), "unshare")
 
 
 def setns(namespace_fd: int, kind: int) -> None:
-    """Move the calling thread into the namespace behind ``namespace_fd``, see setns(2).
-
-    Raises:
-        OSError: the kernel refused.
-    """
+    """Move the calling thread into the namespace behind ``namespace_fd``, see setns(2)."""
     _check(_setns(namespace_fd, kind), "setns")
 
 
 def set_parent_death_signal(signum: signal.Signals) -> None:
-    """Ask for ``signum`` when the thread that forked this process ends, see prctl(2).
-
-    Raises:
-        OSError: the kernel refused.
-    """
+    """Ask for ``signum`` when the thread that forked this process ends, see prctl(2)."""
     _check(_prctl(_PR_SET_PDEATHSIG, int(signum), 0, 0, 0), "prctl(PR_SET_PDEATHSIG)")
 
 

@@ -49,11 +49,7 @@ _FIRST_PAUSE_S = 0.1
 
 
 class ControllerProcess:
-    """Runs a controller beside the switches, as an async context manager.
-
-    Attributes:
-        remote: sends it the launcher's requests.
-    """
+    """Runs a controller beside the switches, as an async context manager."""
 
     def __init__(
         self,

@@ -24,7 +24,6 @@ class Place:
     """The hosts, the name and the weight that a job asks for.
 
     Attributes:
-        hosts: the node of each rank.
         name: ``None`` for one that is made up.
         weight: its part of the switches beside other jobs' weights.
     """
@@ -45,13 +44,6 @@ class JobAdmission:
         keys_path: Callable[[str], Path],
         certificates_path: Callable[[Job], Path],
     ) -> None:
-        """Args:
-        topology: the network.
-        controller: admits and closes them.
-        dealer: makes their keys.
-        keys_path: where the worker of a host looks for its keys.
-        certificates_path: where the workers of a job look for its certificates.
-        """
         self._topology = topology
         self._controller = controller
         self._dealer = dealer
@@ -122,12 +114,9 @@ class Rendezvous:
     """Where the ranks of a job meet.
 
     Attributes:
-        world_size: number of ranks.
         master_address: where rank 0 opens PyTorch's store.
-        master_port: of the store.
         file: through which the agents of ``torchrun`` meet; of this job alone.
         run_id: distinguishes this rendezvous from others at the same address.
-        max_restarts: of a worker.
     """
 
     world_size: int
@@ -143,12 +132,8 @@ def rank_variables(meeting: Rendezvous, rank: int, address: str) -> dict[str, st
 
     Libraries read different ones: PyTorch RANK and WORLD_SIZE, Lightning NODE_RANK or GROUP_RANK,
     others TORCHELASTIC_RUN_ID. See `torchrun's list
-    <https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables>`_.
-
-    Args:
-        meeting: of the job.
-        rank: of the worker, and so of its host.
-        address: where the other hosts reach this one.
+    <https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables>`_. Other hosts
+    reach this one at ``address``.
     """
     size = str(meeting.world_size)
     of_workers = {

@@ -23,7 +23,6 @@ class Choice:
 
     Attributes:
         plan: the plan with the lowest estimated time.
-        cost: its estimate.
         why: the reason in plain sentences, with the estimates of the plans that lost.
     """
 

@@ -36,7 +36,6 @@ def plan_in_network(
     When no switch has slots, the hosts add, each for its share of the shards.
 
     Args:
-        topology: where the group runs.
         ranks: the node of each rank. Ranks below one switch should be consecutive, as
             :func:`~innet.plans.aggregation_tree.rank_order` numbers them; others are added higher
             up.

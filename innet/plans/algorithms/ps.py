@@ -14,7 +14,6 @@ def plan_parameter_server(
     """All sums at one node, as the flat expression ``0 + 1 + … + N-1``.
 
     Args:
-        topology: where the group runs.
         ranks: the node of each rank.
         server: the node that adds; the node of rank 0 when not given.
 

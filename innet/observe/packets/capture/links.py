@@ -39,7 +39,6 @@ def chosen_links(topology: Topology, places: Sequence[str]) -> list[DirectedPort
     """The links that ``places`` name (all without any), each at the end where a switch is.
 
     Args:
-        topology: of the run.
         places: nodes, whose links all count, and links such as ``h0--s0``.
     """
     wanted = set(links_at(topology, places)) if places else {link.nodes for link in topology.links}

@@ -72,8 +72,6 @@ class CaptureSession:
         """Open the sources of packets; :meth:`run` writes what they capture.
 
         Args:
-            record: the run.
-            ports: its links, as ``links.chosen_links`` gives them.
             path: of the file; an existing file is replaced.
             choice: only these NDN packets; by default all packets, those of foreign programs too.
         """
@@ -104,7 +102,6 @@ class CaptureSession:
         """Write packets until a limit is reached or the run ends; the file is valid at any time.
 
         Args:
-            limits: of the capture.
             on_progress: called with the totals a few times a second.
 
         Raises:
