@@ -15,7 +15,8 @@ pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
 def test_results_are_printed_and_saved(tmp_path: Path) -> None:
     sizes = ["--sizes", "4KiB..32KiB", "--repetitions", "1"]
-    done = innet("compare", "star:2", "--algorithms", "inc,ps", *sizes, "--output", str(tmp_path))
+    methods = ["--algorithms", "inc,ps", "--baseline", "none"]
+    done = innet("compare", "star:2", *methods, *sizes, "--output", str(tmp_path))
     assert done.returncode == 0, done.stderr
     comparison = Comparison.load(tmp_path / "comparison.json")
     assert comparison.methods == ["inc", "ps"]

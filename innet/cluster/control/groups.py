@@ -178,9 +178,12 @@ class GroupRegistry:
     def renew(self, node: str) -> None:
         """Another process has attached to ``node``: the groups of the earlier one end."""
         self._end_groups_of(node, "was started anew")
+        is_first = node not in self._failed and node not in self._gone
         self._failed.pop(node, None)
         self._gone.pop(node, None)
-        self._forget_joins({node})
+        _forget(self._failed_joins, {node})
+        if not is_first:  # the first process of a rank still has to learn that others disagreed
+            _forget(self._disagreements, {node})
 
     def fail(self, node: str, why: str) -> None:
         """The process on ``node`` has failed: its groups end, and their members are told ``why``.
@@ -283,12 +286,8 @@ class GroupRegistry:
         for host in job.hosts:
             self._failed.pop(host, None)
             self._gone.pop(host, None)
-        self._forget_joins(job.hosts)
-
-    def _forget_joins(self, nodes: Collection[str]) -> None:
-        for untold in (self._disagreements, self._failed_joins):
-            for key in [key for key in untold if key[1] in nodes]:
-                del untold[key]
+        _forget(self._failed_joins, job.hosts)
+        _forget(self._disagreements, job.hosts)
 
     def describe(self) -> list[dict[str, Any]]:
         """The groups there are, for status displays."""
@@ -465,6 +464,12 @@ class GroupRegistry:
     ) -> None:
         members = [group.ranks[r] for r in sorted(group.joined) if group.ranks[r] not in but]
         self._outbox.tell(members, method, group=group.name, number=group.number, **parameters)
+
+
+def _forget(untold: dict[tuple[str, str], Any], nodes: Collection[str]) -> None:
+    """Drop what ``nodes`` have not been told, in whichever group."""
+    for key in [key for key in untold if key[1] in nodes]:
+        del untold[key]
 
 
 def _disagreement(group: Group, algorithm: str, ranks: Sequence[str], node: str) -> str:

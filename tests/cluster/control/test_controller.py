@@ -93,8 +93,18 @@ def test_another_process_of_a_rank_hears_nothing_of_an_old_disagreement(controll
     controller.join_group("g0", "inc", NODES, "h0")
     with pytest.raises(ControlError, match="ranks disagree"):
         controller.join_group("g0", "ring", NODES, "h1")
+    controller.fail_node("h2", "was killed")
     controller.attach("h2", 1)
     assert controller.join_group("g0", "inc", NODES, "h2")["missing"] == [0, 1]
+
+
+def test_the_first_process_of_a_rank_hears_that_others_disagreed_before_it_attached(controller):
+    controller.join_group("g0", "inc", NODES, "h0")
+    with pytest.raises(ControlError, match="ranks disagree"):
+        controller.join_group("g0", "ring", NODES, "h1")
+    controller.attach("h2", 1)
+    with pytest.raises(ControlError, match="ranks disagree"):
+        controller.join_group("g0", "inc", NODES, "h2")
 
 
 def test_groups_without_a_common_member_may_share_a_name(controller):
