@@ -16,6 +16,7 @@ struct SocketCounters {
     std::uint64_t receive_calls = 0;
     std::uint64_t send_calls = 0;
     std::uint64_t messages_sent = 0;
+    std::uint64_t segmentation_refused = 0;
     std::uint64_t refused = 0;
     std::uint64_t send_errors = 0;
     std::uint64_t dropped_framing = 0;
@@ -31,6 +32,9 @@ struct SocketCounters {
             {"messages_sent", "face_messages_sent", kCounter,
              "Messages handed to the kernel after segmentation offload",
              &SocketCounters::messages_sent},
+            {"segmentation_refused", "face_segmentation_refused", kCounter,
+             "Runs of packets that the kernel refused to segment",
+             &SocketCounters::segmentation_refused},
             {"refused", "face_refused", kCounter,
              "Datagrams refused because the peer's port was closed", &SocketCounters::refused},
             {"send_errors", "send_errors", kCounter, "System calls to send that failed",

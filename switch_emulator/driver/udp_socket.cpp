@@ -220,7 +220,7 @@ void UdpSocket::deliver(std::size_t slot, const mmsghdr& message, PacketPool& po
 }
 
 std::size_t UdpSocket::run_length(std::span<const OutgoingPacket> packets) const {
-    if (!segmentation_offload_) {
+    if (is_unix_ || unsegmented_messages_ > 0) {
         return 1;
     }
     const std::size_t size = packets.front().size();
@@ -289,7 +289,8 @@ std::size_t UdpSocket::send_batches(std::span<const OutgoingPacket> packets,
                 return taken;
             }
             if (runs[0] > 1 && cannot_segment(errno)) {
-                segmentation_offload_ = false;
+                ++counters_.segmentation_refused;
+                unsegmented_messages_ = kUnsegmentedMessages;
                 continue;
             }
             // The first message met an error of its own (a closed port, a too large packet): it is
@@ -299,6 +300,7 @@ std::size_t UdpSocket::send_batches(std::span<const OutgoingPacket> packets,
             continue;
         }
         counters_.messages_sent += static_cast<std::uint64_t>(sent);
+        unsegmented_messages_ -= std::min(unsegmented_messages_, static_cast<std::uint32_t>(sent));
         for (std::size_t i = 0; i < static_cast<std::size_t>(sent); ++i) {
             taken += runs[i];
         }

@@ -80,12 +80,16 @@ class UdpSocket final : public Channel {
     static constexpr std::size_t kSendBatch = 16;
     static constexpr std::size_t kMaxSegments = 64;
     static constexpr std::size_t kMaxDatagramBytes = 65507;
+    /// After a refusal, which may pass (a route or a device changed), so many messages leave
+    /// unsegmented before the next attempt: where it lasts, the attempts cost one system call in
+    /// thousands.
+    static constexpr std::uint32_t kUnsegmentedMessages = 4096;
     /// Datagrams up to this size are copied out of their 64 KiB receive buffer, so that a small
     /// packet that is kept for a while does not keep a large buffer with it.
     static constexpr std::size_t kCopyBelowBytes = 2048;
 
     explicit UdpSocket(FileDescriptor fd, bool is_unix = false)
-        : fd_(std::move(fd)), is_unix_(is_unix), segmentation_offload_(!is_unix) {}
+        : fd_(std::move(fd)), is_unix_(is_unix) {}
     /// How many packets from the front can leave as one message.
     std::size_t run_length(std::span<const OutgoingPacket> packets) const;
     bool receive_batch(PacketPool& pool, std::vector<PacketRef>& into,
@@ -97,7 +101,8 @@ class UdpSocket final : public Channel {
     FileDescriptor fd_;
     SocketCounters counters_;
     bool is_unix_;
-    bool segmentation_offload_;  ///< of UDP, until the kernel refuses it on this path
+    /// Messages that still leave one packet each, since the kernel refused to segment one.
+    std::uint32_t unsegmented_messages_ = 0;
     std::array<PacketRef, kReceiveBatch> receive_buffers_;
     std::vector<iovec> send_vectors_;
 };

@@ -168,7 +168,23 @@ TEST_CASE("a path that cannot segment gets its packets one by one") {
     REQUIRE(::setsockopt(wire.left.fd(), SOL_SOCKET, SO_NO_CHECK, &on, sizeof on) == 0);
     wire.check_carries(std::vector<std::size_t>(50, 900));
     CHECK(wire.left.counters().messages_sent == 50);
+    CHECK(wire.left.counters().segmentation_refused == 1);
     CHECK(wire.left.counters().send_errors == 0);
+}
+
+TEST_CASE("a path that can segment again is used so again") {
+    Wire wire;
+    const auto set_no_check = [&](int on) {
+        REQUIRE(::setsockopt(wire.left.fd(), SOL_SOCKET, SO_NO_CHECK, &on, sizeof on) == 0);
+    };
+    set_no_check(1);
+    wire.check_carries(std::vector<std::size_t>(50, 900));
+    set_no_check(0);
+    for (int i = 0; i < 100; ++i) wire.check_carries(std::vector<std::size_t>(50, 900));
+    const std::uint64_t before = wire.left.counters().messages_sent;
+    wire.check_carries(std::vector<std::size_t>(50, 900));
+    CHECK(wire.left.counters().messages_sent - before < 50);
+    CHECK(wire.left.counters().segmentation_refused == 1);
 }
 
 TEST_CASE("a packet that no datagram can hold is lost alone") {
