@@ -54,8 +54,13 @@ $(VENV)/.ready: pyproject.toml $(SETUP_SCRIPTS)
 	@touch $@
 
 build/.extension: $(VENV)/.ready pyproject.toml $(NATIVE_SOURCES)
+	@scripts/build-extension.sh dev,demo
+	@touch build/.core $@
+
+# Without PyTorch and the tools of a developer, which take longer to install than the core.
+build/.core: $(VENV)/.ready pyproject.toml $(NATIVE_SOURCES)
 	@scripts/build-extension.sh
-	@mkdir -p build && touch $@
+	@touch $@
 
 # Tests of one file stay together: they share what is dear to start. The few that fail beside the
 # others are tried once more, alone.
@@ -75,7 +80,7 @@ jobs: $(VENV)/.frameworks
 
 # Hugging Face's and Lightning's, whose scripts are among the jobs.
 $(VENV)/.frameworks: pyproject.toml | build
-	@EXTRAS=dev,demo,frameworks scripts/build-extension.sh
+	@scripts/build-extension.sh dev,demo,frameworks
 	@touch $@
 
 faults: build
@@ -166,8 +171,8 @@ format: $(VENV)/.ready
 	@ruff format .
 	@scripts/native-sources.sh | xargs clang-format -i
 
-demo: build
-	@$(PYTHON_BIN) apps/demo.py
+demo: build/.core
+	@$(VENV)/bin/innet demo
 
 bench: build
 	@scripts/bench.sh

@@ -17,6 +17,7 @@ TRUST: Final = "Keys and trust"
 
 SUMMARY: Final = "Launch named-data networks whose switches reduce on the way, and train over them."
 EXAMPLES: Final = (
+    "innet demo",
     "innet topology show star8",
     "innet run star8 --rate 200mbit -- python train.py",
     "innet compare star8 --quick",
@@ -66,6 +67,11 @@ class CommandEntry:
 
 
 COMMANDS: Final = (
+    CommandEntry(
+        "demo",
+        NETWORKS,
+        "Train a model over an emulated network, once per algorithm, and compare.",
+    ),
     CommandEntry("run", NETWORKS, "Run a command on every host, as the ranks of one job."),
     CommandEntry(
         "compare",

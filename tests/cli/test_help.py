@@ -17,6 +17,7 @@ from innet.cli.command_table import ROOT_OPTIONS, CommandEntry
 from innet.cli.main import app
 
 COMMANDS = [
+    ["demo"],
     ["run"],
     ["up"],
     ["status"],
