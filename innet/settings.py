@@ -60,7 +60,8 @@ class TransportSettings(_Model):
         default=1.0,
         gt=0,
         le=60,
-        description="how long an Interest waits; a held one is refreshed then",
+        description="how long an Interest waits; it is refreshed then. Like the retransmission "
+        "timeouts, longer by default where the topology's round trips are long",
     )
     min_rto_s: float = Field(
         default=0.05,

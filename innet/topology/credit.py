@@ -1,4 +1,4 @@
-"""What a node may have under way at once, by its place in the topology.
+"""What a node may have under way at once, and when it repeats, by its place in the topology.
 
 Flows of one host share its last link. Each of them starts with a window of its own and learns from
 the delay that it causes, but a ring of N ranks asks N-1 nodes at the same moment, and their answers
@@ -8,17 +8,24 @@ the queue that causes no congestion mark (as the grants of Homa: Montazeri et al
 Nodes forward a packet when all of it has arrived, so its time on each link is part of the delay.
 On slow links the queue holds seconds, and an answer behind it comes after its request was repeated:
 no more of it counts than the link sends in :data:`MOST_QUEUED_S`.
+
+The same round trip says how long a request takes at least on slow and on long paths: timeouts and
+lifetimes of Interests that are shorter would repeat what is on its way.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Final
 
+from innet.settings import Settings, TransportSettings
 from innet.topology.model import Link, Topology
 
 MOST_QUEUED_S: Final = 0.1
 """What a receiver lets wait in the queue of its link: far below the longest RTO (0.5 s)."""
+
+_LONGEST_ROUND_TRIP_S: Final = 3.75  # 16 of them are the longest lifetime of an Interest
 
 
 def receive_credit_bytes(topology: Topology, node: str) -> int:
@@ -31,15 +38,8 @@ def receive_credit_bytes(topology: Topology, node: str) -> int:
     rate_bps = receive_rate_bps(topology, node)
     if not rate_bps:
         return 0
-    import networkx as nx
-
-    ways_s = nx.single_source_dijkstra_path_length(
-        topology.graph(), node, weight=lambda _u, _v, edge: _there_and_back_s(edge["link"])
-    )
-    links = [link for link in topology.links if node in link.nodes]
-    queued = sum(link.mark_threshold_bytes for link in links) * _share_of_uplinks(topology, node)
-    queued = min(queued, rate_bps * MOST_QUEUED_S / 8)
-    return int(rate_bps * max(ways_s.values()) / 8 + queued)
+    queued_bytes = rate_bps * _most_queued_s(topology, node) / 8
+    return int(rate_bps * max(_ways_s(topology, node).values()) / 8 + queued_bytes)
 
 
 def receive_rate_bps(topology: Topology, node: str) -> float:
@@ -54,6 +54,67 @@ def receive_rate_bps(topology: Topology, node: str) -> float:
     if topology.nodes[node].kind == "switch" or len(known) < len(rates_bps):
         return 0.0
     return sum(known)
+
+
+def longest_round_trip_s(topology: Topology) -> float:
+    """Between the nodes farthest apart, behind what receivers let wait in their queues.
+
+    >>> from innet.topology import load_topology
+    >>> round(longest_round_trip_s(load_topology("star:8").with_overrides(rate_bps=1e6)), 3)
+    0.244
+    """
+    # Exact on trees; elsewhere half of the longest way at worst.
+    edge_of_network = _farthest(_ways_s(topology, next(iter(topology.nodes))))
+    longest_way_s = max(_ways_s(topology, edge_of_network).values())
+    return longest_way_s + max(_most_queued_s(topology, host) for host in topology.hosts)
+
+
+def with_timers_for(topology: Topology, settings: Settings) -> Settings:
+    """A copy with the timeouts and the lifetime of Interests that slow or long paths need.
+
+    Settings stay as they are where one of these differs from its default.
+
+    >>> from innet.topology import load_topology
+    >>> slow = load_topology("star:8").with_overrides(rate_bps=1e6)
+    >>> transport = with_timers_for(slow, Settings()).transport
+    >>> [round(s, 2) for s in (transport.min_rto_s, transport.max_rto_s)]
+    [0.49, 1.95]
+    """
+    timers = {"min_rto_s", "max_rto_s", "interest_lifetime_s"}
+    defaults = TransportSettings()
+    if settings.transport.model_dump(include=timers) != defaults.model_dump(include=timers):
+        return settings
+    round_trip_s = min(longest_round_trip_s(topology), _LONGEST_ROUND_TRIP_S)
+    chosen = {
+        "min_rto_s": max(defaults.min_rto_s, 2 * round_trip_s),
+        "max_rto_s": max(defaults.max_rto_s, 8 * round_trip_s),
+        "interest_lifetime_s": max(defaults.interest_lifetime_s, 16 * round_trip_s),
+    }
+    return settings.model_copy(update={"transport": settings.transport.model_copy(update=chosen)})
+
+
+def _ways_s(topology: Topology, node: str) -> Mapping[str, float]:
+    """How long an Interest to each node and its answer take, if no queue holds them up."""
+    import networkx as nx
+
+    ways_s: Mapping[str, float] = nx.single_source_dijkstra_path_length(
+        topology.graph(), node, weight=lambda _u, _v, edge: _there_and_back_s(edge["link"])
+    )
+    return ways_s
+
+
+def _farthest(ways_s: Mapping[str, float]) -> str:
+    return max(ways_s, key=lambda node: ways_s[node])
+
+
+def _most_queued_s(topology: Topology, host: str) -> float:
+    """How long what the host receives waits for its link at most."""
+    rate_bps = receive_rate_bps(topology, host)
+    if not rate_bps:
+        return 0.0
+    links = [link for link in topology.links if host in link.nodes]
+    queued = sum(link.mark_threshold_bytes for link in links) * _share_of_uplinks(topology, host)
+    return min(8 * queued / rate_bps, MOST_QUEUED_S)
 
 
 def _there_and_back_s(link: Link) -> float:

@@ -2,8 +2,13 @@
 
 import pytest
 
+from innet.settings import Settings
 from innet.topology import load_topology
-from innet.topology.credit import receive_credit_bytes
+from innet.topology.credit import (
+    longest_round_trip_s,
+    receive_credit_bytes,
+    with_timers_for,
+)
 
 
 @pytest.mark.parametrize(
@@ -15,3 +20,21 @@ def test_slow_links_queue_a_tenth_of_a_second_and_faster_ones_what_causes_no_mar
     star = load_topology("star:4").with_overrides(rate_bps=rate_bps, delay_s=0.0)
     on_two_links_bytes = 2 * star.links[0].mtu_bytes
     assert receive_credit_bytes(star, "h0") == on_two_links_bytes + queued_bytes
+
+
+@pytest.mark.parametrize(("rate_bps", "delay_s"), [(1e6, 0.0), (1e9, 0.2), (None, 0.2)])
+def test_timers_are_longer_than_the_round_trips_of_slow_and_of_long_paths(
+    rate_bps: float | None, delay_s: float
+) -> None:
+    star = load_topology("star:4").with_overrides(rate_bps=rate_bps, delay_s=delay_s)
+    timers = with_timers_for(star, Settings()).transport
+    assert timers.min_rto_s > longest_round_trip_s(star) > Settings().transport.min_rto_s
+    assert timers.max_rto_s > timers.min_rto_s
+    assert timers.interest_lifetime_s >= 2 * timers.max_rto_s
+
+
+def test_fast_paths_and_chosen_timers_stay() -> None:
+    fast = load_topology("star:4").with_overrides(rate_bps=200e6)
+    assert with_timers_for(fast, Settings()) == Settings()
+    chosen = Settings().with_assignments(["transport.min_rto_s=0.01"])
+    assert with_timers_for(fast.with_overrides(rate_bps=1e6), chosen) == chosen

@@ -136,7 +136,10 @@ struct LossDetector::State {
     std::uint64_t next_send_number = 1;
     LatestAnswered latest_answered;   ///< send numbers
     LatestAnswered latest_interests;  ///< interest numbers
+    /// Send number of the latest repetition after a timeout that was answered.
+    std::uint64_t answered_probe = 0;
     TimePoint last_answer{};
+    TimePoint last_timeout{};
     /// Send number at the last back-off: only the timeout of a later request justifies another.
     std::uint64_t backed_off_at = 0;
 
@@ -151,9 +154,15 @@ struct LossDetector::State {
     void release_held(Publication& publication, TimePoint now);
 
     void sample_rtt(const Request& request, TimePoint now);
+    /// Too soon for an answer to the repetition: the first one was not lost, only late (the Eifel
+    /// detection of RFC 3522, by time).
+    bool answers_first_sending(const Request& request, TimePoint now) const;
     Duration gap_delay() const;
+    Duration probe_delay() const;
     TimePoint gap_deadline(const Request& request) const;
     TimePoint timeout_deadline(const Request& request) const;
+    /// When the tables on the way forget the Interest.
+    TimePoint expiry(const Request& request) const { return request.since + refresh_interval; }
     TimePoint refresh_deadline(const Request& request) const;
     void report(std::uint32_t place, LossCause cause, std::vector<LostRequest>& into);
 };
@@ -251,12 +260,15 @@ void LossDetector::State::sample_rtt(const Request& request, TimePoint now) {
     if (request.where != Where::kSent || request.first_sent == kNever) return;
     if (request.sample) {
         rtt.sample(now - request.since);
-    } else if (rtt.has_sample() && now - request.since < rtt.minimum()) {
-        // Too soon for an answer to the repetition, so the first one was not lost, only late (the
-        // Eifel detection of RFC 3522, by time). Without these samples the estimate would know the
-        // quick answers alone and call ever more of the others lost.
+    } else if (answers_first_sending(request, now)) {
+        // Without these samples the estimate would know the quick answers alone and call ever more
+        // of the others lost.
         rtt.sample(now - request.first_sent);
     }
+}
+
+bool LossDetector::State::answers_first_sending(const Request& request, TimePoint now) const {
+    return rtt.has_sample() && now - request.since < rtt.minimum();
 }
 
 Duration LossDetector::State::gap_delay() const {
@@ -266,19 +278,27 @@ Duration LossDetector::State::gap_delay() const {
     return std::max(rtt.smoothed(), rtt.latest()) * 9 / 8 + 2 * rtt.variation();
 }
 
+Duration LossDetector::State::probe_delay() const {
+    return rtt.smoothed() / 4 + 2 * rtt.variation();
+}
+
 TimePoint LossDetector::State::gap_deadline(const Request& request) const {
+    if (request.gap_losses > kMaxGapLosses) return kNever;
     const bool was_held = request.interest_number < request.send_number;
     const LatestAnswered& latest = was_held ? latest_answered : latest_interests;
-    if (request.level > 0 || !latest.passed(request.send_number)) return kNever;
-    return request.since + gap_delay();
+    const TimePoint overdue = request.since + gap_delay();
+    if (latest.passed(request.send_number)) return overdue;
+    // The answers may have been late together, the probe's as well: then they follow it.
+    if (request.send_number < answered_probe) return std::max(overdue, last_answer + probe_delay());
+    return kNever;
 }
 
 TimePoint LossDetector::State::timeout_deadline(const Request& request) const {
     // While answers arrive, a queue drains and the gap rule finds losses (RFC 6298, rule 5.3). A
     // request whose retransmission was lost has a timer of its own.
     const TimePoint since =
-        request.level == 0 ? std::max(request.since, last_answer) : request.since;
-    return since + rtt.timeout(request.level);
+        request.level == 0 ? std::max({request.since, last_answer, last_timeout}) : request.since;
+    return since + std::min(rtt.timeout(request.level), refresh_interval);
 }
 
 TimePoint LossDetector::State::refresh_deadline(const Request& request) const {
@@ -333,6 +353,9 @@ bool LossDetector::on_answered(RequestKey key, TimePoint now) {
         // The producer had a held Interest before those that were sent meanwhile, and may answer it
         // before them.
         state.latest_interests.note(request.interest_number);
+        if (request.timeouts > 0 && !state.answers_first_sending(request, now)) {
+            state.answered_probe = std::max(state.answered_probe, request.send_number);
+        }
     }
     Publication& publication = state.publications[request.publication];
     publication.answered = true;
@@ -417,6 +440,7 @@ std::size_t LossDetector::in_flight_count() const { return state_->in_flight_cou
 
 void LossDetector::collect(TimePoint now, std::vector<LostRequest>& into) {
     State& state = *state_;
+    const bool first_timeout = state.last_timeout <= state.last_answer;
     std::uint64_t latest_timed_out = 0;
     for (Queue& queue : state.sent) {
         while (queue.head != kNone) {
@@ -425,13 +449,18 @@ void LossDetector::collect(TimePoint now, std::vector<LostRequest>& into) {
                 state.report(queue.head, LossCause::kGap, into);
             } else if (state.timeout_deadline(oldest) <= now) {
                 latest_timed_out = std::max(latest_timed_out, oldest.send_number);
+                const bool probe = first_timeout && oldest.level == 0;
                 state.report(queue.head, LossCause::kTimeout, into);
+                if (probe) break;
+            } else if (state.expiry(oldest) <= now) {
+                state.report(queue.head, LossCause::kRefresh, into);
             } else {
                 break;
             }
         }
     }
     // After the scan, so that all requests due by the same timeout are handled together.
+    if (latest_timed_out > 0) state.last_timeout = now;
     if (latest_timed_out > state.backed_off_at) {
         state.rtt.back_off();
         state.backed_off_at = state.next_send_number;
@@ -449,7 +478,8 @@ TimePoint LossDetector::next_deadline() const {
     for (const Queue& queue : state.sent) {
         if (queue.head == kNone) continue;
         const Request& oldest = state.at(queue.head);
-        deadline = std::min({deadline, state.gap_deadline(oldest), state.timeout_deadline(oldest)});
+        deadline = std::min({deadline, state.gap_deadline(oldest), state.timeout_deadline(oldest),
+                             state.expiry(oldest)});
     }
     for (const Queue& queue : state.held) {
         if (queue.head == kNone) continue;

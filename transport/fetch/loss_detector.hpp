@@ -3,8 +3,13 @@
 // soon as the others).
 //
 // By gap: a request is lost when three sent after it were answered and 9/8 of the smoothed RTT
-// passed (RFC 9002, section 6.1). By timeout: RTO of RFC 6298, with back-off. A held request (its
-// producer said "not yet") is neither: it is only refreshed once per Interest lifetime. When an
+// passed (RFC 9002, section 6.1). By timeout: RTO of RFC 6298, with back-off. A flow that falls
+// silent is rather late than lost, as a sum waits for other sums: only its oldest request is
+// repeated, as a probe (RFC 8985, section 7), and all others when the probe times out, too. When
+// the probe is answered, and after it nothing else for a while, what was sent before it is lost. A
+// request is also refreshed once per Interest lifetime, since the tables on its way forget it.
+//
+// A held request (its producer said "not yet") is not lost: it is only refreshed likewise. When an
 // answer proves that the publication exists by now, what is still held of it becomes an ordinary
 // request again: its Data is on the way, or was lost. All of these answers may be lost together, so
 // one held request of each publication is refreshed sooner: after the shortest timeout, or a round

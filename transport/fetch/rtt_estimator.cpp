@@ -30,11 +30,11 @@ void RttEstimator::sample(Duration rtt) {
 void RttEstimator::back_off() { back_offs_ = std::min(back_offs_ + 1, kMaxBackOffs); }
 
 Duration RttEstimator::timeout(std::uint32_t request_back_offs) const {
-    const Duration estimate =
-        has_sample() ? smoothed_ + std::max(4 * variation_, kGranularity) : 10 * min_rto_;
+    const Duration estimate = has_sample() ? smoothed_ + std::max(4 * variation_, kGranularity)
+                                           : std::min(10 * min_rto_, max_rto_);
     const std::uint32_t doublings = std::max(back_offs_, std::min(request_back_offs, kMaxBackOffs));
-    const Duration base = std::clamp(estimate, min_rto_, max_rto_);
-    return std::min(base * (std::int64_t{1} << doublings), max_rto_);
+    const Duration base = std::max(estimate, min_rto_);
+    return std::min(base * (std::int64_t{1} << doublings), std::max(base, max_rto_));
 }
 
 }  // namespace innet

@@ -13,7 +13,8 @@ class RttEstimator {
 
     /// A sample from a request sent once and not held (Karn's rule).
     void sample(Duration rtt);
-    /// Doubles the timeout (up to the maximum) until the next sample.
+    /// Doubles the timeout until the next sample, up to the maximum, or to what was measured if
+    /// that is more.
     void back_off();
     void forget_back_offs() { back_offs_ = 0; }
 

@@ -64,6 +64,7 @@ from innet.settings import SETTINGS_NAME, SETTINGS_VARIABLE, SecuritySettings, S
 from innet.telemetry.logs.output import LAUNCHER_LABEL, ConsoleOutput, OutputSink
 from innet.telemetry.trace import JobTrace
 from innet.topology import Topology
+from innet.topology.credit import with_timers_for
 from innet.worker.job_file import (
     ALGORITHM_VARIABLE,
     JOB_VARIABLE,
@@ -401,7 +402,7 @@ class Session:
 
     def _write_files(self, authority: PublicKey) -> KeyDealer:
         """Write settings, the operator's key and the switches'; returns the dealer of job keys."""
-        settings = self.settings
+        settings = with_timers_for(self.topology, self.settings)
         if has_only_memory(self.topology, self.network.mode, settings):
             settings = with_windows_of_memory(settings)
         write_private(self._settings_path, settings.model_dump_json(indent=2))

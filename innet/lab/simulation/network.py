@@ -23,7 +23,7 @@ from innet.node.node_config import Mode
 from innet.plans import Interval, Plan
 from innet.settings import Settings
 from innet.topology import Link, Topology
-from innet.topology.credit import receive_credit_bytes, receive_rate_bps
+from innet.topology.credit import receive_credit_bytes, receive_rate_bps, with_timers_for
 from innet.topology.model import MAX_MTU_BYTES
 from innet.topology.routes import Ends, Routes
 
@@ -148,7 +148,7 @@ class SimulatedNetwork:
         self.topology = topology
         self._like = like
         self.nodes: dict[str, _core.SimulatedNode] = {}
-        self.settings = settings
+        self.settings = with_timers_for(topology, settings)
         self.virtual_scale = virtual_scale
         self.segment_bytes = _thin_segment_bytes(topology, virtual_scale)
         # Virtual contents fill packets with segments of any kind.

@@ -6,7 +6,7 @@ import numpy as np
 
 import innet
 from innet.collectives import Communicator
-from innet.errors import DeadlineExceeded
+from innet.errors import CollectiveError
 from innet.topology import load_topology
 
 TIMEOUT_S = 10.0
@@ -16,7 +16,7 @@ async def ends_at_the_deadline(comm: Communicator) -> bool:
     keys = np.arange(1000) * (comm.rank + 1)
     try:
         await comm.ireduce_by_key(keys, np.ones_like(keys))
-    except DeadlineExceeded:
+    except CollectiveError:
         return True
     return False
 
@@ -27,4 +27,4 @@ def test_the_second_step_of_a_collective_has_what_the_first_has_left() -> None:
         group = sim.group(algorithm="inc", timeout_s=TIMEOUT_S)
         sim.at(2.5, sim.set_link_up, "h1", "s0", False)
         assert sim.run(*(ends_at_the_deadline(comm) for comm in group)) == [True, True]
-        assert sim.now_s < TIMEOUT_S + 0.01
+        assert TIMEOUT_S <= sim.now_s < TIMEOUT_S + 0.01

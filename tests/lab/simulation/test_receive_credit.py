@@ -14,6 +14,7 @@ from innet.lab.compare.report import summary_sentences
 from innet.lab.experiment.outcome import outcome
 from innet.lab.experiment.sweep import RunOptions, make_tasks, sweep
 from innet.lab.workload import load_workload
+from innet.node.node_config import Mode
 from innet.plans import bound_s
 from innet.plans.completion import completion_bound_s
 from innet.settings import Settings
@@ -183,3 +184,32 @@ def test_the_credit_is_the_path_and_the_part_of_the_queue_that_causes_no_mark() 
 
 def test_a_host_on_a_link_without_a_rate_has_no_limit() -> None:
     assert receive_credit_bytes(load_topology("star:4").with_overrides(rate_bps=None), "h0") == 0
+
+
+@pytest.mark.parametrize("like", ["local", "netns"])
+@pytest.mark.parametrize("algorithm", ["ring", "halving-doubling", "ps"])
+@pytest.mark.parametrize(
+    ("name", "rate_bps", "mebibytes"), [("star:2", 1e6, 4), ("star:8", 1e6, 1), ("star:8", 2e8, 4)]
+)
+def test_what_is_late_is_hardly_requested_again(
+    name: str, rate_bps: float, mebibytes: int, algorithm: str, like: Mode
+) -> None:
+    # Answers wait in queues, or for other sums, for much longer than a round trip without load.
+    topology = load_topology(name).with_overrides(rate_bps=rate_bps)
+    size_bytes = mebibytes << 20
+    with innet.Simulation(topology, like=like) as sim:
+        group = sim.group(algorithm=algorithm)
+
+        async def program(communicator: Communicator) -> None:
+            array = sim.array(size_bytes)
+            await communicator.iallreduce(array, out=array)
+
+        sim.run(*map(program, group))
+        assert sim.now_s < 1.15 * bound_s(group[0].plan_for(size_bytes), topology, size_bytes)
+        links = sim.network.link_counters().values()
+        assert sum(link["dropped_queue"] for link in links) == 0
+        nodes = [node.status() for node in sim.network.nodes.values()]
+        repeated = sum(node["endpoint"]["retransmissions_by_timeout"] for node in nodes)
+        repeated += sum(node["reducer"]["operand_retransmissions"] for node in nodes)
+        requested = sum(face["interests_out"] for node in nodes for face in node["links"])
+        assert repeated < 0.02 * requested

@@ -83,23 +83,88 @@ TEST_CASE("reordering by two places is no loss") {
     CHECK(detector.next_deadline() == kNever);
 }
 
-TEST_CASE("the last requests are lost by timeout, together, and the timeout backs off once") {
+TEST_CASE("of a silent flow the oldest request is repeated, then all, and the timeout backs off") {
     LossDetector detector = warmed_up();
     const Duration rto = detector.rtt().timeout();
     for (RequestKey key = 0; key < 4; ++key) detector.on_sent(key, kFirst, at(100ms));
     CHECK(lost(detector, at(100ms + rto - 1us)).empty());
     CHECK(detector.next_deadline() == at(100ms + rto));
-    const auto found = lost(detector, at(100ms + rto));
-    REQUIRE(found.size() == 4);
-    CHECK(found[0].cause == LossCause::kTimeout);
-    CHECK(found[3].consecutive_timeouts == 1);
+    const auto probes = lost(detector, at(100ms + rto));
+    REQUIRE(probes.size() == 1);
+    CHECK(probes[0].key == 0);
+    CHECK(probes[0].cause == LossCause::kTimeout);
+    CHECK(probes[0].consecutive_timeouts == 1);
     CHECK(detector.rtt().timeout() == 2 * rto);
 
-    for (const LostRequest& request : found) detector.on_sent(request.key, kFirst, at(200ms));
-    CHECK(lost(detector, at(200ms + 2 * rto - 1us)).empty());
-    const auto again = lost(detector, at(200ms + 2 * rto));
-    REQUIRE(again.size() == 4);
-    CHECK(again[0].consecutive_timeouts == 2);
+    detector.on_sent(0, kFirst, at(100ms + rto));
+    CHECK(lost(detector, at(100ms + 3 * rto - 1us)).empty());
+    const auto all = lost(detector, at(100ms + 3 * rto));
+    REQUIRE(all.size() == 4);
+    CHECK(all[0].cause == LossCause::kTimeout);
+    CHECK(std::ranges::count(all, 2U, &LostRequest::consecutive_timeouts) == 1);
+}
+
+TEST_CASE("what a probe's answer leaves open is lost, unless answers follow it") {
+    LossDetector detector = warmed_up();
+    const TimePoint timeout = at(100ms) + detector.rtt().timeout();
+    for (RequestKey key = 0; key < 6; ++key) detector.on_sent(key, kFirst, at(100ms));
+    REQUIRE(lost(detector, timeout).size() == 1);
+    detector.on_sent(0, kFirst, timeout);
+    const TimePoint answered = timeout + 2ms;
+
+    SUBCASE("nothing follows") {
+        CHECK(detector.on_answered(0, answered));
+        CHECK(lost(detector, answered).empty());
+        CHECK(detector.next_deadline() < answered + 1ms);
+        const auto found = lost(detector, detector.next_deadline());
+        REQUIRE(found.size() == 5);
+        CHECK(found[0].cause == LossCause::kGap);
+    }
+    SUBCASE("the others follow: all were late") {
+        for (RequestKey key = 0; key < 6; ++key) {
+            CHECK(detector.on_answered(key, answered + key * 100us));
+            CHECK(lost(detector, answered + key * 100us).empty());
+        }
+    }
+    SUBCASE("too soon for an answer to the probe: all were late") {
+        CHECK(detector.on_answered(0, timeout + 500us));
+        CHECK(lost(detector, timeout + 5ms).empty());
+    }
+}
+
+TEST_CASE("a repetition that is lost again is found by gap") {
+    LossDetector detector = warmed_up();
+    detector.on_sent(0, kFirst, at(100ms));
+    const TimePoint timeout = at(100ms) + detector.rtt().timeout();
+    REQUIRE(lost(detector, timeout).size() == 1);
+    for (RequestKey key = 0; key < 4; ++key) detector.on_sent(key, kFirst, timeout);
+    for (RequestKey key = 1; key < 4; ++key) detector.on_answered(key, timeout + 1ms);
+    const auto found = lost(detector, timeout + 2ms);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].cause == LossCause::kGap);
+}
+
+TEST_CASE("a request in flight is refreshed before the tables on its way forget it") {
+    LossDetector detector(400ms, 4s, 1s);
+    for (RequestKey key = 0; key < 20; ++key) detector.on_sent(key, kFirst, at(0ms));
+    for (RequestKey key = 0; key < 10; ++key) {
+        CHECK(detector.on_answered(key, at(key * 100ms + 50ms)));
+        CHECK(lost(detector, at(key * 100ms + 50ms)).empty());
+    }
+    CHECK(detector.next_deadline() == at(1s));
+    const auto found = lost(detector, at(1s));
+    REQUIRE(found.size() == 10);
+    for (const LostRequest& request : found) CHECK(request.cause == LossCause::kRefresh);
+}
+
+TEST_CASE("a silent flow times out also where round trips are longer than an Interest lives") {
+    LossDetector detector(400ms, 4s, 1s);
+    detector.on_sent(1, kFirst, at(0ms));
+    CHECK(detector.on_answered(1, at(2s)));
+    detector.on_sent(2, kFirst, at(2s));
+    const auto found = lost(detector, at(3s));
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].cause == LossCause::kTimeout);
 }
 
 TEST_CASE("answers that keep coming put the timeout off") {

@@ -45,6 +45,14 @@ TEST_CASE("back-offs double the timeout up to the maximum and end with the next 
     CHECK(rtt.timeout() <= normal);
 }
 
+TEST_CASE("a round trip longer than the maximum is not timed out before its time") {
+    RttEstimator rtt(5ms, 500ms);
+    for (int i = 0; i < 100; ++i) rtt.sample(2s);
+    CHECK(rtt.timeout() > 2s);
+    rtt.back_off();
+    CHECK(rtt.timeout() < 3s);
+}
+
 TEST_CASE("a request's own back-offs count when they exceed the flow's") {
     RttEstimator rtt(5ms, 500ms);
     rtt.sample(4ms);
