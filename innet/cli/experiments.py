@@ -104,7 +104,8 @@ def publish(comparison: Comparison, directory: Path, as_json: bool) -> None:
 def show_comparison(comparison: Comparison, directory: Path, as_json: bool) -> None:
     """Write ``comparison.json`` and ``report.html``, and print the table, or the JSON."""
 
-    from innet.lab.compare.report import render_table, write_report
+    from innet import extras
+    from innet.lab.compare.report import NO_FIGURES, render_table, write_report
 
     document, report = directory / "comparison.json", directory / "report.html"
     comparison.save(document)
@@ -115,6 +116,8 @@ def show_comparison(comparison: Comparison, directory: Path, as_json: bool) -> N
         console = open_console(highlight=False)
         console.print(render_table(comparison, console.width))
     say(f"JSON: {document}\nreport: {report}", err=as_json)
+    if not extras.is_installed("matplotlib"):
+        say(NO_FIGURES, err=True)
 
 
 def parsed_sizes_bytes(

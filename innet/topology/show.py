@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from innet import extras
 from innet.quantities import format_duration, format_probability, format_size
 from innet.topology.model import Link, Switch, Topology
 from innet.topology.summary import counts, impairments, rate_text, tier_of_nodes, tiers
@@ -32,6 +33,7 @@ def draw(topology: Topology, path: str | Path) -> None:
     Args:
         path: the picture; its extension (``.svg``, ``.png`` or ``.pdf``) is its format.
     """
+    extras.require("matplotlib", "drawing a topology")
     # Here because matplotlib takes half a second to load, which text must not wait for.
     from innet.topology.picture import draw_picture
 

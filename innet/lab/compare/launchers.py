@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import os
 import shlex
 import shutil
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pyroute2 import IPRoute
 
+from innet import extras
 from innet.cluster.emulation.local_fabric import free_port
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import SupervisedProcess
@@ -86,8 +86,8 @@ def make_launcher(
 
 def missing_requirement(contender: str, mode: Mode) -> str | None:
     """What a contender needs and this machine or mode lacks; ``None`` when it can run."""
-    if contender == GLOO and importlib.util.find_spec("torch") is None:
-        return "PyTorch is not installed (pip install 'innet[torch]')"
+    if contender == GLOO and not extras.is_installed("torch"):
+        return f"PyTorch is not installed ({extras.install_command('torch')})"
     if contender == OPENMPI_SHARED and mode != "local":
         return "hosts in namespaces share no memory. Compare in local mode (--mode local)"
     if contender in (OPENMPI, OPENMPI_SHARED):

@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 import matplotlib as mpl
@@ -56,6 +57,79 @@ WIDTH_IN = 11.0
 _BESIDE: Final = "outside right upper"
 """Legends are outside of the axes, where they hide no line."""
 _MARKERS = "osD^vPXh"
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A plot under its heading.
+
+    Attributes:
+        note: how to read it, if that needs words.
+        svg: ``None`` where the comparison has nothing to draw.
+    """
+
+    heading: str
+    note: str
+    svg: str | None
+
+
+def drawings(comparison: Comparison) -> list[Drawing]:
+    """The plots of a report."""
+    drawn = _of_a_replay(comparison) if comparison.is_replay else _of_sizes(comparison)
+    return [drawing for drawing in drawn if drawing.svg is not None]
+
+
+def _of_sizes(comparison: Comparison) -> Iterator[Drawing]:
+    one = f"one {comparison.operation} of {rounded_size(comparison.sizes_bytes[-1])}"
+    yield _times("Time", comparison)
+    if _has_sizes(comparison):
+        yield Drawing("Distance from the bound", "", plot_ratios(comparison))
+        yield Drawing("Bandwidth", "", plot_bandwidths(comparison))
+    yield Drawing(
+        "Over time",
+        "Each operation where it ended, with the first seed; vertical lines are events.",
+        plot_timeline(comparison),
+    )
+    yield Drawing(
+        "Queues and drops",
+        f"The deepest queue of each method during {one}; "
+        "the red line counts dropped packets (right axis).",
+        plot_queues(comparison),
+    )
+    yield Drawing(
+        "Bytes on the links",
+        f"M is the size; {one}, every link in both directions, headers included.",
+        plot_links(comparison),
+    )
+
+
+def _of_a_replay(comparison: Comparison) -> Iterator[Drawing]:
+    yield Drawing(
+        "Where blocks were found",
+        "Shares of all blocks of all requests; what is found nowhere is computed.",
+        plot_blocks(comparison),
+    )
+    yield Drawing(
+        "Bytes on the busiest link",
+        "Of a request, headers included.",
+        plot_busiest_links(comparison),
+    )
+    yield _times("Time to the first token", comparison)
+    yield Drawing(
+        "Over time",
+        "Each request where its first token came, with the first seed; vertical lines are events.",
+        plot_timeline(comparison),
+    )
+
+
+def _times(heading: str, comparison: Comparison) -> Drawing:
+    plot = plot_times if _has_sizes(comparison) else plot_one_size
+    return Drawing(heading, "", plot(comparison))
+
+
+def _has_sizes(comparison: Comparison) -> bool:
+    """Whether any method was measured at more than one size."""
+    return any(len(comparison.of_method(method)) > 1 for method in comparison.methods)
 
 
 def plot_one_size(comparison: Comparison) -> str:

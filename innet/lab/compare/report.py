@@ -10,11 +10,13 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from innet import extras
 from innet.lab.compare.measurement import (
     OVERLOADED_BOUNDS,
     BlockPlaces,
@@ -23,17 +25,6 @@ from innet.lab.compare.measurement import (
     SimulatedRun,
 )
 from innet.lab.compare.methods import BASELINES, IN_NETWORK, is_incast, is_over_tcp
-from innet.lab.compare.plots import (
-    plot_bandwidths,
-    plot_blocks,
-    plot_busiest_links,
-    plot_links,
-    plot_one_size,
-    plot_queues,
-    plot_ratios,
-    plot_timeline,
-    plot_times,
-)
 from innet.quantities import rounded_duration, rounded_rate, rounded_size
 
 
@@ -322,6 +313,11 @@ def _block_cells(blocks: BlockPlaces | None) -> tuple[str, ...]:
 
 _MOST_EVENTS = 100
 
+NO_FIGURES: Final = (
+    "The report has no figures, because matplotlib is not installed. Install it: "
+    f"{extras.install_command('matplotlib')}"
+)
+
 
 def write_report(comparison: Comparison, path: Path) -> None:
     """Write the HTML page to ``path``."""
@@ -350,75 +346,17 @@ def render_report(comparison: Comparison) -> str:
 
 
 def _figures(comparison: Comparison) -> str:
-    one = f"one {comparison.operation} of {rounded_size(comparison.sizes_bytes[-1])}"
-    over_sizes = _has_sizes(comparison)
-    if comparison.is_replay:
-        return _replay_figures(comparison)
-    sections = (
-        ("Time", "", plot_times(comparison) if over_sizes else plot_one_size(comparison)),
-        ("Distance from the bound", "", plot_ratios(comparison) if over_sizes else None),
-        ("Bandwidth", "", plot_bandwidths(comparison) if over_sizes else None),
-        (
-            "Over time",
-            "Each operation where it ended, with the first seed; vertical lines are events.",
-            plot_timeline(comparison),
-        ),
-        (
-            "Queues and drops",
-            f"The deepest queue of each method during {one}; "
-            "the red line counts dropped packets (right axis).",
-            plot_queues(comparison),
-        ),
-        (
-            "Bytes on the links",
-            f"M is the size; {one}, every link in both directions, headers included.",
-            plot_links(comparison),
-        ),
-    )
-    return _as_html(sections)
+    if not extras.is_installed("matplotlib"):
+        return f'<p class="note">{escape(NO_FIGURES)}</p>'
+    # Here because the core does without matplotlib.
+    from innet.lab.compare.plots import drawings
 
-
-def _replay_figures(comparison: Comparison) -> str:
-    over_sizes = _has_sizes(comparison)
-    return _as_html(
-        (
-            (
-                "Where blocks were found",
-                "Shares of all blocks of all requests; what is found nowhere is computed.",
-                plot_blocks(comparison),
-            ),
-            (
-                "Bytes on the busiest link",
-                "Of a request, headers included.",
-                plot_busiest_links(comparison),
-            ),
-            (
-                "Time to the first token",
-                "",
-                plot_times(comparison) if over_sizes else plot_one_size(comparison),
-            ),
-            (
-                "Over time",
-                "Each request where its first token came, with the first seed; vertical lines are "
-                "events.",
-                plot_timeline(comparison),
-            ),
-        )
-    )
-
-
-def _as_html(sections: Sequence[tuple[str, str, str | None]]) -> str:
     return "\n".join(
-        f"<h2>{heading}</h2>\n" + (f'<p class="note">{text}</p>\n' if text else "")
-        + f"<figure>{svg}</figure>"
-        for heading, text, svg in sections
-        if svg is not None
-    )  # fmt: skip
-
-
-def _has_sizes(comparison: Comparison) -> bool:
-    """Whether any method was measured at more than one size."""
-    return any(len(comparison.of_method(method)) > 1 for method in comparison.methods)
+        f"<h2>{drawing.heading}</h2>\n"
+        + (f'<p class="note">{drawing.note}</p>\n' if drawing.note else "")
+        + f"<figure>{drawing.svg}</figure>"
+        for drawing in drawings(comparison)
+    )
 
 
 def _table(comparison: Comparison) -> str:

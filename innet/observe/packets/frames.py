@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from innet import extras
 from innet.errors import FileError
-from innet.observe.packets.scapy_extra import require_scapy
 from innet.observe.packets.tlv import read_header
 from innet.tlv_numbers import NDN_ETHERTYPE, NDN_PORT, PACKETS
 
@@ -133,7 +133,7 @@ def read_packets(path: Path, ports: Collection[int] = (NDN_PORT,)) -> Iterator[R
         FileError: it cannot be read, or is not a capture file.
         InnetError: scapy is not installed.
     """
-    require_scapy()
+    extras.require("scapy", "reading captures")
     from scapy.error import Scapy_Exception
     from scapy.utils import RawPcapNgReader, RawPcapReader
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from innet.lab.compare.measurement import Comparison, Measurement
@@ -51,6 +54,16 @@ def test_the_page_has_no_colour_that_only_fits_one_background(comparison: Compar
     assert drawings
     assert re.findall(r"#[0-9a-f]{6}\b", drawings) == []
     assert "var(--ink)" in drawings
+
+
+def test_a_report_without_matplotlib_lacks_the_figures_alone(
+    comparison: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    page = render_report(comparison)
+    assert "pip install &#x27;innet[plots]&#x27;" in page
+    assert "<svg" not in page
+    assert all(sentence in unescape(page) for sentence in summary_sentences(comparison))
 
 
 def test_names_are_escaped(comparison: Comparison) -> None:

@@ -7,9 +7,9 @@
 
 from __future__ import annotations
 
-from innet.observe.packets.scapy_extra import require_scapy
+from innet import extras
 
-require_scapy()
+extras.require("scapy", "dissecting and crafting packets")
 
 from innet.observe.packets.layers.crafting import (
     data,
