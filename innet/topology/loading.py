@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from innet.errors import TopologyError
+from innet.shipped_files import located, shipped_folder
 from innet.suggestions import did_you_mean
 from innet.topology.generators import expression_forms, from_expression, is_expression
 from innet.topology.importers.astra_sim import is_astra_sim, topology_from_astra_sim
@@ -24,8 +25,8 @@ def load_topology(path_or_name: str | Path) -> Topology:
     Args:
         path_or_name: one of
 
-            * a file: ``.yaml`` and ``.yml`` (innet's own, or an ASTRA-sim network), ``.conf``
-              (Mini-NDN), ``.graphml`` (Topology Zoo);
+            * a file, also a shipped one (``topologies/wan.yaml``): ``.yaml`` and ``.yml`` (innet's
+              own, or an ASTRA-sim network), ``.conf`` (Mini-NDN), ``.graphml`` (Topology Zoo);
             * the name of a shipped topology, such as ``star8``;
             * a generator expression, such as ``star:8``, ``leaf-spine:4x2x4``, ``fat-tree:4``,
               ``dumbbell:4`` or ``wan:6``.
@@ -39,8 +40,8 @@ def load_topology(path_or_name: str | Path) -> Topology:
         ('h0', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'h7')
     """
     path = Path(path_or_name)
-    if _is(path, Path.is_file):
-        return _load_file(path)
+    if _is(path, lambda path: located(path).is_file()):
+        return _load_file(located(path))
     if _is(path, Path.is_dir):
         raise TopologyError(
             f"is a directory; expected one of its files ({', '.join(_PARSERS)})", path=path
@@ -107,15 +108,8 @@ _PARSERS: Final[dict[str, Callable[[str, Path], Topology]]] = {
 }
 
 
-def shipped_directory() -> Path | None:
-    """Where the shipped files are: in the installed package, or beside it in the repository."""
-    package = Path(__file__).resolve().parent.parent
-    candidates = (package / "topologies", package.parent / "topologies")
-    return next((path for path in candidates if path.is_dir()), None)
-
-
 def shipped_topologies() -> dict[str, Path]:
     """Shipped files by name, in order of their names."""
-    directory = shipped_directory()
+    directory = shipped_folder("topologies")
     files = () if directory is None else sorted(directory.glob("*.yaml"))
     return {file.stem: file for file in files}

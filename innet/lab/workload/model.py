@@ -22,6 +22,7 @@ from innet.lab.workload.document import (
     WorkloadDocument,
 )
 from innet.lab.workload.layer_files import AstraSimModel, Layer, parse_astra_sim, parse_layers_csv
+from innet.shipped_files import located
 from innet.suggestions import did_you_mean
 from innet.topology.document import event_of
 from innet.topology.events import Event
@@ -144,7 +145,8 @@ def load_workload(text: str | Path) -> Workload:
     """Load a workload.
 
     Args:
-        text: a YAML file as :func:`innet.lab.workload.json_schema` describes it, or
+        text: a YAML file as :func:`innet.lab.workload.json_schema` describes it, also a shipped one
+            (``workloads/training.yaml``), or
 
             * ``COLLECTIVE:SIZE``, such as ``allreduce:16MiB`` (by default 1MiB), and ``barrier``;
             * ``training:FILE`` with layers in CSV;
@@ -157,7 +159,7 @@ def load_workload(text: str | Path) -> Workload:
         >>> load_workload("allreduce:16MiB").name
         'allreduce-16MiB'
     """
-    path = Path(text)
+    path = located(Path(text))
     if path.suffix.lower() in (".yaml", ".yml"):
         return parse_workload(_read(path), path)
     return _short_form(str(text))
@@ -247,6 +249,7 @@ def _name(head: str) -> str:
 
 
 def _read(path: Path) -> str:
+    path = located(path)
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise WorkloadError(f"larger than {MAX_FILE_BYTES >> 20} MiB", path=path)
