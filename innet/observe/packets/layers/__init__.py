@@ -11,86 +11,10 @@ from innet import extras
 
 extras.require("scapy", "dissecting and crafting packets")
 
-from innet.observe.packets.layers.crafting import (
-    data,
-    implicit_digest,
-    interest,
-    link,
-    manifest_content,
-)
-from innet.observe.packets.layers.elements import (
-    Element,
-    NestedElement,
-    Undissected,
-    Unknown,
-)
-from innet.observe.packets.layers.ndnlp import (
-    Ack,
-    CachePolicy,
-    CachePolicyType,
-    CongestionMark,
-    FragCount,
-    FragIndex,
-    Fragment,
-    Hello,
-    Hold,
-    HopCount,
-    IncomingFaceId,
-    LpPacket,
-    Nack,
-    NackReason,
-    NextHopFaceId,
-    NonDiscovery,
-    PitToken,
-    PrefixAnnouncement,
-    Sequence,
-    TxSequence,
-    bind,
-)
-from innet.observe.packets.layers.network import (
-    AdditionalDescription,
-    ApplicationParameters,
-    CanBePrefix,
-    Content,
-    ContentType,
-    Data,
-    DescriptionEntry,
-    DescriptionKey,
-    DescriptionValue,
-    FinalBlockId,
-    ForwardingHint,
-    FreshnessPeriod,
-    HopLimit,
-    Interest,
-    InterestLifetime,
-    InterestSignatureInfo,
-    InterestSignatureValue,
-    KeyDigest,
-    KeyLocator,
-    ManifestDigests,
-    ManifestFanOut,
-    ManifestObjectBytes,
-    ManifestSegmentBytes,
-    ManifestSegments,
-    MetaInfo,
-    MustBeFresh,
-    Name,
-    Ndn,
-    NetworkPacket,
-    Nonce,
-    NotAfter,
-    NotBefore,
-    SignatureInfo,
-    SignatureNonce,
-    SignatureSeqNum,
-    SignatureTime,
-    SignatureType,
-    SignatureValue,
-    TensorElements,
-    TensorError,
-    ValidityPeriod,
-    manifest_elements,
-)
+from innet.observe.packets.layers.crafting import *
+from innet.observe.packets.layers.elements import *
+from innet.observe.packets.layers.ndnlp import *
+from innet.observe.packets.layers.network import *
 
 __all__ = [
     "Ack",

@@ -9,6 +9,7 @@ linear time.
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
 from scapy.fields import Field, PacketListField, StrField, XStrField
@@ -21,6 +22,7 @@ from innet.observe.packets.tlv import (
     encoded_number,
     read_header,
 )
+from innet.tlv_numbers import TlvType
 
 _MOST_ELEMENTS = 64
 """More of them in one element are left undissected: only a hostile packet has as many."""
@@ -89,9 +91,8 @@ def _class_for_bytes(cls: type[Packet], data: bytes | None = None, *_: Any, **__
 
 
 class Element(Packet):
-    """One element; this class itself is used for unknown types."""
+    """One element. Its type is the constant of :class:`TlvType` that has the name of its class."""
 
-    name = "Element"
     tlv_type: ClassVar[int] = 0
     fields_desc: ClassVar = [*_HEADER, XStrField("value", b"")]
 
@@ -99,6 +100,8 @@ class Element(Packet):
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
+        constant = re.sub("(?<=[a-z])(?=[A-Z])", "_", cls.__name__).upper()
+        cls.tlv_type = getattr(TlvType, constant, cls.tlv_type)
         cls.dispatch_hook = classmethod(_class_for_bytes)  # scapy looks for it in each class alone
 
     def value_bytes(self) -> bytes:
@@ -139,8 +142,6 @@ class Element(Packet):
 
 class Unknown(Element):
     """An element whose type is unknown in its parent."""
-
-    name = "Unknown"
 
     def show_line(self) -> str:
         return f"Unknown({self.type:#x}) {self.value_bytes().hex()}".strip()

@@ -23,124 +23,77 @@ from innet.tlv_numbers import NDN_ETHERTYPE, NDN_PORT, TlvType
 class Sequence(BytesElement):
     """Number of a fragment, 8 bytes."""
 
-    name = "Sequence"
-    tlv_type = TlvType.SEQUENCE
-
 
 class FragIndex(NumberElement):
     """Index of this fragment in the packet, from 0."""
-
-    name = "FragIndex"
-    tlv_type = TlvType.FRAG_INDEX
 
 
 class FragCount(NumberElement):
     """Number of fragments of the packet."""
 
-    name = "FragCount"
-    tlv_type = TlvType.FRAG_COUNT
-
 
 class HopCount(NumberElement):
     """Number of hops of the packet so far."""
-
-    name = "HopCount"
-    tlv_type = TlvType.HOP_COUNT
 
 
 class PitToken(BytesElement):
     """A token that the neighbour expects back on the answer."""
 
-    name = "PitToken"
-    tlv_type = TlvType.PIT_TOKEN
-
 
 class NackReason(NumberElement):
     """Why an Interest is refused."""
 
-    name = "NackReason"
-    tlv_type = TlvType.NACK_REASON
     meanings: ClassVar = numbers.NACK_REASONS
 
 
 class Nack(NestedElement):
     """The Interest in the fragment is refused."""
 
-    name = "Nack"
-    tlv_type = TlvType.NACK
     children: ClassVar = known(NackReason)
 
 
 class IncomingFaceId(NumberElement):
     """The face on which a forwarder received the packet."""
 
-    name = "IncomingFaceId"
-    tlv_type = TlvType.INCOMING_FACE_ID
-
 
 class NextHopFaceId(NumberElement):
     """The face on which a forwarder shall send the Interest."""
-
-    name = "NextHopFaceId"
-    tlv_type = TlvType.NEXT_HOP_FACE_ID
 
 
 class CachePolicyType(NumberElement):
     """1: not to be cached."""
 
-    name = "CachePolicyType"
-    tlv_type = TlvType.CACHE_POLICY_TYPE
-
 
 class CachePolicy(NestedElement):
     """How a forwarder's cache shall treat the Data."""
 
-    name = "CachePolicy"
-    tlv_type = TlvType.CACHE_POLICY
     children: ClassVar = known(CachePolicyType)
 
 
 class CongestionMark(NumberElement):
     """Not 0: a queue on the path is congested."""
 
-    name = "CongestionMark"
-    tlv_type = TlvType.CONGESTION_MARK
-
 
 class Ack(BytesElement):
     """A TxSequence that was received."""
-
-    name = "Ack"
-    tlv_type = TlvType.ACK
 
 
 class TxSequence(BytesElement):
     """Number of a packet to be acknowledged."""
 
-    name = "TxSequence"
-    tlv_type = TlvType.TX_SEQUENCE
-
 
 class NonDiscovery(FlagElement):
     """The Interest does not look for new routes."""
-
-    name = "NonDiscovery"
-    tlv_type = TlvType.NON_DISCOVERY
 
 
 class PrefixAnnouncement(NestedElement):
     """A Data that announces a prefix."""
 
-    name = "PrefixAnnouncement"
-    tlv_type = TlvType.PREFIX_ANNOUNCEMENT
     children: ClassVar = known(Data)
 
 
 class Hold(BytesElement):
     """innet: the Interest in the fragment has arrived, and this rank has not published yet."""
-
-    name = "Hold"
-    tlv_type = TlvType.HOLD
 
     def show_line(self) -> str:
         return f"Hold for {self.value_bytes().decode(errors='backslashreplace')}"
@@ -149,23 +102,16 @@ class Hold(BytesElement):
 class Hello(NumberElement):
     """innet: the sender is alive. 1: it receives packets from its peer."""
 
-    name = "Hello"
-    tlv_type = TlvType.HELLO
-
 
 class Fragment(NestedElement):
     """An Interest or Data, or a fragment of one."""
 
-    name = "Fragment"
-    tlv_type = TlvType.FRAGMENT
     children: ClassVar = known(Interest, Data)
 
 
 class LpPacket(NetworkPacket):
     """A link packet: the headers of one hop around an Interest or Data."""
 
-    name = "LpPacket"
-    tlv_type = TlvType.LP_PACKET
     children: ClassVar = known(
         Fragment,
         Sequence,

@@ -20,43 +20,28 @@ from innet.observe.packets.layers.elements import (
 )
 from innet.observe.packets.outline import Outline
 from innet.observe.packets.tlv import read_header
-from innet.tlv_numbers import TlvType
 
 
 class Name(NameElement):
     """A name. ``Name(value="/a/seq=41")``, or bytes for one that is wrong."""
 
-    name = "Name"
-    tlv_type = TlvType.NAME
-
 
 class CanBePrefix(FlagElement):
     """The Data's name may be longer than the Interest's."""
-
-    name = "CanBePrefix"
-    tlv_type = TlvType.CAN_BE_PREFIX
 
 
 class MustBeFresh(FlagElement):
     """Stale Data does not satisfy the Interest."""
 
-    name = "MustBeFresh"
-    tlv_type = TlvType.MUST_BE_FRESH
-
 
 class ForwardingHint(NestedElement):
     """Names by which the Interest is forwarded."""
 
-    name = "ForwardingHint"
-    tlv_type = TlvType.FORWARDING_HINT
     children: ClassVar = known(Name)
 
 
 class Nonce(BytesElement):
     """Four bytes that distinguish Interests with the same name."""
-
-    name = "Nonce"
-    tlv_type = TlvType.NONCE
 
     def show_line(self) -> str:
         return f"Nonce {self.value_bytes().hex()}"
@@ -65,66 +50,41 @@ class Nonce(BytesElement):
 class InterestLifetime(NumberElement):
     """Lifetime of the Interest in milliseconds; 4000 without this element."""
 
-    name = "InterestLifetime"
-    tlv_type = TlvType.INTEREST_LIFETIME
-
 
 class HopLimit(NumberElement):
     """Remaining hops."""
-
-    name = "HopLimit"
-    tlv_type = TlvType.HOP_LIMIT
 
 
 class ApplicationParameters(BytesElement):
     """Parameters that the consumer sends to the producer."""
 
-    name = "ApplicationParameters"
-    tlv_type = TlvType.APPLICATION_PARAMETERS
-
 
 class SignatureType(NumberElement):
     """The algorithm."""
 
-    name = "SignatureType"
-    tlv_type = TlvType.SIGNATURE_TYPE
     meanings: ClassVar = numbers.SIGNATURE_TYPES
 
 
 class KeyDigest(BytesElement):
     """SHA-256 of a key."""
 
-    name = "KeyDigest"
-    tlv_type = TlvType.KEY_DIGEST
-
 
 class KeyLocator(NestedElement):
     """Identifies the key of the signature."""
 
-    name = "KeyLocator"
-    tlv_type = TlvType.KEY_LOCATOR
     children: ClassVar = known(Name, KeyDigest)
 
 
 class SignatureNonce(BytesElement):
     """A number used once."""
 
-    name = "SignatureNonce"
-    tlv_type = TlvType.SIGNATURE_NONCE
-
 
 class SignatureTime(NumberElement):
     """When it was signed, in milliseconds since 1970."""
 
-    name = "SignatureTime"
-    tlv_type = TlvType.SIGNATURE_TIME
-
 
 class SignatureSeqNum(NumberElement):
     """A number that increases with each Interest."""
-
-    name = "SignatureSeqNum"
-    tlv_type = TlvType.SIGNATURE_SEQ_NUM
 
 
 class _Text(BytesElement):
@@ -135,60 +95,40 @@ class _Text(BytesElement):
 class NotBefore(_Text):
     """When a certificate begins to be valid, such as 20260131T120000."""
 
-    name = "NotBefore"
-    tlv_type = TlvType.NOT_BEFORE
-
 
 class NotAfter(_Text):
     """When a certificate expires."""
-
-    name = "NotAfter"
-    tlv_type = TlvType.NOT_AFTER
 
 
 class ValidityPeriod(NestedElement):
     """When a certificate is valid."""
 
-    name = "ValidityPeriod"
-    tlv_type = TlvType.VALIDITY_PERIOD
     children: ClassVar = known(NotBefore, NotAfter)
 
 
 class DescriptionKey(_Text):
     """The key of a description."""
 
-    name = "DescriptionKey"
-    tlv_type = TlvType.DESCRIPTION_KEY
-
 
 class DescriptionValue(_Text):
     """A description."""
-
-    name = "DescriptionValue"
-    tlv_type = TlvType.DESCRIPTION_VALUE
 
 
 class DescriptionEntry(NestedElement):
     """One description."""
 
-    name = "DescriptionEntry"
-    tlv_type = TlvType.DESCRIPTION_ENTRY
     children: ClassVar = known(DescriptionKey, DescriptionValue)
 
 
 class AdditionalDescription(NestedElement):
     """What else a certificate says of its owner."""
 
-    name = "AdditionalDescription"
-    tlv_type = TlvType.ADDITIONAL_DESCRIPTION
     children: ClassVar = known(DescriptionEntry)
 
 
 class SignatureInfo(NestedElement):
     """How a Data packet is signed, and by whom."""
 
-    name = "SignatureInfo"
-    tlv_type = TlvType.SIGNATURE_INFO
     children: ClassVar = known(
         SignatureType,
         KeyLocator,
@@ -203,44 +143,27 @@ class SignatureInfo(NestedElement):
 class SignatureValue(BytesElement):
     """The signature of a Data packet."""
 
-    name = "SignatureValue"
-    tlv_type = TlvType.SIGNATURE_VALUE
-
 
 class InterestSignatureInfo(SignatureInfo):
     """How an Interest is signed, and by whom."""
-
-    name = "InterestSignatureInfo"
-    tlv_type = TlvType.INTEREST_SIGNATURE_INFO
 
 
 class InterestSignatureValue(BytesElement):
     """The signature of an Interest."""
 
-    name = "InterestSignatureValue"
-    tlv_type = TlvType.INTEREST_SIGNATURE_VALUE
-
 
 class ContentType(NumberElement):
     """What the content is."""
 
-    name = "ContentType"
-    tlv_type = TlvType.CONTENT_TYPE
     meanings: ClassVar = numbers.CONTENT_TYPES
 
 
 class FreshnessPeriod(NumberElement):
     """How long a cache may call it fresh, in milliseconds."""
 
-    name = "FreshnessPeriod"
-    tlv_type = TlvType.FRESHNESS_PERIOD
-
 
 class FinalBlockId(NameElement):
     """The last component of the last segment's name."""
-
-    name = "FinalBlockId"
-    tlv_type = TlvType.FINAL_BLOCK_ID
 
     def show_line(self) -> str:
         return f"FinalBlockId {self.uri[1:]}"
@@ -249,23 +172,16 @@ class FinalBlockId(NameElement):
 class TensorElements(NumberElement):
     """innet: elements of the whole tensor."""
 
-    name = "TensorElements"
-    tlv_type = TlvType.TENSOR_ELEMENTS
-
 
 class TensorError(NumberElement):
     """innet: why there is no tensor."""
 
-    name = "TensorError"
-    tlv_type = TlvType.TENSOR_ERROR
     meanings: ClassVar = numbers.TENSOR_ERRORS
 
 
 class MetaInfo(NestedElement):
     """What the content is and how long it is fresh."""
 
-    name = "MetaInfo"
-    tlv_type = TlvType.META_INFO
     children: ClassVar = known(
         ContentType, FreshnessPeriod, FinalBlockId, TensorElements, TensorError
     )
@@ -273,9 +189,6 @@ class MetaInfo(NestedElement):
 
 class Content(BytesElement):
     """The payload of a Data packet."""
-
-    name = "Content"
-    tlv_type = TlvType.CONTENT
 
 
 class NetworkPacket(NestedElement):
@@ -299,8 +212,6 @@ class NetworkPacket(NestedElement):
 class Interest(NetworkPacket):
     """Asks for Data by name."""
 
-    name = "Interest"
-    tlv_type = TlvType.INTEREST
     children: ClassVar = known(
         Name,
         CanBePrefix,
@@ -318,8 +229,6 @@ class Interest(NetworkPacket):
 class Data(NetworkPacket):
     """Named, signed content."""
 
-    name = "Data"
-    tlv_type = TlvType.DATA
     children: ClassVar = known(Name, MetaInfo, Content, SignatureInfo, SignatureValue)
 
     @property
@@ -348,22 +257,13 @@ _MANIFEST = 1024
 class ManifestSegments(NumberElement):
     """Segments of the object; in the root."""
 
-    name = "ManifestSegments"
-    tlv_type = TlvType.MANIFEST_SEGMENTS
-
 
 class ManifestFanOut(NumberElement):
     """Most children of a manifest; in the root."""
 
-    name = "ManifestFanOut"
-    tlv_type = TlvType.MANIFEST_FAN_OUT
-
 
 class ManifestDigests(BytesElement):
     """Implicit digests of the children, 32 bytes each."""
-
-    name = "ManifestDigests"
-    tlv_type = TlvType.MANIFEST_DIGESTS
 
     @property
     def digests(self) -> list[bytes]:
@@ -380,15 +280,9 @@ class ManifestDigests(BytesElement):
 class ManifestObjectBytes(NumberElement):
     """Size of the object; in the root."""
 
-    name = "ManifestObjectBytes"
-    tlv_type = TlvType.MANIFEST_OBJECT_BYTES
-
 
 class ManifestSegmentBytes(NumberElement):
     """Content of every segment but the last; in the root."""
-
-    name = "ManifestSegmentBytes"
-    tlv_type = TlvType.MANIFEST_SEGMENT_BYTES
 
 
 _CHILDREN: dict[int, type[Element]] = known(
