@@ -22,7 +22,7 @@ from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser
 from innet.lab.compare.progress import ProgressBar
 from innet.ndn.strategy import Strategy, StrategyRunner
 from innet.ndn.wire import encode_interest
-from innet.node.native_settings import native_settings
+from innet.node.native_settings import NodeSizes, native_settings
 from innet.settings import Settings
 
 PATIENCE_S = 1.0
@@ -74,9 +74,7 @@ class _Network:
     """A node, who asks it, and whom it asks."""
 
     def __init__(self, stack: ExitStack) -> None:
-        settings = native_settings(
-            "n", Settings(), seed=1, slots=0, cache_bytes=0, cache_policy="lru"
-        )
+        settings = native_settings("n", Settings(), NodeSizes())
         key = _core.SigningKey("digest")
         self.node = _core.Node(settings, key, [key])
         self._asker, self._asked, _ = (self._neighbour(stack) for _ in range(3))

@@ -22,7 +22,7 @@ from innet._native import _core
 from innet.ndn import Name
 from innet.ndn.face import StreamFramer
 from innet.ndn.wire import encode_data, encode_interest, parse_interest
-from innet.node.native_settings import native_settings
+from innet.node.native_settings import NodeSizes, native_settings
 from innet.settings import Settings
 from innet.tlv_numbers import TlvType
 
@@ -67,7 +67,7 @@ def forward(address: str) -> dict[str, object]:
 
     What it counts, at short intervals from when the client has come until it has gone.
     """
-    settings = native_settings("s0", Settings(), seed=1, slots=0, cache_bytes=0, cache_policy="lru")
+    settings = native_settings("s0", Settings(), NodeSizes())
     node = _core.Node(settings, _core.SigningKey("digest"), [])
     node.start()
     for scheme in ("tcp4", "udp4"):

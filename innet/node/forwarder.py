@@ -12,7 +12,7 @@ from typing import Self
 from innet._native import _core
 from innet.errors import EmulationError
 from innet.ndn.strategy import Strategy, StrategyRunner
-from innet.node.native_settings import native_settings
+from innet.node.native_settings import NodeSizes, native_settings
 from innet.settings import Settings
 
 _OWNER, _EVERY_USER = 0o600, 0o666
@@ -74,10 +74,11 @@ class Forwarder:
             native_settings(
                 "forwarder",
                 self._settings,
-                seed=secrets.randbits(48),
-                slots=0,
-                cache_bytes=self._options.cache_bytes,
-                cache_policy=self._options.cache_policy,
+                NodeSizes(
+                    seed=secrets.randbits(48),
+                    cache_bytes=self._options.cache_bytes,
+                    cache_policy=self._options.cache_policy,
+                ),
             ),
             _core.SigningKey("digest"),
             [],

@@ -2,33 +2,55 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from innet._native import _core
 from innet.settings import Settings
 
+_LINKS_OF_A_SMALL_NODE = 8
 
-def native_settings(
-    node: str,
-    settings: Settings,
-    *,
-    seed: int,
-    slots: int,
-    cache_bytes: int,
-    cache_policy: str,
-    virtual_scale: int = 1,
-) -> _core.NodeSettings:
-    """What ``node`` is made with: its own sizes, and the timers that all nodes of a run share.
 
-    In a simulation, a byte of an array may stand for ``virtual_scale`` bytes.
+@dataclass(frozen=True)
+class NodeSizes:
+    """What distinguishes a node from the others of its run.
+
+    Attributes:
+        seed: of its random numbers.
+        slots: concurrent reductions.
+        cache_bytes: size of its content store; 0: none.
+        cache_policy: of its content store.
+        receive_credit_bytes: bytes that its links can hold on the way to it; 0: unlimited.
+        receive_rate_bps: rate at which its links carry answers to it; 0: unlimited.
+        links: how many it has.
+        nodes: how many its network has.
+        virtual_scale: bytes for which each byte of an array stands, in a simulation.
     """
+
+    seed: int = 1
+    slots: int = 0
+    cache_bytes: int = 0
+    cache_policy: str = "lru"
+    receive_credit_bytes: int = 0
+    receive_rate_bps: float = 0.0
+    links: int = 0
+    nodes: int = 1
+    virtual_scale: int = 1
+
+
+def native_settings(node: str, settings: Settings, sizes: NodeSizes) -> _core.NodeSettings:
+    """The settings of ``node``: its own sizes, and the timers that all nodes of a run share."""
     result = _core.NodeSettings()
     result.own_name = f"/n/{node}"
-    result.seed = seed
-    result.reduction_slots = slots
-    result.cache_bytes = cache_bytes
-    result.virtual_scale = virtual_scale
-    result.cache_policy = cache_policy
+    result.seed = sizes.seed
+    result.reduction_slots = sizes.slots
+    result.cache_bytes = sizes.cache_bytes
+    result.virtual_scale = sizes.virtual_scale
+    result.cache_policy = sizes.cache_policy
+    result.receive_credit_bytes = sizes.receive_credit_bytes
+    result.receive_rate_bps = sizes.receive_rate_bps
     transport = settings.transport
-    result.pit_capacity = transport.pit_capacity
+    result.pit_capacity = _pit_capacity(transport.pit_capacity, sizes.links)
+    result.evaluation_window = _evaluation_window(transport.pit_capacity, sizes.nodes)
     result.interest_lifetime_s = transport.interest_lifetime_s
     result.min_rto_s = transport.min_rto_s
     result.max_rto_s = transport.max_rto_s
@@ -39,24 +61,21 @@ def native_settings(
     return result
 
 
-_LINKS_OF_A_SMALL_NODE = 8
-
-
-def pit_capacity(least: int, links: int) -> int:
+def _pit_capacity(least: int, links: int) -> int:
     """Pending Interests of a node: ``least`` with up to 8 links, and as many for each with more.
 
-    >>> pit_capacity(65536, 64)
+    >>> _pit_capacity(65536, 64)
     524288
     """
     return least * max(_LINKS_OF_A_SMALL_NODE, links) // _LINKS_OF_A_SMALL_NODE
 
 
-def evaluation_window(least_pit_capacity: int, nodes: int) -> int:
+def _evaluation_window(least_pit_capacity: int, nodes: int) -> int:
     """Segments that a host may add at once, so that its switch has room for all their operands.
 
-    Round a ring, each segment waits at every host, whose Interest is pending at the host's switch:
-    ``nodes * links * window`` of them when all hosts add as many as they may. That shall be half of
-    the three quarters of its table that a switch has for requests; where none is left, sums that
-    were begun wait for others that cannot begin.
+    In a ring, each segment waits at every host, whose Interest is pending at the host's switch:
+    ``nodes * links * window`` Interests when all hosts add as many segments as they may. This must
+    be at most half of the three quarters of its table that a switch has for requests: in a full
+    table, sums in progress wait for sums that cannot begin.
     """
     return max(1, 3 * least_pit_capacity // (8 * _LINKS_OF_A_SMALL_NODE * nodes))

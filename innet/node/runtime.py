@@ -12,7 +12,7 @@ from innet._native import _core
 from innet.errors import EmulationError
 from innet.node.command_keys import command_key_in
 from innet.node.link_descriptors import link_descriptors
-from innet.node.native_settings import evaluation_window, native_settings, pit_capacity
+from innet.node.native_settings import NodeSizes, native_settings
 from innet.node.node_config import (
     FaceConfig,
     LinkShape,
@@ -59,19 +59,17 @@ def _set_up(node: _core.Node, config: NodeConfig, settings: Settings, keys: Node
 
 def _node_settings(config: NodeConfig, settings: Settings) -> _core.NodeSettings:
     is_switch = config.kind == "switch"
-    native = native_settings(
-        config.node,
-        settings,
+    sizes = NodeSizes(
         seed=config.seed,
         slots=config.slots if is_switch else settings.collectives.host_slots,
         cache_bytes=config.cache_bytes,
         cache_policy=config.cache_policy,
+        receive_credit_bytes=config.receive_credit_bytes,
+        receive_rate_bps=config.receive_rate_bps,
+        links=len(config.faces),
+        nodes=len(config.routes) + 1,
     )
-    native.receive_credit_bytes = config.receive_credit_bytes
-    native.receive_rate_bps = config.receive_rate_bps
-    least_pit_capacity = settings.transport.pit_capacity
-    native.pit_capacity = pit_capacity(least_pit_capacity, len(config.faces))
-    native.evaluation_window = evaluation_window(least_pit_capacity, len(config.routes) + 1)
+    native = native_settings(config.node, settings, sizes)
     native.link_timeout_s = settings.recovery.link_timeout_s
     return native
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from innet._native import _core
 from innet.ndn import HmacSigner
-from innet.node.native_settings import native_settings
+from innet.node.native_settings import NodeSizes, native_settings
 from innet.security.signers import Signer
 from innet.settings import Settings
 
@@ -80,9 +80,7 @@ def listening_node(uri: str) -> Iterator[tuple[_core.Node, str]]:
 
 
 def _node(name: str) -> _core.Node:
-    settings = native_settings(
-        name, Settings(), seed=1, slots=0, cache_bytes=_CACHE_BYTES, cache_policy="lru"
-    )
+    settings = native_settings(name, Settings(), NodeSizes(cache_bytes=_CACHE_BYTES))
     return _core.Node(settings, _core.SigningKey("digest"), [])
 
 

@@ -21,7 +21,7 @@ from innet.ndn.strategy import (
     load_strategy,
 )
 from innet.ndn.wire import encode_data, encode_interest, parse_interest, parse_lp_packet
-from innet.node.native_settings import native_settings
+from innet.node.native_settings import NodeSizes, native_settings
 from innet.settings import Settings
 
 PATIENCE_S = 5.0
@@ -31,9 +31,7 @@ class Neighbourhood:
     """A node with three neighbours: 0 asks, 1 (cheaper) and 2 are routes to /a."""
 
     def __init__(self, stack: ExitStack) -> None:
-        settings = native_settings(
-            "n", Settings(), seed=1, slots=0, cache_bytes=0, cache_policy="lru"
-        )
+        settings = native_settings("n", Settings(), NodeSizes())
         key = _core.SigningKey("digest")
         self.node = _core.Node(settings, key, [key])
         self._sockets: list[socket.socket] = []

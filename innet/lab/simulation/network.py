@@ -18,7 +18,7 @@ from innet.cluster.emulation.segmentation import block_segment_bytes, segment_by
 from innet.collectives.objects import PACKET_OVERHEAD_BYTES
 from innet.errors import PlanError, SimulationError
 from innet.lab.simulation.jobs import SimulatedJob, SimulatedKeys
-from innet.node.native_settings import evaluation_window, native_settings, pit_capacity
+from innet.node.native_settings import NodeSizes, native_settings
 from innet.node.node_config import Mode
 from innet.plans import Interval, Plan
 from innet.settings import Settings
@@ -281,21 +281,18 @@ class SimulatedNetwork:
     ) -> tuple[_core.NodeSettings, _core.SigningKey, list[_core.SigningKey]]:
         node = self.topology.nodes[name]
         incarnation = self._incarnations.get(name, 0)
-        settings = native_settings(
-            name,
-            self.settings,
+        sizes = NodeSizes(
             seed=self.number("node", name, incarnation),
             slots=node.slots if node.kind == "switch" else self.settings.collectives.host_slots,
             cache_bytes=node.cache_bytes,
             cache_policy=node.cache_policy if node.kind == "switch" else HOST_CACHE_POLICY,
+            receive_credit_bytes=receive_credit_bytes(self.topology, name),
+            receive_rate_bps=receive_rate_bps(self.topology, name),
+            links=len(self.topology.graph()[name]),
+            nodes=len(self.topology.nodes),
             virtual_scale=self.virtual_scale,
         )
-        settings.receive_credit_bytes = receive_credit_bytes(self.topology, name)
-        settings.receive_rate_bps = receive_rate_bps(self.topology, name)
-        least_pit_capacity = self.settings.transport.pit_capacity
-        links = len(self.topology.graph()[name])
-        settings.pit_capacity = pit_capacity(least_pit_capacity, links)
-        settings.evaluation_window = evaluation_window(least_pit_capacity, len(self.topology.nodes))
+        settings = native_settings(name, self.settings, sizes)
         return settings, self.keys.signing(name, incarnation), self.keys.trusted(name)
 
     def _install_jobs(self, switch: str) -> None:

@@ -14,7 +14,7 @@ from innet._native import _core
 from innet.ndn import Client
 from innet.node.announcer import Announcer
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME
-from innet.node.native_settings import native_settings
+from innet.node.native_settings import NodeSizes, native_settings
 from innet.node.node_config import NodeConfig
 from innet.settings import Settings
 from tests.cluster.control.controller_thread import ControllerThread
@@ -77,9 +77,7 @@ class Host:
             seed=1,
             ip_address=None,
         )
-        settings = native_settings(
-            "h0", Settings(), seed=1, slots=0, cache_bytes=0, cache_policy="lru"
-        )
+        settings = native_settings("h0", Settings(), NodeSizes())
         self.node = _core.Node(settings, _core.SigningKey("digest"), [])
         self.uri = self.node.listen(f"unix://{self.config.ndn_socket}")
         self.node.start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from innet._native import _core
-from innet.node.native_settings import native_settings
+from innet.node.native_settings import NodeSizes, native_settings
 from innet.security import deal_keys
 from innet.settings import Settings
 
@@ -31,9 +31,7 @@ class Replicas:
         self.simulation = _core.Simulation(lambda node, name: None, lambda node, group, of: None)
         self.nodes = {
             name: self.simulation.add_node(
-                native_settings(
-                    name, Settings(), seed=seed, slots=0, cache_bytes=0, cache_policy="lru"
-                ),
+                native_settings(name, Settings(), NodeSizes(seed=seed)),
                 keys[name].signing_key(),
                 keys[name].trusted_keys(),
             )

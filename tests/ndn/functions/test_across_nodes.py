@@ -17,7 +17,7 @@ import innet
 from innet._native import _core
 from innet.errors import FunctionError
 from innet.ndn import Client
-from innet.node.native_settings import native_settings
+from innet.node.native_settings import NodeSizes, native_settings
 from innet.settings import Settings
 
 SERVING = Path(__file__).parent / "workers" / "serving.py"
@@ -38,9 +38,7 @@ def free_ports() -> list[int]:
 
 def forwarder(stack: ExitStack, name: str, port: int, peer_port: int) -> _core.Node:
     key = _core.SigningKey("digest")
-    settings = native_settings(
-        name, Settings(), seed=port, slots=0, cache_bytes=1 << 20, cache_policy="lru"
-    )
+    settings = native_settings(name, Settings(), NodeSizes(seed=port, cache_bytes=1 << 20))
     node = _core.Node(settings, key, [key])
     node.add_link(
         local_address="127.0.0.1",
