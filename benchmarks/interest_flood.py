@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from innet.cluster.emulation.network import Network
-from innet.cluster.emulation.processes import SupervisedProcess
+from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
 from innet.errors import EmulationError
 from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, quantity
 from innet.lab.compare.progress import ProgressBar
@@ -90,16 +90,12 @@ class Flood:
         channel = self._network.config(node).faces[0].channel
         assert isinstance(channel, UdpChannel), "links of netns mode are"
         address = _ANY if node == "s0" else channel.peer_address
-        return self._network.spawn(
-            node,
-            [
-                *(sys.executable, str(WORKER), role, "--address", address),
-                *("--output", str(folder / f"{role}.json"), *options),
-            ],
-            env={"OMP_NUM_THREADS": "1"},
-            label=role,
-            output=self._on_line,
+        argv = (
+            *(sys.executable, str(WORKER), role, "--address", address),
+            *("--output", str(folder / f"{role}.json"), *options),
         )
+        spec = ProcessSpec(role, argv, environment={"OMP_NUM_THREADS": "1"})
+        return self._network.start(node, spec, self._on_line)
 
     def _on_line(self, label: str, line: str) -> None:
         if line in self._said:

@@ -7,6 +7,7 @@ import hashlib
 import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, Self, get_args
 
@@ -156,48 +157,33 @@ class Network:
         return self.run_dir / f"{self.config(node).node}.json"
 
     def spawn(
-        self,
-        node: str,
-        argv: Sequence[str],
-        env: Mapping[str, str] | None = None,
-        *,
-        label: str | None = None,
-        directory: Path | None = None,
-        output: OutputSink | None = None,
-        stdin: int | None = None,
+        self, node: str, argv: Sequence[str], env: Mapping[str, str] | None = None
     ) -> SupervisedProcess:
-        """Start a program on a node.
+        """Start a program on a node, with the node's name as its label."""
+        return self.start(node, ProcessSpec(label=node, argv=tuple(argv), environment=env))
+
+    def start(
+        self, node: str, spec: ProcessSpec, output: OutputSink | None = None
+    ) -> SupervisedProcess:
+        """Start a program on a node, in the node's namespace.
 
         It finds the node's name and configuration in the environment (``INNET_NODE``,
         ``INNET_NODE_CONFIG``) and inherits the descriptors of the node's links, if they are open
         already.
 
         Args:
-            label: stands before each line of output, the node's name by default; unique among the
-                running processes.
-            directory: working directory, the launcher's by default.
             output: takes each line that the process prints, the network's own sink by default.
-            stdin: descriptor of its standard input, empty by default.
         """
         fabric = self._entered_fabric()
-        path = self.config_path(node)
-        return self._processes.spawn(
-            ProcessSpec(
-                label=label or node,
-                argv=tuple(argv),
-                node=node,
-                environment={
-                    **(env or {}),
-                    NODE_VARIABLE: node,
-                    NODE_CONFIG_VARIABLE: str(path),
-                },
-                directory=directory,
-                pass_fds=fabric.pass_fds(node),
-                namespace=fabric.namespace(node),
-                stdin=stdin,
-            ),
-            output,
+        configured = {NODE_VARIABLE: node, NODE_CONFIG_VARIABLE: str(self.config_path(node))}
+        placed = replace(
+            spec,
+            node=node,
+            environment={**(spec.environment or {}), **configured},
+            pass_fds=fabric.pass_fds(node),
+            namespace=fabric.namespace(node),
         )
+        return self._processes.spawn(placed, output)
 
     def keep_up(self) -> None:
         """Mark the run as one that stays until ``innet down`` takes it down."""

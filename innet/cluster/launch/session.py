@@ -20,7 +20,7 @@ from innet.cluster.control.jobs import Job
 from innet.cluster.control.remote import RemoteController
 from innet.cluster.emulation.local_fabric import free_port, has_only_memory, with_windows_of_memory
 from innet.cluster.emulation.network import Network
-from innet.cluster.emulation.processes import SupervisedProcess
+from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
 from innet.cluster.emulation.runs import find_run, writing_into
 from innet.cluster.emulation.segmentation import block_segment_bytes, segment_bytes
 from innet.cluster.launch.infrastructure import (
@@ -289,14 +289,14 @@ class Session:
 
             def start(node: str, restarts: int) -> SupervisedProcess:
                 counts = dict.fromkeys((RESTARTS_VARIABLE, RESTART_COUNT_VARIABLE), str(restarts))
-                return self.network.spawn(
-                    node,
-                    argv,
-                    {**environments[node], **counts},
+                spec = ProcessSpec(
+                    label=node,
+                    argv=tuple(argv),
+                    environment={**environments[node], **counts},
                     directory=chosen.directory,
-                    output=chosen.output,
                     stdin=chosen.stdin if node == ranks[0] else None,
                 )
+                return self.network.start(node, spec, chosen.output)
 
             tell = partial(chosen.output or self._output, LAUNCHER_LABEL)
             return await Supervisor(self._entered_controller(), start, policy, tell).run(ranks)

@@ -20,7 +20,7 @@ from pyroute2 import IPRoute
 from innet import extras
 from innet.cluster.emulation.local_fabric import free_port
 from innet.cluster.emulation.network import Network
-from innet.cluster.emulation.processes import SupervisedProcess
+from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
 from innet.cluster.emulation.runs import find_run
 from innet.errors import EmulationError
 from innet.lab.compare.contender import ADDRESS_VARIABLE
@@ -129,7 +129,8 @@ class ProcessLauncher:
 
     def _spawn(self, host: str, command: Sequence[str], **environment: str) -> None:
         label = f"{host}-{self._command[3]}"
-        self._processes.append(self._network.spawn(host, command, environment, label=label))
+        spec = ProcessSpec(label, tuple(command), environment=environment)
+        self._processes.append(self._network.start(host, spec))
 
 
 class GlooLauncher(ProcessLauncher):
@@ -164,9 +165,8 @@ class OpenMpiLauncher(ProcessLauncher):
         self._spawn(hosts[0], [*_mpirun_arguments(hosts, agent), *self._command])
 
     async def _name_interface(self, host: str) -> None:
-        module = [sys.executable, "-m", "innet.lab.compare.launchers"]
-        label = f"{host}-interface"
-        process = self._network.spawn(host, [*module, _address(self._network, host)], label=label)
+        argv = (sys.executable, "-m", "innet.lab.compare.launchers", _address(self._network, host))
+        process = self._network.start(host, ProcessSpec(f"{host}-interface", argv))
         if await process.wait() != 0:
             raise EmulationError(f"no interface for Open MPI: {process.failure_report()}")
 
