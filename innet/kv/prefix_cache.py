@@ -45,11 +45,6 @@ class KVStatistics:
     load_time: LoadTime | None = None
     blocks: PoolStatistics = field(default_factory=PoolStatistics)
 
-    @property
-    def token_hit_rate(self) -> float:
-        """Tokens found over tokens asked for; 0 before the first."""
-        return self.tokens_found / self.tokens_asked if self.tokens_asked else 0.0
-
 
 @dataclass(frozen=True)
 class LoadedLayers:

@@ -33,10 +33,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar
 
 import psutil
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from innet.errors import EmulationError
-from innet.line_messages import LineMessage, receive
 
 if TYPE_CHECKING:
     from innet.cluster.emulation.processes import SupervisedProcess
@@ -53,11 +52,20 @@ EXIT_S = 10.0
 
 _T = TypeVar("_T")
 _Contender = TypeVar("_Contender")
-_Message = TypeVar("_Message", bound=LineMessage)
 _Result = TypeVar("_Result", bound=BaseModel)
 
 
-class Hello(LineMessage):
+class _LineMessage(BaseModel):
+    """A message that is sent as one line. Unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def line(self) -> bytes:
+        """The message as it is sent."""
+        return self.model_dump_json().encode() + b"\n"
+
+
+class Hello(_LineMessage):
     """A rank has joined and can take turns."""
 
     team: str
@@ -66,35 +74,52 @@ class Hello(LineMessage):
     """Of the measured program, such as "PyTorch 2.13.0"."""
 
 
-class Prepare(LineMessage):
+class Prepare(_LineMessage):
     """The task of the next turn."""
 
     turn: int
     task: dict[str, Any]
 
 
-class Go(LineMessage):
+class Go(_LineMessage):
     """Start at this moment of ``time.monotonic()``."""
 
     start_s: float
 
 
-class Check(LineMessage):
+class Check(_LineMessage):
     """All ranks are done: verify the results and report."""
 
 
-class Status(LineMessage):
+class Status(_LineMessage):
     """The state of a rank in its turn."""
 
     state: Literal["ready", "running", "done"]
     progress: dict[str, Any] | None = None
 
 
-class Report(LineMessage):
+class Report(_LineMessage):
     """The result of a turn on one rank, or its error."""
 
     result: dict[str, Any] | None = None
     error: str | None = None
+
+
+_Message = TypeVar("_Message", bound=_LineMessage)
+
+
+async def _receive(reader: asyncio.StreamReader, kind: type[_Message], who: str) -> _Message:
+    """The next message, of type ``kind``; ``who`` is the sender in errors."""
+    try:
+        line = await reader.readline()
+    except ConnectionError:  # it left with something unread
+        line = b""
+    if not line:
+        raise EmulationError(f"{who} has left the experiment")
+    try:
+        return kind.model_validate_json(line)
+    except ValidationError as error:
+        raise EmulationError(f"{who}: expected {kind.__name__}, received {line[:100]!r}") from error
 
 
 # A rank's side.
@@ -257,7 +282,7 @@ class _Member:
     has_left: bool = False
 
     async def receive(self, kind: type[_Message]) -> _Message:
-        return await receive(self.reader, kind, self.who, leaves="the experiment")
+        return await _receive(self.reader, kind, self.who)
 
 
 class Team:
@@ -447,7 +472,7 @@ class Conductor:
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.append(writer)
         try:
-            hello = await receive(reader, Hello, "a rank")
+            hello = await _receive(reader, Hello, "a rank")
         except EmulationError:
             writer.close()  # the rank exited at once; its launcher reports why
             return

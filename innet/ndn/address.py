@@ -74,13 +74,13 @@ class FaceAddress:
         return f"{self.scheme}://{host}:{self.port}"
 
 
-def default_address(environment: Mapping[str, str] = os.environ) -> FaceAddress:
+def default_address() -> FaceAddress:
     """The forwarder of this process: its node's in a job, else the one that NDN programs share.
 
     Raises:
         NoForwarder: a variable says something that is no address.
     """
     for variable in (INNET_VARIABLE, NDN_VARIABLE):
-        if uri := environment.get(variable):
+        if uri := os.environ.get(variable):
             return FaceAddress.parse(uri)
     return FaceAddress.parse(DEFAULT)

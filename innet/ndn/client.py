@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import os
 from collections.abc import Awaitable, Coroutine
+from pathlib import Path
 from typing import Any, NamedTuple, Self, Unpack
 
 from innet.errors import InterestRefused, InterestTimeout, MalformedPacket, NoForwarder
 from innet.names import Name, as_name
 from innet.ndn import wire
-from innet.ndn.address import FaceAddress, default_address
+from innet.ndn.address import INNET_VARIABLE, FaceAddress, default_address
 from innet.ndn.face import LastingConnection
 from innet.ndn.management import Management, Registrations
-from innet.ndn.own_node import open_own_node
 from innet.ndn.pending import PendingInterest, PendingTable
 from innet.ndn.production import Answer, Handler, Producers, Refusal, answer_of
 from innet.ndn.wire import ReceivedInterest
@@ -103,7 +104,7 @@ class Client:
         Raises:
             NoForwarder: nothing listens there; the message says how to start one.
         """
-        await open_own_node(self._connection.address)
+        await _open_own_node(self._connection.address)
         await self._connection.open()
 
     async def close(self) -> None:
@@ -364,3 +365,23 @@ class Client:
             f"no answer to {name} within {deadline_s:g} s: check that its producer runs and has "
             "registered its prefix, or wait longer"
         )
+
+
+async def _open_own_node(address: FaceAddress) -> None:
+    """Open the node of this worker process, if ``address`` is its socket and it is not open yet.
+
+    So a program that only uses NDN runs as a job's worker, too.
+
+    Raises:
+        EmulationError: the node cannot be opened.
+    """
+    if os.environ.get(INNET_VARIABLE) == str(address):
+        await asyncio.to_thread(_open_node, Path(address.path))
+
+
+def _open_node(socket: Path) -> None:
+    from innet.worker.current import current_worker
+    from innet.worker.job_file import JOB_VARIABLE
+
+    if JOB_VARIABLE in os.environ and not socket.exists():
+        current_worker()

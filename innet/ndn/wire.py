@@ -109,7 +109,6 @@ def encode_data(
     content_type: int = ContentType.BLOB,
     freshness_s: float = 0.0,
     final_component: Name | None = None,
-    signature_extension: bytes = b"",
 ) -> bytes:
     """A Data packet.
 
@@ -118,7 +117,6 @@ def encode_data(
         freshness_s: how long caches may answer Interests that ask for fresh Data with it, to the
             millisecond.
         final_component: FinalBlockId, as a name of that one component.
-        signature_extension: elements of SignatureInfo after KeyLocator, as certificates have.
 
     Raises:
         ValueError: the name is malformed.
@@ -132,7 +130,6 @@ def encode_data(
         final_component=b"" if final_component is None else final_component.value(),
         signature_type=by.signature_type,
         key_name=by.key_name,
-        signature_extension=signature_extension,
     )
     return _core.encode_data(signed_portion, by.sign(signed_portion))
 

@@ -65,11 +65,6 @@ class StoredKey:
     is_encrypted: bool
     certificates: tuple[Certificate, ...]
 
-    @property
-    def is_certified(self) -> bool:
-        """Whether another key has issued a certificate for it."""
-        return any(not certificate.is_self_signed for certificate in self.certificates)
-
 
 class KeyStore:
     """Keys on disk. Everything it makes is readable by its owner alone.

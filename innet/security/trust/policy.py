@@ -153,13 +153,13 @@ class Policy:
         return cls(compile_policy(text, path), which, facts)
 
     @classmethod
-    def of_text(cls, text: str, facts: Facts | None = None, path: Path | None = None) -> Policy:
+    def of_text(cls, text: str, path: Path | None = None) -> Policy:
         """A policy in the LightVerSec language.
 
         Raises:
             PolicyError: the text is none.
         """
-        return cls(compile_policy(text, path), "policy" if path is None else str(path), facts)
+        return cls(compile_policy(text, path), "policy" if path is None else str(path))
 
     def with_facts(self, facts: Facts) -> Policy:
         """The same policy with the plans of other groups."""
@@ -168,14 +168,6 @@ class Policy:
     def rules(self) -> list[str]:
         """All rules."""
         return sorted({rule for node in self._model.nodes for rule in node.rule_name})
-
-    def unsignable(self) -> list[str]:
-        """Rules of names without a permitted signer that are part of no signing chain."""
-        signers = {key for node in self._model.nodes for key in node.sign_cons}
-        return sorted(
-            {r for n in self._model.nodes if not n.sign_cons for r in n.rule_name}
-            - {r for key in signers for r in self._model.nodes[key].rule_name}
-        )
 
     def is_anchor(self, certificate: Name) -> bool:
         """Whether a certificate of that name can be the anchor of this policy."""
