@@ -279,11 +279,15 @@ class Memberships:
         self.leave(membership)
 
     def wait_until_all_left(self) -> None:
-        """Wait until the other ranks have left the groups that this one has left."""
+        """Wait until the other ranks have left the groups that this one has left; release all."""
         with self._all_left:
-            if not self._all_left.wait_for(lambda: not self._leaving, _LEAVE_TIMEOUT_S):
-                names = ", ".join(sorted({name for name, _ in self._leaving}))
-                _log.warning("others still use groups that this rank has left: %s", names)
+            self._all_left.wait_for(lambda: not self._leaving, _LEAVE_TIMEOUT_S)
+            in_use = list(self._leaving)
+        if in_use:
+            names = ", ".join(sorted({name for name, _ in in_use}))
+            _log.warning("others still use groups that this rank has left: %s", names)
+        for key in in_use:  # what works for a group in the background needs the node
+            self.on_over(*key)
 
     # Failures.
 

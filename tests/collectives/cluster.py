@@ -53,7 +53,7 @@ class _Member:
         self.halted: set[str] = set()
 
     def leave_group(self, membership: Membership) -> None:
-        """Nobody leaves before the cluster closes."""
+        """What others may still need of it stays until the cluster closes."""
 
     def now_s(self) -> float:
         """The time that deadlines count in."""
@@ -155,6 +155,7 @@ class Cluster:
             _Member(self.nodes[name], name, segment_bytes, self._settings, self._keys[name])
             for name in self.plan.ranks
         ]
+        self._memberships: list[Membership] = []
         self.communicators = self.group("g0", self.plan.ranks, self.plan, timeout_s=timeout_s)
 
     def group(
@@ -171,6 +172,7 @@ class Cluster:
         made = []
         for rank, node_name in enumerate(nodes):
             membership = Membership(name, 1, tuple(nodes), rank, {prefix: plan})
+            self._memberships.append(membership)
             worker: Any = members[node_name]
             runner = OperationRunner(worker, membership, Variants(membership, None), timeout_s)
             made.append(Communicator(runner))
@@ -211,9 +213,17 @@ class Cluster:
     def end(self, rank: int) -> None:
         """The process of ``rank`` ends as it should: its node answers no more."""
         host = self.plan.ranks[rank]
+        self._release(host)
         self.nodes[host].stop("its process has ended")
         for member in self.members:
             member.gone.add(host)
+
+    def _release(self, host: str) -> None:
+        """Let nothing of the host's groups work in the background any more: its node stops next."""
+        for membership in self._memberships:
+            if membership.nodes[membership.rank] == host:
+                membership.release()
+                membership.release = lambda: None
 
     def run(self, rank_program: Callable[[Communicator], Any]) -> list[Any]:
         """Run the program on every rank at once; results (or the exceptions raised) by rank."""
@@ -234,6 +244,8 @@ class Cluster:
     def close(self) -> None:
         for communicator in self.communicators:
             communicator.close()
+        for host in self.nodes:
+            self._release(host)
         for member in self.members:
             member.collector.close()
         for node in self.nodes.values():

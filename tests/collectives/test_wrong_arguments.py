@@ -65,6 +65,36 @@ def test_an_object_without_bytes_is_answered_with_how_to_make_some(comm, value):
         comm.publish("state", value)
 
 
+NAMES = {
+    "publish": lambda comm: comm.publish(3, FLOATS),
+    "fetch": lambda comm: comm.fetch(3, 1),
+    "register": lambda comm: comm.register(3, FLOATS),
+    "put": lambda comm: comm.put(3, 1, FLOATS),
+    "get": lambda comm: comm.get(3, 1),
+}
+
+
+@pytest.mark.parametrize("call", NAMES.values(), ids=NAMES)
+def test_a_name_that_is_no_text_is_answered_with_one_that_is(comm, call):
+    with pytest.raises(CollectiveError, match="3 is no name: a name is a str, such as 'model/lay"):
+        call(comm)
+
+
+def test_a_number_of_ranks_in_place_of_a_policy_is_answered_with_the_policy():
+    with Cluster(load_topology("star:2"), timeout_s=10.0) as cluster:
+        failed = cluster.run(lambda comm: comm.allreduce_of(FLOATS, 2))  # type: ignore[arg-type]
+        assert all(isinstance(error, CollectiveError) for error in failed)
+        assert any("2 is no policy; pass innet.KOfN(k)" in str(error) for error in failed)
+        results = cluster.run(lambda comm: comm.allreduce_of(FLOATS, innet.KOfN(2)).total)
+        assert all((total == 2 * FLOATS).all() for total in results)
+
+
+@pytest.mark.parametrize("limit", [0, -1.0, float("nan"), float("inf")])
+def test_a_masked_sum_without_a_usable_limit_is_refused_when_it_is_made(comm, limit):
+    with pytest.raises(CollectiveError, match="bounds nothing; give the largest magnitude"):
+        innet.MaskedSum(comm, limit=limit, threshold=2)
+
+
 READ_ONLY = np.ones(2)
 READ_ONLY.flags.writeable = False
 OBJECTS = np.array([None], object)

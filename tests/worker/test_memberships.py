@@ -1,4 +1,4 @@
-"""Joining a group ends with an error when a rank of it fails meanwhile."""
+"""Joining a group ends when a rank of it fails meanwhile; leaving it releases all of it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from innet.errors import RankFailed
+from innet.worker import membership as memberships_module
 from innet.worker.membership import Membership, Memberships
 
 
@@ -17,7 +18,7 @@ class Answers:
         self._answer = answer
 
     def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
-        assert (method, parameters["group"], parameters["node"]) == ("ready_group", "g", "h0")
+        assert (parameters["group"], parameters["node"]) == ("g", "h0")
         return self._answer
 
 
@@ -30,3 +31,30 @@ def test_a_rank_that_fails_once_all_are_ready_is_named() -> None:
     with pytest.raises(RankFailed, match=r"rank 1 \(h1\) was killed by SIGKILL") as failed:
         memberships.await_ready(membership, timeout_s=10.0)
     assert failed.value.rank == 1
+
+
+class Node:
+    """A node that is told what it need not keep."""
+
+    def __init__(self) -> None:
+        self.removed: list[str] = []
+
+    def remove_group(self, prefix: str) -> None:
+        self.removed.append(prefix)
+
+
+def test_a_group_that_others_do_not_leave_is_released_before_the_node_stops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memberships_module, "_LEAVE_TIMEOUT_S", 0.01)
+    controller: Any = Answers({"missing": [1]})
+    plan: Any = None
+    node: Any = Node()
+    memberships = Memberships(node, "h0", ("h0", "h1"), controller, credentials=None)
+    released: list[str] = []
+    left = Membership("g", 0, ("h0", "h1"), 0, plans={"/j/g": plan})
+    left.release = lambda: released.append("g")
+    memberships.leave(left)
+    assert released == []  # the other rank may still need it
+    memberships.wait_until_all_left()
+    assert (released, node.removed) == (["g"], ["/j/g"])

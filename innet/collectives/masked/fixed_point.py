@@ -22,6 +22,18 @@ _MANTISSA_BITS = 52
 """Of a double, in which values are scaled: a larger integer would be rounded there."""
 
 
+def require_limit(limit: float) -> None:
+    """Check a largest magnitude of values.
+
+    Raises:
+        CollectiveError: it is not above 0, or not finite.
+    """
+    if not 0 < limit < np.inf:
+        raise CollectiveError(
+            f"limit={limit} bounds nothing; give the largest magnitude of a value, above 0"
+        )
+
+
 @dataclass(frozen=True)
 class FixedPoint:
     """How values of one type become residues, and a sum of residues a value again.
@@ -60,8 +72,7 @@ class FixedPoint:
                 f"arrays of {given} have no masked sum; give integers, or floating point of up to "
                 "64 bits"
             )
-        if not 0 < limit < np.inf:
-            raise CollectiveError(f"limit={limit} bounds nothing; give the largest magnitude")
+        require_limit(limit)
         if given.kind == "f":  # a value clipped to the limit may be rounded up by the type
             limit = float(np.asarray(limit, given))
         small = given.kind == "f" and given.itemsize <= 4

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from innet.collectives.masked.fixed_point import FixedPoint
+from innet.collectives.masked.fixed_point import FixedPoint, require_limit
 from innet.collectives.masked.masked_round import require_majority
 from innet.collectives.masked.round_sequence import Close, RoundSequence, SumRequest
 from innet.joint_close import JointlyClosed
@@ -50,7 +50,8 @@ class MaskedSum(JointlyClosed):
             docs/masked-sums.md says how many colluding ranks each threshold withstands.
 
     Raises:
-        CollectiveError: the threshold is not more than half of the ranks, or more than all.
+        CollectiveError: the threshold is not more than half of the ranks, or more than all; or the
+            limit is not above 0.
 
     Example::
 
@@ -67,6 +68,7 @@ class MaskedSum(JointlyClosed):
     ) -> None:
         self.threshold = 2 * comm.size // 3 + 1 if threshold is None else threshold
         require_majority(self.threshold, comm.size)
+        require_limit(limit)
         self._limit = limit
         self._sequence = RoundSequence.of(comm)
         self._number = self._sequence.next_sum()

@@ -175,6 +175,7 @@ class OneSided:
     ) -> Work[int]:
         """Offer ``array`` to the owner, and wait until it has been written."""
         self._runner.require_member(to)
+        quoted_path(name)  # no array can have another name
         limit_s = timeout_or(timeout_s, self._runner.timeout_s)
         copied_type(array)
         if combine not in get_args(Combine):

@@ -296,6 +296,10 @@ class PartialReductions:
                 raise CollectiveError(
                     f"late= is added to what follows, which fits op='sum', not {op!r}"
                 )
+            if not isinstance(policy, KOfN):
+                raise CollectiveError(
+                    f"{policy!r} is no policy; pass innet.KOfN(k), where k is a number of ranks"
+                )
             if policy.k > runner.size:
                 raise CollectiveError(
                     f"{policy} needs more than the {runner.size} ranks of the group"
