@@ -25,6 +25,7 @@ from innet.kv.pool.statistics import PoolStatistics
 from innet.kv.pool_options import MemberOptions, PoolOptions
 from innet.kv.tenant import Tenant
 from innet.node.messages import PoolReport
+from innet.node.runtime import on_processors
 from innet.worker import Worker, current_worker
 from innet.worker.collector import AskedObjects, LoopCollector
 
@@ -104,12 +105,13 @@ class PoolMember(LoopThread):
             tenant = Tenant(checked.tenant, checked.secret)
         else:
             tenant = Tenant.from_file(checked.tenant, checked.secret)
-        member = cls(
-            lambda capacity: open_worker_network(
-                worker, tenant, capacity_bytes=capacity, weight=checked.weight
-            ),
-            checked,
-        )
+        with on_processors(worker.config.processors):  # engines bind the threads that call this
+            member = cls(
+                lambda capacity: open_worker_network(
+                    worker, tenant, capacity_bytes=capacity, weight=checked.weight
+                ),
+                checked,
+            )
         worker.pools.count(member.tenant, member.counters)
         worker.before_close(member.close)
         member.on_close = lambda: worker.no_more_before_close(member.close)

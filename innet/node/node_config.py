@@ -152,6 +152,11 @@ class NodeConfig(_Model):
     control_socket: Path = Field(description="Unix socket path that the node answers control on")
     ndn_socket: Path = Field(description="Unix socket path that NDN programs connect to")
     seed: int = Field(ge=0, description="seeds everything random in the node's port model")
+    processors: tuple[int, ...] = Field(
+        default=(),
+        description="on which its threads run, whatever binds the thread that starts them; empty: "
+        "on those of that thread",
+    )
     ip_address: str | None = Field(
         description="a host's IPv4 address for foreign programs in netns mode; None otherwise"
     )

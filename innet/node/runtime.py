@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -206,6 +206,23 @@ def prefer_this_process() -> None:
         os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
     with contextlib.suppress(OSError):
         _AUTOGROUP.write_text(str(_NICENESS))
+
+
+@contextlib.contextmanager
+def on_processors(processors: Collection[int]) -> Iterator[None]:
+    """Let threads that the calling thread starts here run on all ``processors``, if any are given.
+
+    A thread inherits the processors of the one that starts it. Engines, and OpenMP with
+    ``OMP_PROC_BIND``, bind a program's main thread to a processor for computing; a network thread
+    bound to the same one waits there for up to seconds on a busy machine.
+    """
+    own = os.sched_getaffinity(0)
+    with contextlib.suppress(OSError):  # this machine, or container, has none of them any more
+        os.sched_setaffinity(0, processors or own)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, own)
 
 
 def prefer_network_thread(node: _core.Node, config: NodeConfig) -> None:

@@ -8,8 +8,10 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
+
+from innet.node.runtime import on_processors
 
 Action = Callable[[], None]
 
@@ -32,9 +34,14 @@ class Background(Protocol):
 class BackgroundThread:
     """A :class:`Background` on a thread of its own, which starts with the first action."""
 
-    def __init__(self, name: str) -> None:
-        """``name`` is the thread's."""
+    def __init__(self, name: str, processors: Collection[int] = ()) -> None:
+        """
+        Args:
+            name: of the thread.
+            processors: on which it runs; by default those of the thread that starts it.
+        """
         self._name = name
+        self._processors = processors
         self._changed = threading.Condition()
         self._actions: list[tuple[float, int, Action]] = []
         self._order = itertools.count()
@@ -53,7 +60,8 @@ class BackgroundThread:
             heapq.heappush(self._actions, (time_s, next(self._order), action))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+                with on_processors(self._processors):
+                    self._thread.start()
             self._changed.notify()
 
     def close(self) -> None:

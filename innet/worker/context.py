@@ -18,6 +18,7 @@ from innet.node.announcer import Announcer
 from innet.node.messages import WorkerReport
 from innet.node.node_config import NODE_CONFIG_VARIABLE, NodeConfig
 from innet.node.node_telemetry import publish_node
+from innet.node.runtime import on_processors
 from innet.plans import Plan
 from innet.security.core_dumps import keep_keys_out_of_core_dumps
 from innet.security.credential_packets import CredentialOpener
@@ -126,12 +127,14 @@ class Worker:
                 f"as star:{ranks_here}"
             )
         paths = [Path(os.environ[name]) for name in names]
-        return cls(
-            NodeConfig.load(paths[0]),
-            Settings.load(paths[1]),
-            NodeKeys.load(paths[2]),
-            JobFile.load(paths[3]),
-        )
+        config = NodeConfig.load(paths[0])
+        with on_processors(config.processors):
+            return cls(
+                config,
+                Settings.load(paths[1]),
+                NodeKeys.load(paths[2]),
+                JobFile.load(paths[3]),
+            )
 
     @property
     def segment_bytes(self) -> int:
@@ -223,7 +226,7 @@ class Worker:
 
     def background(self, name: str) -> BackgroundThread:
         """A thread that runs actions of a communicator beside the program."""
-        return BackgroundThread(name)
+        return BackgroundThread(name, self.config.processors)
 
     def ended(self) -> frozenset[str]:
         """The hosts whose process has ended as it should, and does not answer any more."""

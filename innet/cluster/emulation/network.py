@@ -299,6 +299,7 @@ class Network:
             control_socket=self.socket_path(control_socket_name(name)),
             ndn_socket=self.socket_path(ndn_socket_name(name)),
             seed=int.from_bytes(digest[:6], "big"),
+            processors=tuple(sorted(os.sched_getaffinity(0))),
             ip_address=fabric.ip_address(name),
         )
 

@@ -28,6 +28,26 @@ with innet.init():
             print(os.sched_getscheduler(number) == os.SCHED_RR, priority)
 """
 
+_BOUND_PROGRAM = """
+import os, threading
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+before = set(threading.enumerate())
+import innet
+from innet.kv.pool_member import PoolMember
+from innet.worker import current_worker
+with PoolMember.open(memory="1MiB", offered_memory="1MiB"):
+    background = current_worker().background("beside")
+    background.post(lambda: None)
+    others = {t.name: t.native_id for t in set(threading.enumerate()) - before}
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/comm") as name:
+            if name.read().strip() == "innet-node":
+                others["innet-node"] = int(task)
+    assert {"innet-node", "beside", "the pool of tenant default"} <= set(others), others
+    print(sorted({len(os.sched_getaffinity(task)) for task in others.values()}))
+    print(len(os.sched_getaffinity(0)))
+"""
+
 
 def may_be_realtime() -> bool:
     """Whether this process may give a thread a real-time priority."""
@@ -74,3 +94,17 @@ def test_on_loopback_programs_and_packets_have_the_same_right() -> None:
     hosts, switches = asyncio.run(priorities("local"))
     assert hosts == ["False 0"]
     assert switches == [(False, 0)]
+
+
+def test_a_program_bound_to_one_processor_binds_no_thread_of_its_node() -> None:
+    processors = len(os.sched_getaffinity(0))
+    if processors == 1:
+        pytest.skip("there is one processor, on which everything runs")
+
+    async def run() -> list[str]:
+        said = Said()
+        async with Session(load_topology("star:1"), output=said) as session:
+            await session.run_workers([sys.executable, "-c", _BOUND_PROGRAM])
+        return said.by("h0")
+
+    assert asyncio.run(run()) == [f"[{processors}]", "1"]
