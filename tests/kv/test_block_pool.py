@@ -198,12 +198,45 @@ def test_a_home_that_fails_is_a_miss_unless_another_has_the_block(
     with_pools(work, settings=PoolSettings(replicas=replicas))
 
 
-def test_a_home_that_does_not_answer_is_left_out_for_a_while() -> None:
+def test_a_home_that_was_silent_once_is_asked_again_at_once() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(*range(20))
+        for node in pools.fabric.nodes.values():
+            node.alive = False
+        assert not any(await asyncio.gather(*(pools.got(n) for n in range(20))))
+        for node in pools.fabric.nodes.values():
+            node.alive = True
+        assert all([await pools.got(n) for n in range(20)])
+
+    with_pools(work)
+
+
+def test_a_home_that_fails_again_and_again_is_asked_less_and_less_often() -> None:
+    async def work(pools: Pools) -> None:
+        now_s = asyncio.get_running_loop().time
+        await pools.put(1)
+        pools.first_home(1).alive = False
+        ended_s, pauses_s = now_s(), list[float]()
+        while len(pauses_s) < 7:
+            began_s = now_s()
+            await pools.got(1, timeout_s=1)
+            if now_s() > began_s + 0.5:  # it was asked, and another was not
+                pauses_s.append(round(began_s - ended_s))
+                ended_s = now_s()
+            else:
+                await asyncio.sleep(0.1)
+        assert pauses_s == [0, 0, 2, 4, 8, 8, 8]
+
+    with_pools(work, settings=PoolSettings(leave_out_s=8))
+
+
+def test_a_home_that_stays_silent_is_left_out_for_a_while() -> None:
     async def work(pools: Pools) -> None:
         await pools.put(1)
         dead = pools.first_home(1)
         dead.alive = False
-        assert not await pools.got(1)
+        for _ in range(2):
+            assert not await pools.got(1)
         # Another is its home now.
         assert await pools.put(1, at="other") == [1]
         assert await pools.got(1)

@@ -85,7 +85,8 @@ def test_a_producer_that_died_is_waited_for_once_and_its_homes_are_not_taken_for
     async def work(pools: Pools) -> None:
         await pools.put(*range(6))
         pools.fabric.nodes["user"].alive = False
-        assert not await pools.got(0)
+        for _ in range(2):
+            assert not await pools.got(0)
         begin_s = asyncio.get_running_loop().time()
         assert not any([await pools.got(n) for n in range(6)])
         assert asyncio.get_running_loop().time() - begin_s < 0.1
@@ -102,7 +103,6 @@ def test_a_producer_that_was_late_once_still_has_its_blocks() -> None:
         pools.fabric.nodes["user"].alive = False
         assert not await pools.got(0)
         pools.fabric.nodes["user"].alive = True
-        await asyncio.sleep(WHEN_ASKED.leave_out_s)
         assert all([await pools.got(n) for n in range(6)])
 
     with_pools(work, members=1, local_blocks=10, settings=WHEN_ASKED)
@@ -126,11 +126,11 @@ def test_a_block_that_is_late_while_others_come_costs_no_other() -> None:
     with_pools(work, members=1, local_blocks=10, settings=WHEN_ASKED)
 
 
-def test_a_producer_that_is_late_again_later_is_forgotten() -> None:
+def test_a_producer_that_is_late_again_and_again_is_forgotten() -> None:
     async def work(pools: Pools) -> None:
         await pools.put(*range(3))
         pools.fabric.nodes["user"].alive = False
-        for _ in range(2):
+        for _ in range(5):
             assert not await pools.got(0)
             await asyncio.sleep(WHEN_ASKED.leave_out_s)
         pools.fabric.nodes["user"].alive = True

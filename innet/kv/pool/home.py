@@ -176,7 +176,7 @@ class Home:
         if loop.time() < began_s + self._bring_timeout_s:
             self._store.forget(name)
             return False
-        outdated = index.on_late(note.source, began_s)
+        outdated = index.on_late(note.source, began_s, loop.time())
         for each in outdated:
             self._store.forget(each)
         if not outdated:

@@ -13,7 +13,7 @@ from innet.errors import KVError
 from innet.kv.names import BlockKey
 from innet.kv.pool.network import BlockNetwork, Cause, Sealed
 from innet.kv.pool.requests import Action, Answer, Keep, Request, kind_of
-from innet.kv.pool.waiting import GivenUp, gather, now_s
+from innet.kv.pool.waiting import Backoff, GivenUp, gather, now_s
 
 Result = TypeVar("Result")
 
@@ -76,7 +76,7 @@ def _score(block_hash: bytes, node: bytes, weight: float) -> float:
 
 
 class Members:
-    """The members that a block's homes are chosen from; a failed one is left out for a while.
+    """The members that a block's homes are chosen from; a failing one is left out for a while.
 
     A member that joins, leaves or is left out moves only the blocks that it is home to.
     """
@@ -86,12 +86,12 @@ class Members:
         Args:
             network: knows who offers memory.
             replicas: homes of a block, if there are as many members.
-            leave_out_s: how long a failed member is left out.
+            leave_out_s: how long a member is left out at most.
         """
         self._network = network
         self._replicas = replicas
         self._leave_out_s = leave_out_s
-        self._out_until_s: dict[str, float] = {}
+        self._failing: dict[str, Backoff] = {}
         self._known: Mapping[str, int] = {}
         self._weights: dict[str, int] = {}
         self._placement: Placement | None = None
@@ -99,7 +99,7 @@ class Members:
     def homes(self, block_hash: bytes) -> tuple[str, ...]:
         """The homes of a block, in the order in which they are asked; there may be none."""
         known = self._network.members()
-        if known is not self._known or self._out_until_s:
+        if known is not self._known or self._failing:
             self._update(known)
         return () if self._placement is None else self._placement.homes(block_hash)
 
@@ -114,28 +114,26 @@ class Members:
     def note(self, member: str, failure: Cause | None, began_s: float) -> None:
         """Record how a request to ``member`` ended that was sent at ``began_s``.
 
-        A member that is unreachable is left out afterwards; so is one that is late, or was still
-        silent when the caller gave up, unless the time was too short to tell.
+        A member that fails repeatedly is left out, each time for longer: one that is unreachable,
+        and one that is late, or was still silent when the caller gave up, unless the time was too
+        short to tell.
         """
         if failure is None:
-            self._out_until_s.pop(member, None)
+            if self._failing.pop(member, None) is not None:
+                self._known = {}
             return
         ended_s = now_s()
         late = failure is Cause.LATE and ended_s - began_s >= _ENOUGH_S
         if late or failure is Cause.UNREACHABLE:
-            self._out_until_s[member] = ended_s + self._leave_out_s
-            self._known = {}
-
-    def left_out(self) -> tuple[str, ...]:
-        """The members that are left out now."""
-        at_s = now_s()
-        self._out_until_s = {m: end_s for m, end_s in self._out_until_s.items() if end_s > at_s}
-        return tuple(self._out_until_s)
+            failing = self._failing.setdefault(member, Backoff(self._leave_out_s))
+            failing.on_failure(began_s, ended_s, is_silence=late)
 
     def _update(self, known: Mapping[str, int]) -> None:
-        left_out = self.left_out()
+        self._failing = {member: each for member, each in self._failing.items() if member in known}
+        at_s = now_s()
+        left_out = {member for member, each in self._failing.items() if each.until_s > at_s}
         weights = {m: size for m, size in known.items() if size > 0 and m not in left_out}
-        self._known = {} if left_out else known
+        self._known = known
         if weights != self._weights:
             self._weights = weights
             replicas = min(self._replicas, len(weights))

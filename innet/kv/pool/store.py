@@ -15,7 +15,7 @@ from innet.kv.pool.network import Sealed
 from innet.kv.pool.served import ServedBlocks
 from innet.kv.pool.settings import PoolSettings
 from innet.kv.pool.tiers import DiskTier, MemoryTier
-from innet.kv.pool.waiting import SingleFlight
+from innet.kv.pool.waiting import Backoff, SingleFlight
 
 _MOST_LINGERING: Final = 8
 _NAMES_AT_A_TIME: Final = 64
@@ -134,12 +134,12 @@ class _Source:
     """A producer of deferred blocks.
 
     Attributes:
+        backoff: how long it is not asked for blocks.
         delivered_s: when its last block arrived.
-        asked_again_s: after a block was late: when it is asked for blocks again.
     """
 
+    backoff: Backoff
     delivered_s: float = -math.inf
-    asked_again_s: float | None = None
 
 
 class DeferredIndex:
@@ -149,20 +149,17 @@ class DeferredIndex:
     eviction. It is removed when its producer no longer has the block; beyond a limit the oldest
     entry is removed.
 
-    A producer that delivers nothing while a block is late is not asked for a while; its entries
-    stay, because packets may have been lost. If it is late again after that, they are removed.
+    A producer that delivers nothing while a block is late is asked less and less often; its entries
+    stay, because packets may have been lost. If it is late after the longest pause, they are
+    removed.
     """
 
-    def __init__(self, timeout_s: float, leave_out_s: float) -> None:
-        """
-        Args:
-            timeout_s: for a block to arrive.
-            leave_out_s: how long a late producer is not asked.
-        """
-        self._timeout_s = timeout_s
-        self._leave_out_s = leave_out_s
+    def __init__(self, leave_out_s: float) -> None:
+        """``leave_out_s``: how long a late producer is not asked at most."""
         self._blocks: OrderedDict[str, DeferredBlock] = OrderedDict()
-        self._sources: defaultdict[str, _Source] = defaultdict(_Source)
+        self._sources: defaultdict[str, _Source] = defaultdict(
+            lambda: _Source(Backoff(leave_out_s))
+        )
 
     def __contains__(self, name: str) -> bool:
         return name in self._blocks
@@ -183,20 +180,21 @@ class DeferredIndex:
 
     def may_ask(self, source: str, now_s: float) -> bool:
         """Whether the producer is not left out after being late."""
-        asked_again_s = self._sources[source].asked_again_s
-        return asked_again_s is None or now_s >= asked_again_s
+        return now_s >= self._sources[source].backoff.until_s
 
     def on_delivered(self, source: str, now_s: float) -> None:
         """A block of the producer arrived."""
-        self._sources[source] = _Source(delivered_s=now_s)
+        self._sources.pop(source, None)
+        self._sources[source].delivered_s = now_s
 
-    def on_late(self, source: str, began_s: float) -> list[str]:
+    def on_late(self, source: str, began_s: float, now_s: float) -> list[str]:
         """A block of the producer, requested at ``began_s``, is late; blocks to be removed."""
         state = self._sources[source]
         if state.delivered_s >= began_s:
             return []
-        if state.asked_again_s is None or began_s < state.asked_again_s:
-            state.asked_again_s = began_s + self._timeout_s + self._leave_out_s
+        gives_up = state.backoff.is_at_limit and began_s >= state.backoff.until_s
+        state.backoff.on_failure(began_s, now_s, is_silence=True)
+        if not gives_up:
             return []
         del self._sources[source]
         return [name for name, block in self._blocks.items() if block.source == source]
@@ -355,7 +353,7 @@ class ServedStore(LocalStore):
     def __init__(self, tiers: TieredStore, served: ServedBlocks, settings: PoolSettings) -> None:
         """See the base class."""
         super().__init__(tiers, served, settings)
-        self.index = DeferredIndex(settings.timeout_s / 2, settings.leave_out_s)
+        self.index = DeferredIndex(settings.leave_out_s)
         # How long a block without room is served after it was loaded or fetched for requesters.
         self._linger_s = settings.answer_s
         self._in_memory: set[str] = set()

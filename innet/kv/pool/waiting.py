@@ -7,10 +7,13 @@ import math
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from enum import Enum, auto
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
+
+_FIRST_PAUSE_SHARE: Final = 1 / 8
+"""The shortest pause of a :class:`Backoff`, as a share of the longest."""
 
 
 def now_s() -> float:
@@ -33,6 +36,40 @@ async def wait_to_end(work: asyncio.Future[Any]) -> None:
             cancelled = error
     if cancelled is not None:
         raise cancelled
+
+
+class Backoff:
+    """How long a peer that fails is not asked: longer with each failure in a row, up to a limit.
+
+    A silence may be a pause of a busy machine: after the first, the peer is asked again at once.
+    Requests that were under way when another failed tell nothing new.
+
+    Attributes:
+        until_s: when the peer is asked again.
+    """
+
+    def __init__(self, longest_s: float) -> None:
+        """``longest_s``: the limit."""
+        self._longest_s = longest_s
+        self._pause_s = 0.0
+        self._failed_s: float | None = None
+        self.until_s = -math.inf
+
+    @property
+    def is_at_limit(self) -> bool:
+        """Whether the last pause is the longest."""
+        return self._pause_s >= self._longest_s
+
+    def on_failure(self, began_s: float, now_s: float, *, is_silence: bool) -> None:
+        """A request failed that was sent at ``began_s``, by silence or by an answer."""
+        is_first = self._failed_s is None
+        if self._failed_s is not None and began_s < self._failed_s:
+            return
+        self._failed_s = now_s
+        shortest_s = _FIRST_PAUSE_SHARE * self._longest_s
+        self._pause_s = min(max(2 * self._pause_s, shortest_s), self._longest_s)
+        if not (is_first and is_silence):
+            self.until_s = now_s + self._pause_s
 
 
 class GivenUp(Enum):
