@@ -4,10 +4,11 @@
 #include <nanobind/nanobind.h>
 
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "transport/priority_mutex.hpp"
 
 namespace innet::bindings {
 
@@ -43,7 +44,7 @@ class LentOwners {
         }
 
       private:
-        std::mutex mutex_;
+        PriorityMutex mutex_;
         std::vector<std::size_t> loans_;
     };
 

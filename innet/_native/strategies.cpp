@@ -7,7 +7,6 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <string>
@@ -17,6 +16,7 @@
 #include "innet/_native/name_argument.hpp"
 #include "innet/_native/node_handle.hpp"
 #include "innet/_native/node_settings.hpp"
+#include "transport/priority_mutex.hpp"
 
 namespace nb = nanobind;
 
@@ -88,8 +88,8 @@ class StrategyEvents final : public forwarding::strategies::StrategyListener {
                 static_cast<int>(event.reason)};
     }
 
-    std::mutex mutex_;
-    std::condition_variable changed_;
+    PriorityMutex mutex_;
+    PriorityCondition changed_;
     std::deque<StrategyEvent> waiting_;
     bool closed_ = false;
 };

@@ -190,8 +190,9 @@ def install_rules(node: _core.NodeHandle, group: str, rules: Iterable[Rule]) -> 
 
 _NICENESS = -10
 _AUTOGROUP = Path("/proc/self/autogroup")
-_SWITCH_PRIORITY = 2
-_HOST_PRIORITY = 1
+# Above 1, the priority of threads that hash for the network threads (`ParallelHasher`).
+_SWITCH_PRIORITY = 3
+_HOST_PRIORITY = 2
 
 
 def prefer_this_process() -> None:

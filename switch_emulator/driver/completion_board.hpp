@@ -1,11 +1,9 @@
 #pragma once
 // Where the node's thread leaves finished operations and other threads wait for them.
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -14,6 +12,7 @@
 
 #include "switch_emulator/driver/completion_queue.hpp"
 #include "transport/endpoint/operation.hpp"
+#include "transport/priority_mutex.hpp"
 
 namespace innet::driver {
 
@@ -52,8 +51,8 @@ class CompletionBoard {
 
     void hand_over(OperationId id, const std::shared_ptr<CompletionQueue>& queue, bool batched);
 
-    mutable std::mutex mutex_;
-    std::condition_variable changed_;
+    mutable PriorityMutex mutex_;
+    PriorityCondition changed_;
     std::unordered_map<OperationId, OperationCompletion> waiting_;
     std::unordered_map<OperationId, Receiver> handed_over_;
     std::unordered_set<OperationId> discarded_ids_;

@@ -1,11 +1,11 @@
 #pragma once
 // Delivers finished operations to one thread, which waits for a descriptor.
 
-#include <mutex>
 #include <vector>
 
 #include "switch_emulator/driver/file_descriptor.hpp"
 #include "transport/endpoint/operation.hpp"
+#include "transport/priority_mutex.hpp"
 
 namespace innet::driver {
 
@@ -28,7 +28,7 @@ class CompletionQueue {
   private:
     void signal();
 
-    std::mutex mutex_;
+    PriorityMutex mutex_;
     std::vector<OperationCompletion> ended_;
     bool notified_ = false;
     FileDescriptor event_fd_;

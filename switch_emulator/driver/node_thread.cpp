@@ -164,8 +164,8 @@ bool NodeThread::nothing_posted() {
 }
 
 bool NodeThread::call(const std::function<void(Engine&)>& function) {
-    std::mutex done_mutex;
-    std::condition_variable done_changed;
+    PriorityMutex done_mutex;
+    PriorityCondition done_changed;
     bool done = false;
     std::exception_ptr thrown;
     const bool queued = post([&](Engine& engine) {

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,6 +22,7 @@
 #include "switch_emulator/driver/shared_memory_channel.hpp"
 #include "switch_emulator/driver/socket_face_factory.hpp"
 #include "switch_emulator/driver/udp_socket.hpp"
+#include "transport/priority_mutex.hpp"
 
 namespace innet::driver {
 
@@ -112,7 +112,7 @@ class NodeThread {
     LinkTable links_;
     Listeners listeners_;
     SocketFaceFactory face_factory_;
-    std::mutex mutex_;
+    PriorityMutex mutex_;
     std::vector<std::function<void(Engine&)>> posted_;
     std::vector<std::function<void(Engine&)>> running_;
     bool accepting_ = false;

@@ -1,6 +1,7 @@
 #include "switch_emulator/driver/parallel_hasher.hpp"
 
 #include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <system_error>
@@ -31,6 +32,17 @@ std::size_t size_of(std::span<const security::HashJob> jobs) {
         for (const wire::ByteView& part : job.parts) bytes += part.size();
     }
     return bytes;
+}
+
+/// A thread inherits the real-time priority of the one that starts it. At that priority, hashing
+/// would hold a core that network threads of other nodes need.
+void run_below_network_threads() {
+    int policy = SCHED_OTHER;
+    sched_param parameters{};
+    if (::pthread_getschedparam(::pthread_self(), &policy, &parameters) != 0) return;
+    if (policy != SCHED_RR) return;
+    parameters.sched_priority = ::sched_get_priority_min(SCHED_RR);
+    ::pthread_setschedparam(::pthread_self(), SCHED_RR, &parameters);
 }
 
 }  // namespace
@@ -102,6 +114,7 @@ bool ParallelHasher::has_helper() {
 
 void ParallelHasher::help() {
     ::pthread_setname_np(::pthread_self(), "innet-hash");
+    run_below_network_threads();
     security::Sha256 sha256;
     while (!stopping_.load()) {
         const Ticket seen = ticket_.load(std::memory_order_acquire);

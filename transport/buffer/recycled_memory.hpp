@@ -6,9 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
+
+#include "transport/priority_mutex.hpp"
 
 namespace innet {
 
@@ -36,7 +37,7 @@ class RecycledMemory {
   private:
     void give_back(std::uint8_t* piece, std::size_t size_bytes);
 
-    mutable std::mutex mutex_;
+    mutable PriorityMutex mutex_;
     std::unordered_map<std::size_t, std::vector<std::unique_ptr<std::uint8_t[]>>> idle_;
     std::size_t idle_bytes_ = 0;
 };

@@ -4,13 +4,13 @@
 
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "transport/endpoint/operation.hpp"
 #include "transport/object/kept_object.hpp"
+#include "transport/priority_mutex.hpp"
 #include "transport/time.hpp"
 #include "transport/wire/name.hpp"
 
@@ -62,7 +62,7 @@ class RequestedObjects {
     void end_later(TimePoint now);
     void end_watches(OperationStatus status, const std::string& detail);
 
-    std::mutex mutex_;  ///< guards `asked_` and `any_awaited_`
+    PriorityMutex mutex_;  ///< guards `asked_` and `any_awaited_`
     std::vector<RequestedObject> requested_;
     bool any_awaited_ = false;
     TimePoint due_ = kNever;  ///< when watches end for served objects
