@@ -12,7 +12,7 @@ import re
 from abc import abstractmethod
 from dataclasses import replace
 from itertools import combinations
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 from pydantic import Field, ValidationError
 
@@ -200,11 +200,8 @@ class Wan(GeneratorBase):
 Generator = Annotated[Star | LeafSpine | FatTree | Dumbbell | Wan, Field(discriminator="kind")]
 
 _BY_KIND: Final[dict[str, type[GeneratorBase]]] = {
-    "star": Star,
-    "leaf-spine": LeafSpine,
-    "fat-tree": FatTree,
-    "dumbbell": Dumbbell,
-    "wan": Wan,
+    get_args(generator.model_fields["kind"].annotation)[0]: generator
+    for generator in get_args(get_args(Generator)[0])
 }
 
 

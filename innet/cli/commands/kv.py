@@ -9,6 +9,7 @@ import typer
 from innet.cli import options
 from innet.cli.experiments import parsed_sizes_bytes, run_and_show
 from innet.cli.network_choice import chosen_settings, chosen_topology, with_timed_links
+from innet.kv.eviction import POLICIES
 
 app = typer.Typer()
 
@@ -50,8 +51,8 @@ def replay(
         str | None,
         typer.Option(
             metavar="NAME,…",
-            help="Eviction policies to compare: lru, lfu, s3fifo, prefix-depth, second-use; by "
-            "default the one that suits each design",
+            help=f"Eviction policies to compare: {', '.join(POLICIES)}; by default the one that "
+            "suits each design",
         ),
     ] = None,
     mode: Annotated[
