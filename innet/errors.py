@@ -185,7 +185,7 @@ class FunctionError(InnetError):
 
 
 class StrategyError(InnetError):
-    """A forwarding strategy cannot be found, or is none."""
+    """A forwarding strategy cannot be found, or has the wrong type."""
 
 
 TIMEOUT_HINT = "timeout_s= or the setting collectives.timeout_s changes it"

@@ -1,4 +1,4 @@
-"""Near matches of words that nobody knows, for error messages."""
+"""Near matches of unknown words, for error messages."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Sentences for values that a schema refuses: the place, what was expected, and what was found.
 
-The one place that puts pydantic's findings into words, of files, settings and command lines.
+Files, settings and command lines all take their messages for pydantic's findings from here.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def first_message(error: ValidationError) -> str:
 
 
 def found(value: object) -> str:
-    """A value as a person would name it: scalars as they are, collections by their kind."""
+    """A value for an error message: scalars in full, collections by their kind."""
     if value is None:
         return "nothing"
     if isinstance(value, Mapping):

@@ -63,8 +63,8 @@ async def follow(
     """Feed ``feed`` with all that a run publishes, until the run ends.
 
     Args:
-        feed: what is told of the run so far.
-        on_lost: told why the broker was lost; whether to go on trying.
+        feed: the state of the run so far.
+        on_lost: called with the reason when the broker is lost; returns whether to retry.
     """
     backoff = Backoff(longest_s=2.0)
     while True:
@@ -118,7 +118,7 @@ async def give_command(record: RunRecord, node: str, command: Command) -> Comman
 
 
 def _require_running(record: RunRecord, node: str) -> None:
-    """Refuse at once what would only time out."""
+    """Refuse at once a command that would time out."""
     nodes = load_topology(str(record.topology_path)).nodes
     running = [name for name in nodes if record.control_socket(name).exists()]
     if node in running:

@@ -270,7 +270,7 @@ class OperationRunner:
         """Check that the group has a rank.
 
         Raises:
-            CollectiveError: it has not.
+            CollectiveError: there is no such rank.
         """
         if not isinstance(rank, SupportsIndex) or not 0 <= operator.index(rank) < self.size:
             raise CollectiveError(

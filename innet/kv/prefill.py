@@ -97,7 +97,7 @@ class LoadSpeed:
             first: the blocks that arrived first, since the load began.
             rest: the others, since then.
         """
-        # If all arrived at once, latency cannot be told from transfer time.
+        # If all arrived at once, latency cannot be distinguished from transfer time.
         bulk = rest if rest.size_bytes and rest.duration_s > 0 else first
         if bulk.duration_s <= 0:
             return

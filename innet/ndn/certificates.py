@@ -125,7 +125,7 @@ def policy_validator(
     It refuses certificates that one of ``revocations`` revokes.
 
     Raises:
-        SecurityError: there is no anchor, or one is none of this policy's.
+        SecurityError: there is no anchor, or the policy does not accept one.
     """
     from innet.security.trust import Validator
 

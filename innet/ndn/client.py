@@ -1,4 +1,4 @@
-"""The NDN client: Interests out, Data in, and the other way round."""
+"""The NDN client: sends Interests and receives Data, and answers the Interests of others."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _REASONS: dict[int, str] = {
 
 
 class Reply(NamedTuple):
-    """What answered an Interest.
+    """The answer to an Interest.
 
     Attributes:
         data: not validated yet.
-        congested: whether a queue on the way was filling.
+        congested: whether the answer has a congestion mark.
     """
 
     data: ReceivedData

@@ -51,7 +51,7 @@ _ANNOUNCEMENT_KEYWORD = b"PA"
 
 @dataclass(frozen=True)
 class ControlParameters:
-    """What a command says, or an answer repeats; ``None`` where the forwarder shall choose.
+    """The parameters of a command or of its response; ``None``: the forwarder chooses.
 
     Names may be given as text, such as ``/video``.
 
@@ -118,7 +118,7 @@ class ControlParameters:
         """Read the value of a ControlParameters element.
 
         Raises:
-            MalformedPacket: it is none.
+            MalformedPacket: it is malformed.
         """
         return wire.parsed(cls._decode, value)
 

@@ -1,4 +1,4 @@
-"""Commands and questions to a forwarder by NFD's management protocol, and a client's prefixes."""
+"""A forwarder's commands and datasets (NFD's management protocol), and a client's prefixes."""
 
 from __future__ import annotations
 
@@ -55,27 +55,28 @@ class Management:
         """Give a command, such as ``rib/register``.
 
         Returns:
-            What the forwarder has done, with its own choices, when it says so.
+            The parameters that the forwarder reports, with its own choices; ``None`` without a
+            report.
 
         Raises:
-            CommandRefused: it did not obey.
+            CommandRefused: the forwarder refused it.
             InterestTimeout: it did not answer.
         """
         name = control.command_name(module, verb, parameters)
-        return await self._obeyed(name, b"", deadline_s)
+        return await self._response(name, b"", deadline_s)
 
     async def announce(self, announcement: bytes) -> ControlParameters | None:
-        """Give it a prefix announcement (:func:`innet.ndn.control.encode_prefix_announcement`).
+        """Send a prefix announcement (:func:`innet.ndn.control.encode_prefix_announcement`).
 
         Raises:
-            CommandRefused: it does not take it.
+            CommandRefused: the forwarder refused it.
             InterestTimeout: it did not answer.
         """
         name = as_name(f"{control.LOCAL_MANAGEMENT}/rib/announce")
-        return await self._obeyed(name, announcement, _DEADLINE_S)
+        return await self._response(name, announcement, _DEADLINE_S)
 
     async def dataset(self, name: str) -> bytes:
-        """What the forwarder says of itself, such as ``fib/list``: elements of NFD's protocol.
+        """A dataset of the forwarder, such as ``fib/list``, in elements of NFD's protocol.
 
         Raises:
             InterestTimeout: it did not answer.
@@ -91,12 +92,12 @@ class Management:
         fetch = ObjectFetch(self._client, first.name.parent(), MemorySink(), options)
         return (await fetch.run()).content
 
-    async def _obeyed(
+    async def _response(
         self, name: Name, parameters: bytes, deadline_s: float
     ) -> ControlParameters | None:
         command = name.prefix(_COMMAND_COMPONENTS)
         async with self._one_at_a_time:
-            # Forwarders take commands of one key with ascending times alone, in milliseconds.
+            # Forwarders accept a key's commands only with ascending times in milliseconds.
             await asyncio.sleep(0.001)
             try:
                 data = await self._client.express(
@@ -131,7 +132,7 @@ class _Wanted:
 
 
 class Registrations:
-    """Registers, renews after a loss of the connection, and takes back at the end."""
+    """The registered prefixes of a client, which a lost connection does not end."""
 
     def __init__(self, management: Management) -> None:
         self._management = management
@@ -153,7 +154,7 @@ class Registrations:
         await self._want(prefix, register, control.ORIGIN_APP)
 
     async def announce(self, prefix: Name, *, expiration_s: float, signer: Signer) -> None:
-        """The same by a prefix announcement."""
+        """Register ``prefix`` by a prefix announcement, otherwise as :meth:`add`."""
 
         async def announce() -> object:
             return await self._management.announce(
@@ -163,14 +164,14 @@ class Registrations:
         await self._want(prefix, announce, control.ORIGIN_ANNOUNCEMENT)
 
     async def remove(self, prefix: Name) -> None:
-        """Take ``prefix`` back; one that was never registered is none of the forwarder's."""
+        """Unregister ``prefix``; no effect if it was not registered."""
         if (wanted := self._wanted.pop(prefix, None)) is not None:
             await self._management.command("rib", "unregister", wanted.unregister)
 
     async def renew(self) -> None:
-        """Register everything again, until each is done: the forwarder was away.
+        """Register all prefixes again after a lost connection, and retry those that fail.
 
-        Called again meanwhile, for it was away once more, it begins anew with all of them.
+        Another call meanwhile, after another lost connection, starts again with all prefixes.
         """
         self._restarts += 1
         self._forgotten.update(self._wanted)
@@ -190,7 +191,7 @@ class Registrations:
             self._renewing = False
 
     async def close(self) -> None:
-        """Take everything back, as far as the forwarder still listens."""
+        """Unregister all prefixes, until the forwarder fails to answer."""
         all_wanted, self._wanted = self._wanted, {}
         for prefix, wanted in all_wanted.items():
             try:
@@ -208,7 +209,7 @@ class Registrations:
         self._wanted[prefix] = _Wanted(register, ControlParameters(name=prefix, origin=origin))
 
     async def _renew(self, prefix: Name) -> None:
-        """Try it once; one that is refused holds up none of the others."""
+        """Register it once; a failure leaves it for the next round."""
         wanted = self._wanted.get(prefix)
         restarts = self._restarts
         if wanted is not None:

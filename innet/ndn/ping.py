@@ -27,7 +27,7 @@ _ANSWER_FRESHNESS_S = 1.0
 
 @dataclass(frozen=True)
 class Ping:
-    """What became of one Interest.
+    """The outcome of one Interest.
 
     Attributes:
         number: in its name.

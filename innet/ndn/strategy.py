@@ -96,7 +96,7 @@ class Strategy:
 
 
 class _Event(NamedTuple):
-    """What a node reports: an Interest to decide about, or what became of one."""
+    """A report of a node: an Interest that awaits a decision, or the outcome of one."""
 
     kind: int
     question: int
@@ -201,7 +201,7 @@ def load_strategy(place: str) -> Strategy:
     """The strategy at ``module:Class``, made without arguments.
 
     Raises:
-        StrategyError: there is none; the message says why.
+        StrategyError: it cannot be loaded; the message says why.
     """
     module_name, _, class_name = place.partition(":")
     try:

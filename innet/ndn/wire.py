@@ -163,7 +163,7 @@ def parse_interest(packet: bytes) -> ReceivedInterest:
     """Read an Interest.
 
     Raises:
-        MalformedPacket: these bytes are none.
+        MalformedPacket: the bytes are malformed.
     """
     return parsed(ReceivedInterest, packet)
 
@@ -172,7 +172,7 @@ def parse_data(packet: bytes) -> ReceivedData:
     """Read a Data packet; its signature is not checked.
 
     Raises:
-        MalformedPacket: these bytes are none.
+        MalformedPacket: the bytes are malformed.
     """
     return parsed(ReceivedData, packet)
 

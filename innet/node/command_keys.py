@@ -1,4 +1,4 @@
-"""The keys whose management commands a node obeys, from certificates."""
+"""The keys whose management commands a node accepts, from certificates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_RSA_BITS = 8192
 
 
 def load_command_certificate(path: Path, now: datetime) -> Certificate:
-    """Load the certificate of a key whose commands are to be obeyed."""
+    """Load the certificate of a key whose commands the node accepts."""
     from innet.security.trust.key_operations import load_certificate
 
     certificate = load_certificate(path)

@@ -1,4 +1,4 @@
-"""A node alone, as an NDN forwarder: NDN programs connect to it, and it knows no topology."""
+"""A single node as an NDN forwarder of a machine, without a topology."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ class Forwarder:
         self._open = ExitStack()
         self._node: _core.Node | None = None
         self.listeners: tuple[str, ...] = ()
-        """Where it listens, with the ports that the system chose."""
+        """URIs of the listeners, with the ports that the system chose."""
 
     def __enter__(self) -> Self:
         """Listen.
 
         Raises:
-            EmulationError: a listener cannot be had; none is left open.
+            EmulationError: a listener cannot be opened; all others are closed again.
             ValueError: a command key is malformed.
         """
         node = _core.Node(

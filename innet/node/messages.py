@@ -11,7 +11,7 @@ from innet.security.keys import JobTrust, Key
 MAX_WEIGHT: Final = 1000
 """Of a job or a pool, as switches accept it."""
 MAX_ANNOUNCED_PREFIXES = 4096
-"""Of one node that the others are told of."""
+"""Maximum number of prefixes of a node that are announced to the others."""
 _MAX_LABEL_SIZE = 32
 """Bytes of the label in a Hold; ``wire::kMaxLabelSize``."""
 

@@ -49,7 +49,7 @@ def _set_up(node: _core.Node, config: NodeConfig, settings: Settings, keys: Node
     )
     for prefix in settings.ndn.multicast:
         node.set_strategy(prefix, "/localhost/nfd/strategy/multicast")
-    _listen(node, config, settings)  # nobody may command before it is known who may
+    _listen(node, config, settings)  # after the keys for commands: nobody else may configure it
     for index, face in enumerate(config.faces):
         if config.kind == "switch" and face.peer_kind == "host":
             node.bind_face(index, None)  # until a job has that host

@@ -34,8 +34,8 @@ class Rule:
     Attributes:
         node: where the rule is installed.
         interval: what it makes.
-        operands: at least two; each with the node to ask for it.
-        primary: others ask this node for the interval. A rule that is not primary is a fallback:
+        operands: at least two, each with the node that serves it.
+        primary: whether this node serves the interval to others. Otherwise the rule is a fallback:
             the node evaluates the interval itself when the serving node refuses or is dead.
     """
 
@@ -55,10 +55,10 @@ class Plan:
 
     Attributes:
         algorithm: name of the algorithm that made the plan.
-        ranks: the node of each rank; ``ranks[r]`` answers for the contribution of rank r.
-        roots: full intervals with the nodes to ask, indexed by shard.
+        ranks: the node of each rank; ``ranks[r]`` serves the contribution of rank r.
+        roots: full intervals with the nodes that serve them, indexed by shard.
         rules: the primary rules of all nodes.
-        why: why the plan is as it is, in plain sentences.
+        why: the reasons for this plan, in sentences.
     """
 
     algorithm: str
@@ -73,7 +73,7 @@ class Plan:
         return len(self.ranks)
 
     def root_for(self, shard: int) -> Placed:
-        """The full interval and the node to ask for it.
+        """The full interval and the node that serves it.
 
         The shard is the segment number for an allreduce, and the block number for a reduce-scatter.
 
@@ -106,7 +106,7 @@ class Plan:
             ) from None
 
     def nodes_for(self, interval: Interval) -> tuple[str, ...]:
-        """The nodes that answer for ``interval``; the rank's own node when it is a single rank."""
+        """The nodes that serve ``interval``; the rank's own node for a single rank."""
         if interval.is_single and interval.first < self.size:
             return (self.ranks[interval.first],)
         return self._placements.get(interval, ())
@@ -115,7 +115,7 @@ class Plan:
         """All rules to install at ``node``: its primary ones, then its fallback ones.
 
         A rank's node gets a rule for every interval of the plan, so that it can finish any
-        operation alone; another node gets one for everything below what it makes.
+        operation alone; another node gets one for each direct or indirect operand of its sums.
         """
         primary = self.primary_rules(node)
         wanted = self.intervals if node in self._rank_of else self._below(primary)
@@ -123,7 +123,7 @@ class Plan:
         return primary + tuple(self.fallback(node, i) for i in wanted if i not in made)
 
     def primary_rules(self, node: str) -> tuple[Rule, ...]:
-        """The rules of the sums that others ask ``node`` for."""
+        """The rules of the sums that ``node`` serves."""
         return self._rules_at.get(node, ())
 
     def fallback(self, node: str, interval: Interval) -> Rule:
@@ -164,10 +164,10 @@ class Plan:
         return "\n".join(lines)
 
     def validate(self) -> None:
-        """Check that the plan makes sense; every maker of plans ends with this.
+        """Check that the plan is consistent; every planner ends with this.
 
         Raises:
-            PlanError: names the first root or rule that is wrong, and how.
+            PlanError: a root or rule is wrong; names the first one, and the reason.
         """
         if not self.ranks:
             raise PlanError("a plan needs at least one rank; name the nodes of the group's ranks")
@@ -187,7 +187,7 @@ class Plan:
             self._validate_answered(root, "the root")
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan in types that JSON knows; :meth:`from_dict` reads it back."""
+        """The plan in JSON types; :meth:`from_dict` reads it back."""
         return {
             "algorithm": self.algorithm,
             "ranks": list(self.ranks),
@@ -208,7 +208,7 @@ class Plan:
         """Read what :meth:`to_dict` wrote, and validate it.
 
         Raises:
-            PlanError: a field is missing or of the wrong kind, or the plan makes no sense.
+            PlanError: a field is missing or of the wrong kind, or the plan is inconsistent.
         """
         try:
             plan = cls(

@@ -2,7 +2,7 @@
 
 A command is signed with the run's operator key. Its body says for which node of which run it is,
 when it was given and its number, which grows from one command to the next: a copy of an old one is
-refused, also by a node that was started anew meanwhile.
+refused, also by a node that restarted meanwhile.
 """
 
 from __future__ import annotations

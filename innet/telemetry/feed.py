@@ -47,15 +47,15 @@ class RunFeed:
     """The state of a run; pass each message to :meth:`take`."""
 
     run: str | None = None
-    """Messages of other runs are left out; ``None``: there are no others."""
+    """Messages of other runs are ignored; ``None``: all are accepted."""
     launcher: LauncherStatus | None = None
     controller: ControllerStatus | None = None
     nodes: dict[str, NodeFeed] = field(default_factory=dict)
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=_EVENTS_KEPT))
     has_ended: bool = False
-    """The launcher has said so, or died."""
+    """The launcher has reported the end, or died."""
     unreadable: int = 0
-    """Messages that are not of this version of innet."""
+    """Messages that this version of innet cannot read."""
 
     def take(self, topic: str, payload: bytes) -> Event | None:
         """Take a message; returns the event if it is one."""
@@ -63,7 +63,7 @@ class RunFeed:
         if source is None or (self.run is not None and not is_of_run(topic, self.run)):
             return None
         name, leaf = source
-        if not payload:  # a retained message was taken back: the run has ended
+        if not payload:  # a retained message was deleted: the run has ended
             self._forget(name)
             return None
         try:
@@ -75,7 +75,7 @@ class RunFeed:
     def _take(self, name: str, leaf: str, payload: bytes) -> Event | None:
         if leaf == "event":
             event = Event.model_validate_json(payload)
-            if event in self.events:  # it came twice: the first acknowledgement was lost
+            if event in self.events:  # a duplicate: the first acknowledgement was lost
                 return None
             self.events.append(event)
             return event

@@ -194,7 +194,7 @@ class Event(_Message):
 
 
 class CommandReply(_Message):
-    """What became of a command."""
+    """The outcome of a command."""
 
     run: str
     node: str

@@ -277,7 +277,7 @@ class Broker:
         self._of_process[process] += 1
         return True
 
-    def parted(self, session: ClientSession) -> None:
+    def disconnected(self, session: ClientSession) -> None:
         """Remove a connection that has ended."""
         self._silent.get(session.listener, {}).pop(session, None)
         self._subscriptions.forget(session)

@@ -181,7 +181,7 @@ class ClientSession(asyncio.Protocol):
             self._timer.cancel()
         self._queue.clear()
         self._retained = None
-        self._broker.parted(self)
+        self._broker.disconnected(self)
         if self._will is not None:
             self._broker.publish(self._will, self.client_id)
 

@@ -28,10 +28,10 @@ from innet.telemetry.topics import SourceTopics
 
 _MAX_EVENTS_KEPT = 256
 _STOP_TIMEOUT_S = 3.0
-"""How long a process that ends waits until the broker has its last status.
+"""Time that a process waits at its end for the broker to take its last status.
 
-A broker on a busy machine needs more than a second; without the status, the process would be shown
-as up for ever."""
+A broker on a busy machine needs more than a second; without the status, the process would stay
+``up``."""
 _CANCEL_AGAIN_S = 0.05
 _QOS = 1
 """Status, events, commands and replies arrive at least once; counters may be lost (0)."""
@@ -60,7 +60,7 @@ class Source(Protocol):
         ...
 
     def counters(self, events_dropped: int) -> bytes | None:
-        """The payload of its counters now; ``None`` when it counts nothing."""
+        """The payload of its counters now; ``None`` if it has no counters."""
         ...
 
     def on_command(self, payload: bytes) -> bytes:
@@ -81,8 +81,8 @@ class Publisher:
     ) -> None:
         """
         Args:
-            broker_socket: the run's way to its broker.
-            url: how to log in; ``None`` to the embedded broker, which needs no login.
+            broker_socket: the socket of the run's broker.
+            url: has the login; ``None``: the embedded broker, which needs none.
             on_disconnected: called with the cause each time the connection fails or ends.
         """
         self._source = source
@@ -93,7 +93,7 @@ class Publisher:
         self._event_lock = threading.Lock()
         self._events_made = 0
         self._events_dropped = 0
-        self._has_parted = False
+        self._end_published = False
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(self._log_loop_error)
         self._news = asyncio.Event()
@@ -104,9 +104,9 @@ class Publisher:
         )
 
     @property
-    def has_parted(self) -> bool:
+    def end_published(self) -> bool:
         """Whether the broker has the status of an orderly end."""
-        return self._has_parted
+        return self._end_published
 
     def start(self) -> None:
         """Start to publish in the background."""
@@ -185,13 +185,13 @@ class Publisher:
         await _until_first_ends(
             self._publish_counters(client),
             self._publish_events(client),
-            self._obey(client),
+            self._execute_commands(client),
             self._stopping.wait(),
         )
         async with asyncio.timeout(_STOP_TIMEOUT_S):
             await self._publish_backlog(client)
             await client.publish(topics.status, self._source.status("stopped"), _QOS, retain=True)
-        self._has_parted = True
+        self._end_published = True
 
     async def _publish_counters(self, client: aiomqtt.Client) -> None:
         # Reading them waits for the packet path, in this loop, so that a node that hangs does not
@@ -217,7 +217,7 @@ class Publisher:
                 if self._backlog and self._backlog[0] is event:
                     self._backlog.popleft()
 
-    async def _obey(self, client: aiomqtt.Client) -> None:
+    async def _execute_commands(self, client: aiomqtt.Client) -> None:
         async for message in client.messages:
             payload = message.payload
             interval_s = self._source.interval_s

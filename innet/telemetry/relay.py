@@ -56,7 +56,7 @@ class Relay:
         if self._server is not None:
             self._server.close()
         if self._connections:
-            # Who has just parted has hung up here; its last packet may still be on the way.
+            # A client that just disconnected here may still have a packet on its way to the broker.
             await asyncio.wait(self._connections, timeout=_PARTING_TIMEOUT_S)
         for connection in self._connections:
             connection.cancel()

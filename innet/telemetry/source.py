@@ -38,7 +38,7 @@ class ServiceSource(ABC):
         """The payload of its status."""
 
     def counters(self, events_dropped: int) -> None:
-        """There are none."""
+        """Nothing: the process has no counters."""
         return
 
     def on_command(self, payload: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""The topic tree: where each part of a run publishes, and where it listens.
+"""The topic tree: the topics that each part of a run publishes and subscribes to.
 
 ::
 
@@ -9,8 +9,8 @@
     innet/<run>/nodes/<node>/status      retained; Last Will
     innet/<run>/nodes/<node>/counters    retained
     innet/<run>/nodes/<node>/event
-    innet/<run>/nodes/<node>/command     towards the node, signed
-    innet/<run>/nodes/<node>/reply       what became of a command
+    innet/<run>/nodes/<node>/command     to the node, signed
+    innet/<run>/nodes/<node>/reply       outcome of a command
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class SourceTopics:
 
     @property
     def status(self) -> str:
-        """Whether the source lives; retained."""
+        """Whether the source is alive; retained."""
         return f"{self.base}/status"
 
     @property
@@ -47,7 +47,7 @@ class SourceTopics:
 
     @property
     def event(self) -> str:
-        """What happens, as it happens."""
+        """Events, when they happen."""
         return f"{self.base}/event"
 
     @property
@@ -57,7 +57,7 @@ class SourceTopics:
 
     @property
     def reply(self) -> str:
-        """What became of each command."""
+        """The outcome of each command."""
         return f"{self.base}/reply"
 
     @property
@@ -72,7 +72,7 @@ def node_topics(run_id: str, node: str) -> SourceTopics:
 
 
 def launcher_topics(run_id: str) -> SourceTopics:
-    """The topics of the process that holds a run."""
+    """The topics of a run's launcher."""
     return SourceTopics(f"{ROOT}/{run_id}/{LAUNCHER}")
 
 

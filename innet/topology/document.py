@@ -74,7 +74,7 @@ NodeSpecification = Annotated[HostSpecification | SwitchSpecification, Field(dis
 
 
 class Defaults(Specification):
-    """Settings of everything of a kind that does not say otherwise."""
+    """Default settings of hosts, switches and links."""
 
     host: HostSettings = HostSettings()
     switch: SwitchSettings = SwitchSettings()
@@ -105,12 +105,12 @@ class TopologyDocument(Specification):
     name: Name = Field(description=NAME_EXPECTED)
     topology: TopologySection
     events: list[EventSpecification] = Field(
-        default_factory=list, description="what happens to nodes and links in a simulation"
+        default_factory=list, description="events of nodes and links in a simulation"
     )
 
 
 class _SchemaGenerator(GenerateJsonSchema):
-    """Leaves out defaults that only stand for a key that was not written."""
+    """Omits defaults that only mark an unwritten key."""
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         if schema.get("default") is None or isinstance(schema["default"], Specification):
@@ -198,12 +198,14 @@ Links = Annotated[
 
 
 class _EventSpecification(Specification):
-    """When: once, ``every`` so often, or at random with a mean ``rate`` a second."""
+    """When an event happens: once, every period, or at random with a mean rate per second."""
 
-    at: Duration = Field(default=0.0, description="virtual time; random events begin from here on")
-    every: PositiveDuration = optional("again after so long, and so on")
-    rate: float = optional("at random, so many times a second in the mean", gt=0, le=1e6)
-    until: Duration = optional("nothing begins from here on")
+    at: Duration = Field(
+        default=0.0, description="virtual time of the first event; random events begin then"
+    )
+    every: PositiveDuration = optional("period of further events")
+    rate: float = optional("mean rate per second of random events", gt=0, le=1e6)
+    until: Duration = optional("no event begins from this time on")
 
     @model_validator(mode="after")
     def _one_rhythm(self) -> _EventSpecification:
@@ -213,48 +215,48 @@ class _EventSpecification(Specification):
 
 
 def _lasting(text: str) -> Any:
-    return optional(f"{text}; by default for ever", alias="for")
+    return optional(f"{text}; by default without end", alias="for")
 
 
 class LinkDown(_EventSpecification):
-    """A link loses everything, both ways."""
+    """A link loses all packets, in both directions."""
 
     kind: Literal["link-down"]
     link: Links = Field(description="which; of several, one is drawn each time")
-    lasts: PositiveDuration = _lasting("after which it is up again")
+    lasts: PositiveDuration = _lasting("time after which it is up again")
 
 
 class LinkChange(_EventSpecification):
-    """A link becomes slower, longer or worse, both ways, or better."""
+    """Properties of a link change, in both directions."""
 
     kind: Literal["link-change"]
     link: Links = Field(description="which; of several, one is drawn each time")
-    to: LinkSettings = Field(description="what it is like then; the rest stays")
-    lasts: PositiveDuration = _lasting("after which it is as the topology says")
+    to: LinkSettings = Field(description="its new properties; the others do not change")
+    lasts: PositiveDuration = _lasting("time after which it has the topology's properties again")
 
 
 class Crash(_EventSpecification):
-    """A node loses all that it has."""
+    """A node loses its state."""
 
     kind: Literal["crash"]
     node: Nodes = Field(description="which; of several, one is drawn each time")
-    lasts: PositiveDuration = _lasting("after which it starts again, empty")
+    lasts: PositiveDuration = _lasting("time after which it restarts, empty")
 
 
 class Pause(_EventSpecification):
-    """A node stands still, and so does computing on it; its buffers hold what arrives."""
+    """A node and the computing on it pause; its receive buffers hold what arrives."""
 
     kind: Literal["pause"]
     node: Nodes = Field(description="which; of several, one is drawn each time")
-    lasts: PositiveDuration = _lasting("after which it goes on")
+    lasts: PositiveDuration = _lasting("time after which it resumes")
 
 
 class ClockJump(_EventSpecification):
-    """A node's clock jumps ahead."""
+    """A node's clock advances by a step."""
 
     kind: Literal["clock-jump"]
     node: Nodes = Field(description="which; of several, one is drawn each time")
-    by: PositiveDuration = Field(description="by how much")
+    by: PositiveDuration = Field(description="seconds by which it advances")
 
 
 class Straggle(_EventSpecification):
@@ -262,8 +264,8 @@ class Straggle(_EventSpecification):
 
     kind: Literal["straggle"]
     node: Nodes = Field(description="which host; of several, one is drawn each time")
-    factor: float = Field(gt=0, le=1e6, description="computing takes so many times as long")
-    lasts: PositiveDuration = _lasting("after which it is as fast as before")
+    factor: float = Field(gt=0, le=1e6, description="factor of the computing time")
+    lasts: PositiveDuration = _lasting("time after which it is as fast as before")
 
 
 EventSpecification = Annotated[
@@ -272,7 +274,7 @@ EventSpecification = Annotated[
 
 
 def event_of(written: EventSpecification) -> Event:
-    """What was written, as a simulation takes it."""
+    """The event that a specification describes."""
     lasts_s = None if isinstance(written, ClockJump) else written.lasts
     return Event(
         kind=written.kind,
@@ -289,7 +291,7 @@ def event_of(written: EventSpecification) -> Event:
 
 
 def written_event(event: Event) -> dict[str, Any]:
-    """An event as a file has it; the inverse of :func:`event_of`."""
+    """The event as it is written in a file; the inverse of :func:`event_of`."""
     targets: Any = event.targets
     if not isinstance(targets, str):
         names = [f" {_LINK_JOINT} ".join(target) for target in targets]

@@ -1,4 +1,4 @@
-"""What shall happen to the nodes and links of a network, and when.
+"""Scheduled and random events of a network: what happens to which node or link, and when.
 
 Written in topology and workload files (:mod:`innet.topology.document`), applied by
 simulations (:mod:`innet.lab.simulation.event_schedule`).
@@ -22,18 +22,19 @@ Target = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happens once, again and again, or at random.
+    """An event that happens once, periodically or at random.
 
     Attributes:
-        targets: where; of several, one is drawn each time. All of a kind: :data:`Anything`.
-        at_s: when, at first. Random events begin from here on.
-        every_s: again after so long, and so on.
-        rate_per_s: at random, so often in the mean: the times between are exponential.
-        until_s: nothing begins from here on.
-        lasts_s: after which it is undone; ``None`` for never. A crashed node starts again empty.
+        targets: where it happens; one of several is drawn each time. :data:`Anything`: all nodes
+            or links of a kind.
+        at_s: time of the first event; random events begin then.
+        every_s: period of further events.
+        rate_per_s: mean rate of random events, with exponential times between them.
+        until_s: no event begins from this time on.
+        lasts_s: time after which it is undone; ``None``: never. A crashed node restarts empty.
         link_settings: ``link-change``: fields of a :class:`~innet.topology.Link`.
-        jump_s: ``clock-jump``: by how much.
-        factor: ``straggle``: computing takes so many times as long.
+        jump_s: ``clock-jump``: seconds by which the clock advances.
+        factor: ``straggle``: factor of the computing time.
     """
 
     kind: EventKind
@@ -49,7 +50,7 @@ class Event:
 
 
 def targets_of(event: Event, topology: Topology) -> list[Target]:
-    """Where the event can happen; one of them is drawn each time."""
+    """The possible targets of the event; one of them is drawn each time."""
     if not isinstance(event.targets, str):
         return list(event.targets)
     if event.targets == "any link":
@@ -63,7 +64,7 @@ def targets_of(event: Event, topology: Topology) -> list[Target]:
 
 
 def event_problem(event: Event, topology: Topology) -> str | None:
-    """Why the event cannot happen in this topology, in words; ``None``: it can."""
+    """Why the event cannot happen in this topology; ``None`` if it can."""
     targets = targets_of(event, topology)
     if not targets:
         return f"{topology.name} has nothing for {event.targets!r}"

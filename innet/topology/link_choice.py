@@ -1,4 +1,4 @@
-"""Links as people name them: ``h0--s0`` one, ``s0`` all of that node."""
+"""Links by name: ``h0--s0`` is one link, ``s0`` all links of that node."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class Link(_Part):
     Attributes:
         rate_bps: bits per second, ``None`` for as fast as the machine goes.
         loss: probability that a packet is lost.
-        queue_bytes: bytes that wait for the link; what comes on top is dropped.
+        queue_bytes: size of the queue before the link; packets beyond it are dropped.
         mtu_bytes: largest packet.
         mark_bytes: queue depth above which packets carry a congestion mark; ``None`` for half of
             the queue, whatever its size. See :attr:`mark_threshold_bytes`.

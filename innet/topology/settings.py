@@ -62,7 +62,7 @@ def _delay(maximum_s: float) -> Callable[[Quantity], float]:
 
 
 def _share(what: str) -> Callable[[Quantity], float]:
-    """Of packets, some of which must be left."""
+    """A parser of a share of packets below the maximum loss."""
 
     def parse(value: Quantity) -> float:
         share = parse_probability(value)

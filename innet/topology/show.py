@@ -21,7 +21,7 @@ from innet.topology.model import Link, Switch, Topology
 from innet.topology.summary import counts, impairments, rate_text, tier_of_nodes, tiers
 
 MAX_TREE_NODES: Final = 100
-"""Larger trees say less than the tables below them."""
+"""Larger trees are not drawn: the tables below them are easier to read."""
 
 
 def draw(topology: Topology, path: str | Path) -> None:
@@ -41,7 +41,7 @@ def draw(topology: Topology, path: str | Path) -> None:
 
 
 def describe(topology: Topology) -> RenderableType:
-    """What a topology consists of, for :meth:`rich.console.Console.print`."""
+    """The parts of a topology, for :meth:`rich.console.Console.print`."""
     parts: list[RenderableType] = [
         Text.assemble((topology.name, "bold"), f": {counts(topology)}"),
     ]

@@ -28,7 +28,7 @@ def rate_text(link: Link) -> str:
 
 
 def link_label(link: Link) -> str:
-    """What there is of limits and impairments: ``50mbit 2.8ms 1% loss``, or ``unlimited``."""
+    """Limits and impairments of a link: ``50mbit 2.8ms 1% loss``, or ``unlimited``."""
     limits_delay_only = link.rate_bps is None and link.delay_s
     parts = [] if limits_delay_only else [rate_text(link)]
     if link.delay_s:
@@ -40,7 +40,7 @@ def link_label(link: Link) -> str:
 
 
 def impairments(link: Link) -> list[str]:
-    """What the link does to packets beyond delay and loss: ``["1% duplicated"]``."""
+    """Impairments other than delay and loss: ``["1% duplicated"]``."""
     parts = []
     if link.jitter_s:
         parts.append(f"{format_duration(link.jitter_s)} jitter")

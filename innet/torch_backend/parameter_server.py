@@ -40,7 +40,7 @@ class FlatParameters:
         """``parameters`` may be a generator, such as ``model.parameters()``.
 
         Raises:
-            CollectiveError: there are none, their types differ, or they are not on the CPU.
+            CollectiveError: the list is empty, types differ, or a parameter is not on the CPU.
         """
         self._tensors = list(parameters)
         kinds = {(tensor.dtype, tensor.device.type) for tensor in self._tensors}

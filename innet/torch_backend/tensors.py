@@ -229,7 +229,7 @@ def only(tensors: Sequence[torch.Tensor], operation: str) -> torch.Tensor:
     """The single tensor of a list: PyTorch's interface has lists for several devices at once.
 
     Raises:
-        CollectiveError: there are none or several.
+        CollectiveError: there is not exactly one.
     """
     if len(tensors) != 1:
         raise CollectiveError(
@@ -243,7 +243,7 @@ def only_list(lists: Sequence[Sequence[torch.Tensor]], operation: str) -> list[t
     """The single list of a list of lists.
 
     Raises:
-        CollectiveError: there are none or several.
+        CollectiveError: there is not exactly one.
     """
     if len(lists) != 1:
         raise CollectiveError(

@@ -94,7 +94,7 @@ def _fail(why: str, *, of_another: bool = False) -> None:
 def _disown_after_fork() -> None:
     """A forked child has none of the worker's threads: it would wait for them for ever.
 
-    Its end, and its errors, are none of the job's.
+    Its end and its errors do not affect the job.
     """
     global _worker, _lock, _why_none
     _lock = threading.Lock()  # whoever held it is not here

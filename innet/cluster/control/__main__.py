@@ -36,7 +36,7 @@ class ControllerConfig(BaseModel):
     """Everything that a controller process needs to know to start.
 
     ``topology`` is YAML, ``settings`` a file; ``node_sockets`` has the control socket of each node,
-    ``record`` what an earlier controller process was told.
+    ``record`` has the requests to an earlier controller process.
     """
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)

@@ -86,7 +86,7 @@ class GroupKeys:
         return {node: packet for node in members if (packet := self.for_member(group, node))}
 
     def for_switch(self, group: Group, switch: str) -> Sequence[Message]:
-        """A switch's credentials, each time anew; nothing when its sealing key is not known."""
+        """A switch's credentials, made on each call; nothing while its sealing key is unknown."""
         packet = self._packet(group, group.ranks, switch)
         return () if packet is None else (("install_group_keys", {"packet": packet}),)
 

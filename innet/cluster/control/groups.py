@@ -19,7 +19,7 @@ from innet.plans import Plan
 
 @dataclass(frozen=True)
 class FailedGroup:
-    """A group that has failed, and what its members are told of it."""
+    """A failed group, and the failure that its members receive."""
 
     group: Group
     said: dict[str, Any]
@@ -47,7 +47,7 @@ class GroupRegistry:
         self._successors: dict[GroupKey, Group] = {}
         self._gone: dict[str, str] = {}
         self._disagreements: dict[tuple[str, str], str] = {}
-        """By a group's name and a node that has not been told yet."""
+        """By a group's name and a node that has not been informed yet."""
         self._failed_joins: dict[tuple[str, str], GroupFailure] = {}
         """Likewise, of groups that failed while the node waited for others to join."""
 
@@ -186,7 +186,7 @@ class GroupRegistry:
             _forget(self._disagreements, {node})
 
     def fail(self, node: str, why: str) -> None:
-        """The process on ``node`` has failed: its groups end, and their members are told ``why``.
+        """The process on ``node`` has failed: its groups end, and their members receive ``why``.
 
         Groups that it had not joined yet wait for another process on that node.
         """
@@ -216,7 +216,7 @@ class GroupRegistry:
     def adapt(self) -> Operation[None]:
         """The network has changed: make the groups' sums on its live part.
 
-        Groups whose ranks are separated for good end, and their members are told why.
+        Groups whose ranks are permanently separated end, and their members receive the reason.
         """
         live = self._placements.live
         for group in list(self._groups):
@@ -396,7 +396,7 @@ class GroupRegistry:
         self._tell_members(group, but, "fail_group", **said)
 
     def _close_if_left(self, group: Group) -> list[int]:
-        """The ranks that still use the group; when there are none, it is over."""
+        """The ranks that still use the group; without any, the group is over."""
         absent = {rank for rank, other in enumerate(group.ranks) if other in self._gone}
         using = group.ranks_but(group.left | absent)
         if not using:
@@ -467,7 +467,7 @@ class GroupRegistry:
 
 
 def _forget(untold: dict[tuple[str, str], Any], nodes: Collection[str]) -> None:
-    """Drop what ``nodes`` have not been told, in whichever group."""
+    """Drop the failures that ``nodes`` have not received, of all groups."""
     for key in [key for key in untold if key[1] in nodes]:
         del untold[key]
 

@@ -140,7 +140,7 @@ class HostProcesses:
         """The process attached to ``node`` reports that it has failed.
 
         ``causes`` are the groups in which it only follows another rank, by name and number, with
-        that rank and why it ended: their members are told this.
+        that rank and why it ended: their members receive this.
         """
         if self.is_current(node, incarnation):
             for group, number, cause, rank in causes:
@@ -156,7 +156,7 @@ class HostProcesses:
             self._outbox.put(Kill(node))
 
     def fail(self, node: str, why: str) -> Operation[None]:
-        """The process on ``node`` has failed: its groups end, and their members are told ``why``.
+        """The process on ``node`` has failed: its groups end, and their members receive ``why``.
 
         Groups that it had not joined yet wait for another process on that node.
         """

@@ -42,7 +42,7 @@ class Job:
 
 
 def job_message(job: Job, keys: JobTrust, *, admits_others: bool) -> JobMessage:
-    """``job`` as switches are told of it."""
+    """The message to switches about ``job``."""
     return JobMessage(
         prefix=job.prefix,
         weight=job.weight,
@@ -70,7 +70,7 @@ class KnownJob(_Document):
 
 
 class LaunchRecord(_Document):
-    """What the launcher has told its controller and still holds.
+    """The launcher's requests to the controller that are still in effect.
 
     Attributes:
         generation: how often the controller was started again.

@@ -1,4 +1,4 @@
-"""Which nodes answer, which links carry packets, and which of them to give up.
+"""Detects silent nodes and dead links, and decides which of them to give up.
 
 A hung process does not say that it hangs, so the controller pings all nodes and compares their
 answers. A switch is lost when it does not answer. A link is cut when the nodes at both its ends
@@ -60,7 +60,7 @@ class Heartbeats:
         """When the next round begins."""
 
     def start(self, now_s: float) -> None:
-        """Begin to ping; again is the same as once."""
+        """Begin to ping. Safe to call twice."""
         if self.next_round_s is None:
             self.next_round_s = now_s + self._settings.heartbeat_interval_s
 
@@ -85,7 +85,7 @@ class Heartbeats:
         return was_open
 
     def on_pong(self, pong: Pong) -> bool:
-        """Whether that is news: a pong of an earlier process is not."""
+        """Whether the pong is of the present process, and the first one to its ping."""
         if self._round.pinged.get(pong.node) != pong.incarnation:
             return False
         del self._round.pinged[pong.node]
@@ -108,7 +108,7 @@ class _Silence:
 class Outages:
     """The switches and links that are silent; its methods return the network as it is then.
 
-    The network works round what is silent. After ``recovery.partition_timeout_s`` a silent part is
+    The network avoids silent parts. After ``recovery.partition_timeout_s`` a silent part is
     given up: ranks that have no other path learn so. A cut link is used again when both its ends
     have answered that they hear each other.
     """
@@ -138,7 +138,7 @@ class Outages:
     def on_switch_answer(
         self, switch: str, unheard: Iterable[str], live: LiveTopology
     ) -> LiveTopology:
-        """As :meth:`on_answer`, of a switch, which may have been silent before."""
+        """A switch has answered (:meth:`on_answer`); it may have been silent before."""
         self.on_answer(switch, unheard)
         if switch not in self._unanswering:
             return live
@@ -151,7 +151,7 @@ class Outages:
         return live.with_again(switch)
 
     def on_answer(self, node: str, unheard: Iterable[str]) -> None:
-        """``node`` answers, and receives nothing from its neighbours ``unheard``."""
+        """``node`` has answered that it receives nothing from its neighbours ``unheard``."""
         self._unheard[node] = frozenset(unheard)
         self._slow.discard(node)
 
@@ -161,9 +161,9 @@ class Outages:
         """A round of pings is over.
 
         Args:
-            present: the nodes that run; answers of all others count no more.
-            slow: have not answered yet. No link is cut, given up or used again by their earlier
-                answers: they may be stopped, and be why their neighbours hear nothing.
+            present: the running nodes; answers of all others are dropped.
+            slow: nodes that have not answered yet. Their earlier answers change the state of no
+                link: such a node may be stopped, and its neighbours then receive nothing from it.
         """
         self._slow.update(slow)
         for node in set(self._unheard).difference(present):
@@ -179,7 +179,7 @@ class Outages:
         return [node for node in nodes if node in self._slow]
 
     def forget(self, switch: str) -> None:
-        """Somebody else knows what has become of ``switch``."""
+        """Forget the silence of ``switch``, whose state is known from elsewhere."""
         self._silent.pop(switch, None)
 
     def _compare_links(self, live: LiveTopology, now_s: float) -> LiveTopology:
@@ -227,9 +227,9 @@ class Outages:
     def _wait_for_witnesses(
         self, ends: Ends, silence: _Silence, round_s: float, live: LiveTopology, now_s: float
     ) -> LiveTopology:
-        """Count no time in which an end may be why the other hears nothing.
+        """Do not count time in which an end itself may be why the other receives nothing.
 
-        Where the process of an end is gone, the next process finds out anew.
+        When the process of an end is gone, its successor starts a new detection.
         """
         silence.since_s += round_s
         if silence.given_up and not all(end in self._unheard for end in ends):

@@ -25,7 +25,7 @@ _job_adapter: TypeAdapter[Job] = TypeAdapter(Job)
 
 
 class RemoteController:
-    """Sends the launcher's requests to the controller's process, and records what they told it.
+    """Sends the launcher's requests to the controller's process, and records those in effect.
 
     A process that replaces a dead one gets the record at its start. Every method is a request of
     :attr:`innet.cluster.control.controller.Controller.methods`, and blocks until there is a reply,
@@ -53,7 +53,7 @@ class RemoteController:
         self._given_up = True
 
     def record(self) -> LaunchRecord:
-        """A copy of what the controller was told and still holds."""
+        """A copy of the requests that are still in effect."""
         with self._lock:
             return self._record.model_copy(deep=True)
 
@@ -137,7 +137,7 @@ class RemoteController:
         self._ask("ping")
 
     def _tell(self, method: str, **params: Any) -> None:
-        """Report a change to the controller, unless there is none any more."""
+        """Report a change to the controller, unless it has ended."""
         try:
             self._ask(method, **params)
         except NoAnswer:

@@ -8,7 +8,7 @@ link's ports. The addresses are the same in each run, for namespaces of differen
   interface, and routes lead to it from everywhere, so foreign programs need no knowledge of links.
 
 Neighbours are static: an ARP request that waits behind a full queue would stall a link, and no
-packet that nobody asked for shall disturb a measurement.
+unsolicited packet must disturb a measurement.
 """
 
 from __future__ import annotations

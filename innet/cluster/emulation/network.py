@@ -207,7 +207,7 @@ class Network:
     async def link_counters(
         self, nodes: Collection[str] | None = None
     ) -> dict[DirectedLink, LinkCounters]:
-        """What the kernel has counted on each link in each direction (netns mode only).
+        """The kernel's counters of each link and direction (netns mode only).
 
         A call costs about 0.5 ms of processor time for each node: pollers name the ``nodes``.
         """
@@ -325,7 +325,7 @@ class Network:
         self._save(record)
 
     def _save(self, record: RunRecord) -> None:
-        """Save the record, if possible: only others need it, once the launcher is gone."""
+        """Save the record if possible: other processes need it after the launcher is gone."""
         try:
             record.save()
         except OSError as error:
@@ -381,7 +381,7 @@ class Fabric(Protocol):
         ...
 
     async def counters(self, nodes: Collection[str]) -> dict[DirectedLink, LinkCounters]:
-        """What the kernel has counted on the links' directions that begin at ``nodes``."""
+        """The kernel's counters of the directions that begin at ``nodes``."""
         ...
 
     async def close(self) -> None:

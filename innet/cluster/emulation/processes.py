@@ -79,7 +79,7 @@ class ProcessSpec:
 
 
 class _LineReader:
-    """Cuts what arrives on a pipe into lines, inside the running event loop."""
+    """Splits the output of a pipe into lines, inside the running event loop."""
 
     def __init__(self, fd: int, emit: Callable[[str], None]) -> None:
         self._fd = fd
@@ -238,7 +238,7 @@ class ProcessGroup:
         return process
 
     def begin_termination(self) -> None:
-        """All processes are about to be ended: restart none from now on."""
+        """Mark the group as terminating: no process is restarted from now on."""
         self._terminating = True
 
     async def terminate(self, grace_s: float = DEFAULT_GRACE_S) -> None:

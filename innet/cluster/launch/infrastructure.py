@@ -141,7 +141,7 @@ class SwitchProcesses:
     """One process for each switch, as an async context manager.
 
     A switch that dies is started again after a pause, as often as the settings allow. The
-    controller is told both times, so that the network works round the switch in between.
+    controller is told both times, so that the network avoids the switch in between.
     """
 
     def __init__(
@@ -305,7 +305,7 @@ class LauncherTelemetry:
     async def __aexit__(self, *_: object) -> None:
         if self._publisher is not None:
             await asyncio.to_thread(self._publisher.stop)
-            if self._publisher.has_parted and self._url is not None:
+            if self._publisher.end_published and self._url is not None:
                 await self._forget(self._url)
         if self._broker is not None:
             await asyncio.to_thread(self._broker.stop)

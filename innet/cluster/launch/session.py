@@ -75,7 +75,7 @@ from innet.worker.job_file import (
 
 NETNS_MASTER_PORT = 29500
 _MAX_UNREAD_BYTES = 16 << 20
-"""Output that a client may leave unread; more is dropped, and the client is told."""
+"""Maximum unread output of a client; more is dropped, with a notice to the client."""
 _NOTHING_VERIFIED = (
     "WARNING: security.signature=none: no segment and no sum is signed, and nothing of them is "
     "verified. Whoever reaches a link can change every result. For measurements alone; leave the "

@@ -66,7 +66,7 @@ class Terms:
         """Read what :meth:`encode` made.
 
         Raises:
-            CollectiveError: there is no such policy.
+            CollectiveError: the policy is invalid.
         """
         k, deadline_s, timeout_s = _READY.unpack(content.tobytes())
         return cls(None if k == 0 else KOfN(k, deadline_s), timeout_s)

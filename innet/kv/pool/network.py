@@ -159,7 +159,7 @@ class BlockNetwork(Protocol):
         """Let requesters of the object wait: it will be published or withdrawn."""
 
     def withdraw(self, name: str) -> None:
-        """Stop serving the object; waiting requesters are told that it is absent."""
+        """Stop serving the object; waiting requesters receive a Nack."""
 
     def end_serving(self, name: str) -> None:
         """Stop serving a published object that nobody waits for."""

@@ -72,7 +72,7 @@ def _processor() -> str:
     return platform.machine()
 
 
-# Read back, computed fields are computed anew: "ignore" lets a saved file carry them.
+# Read back, computed fields are computed again: "ignore" lets a saved file carry them.
 _MODEL = ConfigDict(extra="ignore", frozen=True)
 
 OVERLOADED_BOUNDS = 3

@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 _DEFAULT_JOB = "j1"
 _END_NOTICED_S = 0.01
-"""Time until a launcher detects the end of a process and has told all nodes."""
+"""Time until a launcher has detected the end of a process and informed all nodes."""
 
 
 class SimulatedPlacements(Placements):
@@ -295,7 +295,7 @@ class SimulatedControl:
         """Check that ``host`` exists.
 
         Raises:
-            SimulationError: it is not.
+            SimulationError: it does not.
         """
         if host not in self.hosts:
             topology = self.network.topology

@@ -1,4 +1,4 @@
-"""A host of a simulation, as its communicators use it."""
+"""A host of a simulation: the services that its communicators use."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class SimulatedHost:
             self.node.abort(prefix, why)
 
     def before_close(self, hook: Callable[[], None]) -> None:
-        """Nothing: a host closes with the simulation."""
+        """No effect: a host closes with the simulation."""
 
     def no_more_before_close(self, hook: Callable[[], None]) -> None:
-        """Nothing: :meth:`before_close` keeps no hooks."""
+        """No effect: :meth:`before_close` keeps no hooks."""

@@ -69,7 +69,7 @@ class Admission:
         """A place for a new call of that function.
 
         Raises:
-            CallRefused: there is none.
+            CallRefused: no place is free.
         """
         if self._calls.locked() or not self._make_room(function):
             raise CallRefused

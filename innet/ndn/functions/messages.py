@@ -38,7 +38,7 @@ def encode_value(value: object) -> bytes:
     """``value`` as bytes.
 
     Raises:
-        FunctionError: something in it is none of these types, or there is too much of JSON.
+        FunctionError: a value has another type, or the JSON part is too large.
     """
     buffers: list[bytes] = []
     try:

@@ -1,7 +1,7 @@
-"""A function as one stage of a flow: items are pulled through it.
+"""A function as one stage of a flow, which computes items on request.
 
-The consumer asks for an item; only then does the stage ask for the item before it
-and compute. So nothing is computed, fetched or kept beyond the window of the last consumer.
+The stage fetches the input of an item and computes it when the consumer requests the item. So
+nothing is computed, fetched or kept beyond the window of the last consumer.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from innet.tlv_numbers import ComponentType, NackReason
 FLOW = b"flow"
 END = b"end"
 _MADE_AT_ONCE = 16
-"""Items of a stage: each has its input in memory."""
+"""Items computed at once; each has its input in memory."""
 _IDLE_S = 30.0
-"""A stage that receives no request for so long has lost its consumer."""
+"""Time without a request after which a stage has lost its consumer."""
 _LINGER_S = 2.0
-"""After the last item: its answer may have been lost."""
+"""Time for which the last item stays available: its answer may have been lost."""
 
 
 class _Item(NamedTuple):
@@ -37,11 +37,11 @@ class _Item(NamedTuple):
 
 
 class Stage:
-    """Gives items ``<output>/seq=<n>``, each made from that of its input.
+    """Serves the items ``<output>/seq=<n>``, each computed from the same item of its input.
 
     Args:
         take: fetches the content of an input's item.
-        most_bytes: of items that are kept; the latest always is.
+        most_bytes: maximum size of all kept items; the latest is always kept.
 
     Raises:
         FunctionError: the arguments do not fit the function.
@@ -72,8 +72,8 @@ class Stage:
         self._asked_at_s = asyncio.get_running_loop().time()
 
     async def run(self) -> None:
-        """Until the last item was given, the consumer has said that it wants no more, or nothing
-        was asked for long.
+        """Serve until the last item was sent, the consumer ends the flow, or no request arrives
+        for a long time.
         """
         clock = asyncio.get_running_loop().time
         try:
@@ -96,7 +96,7 @@ class Stage:
         self._ended.set()
 
     async def answer(self, interest: ReceivedInterest) -> Answer:
-        """A segment of an item, once it is there."""
+        """The answer to a request for a segment, once the item is computed."""
         self.keep()
         if with_component(self.output, END).is_prefix_of(interest.name):
             self.end()

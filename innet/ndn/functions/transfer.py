@@ -148,7 +148,7 @@ class Repetitions:
         return packet if time == asked.times else None
 
     def forget(self, name: Name) -> None:
-        """Drop the answer of ``name`` unless it is being made; the next request makes it anew."""
+        """Drop the answer of ``name`` unless it is being made; the next request makes it again."""
         if name in self._asked and self._asked[name].answer.done():
             del self._asked[name]
 

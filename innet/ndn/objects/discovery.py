@@ -158,7 +158,7 @@ async def locate(
         InterestTimeout: no Data below this name arrived.
         InterestRefused: a forwarder has no route to a producer.
         SecurityError: the validator refused every answer.
-        MalformedPacket: what there is cannot be read: a manifest that is not of our form.
+        MalformedPacket: the object has a manifest of another format.
     """
     if exact or number_at(name, -1, ComponentType.VERSION) is not None:
         return Place(name)

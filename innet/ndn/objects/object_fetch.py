@@ -33,8 +33,6 @@ from innet.tlv_numbers import NackReason
 
 if TYPE_CHECKING:
     from innet.ndn.client import Client, Reply
-if TYPE_CHECKING:
-    from innet.ndn.client import Client
 
 
 class Manifests:
@@ -60,7 +58,7 @@ class Manifests:
         Raises:
             SecurityError: the validator refused all answers within ``patience_s``.
             InterestTimeout: no answer arrived.
-            MalformedPacket: it is no root manifest.
+            MalformedPacket: it is not a root manifest.
         """
         root_name = with_segment(with_keyword(name, MANIFEST), 0)
         root = await fetch_believed(client, root_name, validator, deadline_s=patience_s)
@@ -98,7 +96,7 @@ _UNSIGNED = "it is not signed, and no manifest vouches for it"
 
 
 class _SignedOnly:
-    """Refuses unsigned packets, whatever another validator thinks of them."""
+    """Refuses unsigned packets, and those that another validator refuses."""
 
     def __init__(self, validator: Validator) -> None:
         self._validator = validator
@@ -139,7 +137,7 @@ class FetchedObject:
         content: its bytes; empty when it was fetched into a file.
         size_bytes: how many bytes it has.
         segments: number of its packets.
-        signed_once: whether manifests vouched for the segments.
+        signed_once: whether manifests list the segments.
     """
 
     name: Name
@@ -163,7 +161,7 @@ class FetchOptions:
 
     Attributes:
         validator: of segments, or of the root manifest.
-        patience_s: how long one segment may go unanswered.
+        patience_s: time for which one segment is requested without an answer.
         no_route_patience_s: how long to retry a segment while no route exists.
         most_bytes: of content; a larger object is refused as soon as its size is known. Any size
             by default.
@@ -237,7 +235,7 @@ class ObjectFetch:
         )
 
     def _fill_window(self) -> None:
-        # The first segment says how many there are, and whether manifests vouch for them.
+        # The first segment shows how many there are, and whether manifests list them.
         limit = 1 if self._queue.total is None else self._window.size
         while len(self._under_way) < limit and (segment := self._queue.take()) is not None:
             task = asyncio.get_running_loop().create_task(self._fetch_segment(segment))
@@ -330,7 +328,7 @@ class ObjectFetch:
         return data
 
     async def _ask(self, name: Name) -> ReceivedData:
-        """One packet, asked for until its patience ends. The window learns from each try."""
+        """One packet, requested again until its deadline. Each attempt adjusts the window."""
         clock = asyncio.get_running_loop().time
         give_up_at_s = clock() + self._options.patience_s
         no_route_until_s = clock() + self._options.no_route_patience_s
@@ -355,10 +353,10 @@ class ObjectFetch:
     async def _try_once(
         self, name: Name, timeout_s: float, transient: Collection[int]
     ) -> Reply | None:
-        """``None`` when this Interest, or its answer, was lost, or refused for such a reason."""
+        """The answer to one Interest; ``None`` if it was lost or had a ``transient`` Nack."""
         try:
             async with asyncio.timeout(timeout_s):
-                # It outlives our patience: a late answer ends the next try.
+                # It outlives the timeout: a late answer satisfies the next attempt.
                 return await self._client.exchange(wire.encode_interest(name))
         except (TimeoutError, InterestTimeout):
             return None

@@ -96,7 +96,7 @@ class SyncGroup:
         await self.close()
 
     async def open(self) -> None:
-        """Join: register the prefixes, and ask what there is.
+        """Join: register the prefixes, and request the state of the group.
 
         Raises:
             CommandRefused: the forwarder does not let this member have its prefixes.

@@ -96,7 +96,7 @@ class StateVector:
         """Read a StateVector element.
 
         Raises:
-            MalformedPacket: it is none.
+            MalformedPacket: it is not a state vector.
         """
         return wire.parsed(cls._decode, element)
 

@@ -144,7 +144,7 @@ _PATTERNS = tuple((re.compile(pattern), words) for pattern, words in _FORMS)
 
 
 def meaning_of(uri: str) -> str | None:
-    """What a name is of, in a few words; ``None`` when it is none of innet's.
+    """The meaning of a name in a few words; ``None`` for names that are not innet's.
 
     >>> meaning_of("/train1/g0/0-7/sum.f32/seq=41/seg=9")
     'sum.f32 of ranks 0 to 7, operation 41, segment 9'

@@ -1,4 +1,4 @@
-"""In-network aggregation: switches add what passes them, several levels deep.
+"""In-network aggregation: switches add the tensors that pass them, in several levels.
 
 The aggregation tree of SHArP (R. Graham et al., "Scalable Hierarchical Aggregation Protocol
 (SHArP)", COMHPC 2016), chosen from the topology instead of configured.
@@ -19,7 +19,7 @@ from innet.topology import Switch, Topology
 from innet.topology.routes import Routes
 
 _TYPICAL_BYTES = 1 << 20
-"""Roots are compared for a tensor of this size: large enough for rates to count, and delays too."""
+"""Roots are compared for a tensor of this size: both rates and delays matter."""
 
 
 def plan_in_network(
@@ -39,8 +39,8 @@ def plan_in_network(
         ranks: the node of each rank. Ranks below one switch should be consecutive, as
             :func:`~innet.plans.aggregation_tree.rank_order` numbers them; others are added higher
             up.
-        roots: use these nodes as roots, whatever they cost.
-        place: move these intervals to other nodes; the expression stays as it is.
+        roots: use these nodes as roots, at any cost.
+        place: move these intervals to other nodes; the expression does not change.
 
     Raises:
         PlanError: a named node is not in the topology, the named roots need different expressions,
@@ -113,7 +113,7 @@ def _plan_best_roots(topology: Topology, ranks: tuple[str, ...], able: frozenset
 
 
 def _top_below(routes: Routes, ranks: tuple[str, ...], root: str) -> str:
-    """Where the sum of all ranks is made when whatever passes on the way to ``root`` is added."""
+    """The node that makes the sum of all ranks when all nodes on the way to ``root`` add."""
     apart = {routes.gate(rank) or rank: rank for rank in ranks}
     if len(apart) == 1:
         return root
@@ -171,7 +171,7 @@ def _merge(plans: Sequence[Plan], why: str) -> Plan:
 
 
 def _move(plan: Plan, place: Mapping[Interval, str]) -> Plan:
-    """The same expression with some intervals made elsewhere."""
+    """The same expression with some intervals on other nodes."""
     for interval in place:
         if interval.is_single or not plan.nodes_for(interval):
             raise PlanError(

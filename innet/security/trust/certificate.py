@@ -114,7 +114,7 @@ class Certificate:
         """The certificate that these bytes are.
 
         Raises:
-            SecurityError: they are none; the message says why.
+            SecurityError: they are malformed; the message says why.
         """
         return cls.from_data(SignedData.parse(wire))
 
@@ -123,7 +123,7 @@ class Certificate:
         """The certificate that a packet is.
 
         Raises:
-            SecurityError: it is none; the message says why.
+            SecurityError: it is malformed; the message says why.
         """
         if not is_certificate_name(data.name):
             raise SecurityError(

@@ -123,7 +123,7 @@ def import_text(
         store: where.
         text: the file, in base64 or bare.
         passphrase: of the safe bag.
-        own: under which the store shall have its key; ``None``: not encrypted.
+        own: passphrase of the key in the store; ``None``: not encrypted.
 
     Raises:
         SecurityError: the file holds something else, or the passphrase is wrong.
@@ -168,7 +168,7 @@ def load_certificate(path: Path) -> Certificate:
     """The certificate in a file, in base64 or bare.
 
     Raises:
-        SecurityError: it cannot be read, or is none.
+        SecurityError: it cannot be read, or is malformed.
     """
     try:
         return Certificate.from_text(read_file(path))
@@ -247,7 +247,7 @@ class SafeBag:
         """The safe bag in a file.
 
         Raises:
-            SecurityError: it is none.
+            SecurityError: it is malformed.
         """
         wire = packet_of(text, TlvType.SAFE_BAG, "safe bag")
         match tlv.decode(wire):

@@ -92,7 +92,7 @@ class KeyStore:
         """The key that ``name`` means: name of a key, a certificate, or an identity with one key.
 
         Raises:
-            SecurityError: there is none, or several; the message names what there is.
+            SecurityError: there is none, or several; the message names the existing keys.
         """
         wanted = name_of(name)
         if is_certificate_name(wanted):

@@ -28,10 +28,10 @@ _IMPLICIT_DIGEST = bytes([ComponentType.IMPLICIT_SHA256_DIGEST])
 
 
 def name_of(uri: str) -> Name:
-    """The name that a URI writes.
+    """The name of a URI.
 
     Raises:
-        SecurityError: it writes none.
+        SecurityError: the URI is malformed.
 
     >>> uri_of(name_of("/alice/KEY/1/self/v=7"))
     '/alice/KEY/1/self/v=7'

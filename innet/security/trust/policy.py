@@ -147,7 +147,7 @@ class Policy:
         """A shipped policy by its name, or one in a file.
 
         Raises:
-            PolicyError: there is none, or it is no policy; with line and column.
+            PolicyError: it does not exist, or is malformed; with line and column.
         """
         text, path = read_policy(which)
         return cls(compile_policy(text, path), which, facts)
@@ -157,7 +157,7 @@ class Policy:
         """A policy in the LightVerSec language.
 
         Raises:
-            PolicyError: the text is none.
+            PolicyError: the text is malformed.
         """
         return cls(compile_policy(text, path), "policy" if path is None else str(path))
 

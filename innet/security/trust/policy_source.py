@@ -47,7 +47,7 @@ def read_policy(which: str) -> tuple[str, Path | None]:
     """The text of a policy, and where it is: a shipped one by its name, or a file.
 
     Raises:
-        PolicyError: there is none.
+        PolicyError: it does not exist.
     """
     if which in SHIPPED:
         return (

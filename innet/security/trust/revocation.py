@@ -73,7 +73,7 @@ class Revocation:
         """The record that a packet is.
 
         Raises:
-            SecurityError: it is none.
+            SecurityError: it is malformed.
         """
         if len(data.name) < 5 or data.name[-5] != REVOKE:
             raise SecurityError(f"{uri_of(data.name)} is no name of a revocation")
@@ -89,7 +89,7 @@ class Revocation:
         """The record that these bytes are.
 
         Raises:
-            SecurityError: they are none.
+            SecurityError: they are malformed.
         """
         return cls.from_data(SignedData.parse(wire))
 
@@ -100,7 +100,7 @@ class Revocation:
         return (*name[:-5], KEY, *name[-4:-1])
 
     def revokes(self, certificate: Certificate, issuer: PublicKey) -> bool:
-        """Whether ``certificate``, issued by ``issuer``, counts no longer."""
+        """Whether ``certificate``, issued by ``issuer``, is revoked."""
         if self.certificate != certificate.name:
             return False
         by_itself = self.data.name == revocation_name(certificate.name, by_itself=True)

@@ -83,11 +83,11 @@ class Refusal(SecurityError):
 
 
 class Validator:
-    """Judges packets by a policy and its anchors. For one event loop.
+    """Validates packets by a policy and its anchors. For one event loop.
 
-    Certificates that are not here are fetched by name, once, and kept. Periods and revocations are
-    looked at each time, so that a certificate that expires or is revoked counts no longer at once;
-    in place of one that has expired, another one of the same key is asked for.
+    Missing certificates are fetched by name, once, and kept. Periods and revocations are checked
+    each time, so that a certificate is rejected as soon as it expires or is revoked; in place of
+    an expired one, another certificate of the same key is fetched.
 
     Example:
         >>> validator = Validator(                                         # doctest: +SKIP
@@ -112,17 +112,17 @@ class Validator:
         """
         Args:
             policy: which key may sign which names.
-            anchors: certificates that are believed; each must match an anchor's rule.
+            anchors: trusted certificates; each must match an anchor's rule.
             fetch: gets certificates by their names.
-            now: the clock that validity periods are held against.
-            certificates: known ones, which need not be fetched; they are judged all the same.
+            now: the clock for validity periods.
+            certificates: known ones, which need not be fetched; they are validated like the others.
             revocations: known records.
-            asks_for_revocations: ask the network for the records of each certificate when it is
-                first believed. Silence counts as "not revoked", and takes as long as ``fetch``.
+            asks_for_revocations: fetch the records of each certificate when it is first accepted.
+                No answer means "not revoked", and takes as long as the timeout of ``fetch``.
             max_depth: certificates between a packet and its anchor, at most.
 
         Raises:
-            SecurityError: there is no anchor, or one is none of this policy's.
+            SecurityError: there is no anchor, or the policy does not accept one.
         """
         if not anchors:
             raise SecurityError("a policy needs an anchor: give the certificate that is believed")
@@ -146,7 +146,7 @@ class Validator:
         self._revocations.setdefault(record.certificate, []).append(record)
 
     async def check(self, name: str, data: HasWire) -> None:
-        """Return when ``data``, asked for as ``name``, may be believed.
+        """Return when ``data``, requested as ``name``, is valid.
 
         Raises:
             Refusal: it may not; the message says which rule, certificate or signature is wrong.
@@ -289,7 +289,7 @@ class Validator:
         await asyncio.gather(ask(True), ask(False))
 
     def _why_over(self, chain: Sequence[Certificate]) -> str | None:
-        """Why one of the certificates counts no longer, or not yet; ``None`` when all do."""
+        """Why one of the certificates is not valid now; ``None`` when all are."""
         now = self._now()
         keys: list[PublicKey] = [certificate.public_key for certificate in chain]
         for certificate, issuer in zip(chain, [*keys[1:], keys[-1]], strict=True):

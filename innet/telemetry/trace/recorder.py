@@ -89,12 +89,12 @@ class Recorder:
         )
 
     def close(self) -> None:
-        """Write what is left, and nothing from now on. Call it before the node stops."""
+        """Write the remaining records, and none from now on. Call it before the node stops."""
         self._closing.set()
         self._thread.join()
         self._flush_or_end()
         self._take_times = None
-        with contextlib.suppress(OSError):  # what is still in its buffer is lost, as was told
+        with contextlib.suppress(OSError):  # the buffer is lost; the first error was reported
             self._file.close()
 
     def _add(self, record: Record) -> None:

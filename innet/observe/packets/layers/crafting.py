@@ -66,7 +66,7 @@ def interest(
     """An Interest for ``name``, a URI or the bytes of a Name's value.
 
     Raises:
-        ValueError: a name is none.
+        ValueError: a name is malformed.
     """
     elements: list[Element] = [Name(value=name)]
     if can_be_prefix:
@@ -107,7 +107,7 @@ def data(
         signature: the signature's bytes; by default the right digest, whatever the type.
 
     Raises:
-        ValueError: a name is none.
+        ValueError: a name is malformed.
     """
     meta: list[Element] = []
     if content_type is not None:

@@ -57,7 +57,7 @@ class IncomingFaceId(NumberElement):
 
 
 class NextHopFaceId(NumberElement):
-    """The face on which a forwarder shall send the Interest."""
+    """The face on which the forwarder has to send the Interest."""
 
 
 class CachePolicyType(NumberElement):
@@ -65,7 +65,7 @@ class CachePolicyType(NumberElement):
 
 
 class CachePolicy(NestedElement):
-    """How a forwarder's cache shall treat the Data."""
+    """How the forwarder's content store treats the Data."""
 
     children: ClassVar = known(CachePolicyType)
 

@@ -159,7 +159,7 @@ class ContentType(NumberElement):
 
 
 class FreshnessPeriod(NumberElement):
-    """How long a cache may call it fresh, in milliseconds."""
+    """Milliseconds for which a content store considers the Data fresh."""
 
 
 class FinalBlockId(NameElement):
