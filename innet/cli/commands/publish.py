@@ -11,6 +11,7 @@ import typer
 from innet.cli import options
 from innet.cli.key_choice import PassphraseFile, stored_identity
 from innet.cli.text_output import say
+from innet.quantities import counted
 
 if TYPE_CHECKING:
     from innet.ndn.objects import PublishedObject
@@ -76,5 +77,8 @@ def publish(
 
 async def _until_interrupted(published: PublishedObject) -> None:
     async with published:
-        say(f"{published.versioned}: {published.segments} segments; Ctrl-C ends it", err=True)
+        say(
+            f"{published.versioned}: {counted(published.segments, 'segment')}; Ctrl-C ends it",
+            err=True,
+        )
         await asyncio.Event().wait()

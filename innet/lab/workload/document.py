@@ -22,6 +22,7 @@ from innet.quantities import (
     MAX_SIZE_BYTES,
     Quantity,
     QuantityError,
+    counted,
     format_size,
     parse_rate_bps,
     parse_size_bytes,
@@ -265,7 +266,7 @@ class KvSpecification(JobFields):
         if cache_bytes is None or cache_bytes >= self.block:
             return None
         return (
-            f"a cache of {cache_bytes} bytes holds no block of {self.block} bytes: "
+            f"a cache of {counted(cache_bytes, 'byte')} holds no block of {self.block} bytes: "
             f"give the cluster more memory, such as {format_size(1024 * self.block)}, or "
             "make blocks smaller"
         )
