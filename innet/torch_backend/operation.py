@@ -153,6 +153,7 @@ def _profiled(
         work = start()
     except BaseException:
         event.end()
+        event.wait()
         raise
     work.ends(event)
     return work

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.autograd.profiler import profile
 from innet.errors import CollectiveError
 from innet.torch_backend import operation
 from innet.torch_backend.process_group import InnetProcessGroup
+from innet.torch_backend.work import ProfilerEvent
 from tests.torch_backend.ranks import SIZE, Ranks, values
 
 pytestmark = pytest.mark.torch
@@ -87,6 +89,29 @@ def test_a_call_that_fails_is_an_event_too(ranks: Ranks) -> None:
 
     names = [event.name for event in profiled(ranks, program)]
     assert "innet:reduce_scatter_tensor" in names
+
+
+def test_a_call_that_fails_raises_once_its_event_has_ended(
+    ranks: Ranks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The profiler may be turned off next, and its memory freed."""
+    ended: list[bool] = []
+
+    class SlowToEnd(ProfilerEvent):
+        def _set_end(self) -> None:
+            time.sleep(0.2)  # as on a busy machine
+            ended.append(True)
+            super()._set_end()
+
+    monkeypatch.setattr(operation, "ProfilerEvent", SlowToEnd)
+
+    def program(group: InnetProcessGroup) -> None:
+        with pytest.raises(CollectiveError):
+            group.reduce_scatter_single(torch.ones(3), torch.ones(3))
+        if group.rank() == 0:
+            assert ended
+
+    profiled(ranks, program)
 
 
 def test_nothing_is_recorded_while_no_profiler_is_on(
