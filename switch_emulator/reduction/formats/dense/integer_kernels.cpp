@@ -6,18 +6,16 @@ namespace innet::reduction {
 
 namespace {
 
-template <typename Element>
-INNET_INLINE ReduceStatus reduce_integer(Op op, std::span<const wire::ByteView> operands,
-                                         std::span<std::uint8_t> result) {
-    return loops::reduce_elements<Element, Op::kSum, Op::kMin, Op::kMax, Op::kProd>(op, operands,
-                                                                                    result);
-}
-
-template <typename Element>
-INNET_INLINE ReduceStatus reduce_bits(Op op, std::span<const wire::ByteView> operands,
-                                      std::span<std::uint8_t> result) {
-    return loops::reduce_elements<Element, Op::kBand, Op::kBor, Op::kBxor>(op, operands, result);
-}
+INNET_KERNEL(reduce_i8, element::I8, Op::kSum, Op::kMin, Op::kMax, Op::kProd)
+INNET_KERNEL(reduce_i16, element::I16, Op::kSum, Op::kMin, Op::kMax, Op::kProd)
+INNET_KERNEL(reduce_i32, element::I32, Op::kSum, Op::kMin, Op::kMax, Op::kProd)
+INNET_KERNEL(reduce_i64, element::I64, Op::kSum, Op::kMin, Op::kMax, Op::kProd)
+INNET_KERNEL(reduce_u8, element::U8, Op::kSum, Op::kMin, Op::kMax, Op::kProd)
+INNET_KERNEL(reduce_u16, element::U16, Op::kSum, Op::kMin, Op::kMax, Op::kProd)
+INNET_KERNEL(reduce_u32, element::U32, Op::kSum, Op::kMin, Op::kMax, Op::kProd)
+INNET_KERNEL(reduce_u64, element::U64, Op::kSum, Op::kMin, Op::kMax, Op::kProd)
+INNET_KERNEL(reduce_bits, element::Bits, Op::kBand, Op::kBor, Op::kBxor)
+INNET_KERNEL(reduce_bools, element::Bool, Op::kBand, Op::kBor, Op::kBxor)
 
 /// The bitwise operation that does the same to truth values.
 Op bitwise(Op op) {
@@ -35,36 +33,34 @@ Op bitwise(Op op) {
 
 }  // namespace
 
-INNET_CPU_CLONES
 ReduceStatus reduce_integers(Op op, DType dtype, std::span<const wire::ByteView> operands,
                              std::span<std::uint8_t> result) {
-    if (is_bitwise(op)) return reduce_bits<element::Bits>(op, operands, result);
+    if (is_bitwise(op)) return reduce_bits(op, operands, result);
     switch (dtype) {
         case DType::kI8:
-            return reduce_integer<element::I8>(op, operands, result);
+            return reduce_i8(op, operands, result);
         case DType::kI16:
-            return reduce_integer<element::I16>(op, operands, result);
+            return reduce_i16(op, operands, result);
         case DType::kI32:
-            return reduce_integer<element::I32>(op, operands, result);
+            return reduce_i32(op, operands, result);
         case DType::kI64:
-            return reduce_integer<element::I64>(op, operands, result);
+            return reduce_i64(op, operands, result);
         case DType::kU8:
-            return reduce_integer<element::U8>(op, operands, result);
+            return reduce_u8(op, operands, result);
         case DType::kU16:
-            return reduce_integer<element::U16>(op, operands, result);
+            return reduce_u16(op, operands, result);
         case DType::kU32:
-            return reduce_integer<element::U32>(op, operands, result);
+            return reduce_u32(op, operands, result);
         case DType::kU64:
-            return reduce_integer<element::U64>(op, operands, result);
+            return reduce_u64(op, operands, result);
         default:
             return ReduceStatus::kOk;
     }
 }
 
-INNET_CPU_CLONES
 ReduceStatus reduce_logical(Op op, std::span<const wire::ByteView> operands,
                             std::span<std::uint8_t> result) {
-    return reduce_bits<element::Bool>(bitwise(op), operands, result);
+    return reduce_bools(bitwise(op), operands, result);
 }
 
 }  // namespace innet::reduction
