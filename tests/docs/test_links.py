@@ -132,13 +132,40 @@ def test_every_path_and_module_that_a_page_names_exists(page: Path) -> None:
     assert paths + modules == []
 
 
+_CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text().splitlines()
+_TABLE_ROWS = [line.replace("NAME", "run") for line in _CONTRIBUTING if line[:1] == "|"]
+
+
+def _places(row: str) -> list[Path]:
+    """The paths in a row, from the root or from the package."""
+    paths = re.findall(r"`(\w+/[\w/]*[\w.]+)/?`", row)
+    return [
+        next((p for p in (ROOT / path, ROOT / "innet" / path) if p.exists()), ROOT / path)
+        for path in paths
+    ]
+
+
 def test_every_path_in_the_tables_of_contributing_exists() -> None:
-    rows = [line for line in (ROOT / "CONTRIBUTING.md").read_text().splitlines() if line[:1] == "|"]
-    paths = re.findall(r"`(\w+/[\w/]*[\w.]+)/?`", "\n".join(rows).replace("NAME", "run"))
-    missing = [path for path in paths if not (ROOT / path).exists() and not _in_package(path)]
-    assert len(paths) > 20
-    assert missing == []
+    places = [place for row in _TABLE_ROWS for place in _places(row)]
+    assert len(places) > 20
+    assert [place for place in places if not place.exists()] == []
 
 
-def _in_package(path: str) -> bool:
-    return (ROOT / "innet" / path).exists()
+@pytest.mark.parametrize(
+    "row",
+    _TABLE_ROWS[_TABLE_ROWS.index("| to add | change |") + 2 :],
+    ids=lambda row: row.split("|")[1].strip(),
+)
+def test_what_a_row_of_contributing_names_is_in_its_files(row: str) -> None:
+    files = {
+        file
+        for place in _places(row)
+        for file in (*place.parent.glob("*"), *place.glob("*"))
+        if file == place or place.is_dir() or f"`{file.name}`" in row
+    }
+    text = "\n".join(file.read_text() for file in files if file.suffix in _SOURCES)
+    names = re.findall(r"`@?(?:\w+\.)?([A-Za-z_]{4,})(?:\(\))?`", row)
+    assert [name for name in names if not re.search(rf"\b{name}\b", text)] == []
+
+
+_SOURCES = (".py", ".cpp", ".hpp", ".md")

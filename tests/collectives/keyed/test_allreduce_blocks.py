@@ -14,9 +14,9 @@ from innet.collectives.keyed.pairs import SPARSE_BLOCKS
 from innet.collectives.keyed.reduction import SparseBlocks, cut_union
 from innet.errors import CollectiveError, MismatchError
 from innet.plans import Plan
-from innet.plans.reference import evaluate_pairs
 from innet.topology import load_topology
 from tests.collectives.cluster import Cluster
+from tests.collectives.keyed.reference import evaluate_pairs
 from tests.collectives.test_hostile_network import disorder
 
 WIDTH = SPARSE_BLOCKS.width

@@ -21,9 +21,9 @@ from innet.errors import (
     ReductionOverflow,
 )
 from innet.plans import Plan
-from innet.plans.reference import evaluate_pairs
 from innet.topology import load_topology
 from tests.collectives.cluster import Cluster
+from tests.collectives.keyed.reference import evaluate_pairs
 from tests.collectives.test_hostile_network import disorder
 
 SEGMENT_BYTES = 512
