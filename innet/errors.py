@@ -105,7 +105,7 @@ class TelemetryError(InnetError):
 
 
 class NoAnswer(ControlError):
-    """Nobody answered on a control socket in time: whoever should may be away, or gone."""
+    """No process answered on a control socket in time."""
 
 
 class KVError(InnetError):

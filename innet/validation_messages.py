@@ -1,4 +1,4 @@
-"""Sentences for values that a schema refuses: the place, what was expected, and what was found.
+"""Error messages for values that a schema refuses: place, expected and found value.
 
 Files, settings and command lines all take their messages for pydantic's findings from here.
 """

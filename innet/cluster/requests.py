@@ -88,7 +88,7 @@ class RequestServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Cancel what is under way, and tell its clients."""
+        """Cancel the requests in progress, with an error to their clients."""
         self._is_closing = True
         if self._server is not None:
             self._server.close()

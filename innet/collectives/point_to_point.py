@@ -247,7 +247,7 @@ class PointToPoint:
         return self._transfers.start_fetching(fetch)
 
     def close(self) -> None:
-        """Offer no messages any more, and give up receipts that have not arrived."""
+        """Stop offering messages, and cancel waiting for receipts."""
         self._transfers.close()
 
     def _await_receipt(self, channel: _Channel, seq: int, kind: str) -> None:

@@ -101,7 +101,7 @@ class Work(Generic[T]):
         return self._future.result()
 
     def wait_or_cancel(self) -> T:
-        """The result, for a caller who keeps nothing of the operation when this is interrupted.
+        """The result, for a caller that drops the operation when it is interrupted.
 
         After an interrupt, the operation does not read or write the caller's arrays any more, and
         other ranks get what this rank was to contribute.
@@ -307,7 +307,7 @@ class Promise(Work[T]):
         work.add_done_callback(end)
 
     def cancel_with(self, cancel: Callable[[], None]) -> None:
-        """Let ``cancel`` cancel what is under way from now on; at once if this is cancelled."""
+        """Set the function that cancels the work; it is called at once if the work is cancelled."""
         with self._lock:
             self._cancel = cancel
             is_cancelled = self._is_cancelled

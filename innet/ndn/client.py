@@ -200,7 +200,7 @@ class Client:
             self._pending.remove(pending)
 
     def send(self, packet: bytes) -> None:
-        """Send an Interest that wants no answer, or Data that was asked for earlier."""
+        """Send a packet: an Interest that needs no answer, or Data for a pending Interest."""
         self._connection.send(packet)
 
     def produce(self, prefix: Name | str, handler: Handler) -> None:

@@ -53,7 +53,7 @@ async def ping(
     interval_s: float = 1.0,
     timeout_s: float = 4.0,
 ) -> AsyncIterator[Ping]:
-    """Ask ``count`` times, or for ever, one after the other at least ``interval_s`` apart."""
+    """Send ``count`` pings (without limit by default), at least ``interval_s`` apart."""
     clock = asyncio.get_running_loop().time
     below = ping_prefix(prefix)
     number = first = secrets.randbits(32)

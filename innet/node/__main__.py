@@ -23,7 +23,7 @@ from innet.telemetry.logs import LogContext, configure_logs
 
 
 def main(arguments: list[str]) -> int:
-    """Run one node until it is told to stop by a signal; 0 when it ended as asked."""
+    """Run one node until a signal stops it; returns 0 after an orderly end."""
     if len(arguments) != 1:
         print("usage: python -m innet.node CONFIG (started by `innet up`)", file=sys.stderr)
         return 2

@@ -101,7 +101,7 @@ class Reply(BaseModel):
         return cls(ok=False, error=str(error))
 
     def encoded(self, who: str) -> bytes:
-        """The document; a refusal where ``who`` has a result that JSON cannot express."""
+        """The document; an error document if JSON cannot express the result of ``who``."""
         try:
             return self.model_dump_json().encode()
         except PydanticSerializationError as error:

@@ -50,7 +50,7 @@ Command = Annotated[SetInterval | DumpState | DropCache, Field(discriminator="ki
 
 
 class Order(_Model):
-    """A command with whom it is for: the body that is signed."""
+    """A command with its addressee: the signed body."""
 
     run: str
     node: str

@@ -397,7 +397,7 @@ class Client(JointlyClosed):
         self._clocks.set(self._communicator.rank, LEFT)
 
     def _finish_push(self) -> None:
-        """Wait for the push, then advance the clock: who reads the clock finds the sum."""
+        """Wait for the push, then advance the clock: readers of the clock find the sum."""
         under_way, self._under_way = self._under_way, []
         for work in under_way:
             work.wait()

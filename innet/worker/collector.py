@@ -327,7 +327,7 @@ class AskedObjects:
                     self._begin()
 
     def tell(self) -> None:
-        """Report now what the node was asked for until now.
+        """Report the requests that the node has received so far.
 
         Raises:
             RuntimeError: the node has stopped.

@@ -237,7 +237,7 @@ class Worker:
         return frozenset(self._controller.ask("stopped"))
 
     def fail(self, why: str, *, of_another: bool = False) -> None:
-        """End the groups of this process, which cannot go on, and tell the others at once.
+        """Fail the groups of this process, and inform the other ranks at once.
 
         Args:
             why: the end of a sentence that begins with this rank.

@@ -92,7 +92,7 @@ def _fail(why: str, *, of_another: bool = False) -> None:
 
 
 def _disown_after_fork() -> None:
-    """A forked child has none of the worker's threads: it would wait for them for ever.
+    """Disown the worker in a forked child, which has none of its threads.
 
     Its end and its errors do not affect the job.
     """

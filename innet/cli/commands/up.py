@@ -120,7 +120,7 @@ async def _show_live(run_id: str, console: Console) -> None:
 
 
 class _SwitchDeaths:
-    """Tells the user which switch has died; the network goes on without it."""
+    """Reports a switch that died; the network continues without it."""
 
     def __init__(self, session: Session, announce: _Announcer) -> None:
         self._session = session

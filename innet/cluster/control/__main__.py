@@ -69,7 +69,7 @@ class ControllerSource(ServiceSource):
 
 
 def main(arguments: list[str]) -> int:
-    """Serve until a signal asks for the end; 0 when it ended as asked."""
+    """Serve until a signal stops it; returns 0 after an orderly end."""
     if len(arguments) != 1:
         print(
             "usage: python -m innet.cluster.control CONFIG (started by `innet up`)", file=sys.stderr

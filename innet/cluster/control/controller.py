@@ -198,7 +198,7 @@ class Controller:
         self._announcements.keep_apart(self._jobs.prefixes())
 
     def _resume(self, record: LaunchRecord) -> Operation[None]:
-        """Learn what the controller before knew, and bring every node up to date."""
+        """Take over the records of the previous controller process, and update every node."""
         self._jobs.restore((known.job for known in record.jobs.values()), record.admitted)
         for known in record.jobs.values():
             if known.keys is not None:

@@ -1,4 +1,4 @@
-"""The groups of all jobs: who is in them, who is missing, and what a failure ends."""
+"""The groups of all jobs: their members, missing members, and failures."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ class GroupRegistry:
             self._tell_placement(group)
 
     def restore(self, reports: Sequence[WorkerReport], record: LaunchRecord) -> None:
-        """Take over who failed or is gone, and the groups that workers report."""
+        """Take over the recorded failures, and the groups that workers report."""
         self._failed = dict(record.failed)
         self._gone = dict(record.gone)
         for report in reports:
@@ -275,7 +275,7 @@ class GroupRegistry:
         return [node for node, why in self._gone.items() if not why]
 
     def forget(self, job: Job) -> None:
-        """The job is over: drop its groups, and who failed in it."""
+        """The job has ended: drop its groups and failures."""
         for group in [group for group in self._groups if set(group.ranks) & set(job.hosts)]:
             self._remove(group)
         self._plans.forget(job.prefix)
@@ -331,7 +331,7 @@ class GroupRegistry:
         return None if failed is None else failed.group
 
     def _fail_left(self, name: str, number: int, heard: Sequence[Any] | None) -> FailedGroup:
-        """End a group that ranks have left, for those who need them."""
+        """End a group for the ranks that wait for ranks which have left."""
         group = self._numbered(name, number)
         why, left = GroupFailure(*heard) if heard else GroupFailure("")
         if group is not None and left is not None and left in range(len(group.ranks)):
@@ -349,7 +349,7 @@ class GroupRegistry:
         return self._failed_groups[group.key]
 
     def _succeed(self, founder: GroupKey, latest: Group) -> Operation[Group]:
-        """Make the next group of those who are left of ``latest``."""
+        """Make the next group of the remaining ranks of ``latest``."""
         if latest in self._groups:
             rank = min(latest.lost)
             why = f"rank {rank} ({latest.ranks[rank]}) ended before the group had come about"

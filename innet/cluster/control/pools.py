@@ -71,7 +71,7 @@ class PoolRegistry:
             yield from self._placements.close_pools(self._messages())
 
     def leave_all(self, node: str) -> Operation[None]:
-        """The process on ``node`` is gone, and with it what it offered."""
+        """The process on ``node`` has ended: remove its memberships."""
         left = [tenant for tenant in list(self._pools) if self._forget(node, tenant)]
         if left:
             yield from self._placements.close_pools(self._messages())

@@ -73,7 +73,7 @@ class _Node:
             self.netlink.addr("add", index=_LOOPBACK_INDEX, address=spec.address, prefixlen=32)
 
     def attach(self, mine: InterfaceSpec, other: InterfaceSpec, shaper: TokenBucket | None) -> None:
-        """Bring up an end of a veth pair that stands already."""
+        """Bring up one end of an existing veth pair."""
         index: int = self.netlink.link_lookup(ifname=mine.name)[0]
         if shaper is not None:
             self.netlink.tc(
@@ -210,7 +210,7 @@ def _link_counters(message: Any) -> LinkCounters:
 
 
 def _explain(error: OSError | NetlinkError) -> str:
-    """What went wrong and what to do, for a person who asked for netns mode."""
+    """The cause and the remedy when netns mode is not possible."""
     number = error.code if isinstance(error, NetlinkError) else error.errno
     cause = f"the kernel refused to build the network ({error})"
     if number in (errno.EPERM, errno.EACCES, errno.EROFS):

@@ -235,7 +235,7 @@ class MaskedRound:
         return sealed
 
     def revelation_bytes(self, left: int) -> int:
-        """Length of what is revealed to one rank when so many are left."""
+        """Length of the revelation to one rank when ``left`` ranks remain."""
         return _NONCE_BYTES + SEED_BYTES + (self._ranks - left) * SHARE_BYTES + _TAG_BYTES
 
     def unmask(self, total: Residues, point: FixedPoint, sealed: Mapping[int, bytes]) -> Residues:

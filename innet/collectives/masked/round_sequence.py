@@ -180,7 +180,7 @@ class RoundSequence:
         return self._sums - 1
 
     def run(self, prepare: Prepare) -> Outcome:
-        """Take part in the next round, and bring it to an end whichever ranks die.
+        """Run the next round to its end, also when ranks die.
 
         A failure here ends the round on all ranks at once: all exchanges are within
         :meth:`innet.collectives.Communicator.collective`, the preparation included.

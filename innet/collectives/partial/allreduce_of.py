@@ -45,7 +45,7 @@ COORDINATOR = 0
 
 
 class Coordinator:
-    """Decides who is in each round and publishes it, in the background of rank 0's program.
+    """Decides the members of each round and publishes them, in the background of rank 0.
 
     An Interest for the ``ready`` record of each rank waits at that rank. The program of rank 0
     takes no part: it may be the one that is late.
@@ -176,7 +176,7 @@ class Rounds:
             self._transfers.retire(READY_KIND, number - ROUNDS_KEPT)
 
     def decision(self, number: int, what: str) -> Operation[Decision]:
-        """Fetch who is in round ``number``."""
+        """Fetch the decision of round ``number``."""
         content = np.empty(decision_bytes(self._runner.size), np.uint8)
         return Operation(
             what=what,
@@ -322,7 +322,7 @@ class PartialReductions:
     def _steps(
         self, number: int, contribution: _Contribution, kind: str, output: Output, what: str
     ) -> Steps[PartialSum]:
-        """Fetch who is in round ``number``; then publish, if this rank is, and fetch the sum."""
+        """Fetch the decision of round ``number``, publish if this rank is in, and fetch the sum."""
         nodes = self._runner.nodes
         decision = yield self._rounds.decision(number, what)
         _require_closed(decision, number, nodes, what)

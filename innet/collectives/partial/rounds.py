@@ -1,4 +1,4 @@
-"""Rounds of a group: when each closes, and who is in it. No clock and no network (sans-IO).
+"""Rounds of a group: when each closes, with which ranks. No clock, no network (sans-IO).
 
 The records that ranks and their coordinator exchange about a round are in docs/protocol.md.
 """
@@ -219,5 +219,5 @@ class RoundTable:
 
 
 def _patience_s(terms: Terms) -> float:
-    """A little less than the rank's own timeout, so that its error can name who was missing."""
+    """A little less than the rank's own timeout, so that its error can name the missing ranks."""
     return terms.timeout_s - min(0.5, terms.timeout_s / 4)

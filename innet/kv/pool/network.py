@@ -1,4 +1,4 @@
-"""What a pool of blocks needs of the network: publish blocks, fetch them by name, hear requests."""
+"""The network of a pool of blocks: publishes blocks, fetches them by name, reports requests."""
 
 from __future__ import annotations
 

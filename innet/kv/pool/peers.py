@@ -180,7 +180,7 @@ class _Batch:
         return answer if isinstance(answer, GivenUp) else _refusal(answer, place)
 
     def end(self, answer: Answer | Cause | GivenUp) -> None:
-        """Pass the answer to all who wait."""
+        """Pass the answer to all waiting callers."""
         for other in self.others:
             if not other.done():
                 other.set_result(answer)

@@ -102,7 +102,7 @@ class BlockPool:
             await self._node.store.start(f"{tenant_prefix(self._tenant)}/")
 
     async def close(self) -> None:
-        """Stop serving, and let the disks write what is pending.
+        """Stop serving, and complete the pending writes of the disks.
 
         A cancelled caller waits for that, too: no disk stays open.
         """

@@ -124,7 +124,7 @@ class ServedBlocks:
             self._network.withdraw(name)
 
     def close(self) -> None:
-        """Serve nothing from now on; whoever waits for a publication gets an error."""
+        """Stop serving; callers that wait for a publication get an error."""
         self._is_closed = True
         for name, publication in self._publications.items():
             publication.publishing.cancel()

@@ -50,7 +50,7 @@ class TieredStore:
         return self.memory.capacity_bytes + disk_bytes
 
     async def close(self) -> None:
-        """Let the disk write what is pending, and close it."""
+        """Complete the pending writes, and close the disk."""
         if self.disk is not None:
             await self.disk.close()
 
@@ -175,7 +175,7 @@ class DeferredIndex:
         return next(iter(self._blocks)) if len(self._blocks) > _MOST_DEFERRED else None
 
     def remove(self, name: str) -> bool:
-        """Forget who has a block; whether that was known."""
+        """Forget the holder of a block; returns whether it was known."""
         return self._blocks.pop(name, None) is not None
 
     def may_ask(self, source: str, now_s: float) -> bool:
@@ -403,7 +403,7 @@ class ServedStore(LocalStore):
             self.forget(oldest)
 
     def forget(self, name: str) -> None:
-        """Forget who has a block, and refuse its waiting requesters."""
+        """Forget the holder of a block, and refuse its waiting requesters."""
         if self.index.remove(name) and self.tier(name) is None:
             self._served.refuse(name)
 

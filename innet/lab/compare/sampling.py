@@ -65,7 +65,7 @@ class Probe(Protocol):
 
 
 class KernelProbe:
-    """Links of ``netns`` mode: the kernel counts them, whoever sends."""
+    """Links of ``netns`` mode: the kernel counts the packets of all programs."""
 
     def __init__(self, network: Network, session: Session | None = None) -> None:
         """Without a ``session`` no node of innet runs, and :meth:`nodes` returns zeros."""

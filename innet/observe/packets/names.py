@@ -32,7 +32,7 @@ _RESERVED = re.compile(rb"[^A-Za-z0-9._~-]")
 
 
 def uri_of(value: Bytes) -> str:
-    """The text of a Name element's value; what is no component stands behind ``!`` in hex.
+    """The text of a Name element's value; bytes that are no component follow ``!`` in hex.
 
     >>> uri_of(bytes.fromhex("0801613a0129"))
     '/a/seq=41'

@@ -140,7 +140,7 @@ class _LocatingParser(Parser):  # type: ignore[misc]  # python-ndn has no types
 
 
 def _require_size(file: LvsFile, path: Path | None) -> None:
-    """Refuse what would take for ever: rules within rules multiply."""
+    """Refuse policies that take too long to expand: nested rules multiply."""
     if not file.rules:
         raise PolicyError("there is no rule, so no key could sign anything", path=path)
     by_name: dict[str, list[tuple[list[str], int, int]]] = {}

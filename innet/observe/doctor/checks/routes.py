@@ -54,12 +54,12 @@ def _refusals(node: NodePair) -> str:
 
 
 def _dead_switches(seen: Observation) -> set[str]:
-    """Nobody can have a route to what is gone."""
+    """Switches without a process, to which no node has a route."""
     return {switch for switch in seen.topology.switches if switch not in seen.after.processes}
 
 
 class UnannouncedPrefix:
-    """A prefix that a program has registered, and that the other nodes are not told of."""
+    """A prefix that a program has registered and that is not announced to the other nodes."""
 
     def findings(self, seen: Observation) -> Iterator[Finding]:
         """One finding for each such prefix of each node."""
