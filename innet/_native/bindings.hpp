@@ -21,5 +21,6 @@ void bind_simulation(nanobind::module_& module);
 void bind_signing_speed(nanobind::module_& module);
 void bind_captures(nanobind::module_& module);
 void bind_eviction(nanobind::module_& module);
+void bind_build_information(nanobind::module_& module);
 
 }  // namespace innet::bindings

@@ -22,4 +22,5 @@ NB_MODULE(_core, module) {
     innet::bindings::bind_signing_speed(module);
     innet::bindings::bind_captures(module);
     innet::bindings::bind_eviction(module);
+    innet::bindings::bind_build_information(module);
 }

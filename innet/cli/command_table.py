@@ -36,7 +36,7 @@ class RootOption:
 
 DEBUG_VARIABLE: Final = "INNET_DEBUG"
 """Environment variable that asks for tracebacks, like ``--debug``."""
-VERSION_HELP: Final = "Print the version"
+VERSION_HELP: Final = "Print the version, the commit and the build (--version --json: as JSON)"
 DEBUG_HELP: Final = "Show the traceback of an error"
 ROOT_OPTIONS: Final = (
     RootOption("--version", VERSION_HELP),

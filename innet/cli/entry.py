@@ -20,9 +20,13 @@ def main() -> None:
 def _run(arguments: list[str]) -> None:
     match arguments:
         case ["--version"] if not _is_completing():
-            import innet
+            from innet.cli.build_information import version_text
 
-            print(f"innet {innet.__version__}")
+            print(version_text())
+        case ["--version", "--json"] | ["--json", "--version"] if not _is_completing():
+            from innet.cli.build_information import version_json
+
+            print(version_json())
         case ["-h" | "--help"] if not _is_completing():
             from innet.cli.root_help import print_root_help
 

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-import innet
 from innet.cli.command_table import (
     COMMANDS,
     DEBUG_HELP,
@@ -146,7 +145,9 @@ app = typer.Typer(
 
 def _print_version(asked: bool) -> None:
     if asked:
-        say(f"innet {innet.__version__}")
+        from innet.cli.build_information import version_text
+
+        say(version_text())
         raise typer.Exit
 
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "transport/wire/tlv.hpp"
 
@@ -12,6 +13,9 @@ namespace innet::security {
 
 inline constexpr std::size_t kEd25519SignatureSize = 64;
 inline constexpr std::size_t kEd25519KeySize = 32;
+
+/// Name and version of the library in use.
+std::string ed25519_library();
 
 /// A private key. Confined to one thread.
 class Ed25519PrivateKey {

@@ -1,3 +1,5 @@
+#include <openssl/crypto.h>
+
 #include <cstdlib>
 
 #include "transport/security/ed25519.hpp"
@@ -14,6 +16,8 @@ struct Ed25519PublicKey::Context {
     KeyHandle key;
     DigestContext context{require(EVP_MD_CTX_new())};
 };
+
+std::string ed25519_library() { return OpenSSL_version(OPENSSL_VERSION); }
 
 Ed25519PrivateKey::Ed25519PrivateKey(std::unique_ptr<Context> context)
     : context_(std::move(context)) {}

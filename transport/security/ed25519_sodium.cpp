@@ -31,6 +31,8 @@ void require_sodium() {
 
 }  // namespace
 
+std::string ed25519_library() { return std::string("libsodium ") + sodium_version_string(); }
+
 Ed25519PrivateKey::Ed25519PrivateKey(std::unique_ptr<Context> context)
     : context_(std::move(context)) {}
 Ed25519PrivateKey::~Ed25519PrivateKey() = default;
