@@ -16,7 +16,7 @@ PYTEST_FLAGS ?=
 PYTEST_WORKERS ?= 4
 
 .PHONY: help setup build test pytest jobs faults torch-suite native-tests sanitize sanitize-threads lint audit format demo bench clean \
-    docs docs-commands soak swarm swarm-mutations kv-adapters fuzz interop ndnts-where-npm-is
+    docs docs-commands soak swarm swarm-mutations kv-adapters fuzz interop ndnts-where-npm-is wheel
 
 help:
 	@echo "make setup         virtual environment, dependencies, build (into .venv)"
@@ -41,6 +41,7 @@ help:
 	@echo "make sanitize-threads  the same under ThreadSanitizer"
 	@echo "make audit         known vulnerabilities; bugprone and cert checks of clang-tidy"
 	@echo "make lint          ruff, mypy --strict, clang-format (checks only)"
+	@echo "make wheel         sdist and manylinux wheels into dist/"
 	@echo "make format        let ruff and clang-format rewrite the sources"
 	@echo "make bench         every benchmark in its quick mode"
 	@echo "make clean         remove what was built; .venv stays"
@@ -186,6 +187,9 @@ demo: build/.core
 
 bench: build
 	@scripts/bench.sh
+
+wheel: build
+	@scripts/build-wheels.sh
 
 clean:
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis innet/_native/_core.pyi
