@@ -41,7 +41,7 @@ help:
 	@echo "make sanitize-threads  the same under ThreadSanitizer"
 	@echo "make audit         known vulnerabilities; bugprone and cert checks of clang-tidy"
 	@echo "make lint          ruff, mypy --strict, clang-format (checks only)"
-	@echo "make wheel         sdist and manylinux wheels into dist/"
+	@echo "make wheel         sdist and manylinux wheels into dist/, installed and tried where no compiler is"
 	@echo "make format        let ruff and clang-format rewrite the sources"
 	@echo "make bench         every benchmark in its quick mode"
 	@echo "make clean         remove what was built; .venv stays"
@@ -190,6 +190,7 @@ bench: build
 
 wheel: build
 	@scripts/build-wheels.sh
+	@$(PYTHON_BIN) -m pytest tests/packaging/test_wheel.py $(PYTEST_FLAGS)
 
 clean:
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis innet/_native/_core.pyi
