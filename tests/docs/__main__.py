@@ -4,7 +4,8 @@
 
 Each page has a directory of its own, with a registry of runs, a key store and the files that its
 commands name. Commands run as they stand there, but for those of :mod:`tests.docs.adaptations`:
-sizes are smaller, and some cannot run here, each with its reason.
+sizes are smaller, and some cannot run here, each with its reason. Tutorials are followed word by
+word instead.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from tests.docs.adaptations import PRELUDES, adapted, reason_to_skip
 from tests.docs.command_lines import ROOT, CommandLine, commands_of, pages
+from tests.docs.tutorials import TUTORIALS, follow
 from tests.docs.workspace import Workspace
 
 
@@ -38,6 +40,8 @@ def _run_page(page: Path, directory: Path) -> list[str]:
     failed = []
     name = str(page.relative_to(ROOT))
     with Workspace(directory) as workspace:
+        if page in TUTORIALS:
+            return _follow_tutorial(page, workspace)
         for command in PRELUDES.get(name, ()):
             if why := workspace.run(command):
                 return [f"{name}, prelude: {command}: {why}"]
@@ -50,6 +54,18 @@ def _run_page(page: Path, directory: Path) -> list[str]:
                 failed.append(str(line))
                 print(f"FAILED   {line}\n{why}", flush=True)
     return failed
+
+
+def _follow_tutorial(page: Path, workspace: Workspace) -> list[str]:
+    began_s = time.monotonic()
+    for step, why in follow(page, workspace):
+        where = f"{page.relative_to(ROOT)}:{step.line}: {step.name or step.text.strip()}"
+        if why:
+            print(f"FAILED   {where}\n{why}", flush=True)
+            return [where]
+        print(f"ok {time.monotonic() - began_s:5.1f} s {where}", flush=True)
+        began_s = time.monotonic()
+    return []
 
 
 def _run(line: CommandLine, workspace: Workspace) -> str:

@@ -54,7 +54,7 @@ class CommandLine:
 
 def pages() -> list[Path]:
     """The pages whose commands are checked. Decisions tell of the past."""
-    docs = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "decisions.md"]
+    docs = [page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name != "decisions.md"]
     others = [ROOT / "benchmarks" / "README.md", ROOT / "topologies" / "README.md"]
     tests = sorted((ROOT / "tests").glob("*/README.md"))
     programs = ROOT / "apps" / "README.md"

@@ -40,12 +40,12 @@ class Workspace:
     """A directory with the files that commands name, and processes that end with it."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        self.directory = directory
         self._background: list[subprocess.Popen[str]] = []
         self._lab_is_up = False
         self._forwarder_runs = False
         bin_directory = Path(sys.executable).parent
-        self._environment = os.environ | {
+        self.environment = os.environ | {
             "PATH": f"{bin_directory}:{os.environ['PATH']}",
             "XDG_RUNTIME_DIR": str(directory / "run"),
             "INNET_KEY_STORE": str(directory / "keys"),
@@ -55,9 +55,9 @@ class Workspace:
         }
 
     def __enter__(self) -> Self:
-        (self._directory / "run").mkdir(mode=0o700)
+        (self.directory / "run").mkdir(mode=0o700)
         for room in ("apps", "workloads", "topologies", "benchmarks", "tests"):
-            (self._directory / room).symlink_to(ROOT / room)
+            (self.directory / room).symlink_to(ROOT / room)
         for name, text in (
             ("train.py", _TRAIN),
             ("where.py", _TRAIN),
@@ -65,11 +65,11 @@ class Workspace:
             ("photo.jpg", "photo"),
             ("model.bin", "model"),
         ):
-            (self._directory / name).write_text(text)
+            (self.directory / name).write_text(text)
         policy = ROOT / "innet" / "security" / "trust" / "policies" / "store.lvs"
-        (self._directory / "lab.lvs").write_text(policy.read_text())
+        (self.directory / "lab.lvs").write_text(policy.read_text())
         with (ROOT / "workloads/traces/conversation.jsonl").open() as trace:
-            (self._directory / "trace.jsonl").write_text("".join(islice(trace, 20)))
+            (self.directory / "trace.jsonl").write_text("".join(islice(trace, 20)))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -101,8 +101,8 @@ class Workspace:
         try:
             done = subprocess.run(
                 ["bash", "-o", "pipefail", "-c", command],
-                cwd=self._directory,
-                env=self._environment,
+                cwd=self.directory,
+                env=self.environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -119,8 +119,8 @@ class Workspace:
         """Start what goes on until Ctrl-C; it must not have ended by itself with an error."""
         process = subprocess.Popen(
             ["bash", "-c", f"exec {command}"],
-            cwd=self._directory,
-            env=self._environment,
+            cwd=self.directory,
+            env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

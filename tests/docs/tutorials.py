@@ -1,0 +1,169 @@
+"""Follows a tutorial word by word: saves its files, types its commands, waits for its outputs."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+from tests.docs.command_lines import ROOT
+from tests.docs.workspace import Workspace
+
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+_TIMEOUT_S = 240
+_OUTPUT_TIMEOUT_S = 60
+_FENCE = re.compile(r"```(\w*)$")
+_SAVE_AS = re.compile(r"Save this as `([\w.]+)`")
+_INSTALLATION = re.compile(r"make setup|source |pip install ")
+"""What the environment of the tests has."""
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that a reader does.
+
+    Attributes:
+        line: of the page, from 1.
+        kind: save a file, type a command, or see an output.
+        text: contents, command, or output.
+        name: of the file.
+    """
+
+    line: int
+    kind: Literal["file", "command", "output"]
+    text: str
+    name: str = ""
+
+
+def steps_of(text: str) -> Iterator[Step]:
+    """The steps of a page: its blocks of ``sh``, of ``text``, and of Python to be saved."""
+    name, language, block = "", None, []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not (fence := _FENCE.match(line)):
+            block.append((number, line))
+            if language is None and (found := _SAVE_AS.search(line)):
+                name = found[1]
+            continue
+        if language is None:
+            language, block = fence[1], []
+            continue
+        contents = "\n".join(text for _, text in block) + "\n"
+        if language == "sh":
+            yield from (Step(number, "command", text) for number, text in block if text)
+        elif language == "text":
+            yield Step(block[0][0], "output", contents)
+        elif name:
+            yield Step(block[0][0], "file", contents, name)
+        name, language, block = "", None, []
+
+
+class Reader:
+    """A shell in a workspace, and what it has printed."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._directory = workspace.directory
+        self._log = self._directory / "shell.log"
+        with self._log.open("w") as log:
+            self._shell = subprocess.Popen(
+                ["bash", "-o", "pipefail"],
+                cwd=self._directory,
+                env=workspace.environment,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+            )
+        self._commands = 0
+        self._seen_from = 0
+        """Where the output begins that the next output block may show."""
+        self._last: Step | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for how in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError):
+                os.killpg(self._shell.pid, how)
+            with suppress(subprocess.TimeoutExpired):
+                self._shell.wait(10)
+        assert self._shell.stdin is not None
+        self._shell.stdin.close()
+
+    def follow(self, step: Step) -> str:
+        """Do one step; what went wrong, if anything did."""
+        if step.kind == "file":
+            (self._directory / step.name).write_text(step.text)
+            return ""
+        if step.kind == "output":
+            return self._wait_for(step.text)
+        if _INSTALLATION.match(step.text):
+            return ""
+        if self._last is None or self._last.line != step.line - 1:  # a new block
+            self._seen_from = len(self._log.read_text())
+        self._last = step
+        return self._type(step.text)
+
+    def _type(self, command: str) -> str:
+        self._commands += 1
+        status = self._directory / f"status.{self._commands}"
+        assert self._shell.stdin is not None
+        self._shell.stdin.write(f"{{ {command}\n}} </dev/null; echo $? >{status}.new\n")
+        self._shell.stdin.write(f"mv {status}.new {status}\n")
+        self._shell.stdin.flush()
+        if not _becomes_true(status.exists, _TIMEOUT_S):
+            return f"did not end within {_TIMEOUT_S} s\n{self._shown()}"
+        code = status.read_text().strip()
+        return "" if code == "0" else f"exit code {code}\n{self._shown()}"
+
+    def _wait_for(self, expected: str) -> str:
+        """Commands in the background may print it later."""
+        if _becomes_true(lambda: not missing_lines(expected, self._shown()), _OUTPUT_TIMEOUT_S):
+            return ""
+        missing = "\n".join(missing_lines(expected, self._shown()))
+        return f"does not print\n{missing}\nbut\n{self._shown()}"
+
+    def _shown(self) -> str:
+        return self._log.read_text()[self._seen_from :]
+
+
+def missing_lines(expected: str, shown: str) -> list[str]:
+    """The lines of an output block that were not printed in this order; any number is right."""
+    printed = iter([_normal(line) for line in shown.splitlines()])
+    return [
+        line
+        for line in expected.splitlines()
+        if not any(_normal(line) in candidate for candidate in printed)
+    ]
+
+
+def _normal(line: str) -> str:
+    return _NUMBER.sub("#", " ".join(line.split()))
+
+
+def _becomes_true(condition: Callable[[], bool], timeout_s: float) -> bool:
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def follow(page: Path, workspace: Workspace) -> Iterator[tuple[Step, str]]:
+    """Do all steps of a page; each with what went wrong. A reader stops at the first error."""
+    with Reader(workspace) as reader:
+        for step in steps_of(page.read_text()):
+            why = reader.follow(step)
+            yield step, why
+            if why:
+                return
