@@ -25,7 +25,7 @@ from innet.kv.pool.statistics import PoolStatistics
 from innet.kv.pool_options import MemberOptions, PoolOptions
 from innet.kv.tenant import Tenant
 from innet.node.messages import PoolReport
-from innet.node.runtime import on_processors
+from innet.node.runtime import network_threads
 from innet.worker import Worker, current_worker
 from innet.worker.collector import AskedObjects, LoopCollector
 
@@ -105,7 +105,7 @@ class PoolMember(LoopThread):
             tenant = Tenant(checked.tenant, checked.secret)
         else:
             tenant = Tenant.from_file(checked.tenant, checked.secret)
-        with on_processors(worker.config.processors):  # engines bind the threads that call this
+        with network_threads(worker.config.processors):  # engines bind the threads that call this
             member = cls(
                 lambda capacity: open_worker_network(
                     worker, tenant, capacity_bytes=capacity, weight=checked.weight

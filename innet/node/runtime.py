@@ -188,11 +188,13 @@ def install_rules(node: _core.NodeHandle, group: str, rules: Iterable[Rule]) -> 
         node.install_rule(group, str(rule.interval), operands, rule.primary)
 
 
-_NICENESS = -10
+_SWITCH_NICENESS = -10
 _AUTOGROUP = Path("/proc/self/autogroup")
 # Above 1, the priority of threads that hash for the network threads (`ParallelHasher`).
 _SWITCH_PRIORITY = 3
 _HOST_PRIORITY = 2
+_THREAD_NICENESS = -10
+"""Of network threads in a program's process, in all modes."""
 
 
 def prefer_this_process() -> None:
@@ -204,25 +206,30 @@ def prefer_this_process() -> None:
     both are set.
     """
     with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
+        os.setpriority(os.PRIO_PROCESS, 0, _SWITCH_NICENESS)
     with contextlib.suppress(OSError):
-        _AUTOGROUP.write_text(str(_NICENESS))
+        _AUTOGROUP.write_text(str(_SWITCH_NICENESS))
 
 
 @contextlib.contextmanager
-def on_processors(processors: Collection[int]) -> Iterator[None]:
-    """Let threads that the calling thread starts here run on all ``processors``, if any are given.
+def network_threads(processors: Collection[int]) -> Iterator[None]:
+    """Let threads that the calling thread starts here serve the network while others compute.
 
-    A thread inherits the processors of the one that starts it. Engines, and OpenMP with
+    A thread inherits processors and niceness of the one that starts it. Engines, and OpenMP with
     ``OMP_PROC_BIND``, bind a program's main thread to a processor for computing; a network thread
-    bound to the same one waits there for up to seconds on a busy machine.
+    bound to the same one, or behind a dozen others of the program, waits there for up to seconds on
+    a busy machine. So it may use all ``processors``, if any are given, and comes before the
+    program's own threads where that is allowed.
     """
-    own = os.sched_getaffinity(0)
+    own, niceness = os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
     with contextlib.suppress(OSError):  # this machine, or container, has none of them any more
         os.sched_setaffinity(0, processors or own)
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, min(niceness, _THREAD_NICENESS))
     try:
         yield
     finally:
+        os.setpriority(os.PRIO_PROCESS, 0, niceness)
         os.sched_setaffinity(0, own)
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from innet.node.runtime import on_processors
+from innet.node.runtime import network_threads
 
 Action = Callable[[], None]
 
@@ -60,7 +60,7 @@ class BackgroundThread:
             heapq.heappush(self._actions, (time_s, next(self._order), action))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                with on_processors(self._processors):
+                with network_threads(self._processors):
                     self._thread.start()
             self._changed.notify()
 

@@ -18,7 +18,7 @@ from innet.node.announcer import Announcer
 from innet.node.messages import WorkerReport
 from innet.node.node_config import NODE_CONFIG_VARIABLE, NodeConfig
 from innet.node.node_telemetry import publish_node
-from innet.node.runtime import on_processors
+from innet.node.runtime import network_threads
 from innet.plans import Plan
 from innet.security.core_dumps import keep_keys_out_of_core_dumps
 from innet.security.credential_packets import CredentialOpener
@@ -128,7 +128,7 @@ class Worker:
             )
         paths = [Path(os.environ[name]) for name in names]
         config = NodeConfig.load(paths[0])
-        with on_processors(config.processors):
+        with network_threads(config.processors):
             return cls(
                 config,
                 Settings.load(paths[1]),

@@ -44,8 +44,10 @@ with PoolMember.open(memory="1MiB", offered_memory="1MiB"):
             if name.read().strip() == "innet-node":
                 others["innet-node"] = int(task)
     assert {"innet-node", "beside", "the pool of tenant default"} <= set(others), others
-    print(sorted({len(os.sched_getaffinity(task)) for task in others.values()}))
-    print(len(os.sched_getaffinity(0)))
+    others["main"] = os.getpid()
+    for name in ("innet-node", "beside", "the pool of tenant default", "main"):
+        thread = others[name]
+        print(len(os.sched_getaffinity(thread)), os.getpriority(os.PRIO_PROCESS, thread))
 """
 
 
@@ -90,16 +92,17 @@ def test_packets_come_before_programs_and_the_switch_before_hosts() -> None:
     assert switches == [(True, 2)]
 
 
-def test_on_loopback_programs_and_packets_have_the_same_right() -> None:
+def test_on_loopback_no_thread_has_a_real_time_priority() -> None:
     hosts, switches = asyncio.run(priorities("local"))
     assert hosts == ["False 0"]
     assert switches == [(False, 0)]
 
 
-def test_a_program_bound_to_one_processor_binds_no_thread_of_its_node() -> None:
+def test_threads_of_a_node_run_on_all_processors_and_before_a_program_that_is_bound() -> None:
     processors = len(os.sched_getaffinity(0))
     if processors == 1:
         pytest.skip("there is one processor, on which everything runs")
+    niceness = -10 if may_be_realtime() else 0
 
     async def run() -> list[str]:
         said = Said()
@@ -107,4 +110,4 @@ def test_a_program_bound_to_one_processor_binds_no_thread_of_its_node() -> None:
             await session.run_workers([sys.executable, "-c", _BOUND_PROGRAM])
         return said.by("h0")
 
-    assert asyncio.run(run()) == [f"[{processors}]", "1"]
+    assert asyncio.run(run()) == [f"{processors} {niceness}"] * 3 + ["1 0"]
