@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import socket
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from innet.cluster.launch import Session
@@ -31,3 +34,25 @@ def run_on_two_hosts(
 
     asyncio.run(launch())
     return dict(lines)
+
+
+def documented_command(engine: str) -> str:
+    """The first command in an engine's section of docs/kv-engines.md."""
+    page = (_ROOT / "docs" / "kv-engines.md").read_text()
+    section = page[page.index(f"\n## {engine}\n") :]
+    found = re.search(r"\n\n((?:    .*\n)+)", section)
+    assert found is not None
+    return found[1].strip()
+
+
+def free_ports(count: int) -> int:
+    """The first of so many free ports in a row."""
+    while True:
+        with ExitStack() as stack:
+            first = stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
+            try:
+                for port in range(first + 1, first + count):
+                    stack.enter_context(socket.create_server(("127.0.0.1", port)))
+            except (OSError, OverflowError):
+                continue
+            return int(first)

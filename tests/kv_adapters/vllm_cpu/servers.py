@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -22,7 +20,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-ROOT: Final = Path(__file__).parents[3]
+from tests.kv_adapters.running import documented_command, free_ports
+
 WORDS: Final = 256
 HOSTS: Final = 2
 _OPTIONS: Final = "--host 127.0.0.1 --enforce-eager --max-model-len 2048 --dtype float32"
@@ -56,15 +55,6 @@ def write_model(folder: Path) -> None:
 def prompt(step: int, words: int) -> str:
     """A prompt of so many tokens; those of different steps have no prefix in common."""
     return " ".join(f"w{(step * (place + 1)) % 251 + 2}" for place in range(words))
-
-
-def documented_command() -> str:
-    """The command under "vLLM" in docs/kv-engines.md."""
-    page = (ROOT / "docs" / "kv-engines.md").read_text()
-    section = page[page.index("\n## vLLM\n") :]
-    found = re.search(r"\n\n((?:    .*\n)+)", section)
-    assert found is not None
-    return found[1]
 
 
 class Servers:
@@ -160,8 +150,8 @@ def running_servers(folder: Path) -> Iterator[Servers]:
     """The documented command, with the small model and free ports."""
     model, output = folder / "model", folder / "output"
     write_model(model)
-    port = _free_ports()
-    command = documented_command()
+    port = free_ports(HOSTS + 1)
+    command = documented_command("vLLM")
     for documented, tested in (
         ("innet run", f"{sys.executable} -m innet run --metrics-port {port + HOSTS}"),
         ("meta-llama/Llama-3.1-8B", str(model)),
@@ -192,16 +182,3 @@ def _environment() -> dict[str, Any]:
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_CPU_KVCACHE_SPACE": "1",
     }
-
-
-def _free_ports() -> int:
-    """The first of free ports in a row: one for each host and one for metrics."""
-    while True:
-        with ExitStack() as stack:
-            first = stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
-            try:
-                for port in range(first + 1, first + HOSTS + 1):
-                    stack.enter_context(socket.create_server(("127.0.0.1", port)))
-            except (OSError, OverflowError):
-                continue
-            return int(first)
