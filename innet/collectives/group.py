@@ -68,6 +68,7 @@ class Variant:
         prefix: name prefix of the plan's rules, such as ``/j1/g0.inc``.
         plan: the plan; what it calls a rank is a position.
         nodes: the node of each rank of the group.
+        node: this rank's.
         own: name prefix of this rank's contributions.
         roots: the names and nodes to ask for a reduction over all ranks, by shard.
         block_roots: those to ask for one rank's block of a reduction over all ranks, by rank:
@@ -78,6 +79,7 @@ class Variant:
     def __init__(self, prefix: str, plan: Plan, nodes: Sequence[str], rank: int) -> None:
         self.prefix = prefix
         self.nodes = tuple(nodes)
+        self.node = nodes[rank]
         self.own = _core.Name(f"{prefix}/{plan.position_of(nodes[rank])}")
         # In a large group, most ranks never ask most others for anything.
         self.ranks: Sequence[_core.Targets] = LazyList(len(nodes), self._rank)
@@ -88,6 +90,17 @@ class Variant:
         self.plan = plan
         self.roots = _targets(self.prefix, plan.roots)
         self.block_roots: Sequence[_core.Targets] = LazyList(len(self.nodes), self._block_root)
+        self._sums_ahead: tuple[tuple[int, _core.Targets], ...] | None = None
+
+    @property
+    def sums_ahead(self) -> tuple[tuple[int, _core.Targets], ...]:
+        """What this rank's node begins to add without a request, by shard, in this order."""
+        if self._sums_ahead is None:
+            self._sums_ahead = tuple(
+                (ahead.shard, _targets(self.prefix, (Placed(ahead.interval, self.node),)))
+                for ahead in self.plan.sums_ahead(self.node)
+            )
+        return self._sums_ahead
 
     def _rank(self, rank: int) -> _core.Targets:
         node = self.nodes[rank]

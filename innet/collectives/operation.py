@@ -64,6 +64,8 @@ class Operation(Generic[T]):
         synchronising: the end of it proves that every rank had started it.
         number: stands in its names in place of its sequence number, if given.
         granule_bytes: what must not be cut: a segment holds a whole number of these.
+        begins_ahead: every rank contributes full segments and fetches all of the sum, so each may
+            begin what its node adds for others.
     """
 
     what: str
@@ -80,6 +82,7 @@ class Operation(Generic[T]):
     synchronising: bool = True
     number: int | None = None
     granule_bytes: int = 1
+    begins_ahead: bool = False
 
     @property
     def size_bytes(self) -> int:
@@ -115,6 +118,7 @@ class CallSpec:
         publishes: Array | None = None,
         wants: Sequence[Wanted] = (),
         in_place: bool = False,
+        begins_ahead: bool = False,
     ) -> Operation[T]:
         """The part of one rank; arguments as of :class:`Operation`."""
         return Operation(
@@ -129,6 +133,7 @@ class CallSpec:
             wants=wants,
             in_place=in_place,
             synchronising=self.synchronising,
+            begins_ahead=begins_ahead,
         )
 
 
@@ -208,6 +213,7 @@ def _landing_in(call: CallSpec, array: Array, out: Array | None) -> Operation[An
         wants=(Wanted(call.variant.roots, output.memory),),
         # A result beside the caller's array means that the contribution is not overwritten.
         in_place=out is array and output.memory is array,
+        begins_ahead=call.synchronising,
     )
 
 
@@ -224,6 +230,7 @@ def barrier(variants: Variants) -> Operation[None]:
         publishes=contribution,
         wants=(Wanted(variant.roots, np.zeros(1, np.uint8)),),
         finish=lambda: None,
+        begins_ahead=True,
     )
 
 
@@ -266,6 +273,7 @@ def allreduce_q8(
         finish=finish,
         in_place=True,
         granule_bytes=_core.Q8_BLOCK_BYTES,
+        begins_ahead=True,
     )
 
 

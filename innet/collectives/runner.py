@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Generator
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, SupportsIndex, TypeVar
 
+import numpy as np
+
 from innet._native import _core
 from innet.collectives.arrays import byte_view
 from innet.collectives.call_sequence import CallSequence
@@ -44,6 +46,10 @@ Steps = Generator[Operation[Any], Any, T]
 """A collective of several operations: yields them, is sent their results, returns its own."""
 
 _TIMEOUT_OVER_PLANNED = 4.0
+_ROUNDS_AHEAD = 2
+"""A node begins so many segments of each shard that it adds for others without a request."""
+_MOST_ROUNDS = 8
+"""Segments of each shard of an operation that gains by it: windows of longer ones are soon full."""
 _LEAST_TIMEOUT_S = 1e-3
 """The least timeout of a step of a collective whose earlier steps took all its time."""
 
@@ -361,7 +367,16 @@ class OperationRunner:
             )
         number = self.node.submit(
             publication,
-            _fetches(operation, kind, number_in_names, segmentation),
+            [
+                *_sums_ahead(
+                    operation,
+                    kind,
+                    number_in_names,
+                    segmentation,
+                    operation.segment_bytes(self.segment_bytes),
+                ),
+                *_fetches(operation, kind, number_in_names, segmentation),
+            ],
             timeout_s=timeout_s,
             in_place=operation.in_place,
             stream=self._stream,
@@ -479,6 +494,42 @@ def _fetches(
             )
         )
     return fetches
+
+
+def _sums_ahead(
+    operation: Operation[Any],
+    kind: _core.Name,
+    seq: int,
+    segmentation: _core.Segmentation,
+    segment_bytes: int,
+) -> list[_core.FetchSpec]:
+    """Let this rank's node begin the first sums that others will request of it.
+
+    Requests that pass from sum to sum would wait at every node behind the contributions that the
+    first of them have caused. What comes is not used: the node has it for those who ask.
+    """
+    variant = operation.variant
+    shards = len(variant.plan.roots)
+    if not operation.begins_ahead or segmentation.segments > _MOST_ROUNDS * shards:
+        return []
+    ahead = variant.sums_ahead
+    most_segments = min(segmentation.segments, _ROUNDS_AHEAD * shards)
+    unused = np.empty(min(segment_bytes, operation.size_bytes) if ahead else 0, np.uint8)
+    return [
+        _core.FetchSpec(
+            targets,
+            kind,
+            seq,
+            segmentation,
+            segment,
+            segment + 1,
+            operation.elements,
+            unused[: operation.size_bytes - segment * segment_bytes],
+        )
+        for first in range(0, most_segments, shards)
+        for shard, targets in ahead
+        if (segment := first + shard) < most_segments
+    ]
 
 
 @functools.lru_cache(maxsize=256)

@@ -154,6 +154,12 @@ class _Sums:
             for placed in ordered
         ]
         self.ranks = plan.ranks
+        # Nodes begin these without a request.
+        self.ahead = {
+            self.number[Placed(ahead.interval, node)]
+            for node in plan.ranks
+            for ahead in plan.sums_ahead(node)
+        }
 
     def needed_for(self, root: int) -> list[int]:
         """The root and what it is made of, operands after their sums."""
@@ -227,7 +233,8 @@ class _Shard:
         """When each sum can be asked for first."""
         root_node = self._sums.nodes[self._root]
         first_s = min(self._network.way(rank, root_node).delay_s for rank in self._sums.ranks)
-        requested_s = {self._root: first_s}
+        requested_s = {number: 0.0 for number in self._longest_first if number in self._sums.ahead}
+        requested_s[self._root] = first_s
         for number in self._longest_first:
             for operand in self._sums.operands[number]:
                 asked_s = requested_s[number] + self._way(number, operand).delay_s

@@ -7,7 +7,7 @@ segment (see :meth:`Plan.root_for`), which is how one plan spreads its work over
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -25,6 +25,20 @@ class Placed(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.interval} at {self.node}"
+
+
+class AheadSum(NamedTuple):
+    """A sum that a node begins before another node requests it.
+
+    Attributes:
+        shard: for which it is needed.
+        interval: of the sum.
+        nodes_to_root: nodes that add to it after this one.
+    """
+
+    shard: int
+    interval: Interval
+    nodes_to_root: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +156,35 @@ class Plan:
             )
         return Rule(node, interval, operands, primary=False)
 
+    def sums_ahead(self, node: str) -> tuple[AheadSum, ...]:
+        """What ``node`` makes for others and begins without a request, by distance to the root.
+
+        Empty where sums wait in long chains, as round a ring: all of them together would fill the
+        tables of switches.
+        """
+        if self.algorithm != "halving-doubling":
+            return ()
+        found = [
+            ahead for rule in self.primary_rules(node) for ahead in self._asked_elsewhere(rule)
+        ]
+        return tuple(sorted(found, key=lambda ahead: (-ahead.nodes_to_root, ahead.shard)))
+
+    def _asked_elsewhere(self, rule: Rule) -> Iterator[AheadSum]:
+        """The shards for which another node requests the sum of ``rule``."""
+        pending = [
+            (asker, 1)
+            for asker in self._askers.get(Placed(rule.interval, rule.node), ())
+            if asker.node != rule.node
+        ]
+        while pending:
+            placed, nodes = pending.pop()
+            if placed in self._shard_of:
+                yield AheadSum(self._shard_of[placed], rule.interval, nodes)
+            pending += [
+                (asker, nodes + (asker.node != placed.node))
+                for asker in self._askers.get(placed, ())
+            ]
+
     def position_of(self, node: str) -> int:
         """The rank that ``node`` holds.
 
@@ -232,6 +275,20 @@ class Plan:
             ) from error
         plan.validate()
         return plan
+
+    @cached_property
+    def _askers(self) -> dict[Placed, list[Placed]]:
+        """The sums of which each value is an operand."""
+        askers: dict[Placed, list[Placed]] = {}
+        for rule in self.rules:
+            for operand in rule.operands:
+                askers.setdefault(operand, []).append(Placed(rule.interval, rule.node))
+        return askers
+
+    @cached_property
+    def _shard_of(self) -> dict[Placed, int]:
+        """The shard of each root."""
+        return {root: shard for shard, root in enumerate(self.roots)}
 
     @cached_property
     def _rank_of(self) -> dict[str, int]:

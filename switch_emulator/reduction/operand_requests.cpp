@@ -16,6 +16,9 @@ Duration refresh_interval(Duration interest_lifetime) { return interest_lifetime
 
 /// Before the first answer: a segment in a jumbo frame.
 constexpr std::uint32_t kFirstExpectedBytes = 8192;
+/// Contributions that are requested at once after silence. The others follow at the rate of the
+/// link: sums wait behind them in the queue of their sender.
+constexpr std::uint64_t kFirstCreditBytes = std::uint64_t{2} * kFirstExpectedBytes;
 /// Small operations between large ones must not make the large ones look small.
 constexpr std::uint32_t kExpectedBytesDecay = 1024;
 
@@ -32,7 +35,7 @@ OperandRequests::OperandRequests(Forwarder& forwarder, const ReducerOptions& opt
       max_rto_(options.max_rto),
       interest_lifetime_(options.interest_lifetime),
       own_name_(options.own_name),
-      credit_({.most_bytes = options.receive_credit_bytes}),
+      credit_({options.receive_credit_bytes, options.receive_rate_bps, kFirstCreditBytes}),
       expected_bytes_(kFirstExpectedBytes) {}
 
 std::uint32_t OperandRequests::request(NameView name, ReductionName::OperandHash hash,
@@ -163,7 +166,9 @@ void OperandRequests::collect(TimePoint now, std::vector<LostRequest>& into) {
     flows_.for_each_due(now, [&](FlowPlace place) { flows_[place].detector.collect(now, into); });
 }
 
-TimePoint OperandRequests::next_deadline() const { return flows_.next_deadline(); }
+TimePoint OperandRequests::next_deadline() const {
+    return std::min(flows_.next_deadline(), waiting_.empty() ? kNever : credit_.room_at());
+}
 
 OperandRequests::FlowPlace OperandRequests::use_flow_to(const wire::Name& hint,
                                                         wire::NameHash interval) {
@@ -193,6 +198,7 @@ void OperandRequests::send(std::uint32_t request, TimePoint now) {
     const Request& sent = requests_[request];
     Flow& flow = flows_[sent.flow];
     forwarder_.express(RequesterId::kReducer, name(request), flow.hint.view(), interest_lifetime_);
+    if (sent.limited) credit_.on_request(now);
     flow.detector.on_sent(request, sent.publication, now, sent.limited ? expected_bytes_ : 0);
 }
 

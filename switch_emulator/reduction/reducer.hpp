@@ -61,6 +61,7 @@ struct ReducerOptions {
     std::uint32_t timeouts_before_self_evaluation = 5;
     /// Bytes of other nodes' contributions on their way at once; 0: no limit.
     std::uint64_t receive_credit_bytes = 0;
+    double receive_rate_bps = 0;  ///< of this node's links, as the credit is used; 0: not known
 };
 
 struct ReducerCounters {

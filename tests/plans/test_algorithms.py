@@ -131,6 +131,26 @@ def test_halving_doubling_asks_ranks_with_equal_low_bits(star: Callable[..., Top
     assert [str(operand) for operand in full.operands] == ["0-3 at h1", "4-7 at h5"]
 
 
+def test_halving_doubling_begins_first_what_is_farthest_from_its_root(
+    star: Callable[..., Topology],
+) -> None:
+    ahead = make_plan("halving-doubling", star(8)).sums_ahead("h0")
+    # The root of shard 0 is this node; odd shards need nothing that it adds.
+    assert [(sum_.shard, str(sum_.interval)) for sum_ in ahead] == [
+        (6, "0-1"),  # for h2, which adds to it for h6
+        (2, "0-1"),
+        (4, "0-3"),
+    ]
+
+
+@pytest.mark.parametrize("algorithm", ["inc", "ps", "ring"])
+def test_no_sum_begins_ahead_where_many_wait_for_each_other(
+    algorithm: str, star: Callable[..., Topology]
+) -> None:
+    plan = make_plan(algorithm, star(4))
+    assert not any(plan.sums_ahead(node) for node in plan.ranks)
+
+
 @pytest.mark.parametrize("ranks", [3, 6, 33])
 def test_halving_doubling_pairs_what_is_over_a_power_of_two(
     ranks: int, star: Callable[..., Topology]

@@ -39,6 +39,14 @@ def test_one_segment_goes_round_the_ring_link_by_link() -> None:
     assert bound == pytest.approx(3 * 4 * DELAY_S + 3 * 2 * SENDING_S + 2 * (DELAY_S + SENDING_S))
 
 
+def test_sums_that_begin_ahead_do_not_wait_for_each_others_requests() -> None:
+    topology = slow_star(4)
+    plan = make_plan("halving-doubling", topology)
+    bound = completion_bound_s(plan, topology, SEGMENT_BYTES, SEGMENT_BYTES)
+    # Both sums of two ranks are requested at once; three steps of a segment follow.
+    assert bound == pytest.approx(2 * DELAY_S + 3 * 2 * (DELAY_S + SENDING_S))
+
+
 def test_a_small_last_segment_does_not_shorten_the_way_of_the_others() -> None:
     topology = slow_star(4)
     size_bytes = SEGMENT_BYTES + 80

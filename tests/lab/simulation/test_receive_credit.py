@@ -46,6 +46,38 @@ def test_links_are_not_idle_while_a_sum_is_fetched(
         assert _run_over_bound(sim, "inc", kibibytes << 10) < 1.15
 
 
+@pytest.mark.parametrize(
+    ("name", "rate_bps", "kibibytes"),
+    [
+        ("star:8", 1e9, 64),
+        ("leaf-spine:2x2x4", 1e9, 64),
+        ("leaf-spine:2x2x4", 100e9, 256),
+        ("fat-tree:4", 1e9, 256),
+        pytest.param("fat-tree:4", 100e9, 64, id="the-way-of-requests-counts"),
+    ],
+)
+def test_steps_of_few_segments_do_not_wait_for_requests(
+    name: str, rate_bps: float, kibibytes: int
+) -> None:
+    topology = load_topology(name).with_overrides(rate_bps=rate_bps, delay_s=1e-6)
+    size_bytes = kibibytes << 10
+    with innet.Simulation(topology) as sim:
+        group = sim.group(algorithm="halving-doubling")
+
+        async def program(communicator: Communicator) -> None:
+            array = sim.array(size_bytes)
+            await communicator.iallreduce(array, out=array)
+
+        sim.run(*map(program, group))
+        plan = group[0].plan_for(size_bytes)
+        assert sim.now_s < 1.15 * completion_bound_s(
+            plan, topology, size_bytes, segment_bytes(topology)
+        )
+        nodes = [node.status() for node in sim.network.nodes.values()]
+        assert sum(node["endpoint"]["retransmissions_by_gap"] for node in nodes) <= len(group)
+        assert sum(node["reducer"]["operand_retransmissions"] for node in nodes) <= len(group)
+
+
 def test_a_simulated_ring_of_many_hosts_is_not_taken_for_an_overload() -> None:
     workload = load_workload("allreduce:64KiB")
     tasks = make_tasks(STAR, workload, algorithms=["ring"])
