@@ -88,8 +88,8 @@ def test_packets_come_before_programs_and_the_switch_before_hosts() -> None:
     if not may_be_realtime():
         pytest.skip("this user may give no thread a real-time priority")
     hosts, switches = asyncio.run(priorities("netns"))
-    assert hosts == ["True 1"]
-    assert switches == [(True, 2)]
+    assert hosts == ["True 2"]
+    assert switches == [(True, 3)]
 
 
 def test_on_loopback_no_thread_has_a_real_time_priority() -> None:
