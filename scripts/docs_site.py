@@ -59,9 +59,10 @@ def on_post_build(config: MkDocsConfig) -> None:
 
 
 class Roles(griffe.Extension):
-    """Docstrings are written in reStructuredText's roles; pages show them as code."""
+    """Docstrings have reStructuredText's roles and ``::`` before code; pages have Markdown."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Replace the roles in one docstring."""
+        """Rewrite one docstring."""
         if obj.docstring is not None:
-            obj.docstring.value = _ROLE.sub(r"`\1`", obj.docstring.value)
+            text = _ROLE.sub(r"`\1`", obj.docstring.value)
+            obj.docstring.value = re.sub(r"::$", ":", text, flags=re.MULTILINE)
