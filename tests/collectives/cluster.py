@@ -9,6 +9,7 @@ import select
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -155,7 +156,8 @@ class Cluster:
             _Member(self.nodes[name], name, segment_bytes, self._settings, self._keys[name])
             for name in self.plan.ranks
         ]
-        self._memberships: list[Membership] = []
+        # Weak: a group that the test has let go runs nothing that has to be released.
+        self._memberships: list[weakref.ref[Membership]] = []
         self.communicators = self.group("g0", self.plan.ranks, self.plan, timeout_s=timeout_s)
 
     def group(
@@ -172,7 +174,7 @@ class Cluster:
         made = []
         for rank, node_name in enumerate(nodes):
             membership = Membership(name, 1, tuple(nodes), rank, {prefix: plan})
-            self._memberships.append(membership)
+            self._memberships.append(weakref.ref(membership))
             worker: Any = members[node_name]
             runner = OperationRunner(worker, membership, Variants(membership, None), timeout_s)
             made.append(Communicator(runner))
@@ -220,8 +222,9 @@ class Cluster:
 
     def _release(self, host: str) -> None:
         """Let nothing of the host's groups work in the background any more: its node stops next."""
-        for membership in self._memberships:
-            if membership.nodes[membership.rank] == host:
+        for reference in self._memberships:
+            membership = reference()
+            if membership is not None and membership.nodes[membership.rank] == host:
                 membership.release()
                 membership.release = lambda: None
 
