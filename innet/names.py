@@ -52,6 +52,12 @@ def with_digest(name: Name | str, digest: bytes) -> Name:
     return as_name(name).append(ComponentType.IMPLICIT_SHA256_DIGEST, digest)
 
 
+def without_digest(name: Name) -> Name:
+    """``name`` without an implicit digest at its end, which Data packets do not carry in theirs."""
+    has_digest = len(name) > 0 and name[-1][0] == ComponentType.IMPLICIT_SHA256_DIGEST
+    return name.parent() if has_digest else name
+
+
 def number_at(name: Name, index: int, component_type: int) -> int | None:
     """The number in component ``index``; ``None`` when it is of another type or no number.
 

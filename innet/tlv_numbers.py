@@ -128,15 +128,19 @@ class NackReason(IntEnum):
     NO_DATA = 203
 
 
+class SignatureType(IntEnum):
+    """Numbers of SignatureType: NDN's, and innet's own from 201."""
+
+    DIGEST_SHA256 = 0
+    SHA256_WITH_RSA = 1
+    SHA256_WITH_ECDSA = 3
+    HMAC_WITH_SHA256 = 4
+    ED25519 = 5
+    NULL = 200
+    AES_GMAC = 201
+
+
 NACK_REASONS = {int(reason): _as_written(reason) for reason in NackReason}
 CONTENT_TYPES = {int(kind): _as_written(kind) for kind in ContentType}
-SIGNATURE_TYPES = {
-    0: "DigestSha256",
-    1: "Sha256WithRsa",
-    3: "Sha256WithEcdsa",
-    4: "HmacWithSha256",
-    5: "Ed25519",
-    200: "Null",
-    201: "AesGmac",
-}
+SIGNATURE_TYPES = {int(kind): _as_written(kind) for kind in SignatureType}
 TENSOR_ERRORS = {1: "mismatch", 2: "overflow", 3: "aborted", 4: "failed"}

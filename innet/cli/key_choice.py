@@ -17,7 +17,7 @@ from innet.errors import SecurityError
 if TYPE_CHECKING:
     from innet.ndn import Client
     from innet.ndn.certificates import CertifiedSigner
-    from innet.security.trust import Certificate, Policy, Revocation, Validator
+    from innet.security.trust import Certificate, Policy, PolicyValidator, Revocation
 
 PassphraseFile = Annotated[
     Path | None,
@@ -76,7 +76,7 @@ class Trust:
     anchor: Certificate
     revocations: tuple[Revocation, ...] = ()
 
-    def validator(self, client: Client) -> Validator:
+    def validator(self, client: Client) -> PolicyValidator:
         """Verifies what ``client`` receives, and fetches certificates through it."""
         from innet.ndn.certificates import policy_validator
 

@@ -16,11 +16,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from innet.names import Name
+from innet.names import Name, without_digest
 from innet.ndn.production import Answer
 from innet.ndn.wire import ReceivedInterest
 from innet.security.validation import IntegrityValidator
-from innet.tlv_numbers import ComponentType
 
 if TYPE_CHECKING:
     from innet.ndn.client import Client
@@ -28,13 +27,10 @@ if TYPE_CHECKING:
         Certificate,
         KeyStore,
         Policy,
+        PolicyValidator,
         PrivateKey,
         Revocation,
-        Validator,
     )
-
-_COMPONENTS_BELOW_KEY = 2
-"""A certificate is ``<key>/<issuer>/<version>``."""
 
 
 class CertifiedSigner:
@@ -47,7 +43,7 @@ class CertifiedSigner:
 
     def __init__(self, key: PrivateKey, certificate: Certificate) -> None:
         self.signature_type = key.public.signature_type
-        self.key_name: Name | None = _name_of(certificate)
+        self.key_name: Name | None = certificate.name
         self._key = key
 
     def sign(self, signed_portion: bytes) -> bytes:
@@ -80,14 +76,12 @@ async def serve_certificates(client: Client, certificates: Sequence[Certificate]
         CommandRefused: the forwarder does not let this client serve them.
     """
     by_name = {
-        _name_of(certificate): certificate.wire
+        certificate.name: certificate.wire
         for certificate in sorted(certificates, key=lambda it: it.validity.not_after, reverse=True)
     }
 
     def serve(interest: ReceivedInterest) -> Answer:
-        name = interest.name
-        if name[-1][0] == ComponentType.IMPLICIT_SHA256_DIGEST:
-            name = name.parent()
+        name = without_digest(interest.name)
         fits = (
             wire
             for certificate, wire in by_name.items()
@@ -95,12 +89,12 @@ async def serve_certificates(client: Client, certificates: Sequence[Certificate]
         )
         return next(fits, None)
 
-    for key in {_key_name(certificate) for certificate in certificates}:
+    for key in {certificate.key for certificate in certificates}:
         await client.register(key, serve)
 
 
 def certificate_fetch(client: Client) -> Callable[[str, bool], Awaitable[bytes]]:
-    """What an :class:`innet.security.trust.Validator` gets certificates by."""
+    """What an :class:`innet.security.trust.PolicyValidator` gets certificates by."""
 
     async def fetch(name: str, can_be_prefix: bool) -> bytes:
         data = await client.express(
@@ -119,7 +113,7 @@ def policy_validator(
     policy: Policy,
     anchors: Sequence[Certificate],
     revocations: Sequence[Revocation] = (),
-) -> Validator:
+) -> PolicyValidator:
     """A validator that follows ``policy`` up to ``anchors``, and fetches the certificates between.
 
     It refuses certificates that one of ``revocations`` revokes.
@@ -127,21 +121,12 @@ def policy_validator(
     Raises:
         SecurityError: there is no anchor, or the policy does not accept one.
     """
-    from innet.security.trust import Validator
+    from innet.security.trust import PolicyValidator
 
-    return Validator(
+    return PolicyValidator(
         policy,
         anchors,
         fetch=certificate_fetch(client),
         now=lambda: datetime.now(UTC),
         revocations=revocations,
     )
-
-
-def _name_of(certificate: Certificate) -> Name:
-    return Name.from_value(b"".join(certificate.name))
-
-
-def _key_name(certificate: Certificate) -> Name:
-    name = _name_of(certificate)
-    return name.prefix(len(name) - _COMPONENTS_BELOW_KEY)

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from innet.names import Name
+from innet.names import Name, without_digest
 from innet.security.validation import ReceivedData
-from innet.tlv_numbers import ComponentType
 
 Waiter = TypeVar("Waiter")
 
@@ -38,7 +37,8 @@ class PendingInterest(Generic[Waiter]):
     digest: bytes | None = field(init=False)
 
     def __post_init__(self) -> None:
-        self.key, self.digest = _without_digest(self.name)
+        self.key = without_digest(self.name)
+        self.digest = None if self.key == self.name else self.name[-1][1]
 
     def answered_by(self, data: ReceivedData, *, same_length: bool) -> bool:
         """Whether ``data``, below ``key`` or called so, is an answer."""
@@ -85,7 +85,7 @@ class PendingTable(Generic[Waiter]):
 
     def reject(self, name: Name) -> list[PendingInterest[Waiter]]:
         """Take out all of exactly this name, which a Nack has refused."""
-        same_key = self._by_name.get(_without_digest(name)[0], ())
+        same_key = self._by_name.get(without_digest(name), ())
         return self._take(pending for pending in same_key if pending.name == name)
 
     def expire(self, now_s: float) -> list[PendingInterest[Waiter]]:
@@ -111,8 +111,3 @@ class PendingTable(Generic[Waiter]):
         for pending in taken:
             self.remove(pending)
         return taken
-
-
-def _without_digest(name: Name) -> tuple[Name, bytes | None]:
-    kind, value = name[-1]
-    return (name.parent(), value) if kind == ComponentType.IMPLICIT_SHA256_DIGEST else (name, None)

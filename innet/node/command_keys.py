@@ -37,10 +37,8 @@ def load_command_certificate(path: Path, now: datetime) -> Certificate:
 
 def command_key(certificate: Certificate) -> _core.SigningKey:
     """The key of a certificate, as a node takes it for commands."""
-    from innet.security.trust.names import uri_of
-
     key = certificate.public_key
-    return _core.SigningKey(key.kind, uri_of(certificate.key), key.raw_ed25519() or key.spki)
+    return _core.SigningKey(key.kind, str(certificate.key), key.raw_ed25519() or key.spki)
 
 
 def command_key_in(packet: bytes) -> _core.SigningKey:

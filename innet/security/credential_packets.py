@@ -20,8 +20,8 @@ from pydantic import ValidationError
 from innet.errors import SecurityError
 from innet.security.group_keys import GroupCredentials
 from innet.security.trust.keys import PrivateKey, PublicKey
-from innet.security.trust.names import name_of, uri_of
-from innet.security.trust.signed_data import SignedData
+from innet.security.trust.names import name_of
+from innet.security.trust.signed_data import parse_data, sign_data
 
 _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 
@@ -111,7 +111,7 @@ class KeyAuthority:
         name = f"{epoch}/sealed/{node}/seq={number}"
         salted = credentials.model_copy(update={"salt": number.to_bytes(6, "big").hex()})
         sealed = seal(salted.model_dump_json().encode(), public, name.encode())
-        signed = SignedData.sign(name_of(name), sealed, self._private, name_of(AUTHORITY_NAME))
+        signed = sign_data(name_of(name), sealed, self._private, name_of(AUTHORITY_NAME))
         return signed.wire
 
 
@@ -136,9 +136,9 @@ class CredentialOpener:
 
     def open(self, packet: bytes) -> GroupCredentials:
         """The credentials in a packet."""
-        data = SignedData.parse(packet)
-        name = uri_of(data.name)
-        if not data.is_signed_by(self._authority):
+        data = parse_data(packet)
+        name = str(data.name)
+        if not self._authority.has_signed(data):
             raise SecurityError(f"{name} is not signed by the authority of this run")
         if name.split("/")[-3:-1] != ["sealed", self._node]:
             raise SecurityError(f"{name} is not for {self._node}")

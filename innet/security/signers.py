@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from enum import IntEnum
 from typing import Protocol
 
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
@@ -12,16 +11,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from innet.errors import SecurityError
 from innet.names import Name, as_name
-
-
-class SignatureType(IntEnum):
-    """Numbers of SignatureType."""
-
-    DIGEST_SHA256 = 0
-    SHA256_WITH_ECDSA = 3
-    HMAC_WITH_SHA256 = 4
-    ED25519 = 5
-    NULL = 200
+from innet.tlv_numbers import SignatureType
 
 
 class Signer(Protocol):

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from innet._native import _core
 from innet.errors import SecurityError
 from innet.names import Name, as_name
-from innet.security.signers import SignatureType
+from innet.tlv_numbers import SignatureType
 
 ReceivedData = _core.ReceivedData
 

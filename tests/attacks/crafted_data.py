@@ -8,12 +8,16 @@ from collections.abc import Callable, Sequence
 
 from innet._native import _core
 from innet.ndn.wire import parse_data
-from innet.security.signers import SignatureType
 from innet.security.trust import PrivateKey, tlv
-from innet.security.trust.names import encode_name, name_of
-from innet.tlv_numbers import TlvType
+from innet.security.trust.names import name_of
+from innet.tlv_numbers import SignatureType, TlvType
 
 Change = Callable[[bytes], Sequence[bytes]]
+
+
+def encoded_name(name: str) -> bytes:
+    """The Name element."""
+    return tlv.encode(TlvType.NAME, name_of(name).value())
 
 
 def data_name(datagram: bytes) -> str:
@@ -55,8 +59,8 @@ def signed_by_hmac(datagram: bytes, key_name: bytes, secret: bytes, content: byt
 
 def signed_by_key(datagram: bytes, name: str, key_name: str, key: PrivateKey) -> bytes:
     """The Data under another name, as who has the private key signs it under the key's name."""
-    changed = with_element(datagram, TlvType.NAME, encode_name(name_of(name)))
-    locator = encode_name(name_of(key_name))
+    changed = with_element(datagram, TlvType.NAME, encoded_name(name))
+    locator = encoded_name(key_name)
     return _signed(changed, key.public.signature_type, locator, key.sign)
 
 

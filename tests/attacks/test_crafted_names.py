@@ -10,7 +10,7 @@ import pytest
 from innet._native import _core
 from innet.errors import SecurityError
 from innet.observe.packets.layers import data, implicit_digest, interest
-from innet.security.trust.signed_data import SignedData
+from innet.security.trust.signed_data import parse_data
 from tests.attacks.outsider import NodeAmongStrangers
 
 _PIT_CAPACITY = 512
@@ -49,7 +49,7 @@ def test_data_that_claim_a_digest_answer_nobody_who_asks_for_it() -> None:
 def test_a_validator_takes_no_data_that_claim_a_digest() -> None:
     forged = bytes(data("/videos/a/sha256digest=" + "01" * 32, b"poison"))
     with pytest.raises(SecurityError, match="implicit digest"):
-        SignedData.parse(forged)
+        parse_data(forged)
 
 
 def test_who_asks_for_ever_for_what_never_comes_has_no_more_than_its_share() -> None:

@@ -10,13 +10,13 @@ from innet.errors import SecurityError
 from innet.ndn.wire import parse_data
 from innet.security import node_certificate_name
 from innet.security.group_keys import GroupCredentials, GroupKeySource, JobSecret, epoch_name
-from innet.security.signers import SignatureType
 from innet.security.trust import Policy
-from innet.security.trust.names import encode_name, name_of
+from innet.tlv_numbers import SignatureType
 from innet.topology import load_topology
 from tests.attacks.crafted_data import (
     Wire,
     data_name,
+    encoded_name,
     signed_by_hmac,
     signed_by_key,
     signed_by_nobody,
@@ -65,7 +65,7 @@ def signed_by_the_shared_key(cluster: Cluster, root: bytes) -> bytes:
     """The root with the key that all members have."""
     key = credentials_of(cluster).key
     assert key is not None
-    name = encode_name(name_of(key.name))
+    name = encoded_name(key.name)
     return signed_by_hmac(root, name, bytes.fromhex(key.secret), parse_data(root).content)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from innet.kv.tenant import Tenant
 from innet.observe.packets.layers import interest
-from innet.security.trust import PrivateKey, SignedData
+from innet.security.trust import PrivateKey, parse_data, sign_data
 from innet.security.trust.names import name_of
 from tests.attacks.outsider import Neighbour, NodeAmongStrangers
 
@@ -19,7 +19,7 @@ HINT = "/n/s1"
 
 def signed(key: PrivateKey, key_name: str, content: bytes) -> bytes:
     """The block, signed so."""
-    return SignedData.sign(name_of(BLOCK), content, key, name_of(key_name)).wire
+    return sign_data(name_of(BLOCK), content, key, name_of(key_name)).wire
 
 
 TRUE = signed(
@@ -44,7 +44,7 @@ def switch() -> Iterator[NodeAmongStrangers]:
 
 def content_at(member: Neighbour) -> bytes:
     """What the member gets."""
-    return SignedData.parse(member.receive("data")[1]).content
+    return parse_data(member.receive("data")[1]).content
 
 
 @pytest.mark.parametrize("counter", POISON)

@@ -16,12 +16,12 @@ from innet.ndn.wire import parse_data
 from innet.security import KeyDealer
 from innet.security.group_keys import GroupCredentials, epoch_name
 from innet.security.trust import tlv
-from innet.security.trust.names import encode_name, name_of
 from innet.tlv_numbers import TlvType
 from innet.topology import load_topology
 from tests.attacks.crafted_data import (
     Wire,
     data_name,
+    encoded_name,
     renamed,
     signed_by_hmac,
     with_element,
@@ -114,7 +114,7 @@ class Epochs:
         assert signer.key is not None
         assert called.key is not None
         content = np.full(256, 99, np.float32).tobytes()
-        name = encode_name(name_of(called.key.name))
+        name = encoded_name(called.key.name)
         return signed_by_hmac(datagram, name, bytes.fromhex(signer.key.secret), content)
 
 

@@ -72,7 +72,7 @@ def test_a_private_key_travels_encrypted(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["new", "alice"], "names begin with a slash"),
+        (["new", "alice"], "a name begins with a slash"),
         (["issue", "/alice", "--issuer", "/site"], "is not there"),
         (["export", "/alice"], "is not there"),
         (["import", "missing"], "cannot read missing"),

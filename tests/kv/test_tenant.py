@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +10,8 @@ import pytest
 
 from innet.errors import KVError, SecurityError
 from innet.kv.tenant import Tenant
-from innet.security.trust import Policy, PrivateKey, SignedData, Validator, Validity
+from innet.ndn import ReceivedData
+from innet.security.trust import Policy, PolicyValidator, PrivateKey, Validity, sign_data
 from innet.security.trust.names import name_of
 
 SECRET = bytes(range(32))
@@ -88,18 +88,18 @@ async def test_who_has_its_certificate_believes_its_blocks_and_no_other_tenant_s
     tenant, other = Tenant("acme", SECRET), Tenant("acme", SECRET[::-1])
     now = datetime(2026, 1, 2, tzinfo=UTC)
     anchor = tenant.certificate(Validity(datetime(2026, 1, 1, tzinfo=UTC), now))
-    validator = Validator(Policy.load("pool"), [anchor], fetch=_nobody_is_asked, now=lambda: now)
+    policy = Policy.load("pool")
+    validator = PolicyValidator(policy, [anchor], fetch=_nobody_is_asked, now=lambda: now)
 
-    def block(signer: Tenant) -> SignedData:
+    def block(signer: Tenant, owner: Tenant = tenant) -> ReceivedData:
         key = PrivateKey.from_raw_ed25519(bytes.fromhex(signer.key.secret))
-        name = name_of(f"{tenant.prefix}/00ff/raw/0-1/abcd/seg=0")
-        return SignedData.sign(name, b"a block", key, name_of(tenant.key_name))
+        name = name_of(f"{owner.prefix}/00ff/raw/0-1/abcd/seg=0")
+        return sign_data(name, b"a block", key, name_of(tenant.key_name))
 
     believed = await validator.judge(block(tenant))
     assert believed.is_valid, believed.reason
     assert "wrong signature" in (await validator.judge(block(other))).reason
-    elsewhere = replace(block(tenant), name=name_of(f"{other.prefix}/00ff/raw/0-1/abcd/seg=0"))
-    assert not (await validator.judge(elsewhere)).is_valid
+    assert not (await validator.judge(block(tenant, owner=other))).is_valid
 
 
 def test_the_key_of_tags_is_the_secrets_alone() -> None:

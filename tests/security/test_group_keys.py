@@ -10,7 +10,7 @@ from innet.errors import SecurityError
 from innet.security import KeyDealer, node_certificate_name
 from innet.security.credential_packets import CredentialOpener, KeyAuthority, SealingKey, seal
 from innet.security.group_keys import GroupCredentials, GroupKeySource, epoch_name
-from innet.security.trust import PrivateKey, SignedData
+from innet.security.trust import PrivateKey, parse_data
 
 HOSTS = ("h0", "h1", "h2")
 
@@ -157,8 +157,8 @@ def test_salts_end_with_an_error_and_never_in_the_next_generations():
     authority = KeyAuthority(PrivateKey.generate("ed25519"), 5)
     authority._numbers = iter([(6 << 32) - 1, 6 << 32])  # type: ignore[assignment]
     to = SealingKey.generate().public
-    name = SignedData.parse(authority.seal("/j1/KEY/g0/v=1", credentials(dealt()), "h0", to)).name
-    assert name[-1].endswith(b"\x00\x05\xff\xff\xff\xff")
+    name = parse_data(authority.seal("/j1/KEY/g0/v=1", credentials(dealt()), "h0", to)).name
+    assert name[-1][1].endswith(b"\x00\x05\xff\xff\xff\xff")
     with pytest.raises(SecurityError, match="no salts are left"):
         authority.seal("/j1/KEY/g0/v=1", credentials(dealt()), "h0", to)
     with pytest.raises(SecurityError, match="launch the run again"):

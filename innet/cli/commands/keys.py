@@ -61,7 +61,6 @@ def new(
 ) -> None:
     """Make a key with a self-signed certificate: an anchor, or a request to an issuer."""
     from innet.security.trust.key_operations import make_key
-    from innet.security.trust.names import uri_of
 
     passphrase = None
     if encrypt or passphrase_file is not None:
@@ -74,8 +73,8 @@ def new(
         key_id=key_id,
         passphrase=passphrase,
     )
-    say(f"key          {uri_of(certificate.key)}")
-    say(f"certificate  {uri_of(certificate.name)}")
+    say(f"key          {certificate.key}")
+    say(f"certificate  {certificate.name}")
 
 
 @app.command("list", epilog=options.examples("innet keys list", "innet keys list --json"))
@@ -83,15 +82,13 @@ def list_keys(store: Store = None, as_json: options.AsJson = False) -> None:
     """List the keys of the store, their certificates and revocations."""
     import json
 
-    from innet.security.trust.names import uri_of
-
     opened = _store(store)
     keys = opened.keys()
     revoked = {record.certificate: record.reason for record in opened.revocations()}
     now = _now()
     documents = [
         {
-            "key": uri_of(key.name),
+            "key": str(key.name),
             "private": key.has_private,
             "encrypted": key.is_encrypted,
             "certificates": [_document(c, revoked.get(c.name), now) for c in key.certificates],
@@ -106,7 +103,7 @@ def list_keys(store: Store = None, as_json: options.AsJson = False) -> None:
     for key in keys:
         kind = key.certificates[0].public_key.kind if key.certificates else "key"
         lock = " (encrypted)" if key.is_encrypted else ""
-        say(f"{uri_of(key.name)}  {kind}{lock if key.has_private else ' (public only)'}")
+        say(f"{key.name}  {kind}{lock if key.has_private else ' (public only)'}")
         for certificate in key.certificates:
             document = _document(certificate, revoked.get(certificate.name), now)
             say(f"    {document['certificate']}  {document['state']}")
@@ -144,7 +141,6 @@ def issue(
 ) -> None:
     """Certify a key with a key of the store; prints the certificate."""
     from innet.security.trust import key_operations
-    from innet.security.trust.names import uri_of
 
     if not issuer:
         raise typer.BadParameter("name the issuer's key, in the store", param_hint="'--issuer'")
@@ -165,7 +161,7 @@ def issue(
         issuer_id=issuer_id,
         passphrase=_own_passphrase(key, passphrase_file),
     )
-    say(f"issued {uri_of(certificate.name)}", err=True)
+    say(f"issued {certificate.name}", err=True)
     write_text(certificate.to_text(), output)
 
 
@@ -189,15 +185,14 @@ def revoke(
 ) -> None:
     """Revoke a certificate; prints the record, to be published under its name."""
     from innet.security.trust import key_operations
-    from innet.security.trust.names import uri_of
 
     opened = _store(store)
     certificate = opened.find_certificate(name)
-    key = opened.find(by or uri_of(certificate.key))
+    key = opened.find(by or str(certificate.key))
     passphrase = _own_passphrase(key, passphrase_file)
     record = key_operations.revoke(opened, certificate, key, _now(), reason, passphrase)
-    say(f"revoked {uri_of(certificate.name)}", err=True)
-    say(f"publish it as {uri_of(record.data.name)}", err=True)
+    say(f"revoked {certificate.name}", err=True)
+    say(f"publish it as {record.data.name}", err=True)
     write_text(key_operations.record_text(record), output)
 
 
@@ -222,14 +217,13 @@ def export(
 ) -> None:
     """Print a certificate in base64, for ndnsec and python-ndn."""
     from innet.security.trust import key_operations
-    from innet.security.trust.names import uri_of
 
     opened = _store(store)
     certificate = opened.find_certificate(name)
     if not private:
         write_text(certificate.to_text(), output)
         return
-    key = opened.find(uri_of(certificate.key))
+    key = opened.find(str(certificate.key))
     own = _own_passphrase(key, passphrase_file)
     passphrase = own or passphrase_for("the exported file", passphrase_file, is_new=True)
     write_text(
@@ -258,7 +252,6 @@ def import_file(
     """Import a certificate, a SafeBag (of ndnsec or innet) or a revocation into the store."""
     from innet.security.trust import key_operations
     from innet.security.trust.key_operations import SafeBag
-    from innet.security.trust.names import uri_of
     from innet.security.trust.revocation import Revocation
 
     text = key_operations.read_file(file)
@@ -268,12 +261,12 @@ def import_file(
     own = passphrase if encrypt else None
     found = key_operations.import_text(_store(store), text, passphrase, own)
     if isinstance(found, SafeBag):
-        say(f"key          {uri_of(found.certificate.key)}")
-        say(f"certificate  {uri_of(found.certificate.name)}")
+        say(f"key          {found.certificate.key}")
+        say(f"certificate  {found.certificate.name}")
     elif isinstance(found, Revocation):
-        say(f"revoked      {uri_of(found.certificate)}: {found.reason}")
+        say(f"revoked      {found.certificate}: {found.reason}")
     else:
-        say(f"certificate  {uri_of(found.name)}")
+        say(f"certificate  {found.name}")
 
 
 def _store(directory: Path | None) -> KeyStore:
@@ -284,19 +277,17 @@ def _store(directory: Path | None) -> KeyStore:
 
 def _own_passphrase(key: StoredKey, file: Path | None) -> str | None:
     """The passphrase of a stored key; ``None`` when it is not encrypted."""
-    from innet.security.trust.names import uri_of
 
-    return passphrase_for(uri_of(key.name), file) if key.is_encrypted else None
+    return passphrase_for(str(key.name), file) if key.is_encrypted else None
 
 
 def _document(certificate: Certificate, revoked: str | None, now: datetime) -> dict[str, str]:
-    from innet.security.trust.names import uri_of
 
     state = f"revoked: {revoked}" if revoked is not None else certificate.describe_period(now)
     period = certificate.validity
     return {
-        "certificate": uri_of(certificate.name),
-        "issuer": uri_of(certificate.data.key_locator or ()) or "nobody",
+        "certificate": str(certificate.name),
+        "issuer": str(certificate.data.key_name or "nobody"),
         "not_before": period.not_before.isoformat(),
         "not_after": period.not_after.isoformat(),
         "state": state or f"valid until {period.not_after:%Y-%m-%d %H:%M:%S} UTC",

@@ -102,7 +102,7 @@ def anchor(
 ) -> None:
     """Print the anchor of a running job: the certificate that verifies those of its nodes.
 
-    NDN programs, [cyan]innet.security.trust.Validator[/] and [cyan]--anchor[/] take it.
+    NDN programs, [cyan]innet.security.trust.PolicyValidator[/] and [cyan]--anchor[/] take it.
     """
     from innet.cluster.emulation.runs import find_run
     from innet.cluster.run_status import job_anchor

@@ -16,9 +16,9 @@ from innet._native import _core
 from innet.errors import InterestRefused, InterestTimeout, MalformedPacket, SecurityError
 from innet.names import METADATA, Name, number_at, with_keyword, with_segment, with_version
 from innet.ndn import wire
-from innet.security.signers import SignatureType, Signer
+from innet.security.signers import Signer
 from innet.security.validation import ReceivedData, Validator
-from innet.tlv_numbers import ComponentType, ContentType, TlvType
+from innet.tlv_numbers import ComponentType, ContentType, SignatureType, TlvType
 
 if TYPE_CHECKING:
     from innet.ndn.client import Client

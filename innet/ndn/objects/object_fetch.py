@@ -27,9 +27,8 @@ from innet.ndn.objects.discovery import fetch_believed, locate
 from innet.ndn.objects.publication import MANIFEST
 from innet.ndn.objects.segments import CongestionWindow, RetransmissionTimer, SegmentQueue
 from innet.ndn.objects.sink import FileSink, MemorySink, Sink
-from innet.security.signers import SignatureType
 from innet.security.validation import ReceivedData, Validator
-from innet.tlv_numbers import NackReason
+from innet.tlv_numbers import NackReason, SignatureType
 
 if TYPE_CHECKING:
     from innet.ndn.client import Client, Reply

@@ -21,6 +21,7 @@ from innet.names import (
     with_keyword,
     with_segment,
     with_version,
+    without_digest,
 )
 from innet.ndn import wire
 from innet.ndn.objects.discovery import encode_metadata
@@ -229,9 +230,7 @@ class Publication:
 
     async def answer(self, interest: ReceivedInterest) -> Answer:
         """The packet that an Interest below ``name`` asks for; nothing if there is none."""
-        name = interest.name
-        if name[-1][0] == ComponentType.IMPLICIT_SHA256_DIGEST:
-            name = name.parent()
+        name = without_digest(interest.name)
         below = name.parent()
         number = number_at(name, -1, ComponentType.SEGMENT)
         if below == self.versioned and number is not None:

@@ -1,13 +1,14 @@
 """Keys, certificates and trust policies: owners of keys, and which key may sign which names.
 
 Start with :class:`Certificate` (what says whose a key is), :class:`KeyStore` (keys on disk),
-:class:`Policy` (a file in the LightVerSec language), and :class:`Validator`, which judges packets
-by all of them.
+:class:`Policy` (a file in the LightVerSec language), and :class:`PolicyValidator`, which judges
+packets by all of them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import warnings
+from typing import TYPE_CHECKING, Any
 
 from innet.lazy_package import lazy_names
 
@@ -18,28 +19,29 @@ if TYPE_CHECKING:
     from innet.security.trust.keys import PrivateKey, PublicKey, WrongPassphrase
     from innet.security.trust.policy import Decision, Policy
     from innet.security.trust.revocation import Revocation
-    from innet.security.trust.signed_data import SignedData
-    from innet.security.trust.validator import Refusal, Validator, Verdict
+    from innet.security.trust.signed_data import parse_data, sign_data
+    from innet.security.trust.validator import PacketRefused, PolicyValidator, Verdict
 
 __all__ = [
     "Certificate",
     "Decision",
     "KeyStore",
+    "PacketRefused",
     "Policy",
+    "PolicyValidator",
     "PrivateKey",
     "PublicKey",
-    "Refusal",
     "Revocation",
     "SafeBag",
-    "SignedData",
-    "Validator",
     "Validity",
     "Verdict",
     "WrongPassphrase",
+    "parse_data",
+    "sign_data",
 ]
 
 # Loaded at first use: every node needs keys and packets, and none the compiler of policies.
-__getattr__ = lazy_names(
+_load = lazy_names(
     __name__,
     {
         "Certificate": "certificate",
@@ -52,9 +54,18 @@ __getattr__ = lazy_names(
         "Policy": "policy",
         "Revocation": "revocation",
         "SafeBag": "key_operations",
-        "SignedData": "signed_data",
-        "Refusal": "validator",
-        "Validator": "validator",
+        "parse_data": "signed_data",
+        "sign_data": "signed_data",
+        "PacketRefused": "validator",
+        "PolicyValidator": "validator",
         "Verdict": "validator",
     },
 )
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Validator":
+        what = "innet.security.trust.Validator is now PolicyValidator"
+        warnings.warn(what, DeprecationWarning, stacklevel=2)
+        name = "PolicyValidator"
+    return _load(name)

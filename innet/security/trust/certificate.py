@@ -12,20 +12,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from innet._native import _core
 from innet.errors import SecurityError
+from innet.names import Name
 from innet.old_arguments import also_takes
 from innet.security.trust import tlv
 from innet.security.trust.keys import PrivateKey, PublicKey
 from innet.security.trust.names import (
     SELF,
-    Name,
     certificate_name,
     identity_of,
     is_certificate_name,
     key_of,
-    uri_of,
 )
-from innet.security.trust.signed_data import SignedData
+from innet.security.trust.signed_data import parse_data, sign_data
 from innet.tlv_numbers import ContentType, TlvType
 
 _TIME_FORMAT = "%Y%m%dT%H%M%S"
@@ -111,9 +111,9 @@ def _with_issuer(
     }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Certificate:
-    """A certificate, not yet judged: :class:`innet.security.trust.Validator` does that.
+    """A certificate, not yet judged: :class:`innet.security.trust.PolicyValidator` does that.
 
     Attributes:
         data: the Data packet that it is.
@@ -124,13 +124,19 @@ class Certificate:
         >>> key = PrivateKey.generate()
         >>> validity = Validity(datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
         >>> made = Certificate.self_signed(name_of("/alice/KEY/1"), key, validity, version=7)
-        >>> uri_of(Certificate.parse(made.wire).name)
+        >>> str(Certificate.parse(made.wire).name)
         '/alice/KEY/1/self/v=7'
     """
 
-    data: SignedData
+    data: _core.ReceivedData
     validity: Validity
     public_key: PublicKey = field(repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Certificate) and self.wire == other.wire
+
+    def __hash__(self) -> int:
+        return hash(self.wire)
 
     @classmethod
     def parse(cls, wire: bytes) -> Certificate:
@@ -139,10 +145,10 @@ class Certificate:
         Raises:
             SecurityError: they are malformed; the message says why.
         """
-        return cls.from_data(SignedData.parse(wire))
+        return cls.from_data(parse_data(wire))
 
     @classmethod
-    def from_data(cls, data: SignedData) -> Certificate:
+    def from_data(cls, data: _core.ReceivedData) -> Certificate:
         """The certificate that a packet is.
 
         Raises:
@@ -150,14 +156,14 @@ class Certificate:
         """
         if not is_certificate_name(data.name):
             raise SecurityError(
-                f"{uri_of(data.name)} is no certificate: its name would end with "
+                f"{data.name} is no certificate: its name would end with "
                 "KEY/<id>/<issuer>/<version>"
             )
         if data.content_type != ContentType.KEY:
-            raise SecurityError(f"{uri_of(data.name)} holds no key: its ContentType is another one")
+            raise SecurityError(f"{data.name} holds no key: its ContentType is another one")
         period = data.validity_period
         if period is None:
-            raise SecurityError(f"certificate {uri_of(data.name)} has no validity period")
+            raise SecurityError(f"certificate {data.name} has no validity period")
         return cls(data, Validity.decode(period), PublicKey.from_spki(data.content))
 
     @classmethod
@@ -180,7 +186,7 @@ class Certificate:
             issuer: who signs.
             version: of the certificate: the time of issue, in milliseconds since 1970.
         """
-        data = SignedData.sign(
+        data = sign_data(
             certificate_name(key, issuer.id, version),
             public_key.spki,
             issuer.key,
@@ -234,13 +240,13 @@ class Certificate:
     @property
     def is_self_signed(self) -> bool:
         """Whether it names its own key as its issuer's."""
-        locator = self.data.key_locator
-        return locator is not None and locator[: len(self.key)] == self.key
+        locator = self.data.key_name
+        return locator is not None and self.key.is_prefix_of(locator)
 
     @property
     def has_own_signature(self) -> bool:
         """Whether its own key has signed it, truly."""
-        return self.data.is_signed_by(self.public_key)
+        return self.public_key.has_signed(self.data)
 
     def describe_period(self, time: datetime) -> str | None:
         """Why it does not count at ``time``; ``None`` when it does."""

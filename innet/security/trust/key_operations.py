@@ -18,9 +18,9 @@ from innet.security.trust import tlv
 from innet.security.trust.certificate import Certificate, Issuer, Validity, packet_of, text_of
 from innet.security.trust.key_store import KeyStore, StoredKey, new_key_id
 from innet.security.trust.keys import KeyKind, PrivateKey
-from innet.security.trust.names import is_certificate_name, name_of, new_key_name, uri_of
+from innet.security.trust.names import is_certificate_name, name_of, new_key_name
 from innet.security.trust.revocation import Revocation
-from innet.security.trust.signed_data import SignedData
+from innet.security.trust.signed_data import parse_data
 from innet.tlv_numbers import TlvType
 
 
@@ -89,7 +89,7 @@ def issue(
     """
     if request.is_self_signed and not request.has_own_signature:
         raise SecurityError(
-            f"the request {uri_of(request.name)} is not signed by its own key: whoever sent it "
+            f"the request {request.name} is not signed by its own key: whoever sent it "
             "need not have that key"
         )
     now = validity.not_before
@@ -156,7 +156,7 @@ def import_text(
         store.add(bag.certificate.key, bag.open(passphrase or ""), own)
         store.add_certificate(bag.certificate)
         return bag
-    data = SignedData.parse(packet_of(text, TlvType.DATA, "certificate, safe bag or revocation"))
+    data = parse_data(packet_of(text, TlvType.DATA, "certificate, safe bag or revocation"))
     if is_certificate_name(data.name):
         certificate = Certificate.from_data(data)
         store.add_certificate(certificate)
@@ -213,9 +213,9 @@ def _valid_certificate(key: StoredKey, now: datetime) -> Certificate:
     valid = [c for c in key.certificates if c.validity.covers(now)]
     issued: list[Certificate] = [c for c in valid if not c.is_self_signed]
     if not valid:
-        whys = "; ".join(f"{uri_of(c.name)} {c.describe_period(now)}" for c in key.certificates)
+        whys = "; ".join(f"{c.name} {c.describe_period(now)}" for c in key.certificates)
         raise SecurityError(
-            f"{uri_of(key.name)} has no certificate that counts now ({whys or 'none at all'})"
+            f"{key.name} has no certificate that counts now ({whys or 'none at all'})"
         )
     return (issued or valid)[0]
 
@@ -242,7 +242,7 @@ class SafeBag:
         if not passphrase:
             raise SecurityError("a private key leaves the store encrypted: give a passphrase")
         if certificate.public_key != key.public:
-            raise SecurityError(f"{uri_of(certificate.name)} is the certificate of another key")
+            raise SecurityError(f"{certificate.name} is the certificate of another key")
         return cls(certificate, key.to_der(passphrase))
 
     def open(self, passphrase: str) -> PrivateKey:
@@ -255,7 +255,7 @@ class SafeBag:
         key = PrivateKey.from_pkcs8(self.encrypted_key, passphrase)
         if key.public != self.certificate.public_key:
             raise SecurityError(
-                f"the safe bag of {uri_of(self.certificate.name)} holds another key than its "
+                f"the safe bag of {self.certificate.name} holds another key than its "
                 "certificate says; it has been tampered with"
             )
         return key

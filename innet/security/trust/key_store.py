@@ -19,20 +19,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from innet._native import _core
 from innet.errors import SecurityError
+from innet.names import Name
 from innet.private_files import require_private
 from innet.security.trust.certificate import Certificate
 from innet.security.trust.keys import PrivateKey
 from innet.security.trust.names import (
-    Name,
-    encode_name,
     identity_of,
     is_certificate_name,
     is_key_name,
+    key_of,
     name_of,
-    uri_of,
 )
 from innet.security.trust.revocation import Revocation
+from innet.tlv_numbers import TlvType
 
 STORE_VARIABLE = "INNET_KEY_STORE"
 """Environment variable with the directory of the key store."""
@@ -86,7 +87,7 @@ class KeyStore:
         if not self.directory.is_dir():
             return []
         found = [self._stored(path.parent) for path in self.directory.glob(f"*/{_NAME}")]
-        return sorted(found, key=lambda key: uri_of(key.name))
+        return sorted(found, key=lambda key: str(key.name))
 
     def find(self, name: str) -> StoredKey:
         """The key that ``name`` means: name of a key, a certificate, or an identity with one key.
@@ -96,14 +97,14 @@ class KeyStore:
         """
         wanted = name_of(name)
         if is_certificate_name(wanted):
-            wanted = wanted[:-2]
+            wanted = key_of(wanted)
         keys = self.keys()
         matches = [k for k in keys if wanted in (k.name, identity_of(k.name))]
         if len(matches) > 1:  # other people's keys come second
             matches = [key for key in matches if key.has_private] or matches
         if len(matches) == 1:
             return matches[0]
-        known = ", ".join(uri_of(key.name) for key in (matches or keys)) or "none"
+        known = ", ".join(str(key.name) for key in (matches or keys)) or "none"
         what = "has several keys; say which" if matches else "is not there; it has"
         raise SecurityError(f"in the key store {self.directory}, {name} {what}: {known}")
 
@@ -122,7 +123,7 @@ class KeyStore:
                     return certificate
             raise SecurityError(f"the key store {self.directory} has no certificate {name}")
         if not key.certificates:
-            raise SecurityError(f"{uri_of(key.name)} has no certificate; import or issue one")
+            raise SecurityError(f"{key.name} has no certificate; import or issue one")
         issued = [c for c in key.certificates if not c.is_self_signed]
         return (issued or list(key.certificates))[0]
 
@@ -140,7 +141,7 @@ class KeyStore:
                 data = file.read()
         except FileNotFoundError:
             raise SecurityError(
-                f"the private key {uri_of(name)} is not in the key store {self.directory}; only "
+                f"the private key {name} is not in the key store {self.directory}; only "
                 "its certificates can be here"
             ) from None
         except OSError as error:
@@ -154,10 +155,10 @@ class KeyStore:
             SecurityError: there is one of that name, or the store cannot be written.
         """
         if not is_key_name(name):
-            raise SecurityError(f"{uri_of(name)} is no name of a key: /<identity>/KEY/<id> is")
+            raise SecurityError(f"{name} is no name of a key: /<identity>/KEY/<id> is")
         path = self._make(name) / _PRIVATE
         if path.exists():
-            raise SecurityError(f"there is a key {uri_of(name)} already; take another id")
+            raise SecurityError(f"there is a key {name} already; take another id")
         _write(path, key.to_pem(passphrase))
 
     def add_certificate(self, certificate: Certificate) -> None:
@@ -189,7 +190,7 @@ class KeyStore:
         name = name_of(_read(directory / _NAME).decode().strip())
         private = directory / _PRIVATE
         found = [Certificate.parse(_read(p)) for p in (directory / _CERTIFICATES).glob("*.cert")]
-        found.sort(key=lambda certificate: certificate.name[-1], reverse=True)
+        found.sort(key=_version_order, reverse=True)
         return StoredKey(
             name,
             has_private=private.exists(),
@@ -203,7 +204,7 @@ class KeyStore:
     def _make(self, key: Name) -> Path:
         path = self._directory(_digest(key))
         if not (path / _NAME).exists():
-            _write(path / _NAME, uri_of(key).encode())
+            _write(path / _NAME, str(key).encode())
         return path
 
     def _directory(self, name: str) -> Path:
@@ -226,7 +227,14 @@ def new_key_id() -> str:
 
 
 def _digest(name: Name) -> str:
-    return hashlib.sha256(encode_name(name)).hexdigest()[:_DIGEST_CHARACTERS]
+    element = _core.encode_element(TlvType.NAME, name.value())
+    return hashlib.sha256(element).hexdigest()[:_DIGEST_CHARACTERS]
+
+
+def _version_order(certificate: Certificate) -> tuple[int, int, bytes]:
+    """NDN's canonical order of the last components of names."""
+    kind, value = certificate.name[-1]
+    return kind, len(value), value
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -5,6 +5,7 @@ Secrets are PKCS#8 wherever they are stored, and stand in no ``repr`` and in no 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
@@ -23,16 +24,19 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from innet._native import _core
 from innet.errors import SecurityError
+from innet.tlv_numbers import SignatureType
 
 KeyKind: TypeAlias = Literal["ed25519", "ecdsa"]
 KINDS: tuple[str, ...] = get_args(KeyKind)
 
-SIGNATURE_RSA = 1
-SIGNATURE_ECDSA = 3
-SIGNATURE_ED25519 = 5
-
 _MIN_RSA_BITS = 2048
+_KIND_NAMES: Mapping[int, str] = {
+    SignatureType.SHA256_WITH_RSA: "rsa",
+    SignatureType.SHA256_WITH_ECDSA: "ecdsa",
+    SignatureType.ED25519: "ed25519",
+}
 _Private: TypeAlias = ed25519.Ed25519PrivateKey | ec.EllipticCurvePrivateKey
 _Public: TypeAlias = ed25519.Ed25519PublicKey | ec.EllipticCurvePublicKey | rsa.RSAPublicKey
 
@@ -66,11 +70,11 @@ class PublicKey:
         except (ValueError, UnsupportedAlgorithm) as error:
             raise SecurityError(f"no SubjectPublicKeyInfo of a known kind: {error}") from error
         if isinstance(key, ed25519.Ed25519PublicKey):
-            return cls(spki, SIGNATURE_ED25519, key)
+            return cls(spki, SignatureType.ED25519, key)
         if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
-            return cls(spki, SIGNATURE_ECDSA, key)
+            return cls(spki, SignatureType.SHA256_WITH_ECDSA, key)
         if isinstance(key, rsa.RSAPublicKey) and key.key_size >= _MIN_RSA_BITS:
-            return cls(spki, SIGNATURE_RSA, key)
+            return cls(spki, SignatureType.SHA256_WITH_RSA, key)
         raise SecurityError(
             "a key is of a kind that is not taken; Ed25519, ECDSA over P-256, and RSA of at least "
             f"{_MIN_RSA_BITS} bits are"
@@ -79,7 +83,7 @@ class PublicKey:
     @property
     def kind(self) -> str:
         """For people: ``ed25519``, ``ecdsa`` or ``rsa``."""
-        return {SIGNATURE_RSA: "rsa", SIGNATURE_ECDSA: "ecdsa"}.get(self.signature_type, "ed25519")
+        return _KIND_NAMES[self.signature_type]
 
     @property
     def rsa_bits(self) -> int | None:
@@ -91,6 +95,12 @@ class PublicKey:
         if isinstance(self._key, ed25519.Ed25519PublicKey):
             return self._key.public_bytes_raw()
         return None
+
+    def has_signed(self, data: _core.ReceivedData) -> bool:
+        """Whether the signature of ``data`` is this key's, and of the type that it makes."""
+        return data.signature_type == self.signature_type and self.verifies(
+            data.signed_portion, data.signature_value
+        )
 
     def verifies(self, message: bytes, signature: bytes) -> bool:
         """Whether ``signature`` is this key's over ``message``."""

@@ -14,22 +14,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from ndn.app_support.light_versec.checker import DEFAULT_USER_FNS, Checker
 from ndn.encoding import Component
 
+from innet._native import _core
+from innet.names import Name, with_version, without_digest
 from innet.security.trust.facts import Facts, Function, functions_of
-from innet.security.trust.names import (
-    Name,
-    is_certificate_name,
-    is_key_name,
-    name_of,
-    uri_of,
-    without_digest,
-)
+from innet.security.trust.names import is_certificate_name, is_key_name, name_of
 from innet.security.trust.policy_source import compile_policy, read_policy
+from innet.tlv_numbers import ComponentType
 
 if TYPE_CHECKING:
     from ndn.app_support.light_versec.binary import LvsModel
 
-_ANY_ISSUERS = name_of("/self/any")
-_ANY_VERSION = name_of("/v=0")[0]
+_ANY_ISSUERS = ((ComponentType.GENERIC, b"self"), (ComponentType.GENERIC, b"any"))
+_ANY_VERSION = 0
 """Stand for issuer and version where a key is asked about, and not one of its certificates."""
 
 
@@ -69,7 +65,7 @@ class _Matcher(Checker):  # type: ignore[misc]  # python-ndn has no types
 
     def matches(self, name: Name, context: Mapping[int, bytes]) -> Iterator[_Match]:
         """The nodes of the policy that ``name`` matches, with the patterns of ``context`` bound."""
-        for node, found in self._match(list(name), dict(context)):
+        for node, found in self._match(_components(name), dict(context)):
             rules = tuple(self.model.nodes[node].rule_name)
             if rules:
                 yield _Match(node, rules, dict(found))
@@ -177,7 +173,7 @@ class Policy:
         """Whether a key, or a certificate's key, may sign ``name``.
 
         The chain of certificates above the key is not looked at: that is a
-        :class:`innet.security.trust.Validator`'s.
+        :class:`innet.security.trust.PolicyValidator`'s.
 
         Raises:
             SecurityError: one of them is no name.
@@ -186,8 +182,8 @@ class Policy:
         signer = without_digest(name_of(key) if isinstance(key, str) else key)
         if not is_certificate_name(signer) and is_key_name(signer):
             # A rule may bind the issuer's id: the one that would allow it is taken.
-            issuers = (*packet[:1], *_ANY_ISSUERS)
-            candidates = [(*signer, issuer, _ANY_VERSION) for issuer in issuers]
+            issuers = (packet[0], *_ANY_ISSUERS)
+            candidates = [with_version(signer.append(*each), _ANY_VERSION) for each in issuers]
         else:
             candidates = [signer]
         decisions = [self._decide(packet, candidate, signer) for candidate in candidates]
@@ -196,7 +192,7 @@ class Policy:
     def allows(self, packet: Name, certificate: Name) -> bool:
         """Whether a certificate's key may sign ``packet``: :meth:`decide` without its reasons."""
         self._strict.asked.clear()
-        return bool(self._strict.check(list(packet), list(certificate)))
+        return bool(self._strict.check(_components(packet), _components(certificate)))
 
     def _decide(self, packet: Name, certificate: Name, signer: Name) -> Decision:
         self._strict.asked.clear()
@@ -214,8 +210,8 @@ class Policy:
         above = self._strict.rules_of(self._strict.signers_of(key))
         chain = f", whose certificate {' or '.join(above)} signs" if above else ", an anchor"
         reason = (
-            f"rule {rule} allows it: {uri_of(packet)} is to be signed by {key_rule}, and "
-            f"{uri_of(signer)} is one{_with(bindings)}{chain}"
+            f"rule {rule} allows it: {packet} is to be signed by {key_rule}, and "
+            f"{signer} is one{_with(bindings)}{chain}"
         )
         return Decision(True, rule, key_rule, reason, bindings)
 
@@ -228,23 +224,23 @@ class Policy:
         bindings = self._strict.said((signable or packets)[0].context)
         if not signable:
             rule = packets[0].rules[0]
-            reason = f"{uri_of(packet)} is a name of {rule}, which no key may sign"
+            reason = f"{packet} is a name of {rule}, which no key may sign"
             return Decision(False, rule, None, reason, bindings)
         match = signable[0]
         wanted = " or ".join(self._strict.rules_of(self._strict.signers_of(match)))
         reason = (
-            f"rule {match.rules[0]} refuses it: {uri_of(packet)} is to be signed by {wanted}"
-            f"{_with(bindings)}, and {uri_of(signer)} is none: {self._why_not(match, certificate)}"
+            f"rule {match.rules[0]} refuses it: {packet} is to be signed by {wanted}"
+            f"{_with(bindings)}, and {signer} is none: {self._why_not(match, certificate)}"
         )
         return Decision(False, match.rules[0], None, reason, bindings)
 
     def _refuse_name(self, packet: Name) -> Decision:
         shaped = [m for m in self._relaxed.matches(packet, {}) if self._relaxed.signers_of(m)]
         if not shaped:
-            reason = f"no rule of the policy {self.name} is for names such as {uri_of(packet)}"
+            reason = f"no rule of the policy {self.name} is for names such as {packet}"
             return Decision(False, None, None, reason)
         reason = (
-            f"no rule of the policy {self.name} is for {uri_of(packet)}: it looks like "
+            f"no rule of the policy {self.name} is for {packet}: it looks like "
             f"{shaped[0].rules[0]}, but {self._strict.failure_on_the_way_to(shaped[0].node)}"
         )
         return Decision(False, None, None, reason)
@@ -264,6 +260,12 @@ class Policy:
         for key in self._strict.matches(certificate, {}):
             return f"it is a key of {key.rules[0]}"
         return "no rule is for keys such as this one"
+
+
+def _components(name: Name) -> list[bytes]:
+    """The components of a name as python-ndn takes them, each with type and length."""
+    elements = _core.read_elements(name.value())
+    return [_core.encode_element(kind, value) for kind, value in elements]
 
 
 def _with(bindings: Mapping[str, str]) -> str:

@@ -16,11 +16,13 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from innet._native import _core
 from innet.errors import SecurityError
+from innet.names import Name
 from innet.security.trust.certificate import Certificate
 from innet.security.trust.keys import PrivateKey, PublicKey
-from innet.security.trust.names import KEY, REVOKE, Name, revocation_name, uri_of
-from innet.security.trust.signed_data import SignedData
+from innet.security.trust.names import is_revocation_name, revocation_name, revoked_certificate
+from innet.security.trust.signed_data import parse_data, sign_data
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Revocation:
         reason: for people.
     """
 
-    data: SignedData
+    data: _core.ReceivedData
     time: datetime
     reason: str
 
@@ -54,13 +56,13 @@ class Revocation:
             SecurityError: ``signer`` is neither.
         """
         by_itself = signer.public == certificate.public_key
-        if not by_itself and not certificate.data.is_signed_by(signer.public):
+        if not by_itself and not signer.public.has_signed(certificate.data):
             raise SecurityError(
-                f"{uri_of(certificate.name)} can be revoked by its own key or by "
-                f"{_issuer_of(certificate)}, which issued it; {uri_of(signer_locator)} is neither"
+                f"{certificate.name} can be revoked by its own key or by "
+                f"{_issuer_of(certificate)}, which issued it; {signer_locator} is neither"
             )
         content = {"time": time.astimezone(UTC).isoformat(timespec="seconds"), "reason": reason}
-        data = SignedData.sign(
+        data = sign_data(
             revocation_name(certificate.name, by_itself),
             json.dumps(content).encode(),
             signer,
@@ -69,19 +71,19 @@ class Revocation:
         return cls.from_data(data)
 
     @classmethod
-    def from_data(cls, data: SignedData) -> Revocation:
+    def from_data(cls, data: _core.ReceivedData) -> Revocation:
         """The record that a packet is.
 
         Raises:
             SecurityError: it is malformed.
         """
-        if len(data.name) < 5 or data.name[-5] != REVOKE:
-            raise SecurityError(f"{uri_of(data.name)} is no name of a revocation")
+        if not is_revocation_name(data.name):
+            raise SecurityError(f"{data.name} is no name of a revocation")
         try:
             content = json.loads(data.content)
             time, reason = datetime.fromisoformat(content["time"]), str(content["reason"])
         except (ValueError, KeyError, TypeError) as error:
-            raise SecurityError(f"revocation {uri_of(data.name)} is malformed: {error}") from error
+            raise SecurityError(f"revocation {data.name} is malformed: {error}") from error
         return cls(data, time, reason)
 
     @classmethod
@@ -91,22 +93,21 @@ class Revocation:
         Raises:
             SecurityError: they are malformed.
         """
-        return cls.from_data(SignedData.parse(wire))
+        return cls.from_data(parse_data(wire))
 
     @property
     def certificate(self) -> Name:
         """The certificate that it is about."""
-        name = self.data.name
-        return (*name[:-5], KEY, *name[-4:-1])
+        return revoked_certificate(self.data.name)
 
     def revokes(self, certificate: Certificate, issuer: PublicKey) -> bool:
         """Whether ``certificate``, issued by ``issuer``, is revoked."""
         if self.certificate != certificate.name:
             return False
         by_itself = self.data.name == revocation_name(certificate.name, by_itself=True)
-        return self.data.is_signed_by(certificate.public_key if by_itself else issuer)
+        return (certificate.public_key if by_itself else issuer).has_signed(self.data)
 
 
 def _issuer_of(certificate: Certificate) -> str:
-    locator = certificate.data.key_locator
-    return "an unnamed key" if locator is None else uri_of(locator)
+    locator = certificate.data.key_name
+    return "an unnamed key" if locator is None else str(locator)

@@ -8,15 +8,17 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
+from innet._native import _core
 from innet.errors import InnetError, SecurityError
+from innet.names import Name
 from innet.security.trust.certificate import Certificate
 from innet.security.trust.keys import PublicKey
-from innet.security.trust.names import Name, is_certificate_name, revocation_name, uri_of
+from innet.security.trust.names import is_certificate_name, revocation_name
 from innet.security.trust.policy import Decision, Policy
 from innet.security.trust.revocation import Revocation
-from innet.security.trust.signed_data import SignedData
+from innet.security.trust.signed_data import parse_data
 
 Fetch: TypeAlias = Callable[[str, bool], Awaitable[bytes]]
 """Gets the packet of a name (or, when the second argument says so, of one that begins with it).
@@ -31,13 +33,6 @@ MAX_DEPTH = 6
 _MAX_CACHED = 1024
 _RENEWAL_PAUSE = timedelta(seconds=30)
 """Between requests for a successor of an expired certificate."""
-
-
-class HasWire(Protocol):
-    """A packet as it was received, as :mod:`innet.ndn` delivers it."""
-
-    @property
-    def wire(self) -> bytes: ...
 
 
 @dataclass(frozen=True)
@@ -70,8 +65,8 @@ class _Believed:
     asked: datetime
 
 
-class Refusal(SecurityError):
-    """A packet is refused.
+class PacketRefused(SecurityError):
+    """The policy, a certificate or the signature of a packet is against it.
 
     Attributes:
         verdict: why.
@@ -82,7 +77,7 @@ class Refusal(SecurityError):
         self.verdict = verdict
 
 
-class Validator:
+class PolicyValidator:
     """Validates packets by a policy and its anchors. For one event loop.
 
     Missing certificates are fetched by name, once, and kept. Periods and revocations are checked
@@ -90,7 +85,7 @@ class Validator:
     an expired one, another certificate of the same key is fetched.
 
     Example:
-        >>> validator = Validator(                                         # doctest: +SKIP
+        >>> validator = PolicyValidator(                                         # doctest: +SKIP
         ...     Policy.load("store"), [anchor], fetch=fetch, now=lambda: datetime.now(UTC)
         ... )
         >>> (await validator.judge(packet)).reason                         # doctest: +SKIP
@@ -104,10 +99,8 @@ class Validator:
         *,
         fetch: Fetch,
         now: Clock,
-        certificates: Iterable[Certificate] = (),
         revocations: Iterable[Revocation] = (),
         asks_for_revocations: bool = False,
-        max_depth: int = MAX_DEPTH,
     ) -> None:
         """
         Args:
@@ -115,11 +108,9 @@ class Validator:
             anchors: trusted certificates; each must match an anchor's rule.
             fetch: gets certificates by their names.
             now: the clock for validity periods.
-            certificates: known ones, which need not be fetched; they are validated like the others.
             revocations: known records.
             asks_for_revocations: fetch the records of each certificate when it is first accepted.
                 No answer means "not revoked", and takes as long as the timeout of ``fetch``.
-            max_depth: certificates between a packet and its anchor, at most.
 
         Raises:
             SecurityError: there is no anchor, or the policy does not accept one.
@@ -133,8 +124,6 @@ class Validator:
         self._fetch = fetch
         self._now = now
         self._asks_for_revocations = asks_for_revocations
-        self._max_depth = max_depth
-        self._known = {certificate.name: certificate for certificate in certificates}
         self._believed: OrderedDict[Name, _Believed] = OrderedDict()
         self._fetching: dict[Name, asyncio.Task[Certificate]] = {}
         self._revocations: dict[Name, list[Revocation]] = {}
@@ -145,33 +134,31 @@ class Validator:
         """Reject the record's certificate from now on, if the record's signer may revoke it."""
         self._revocations.setdefault(record.certificate, []).append(record)
 
-    async def check(self, name: str, data: HasWire) -> None:
+    async def check(self, name: str, data: _core.ReceivedData) -> None:
         """Return when ``data``, requested as ``name``, is valid.
 
         Raises:
-            Refusal: it may not; the message says which rule, certificate or signature is wrong.
+            PacketRefused: it is not; the message names the rule, certificate or signature.
         """
-        verdict = await self.judge(bytes(data.wire))
+        verdict = await self.judge(data)
         if not verdict.is_valid:
-            raise Refusal(verdict)
+            raise PacketRefused(verdict)
 
-    async def judge(self, packet: bytes | SignedData) -> Verdict:
+    async def judge(self, packet: bytes | _core.ReceivedData) -> Verdict:
         """Whether a Data packet may be believed, and why."""
         try:
-            data = packet if isinstance(packet, SignedData) else SignedData.parse(packet)
+            data = parse_data(packet) if isinstance(packet, bytes) else packet
             return await self._judge(data, ())
-        except Refusal as refusal:
-            return refusal.verdict
+        except PacketRefused as refused:
+            return refused.verdict
         except SecurityError as error:
             return Verdict(False, str(error))
 
-    async def _judge(self, data: SignedData, above: tuple[Name, ...]) -> Verdict:
+    async def _judge(self, data: _core.ReceivedData, above: tuple[Name, ...]) -> Verdict:
         """``above``: the locators that have led to ``data``, which is a certificate then."""
-        locator = data.key_locator
+        locator = data.key_name
         if locator is None:
-            return Verdict(
-                False, f"{uri_of(data.name)} is signed by no key, so its origin is unknown"
-            )
+            return Verdict(False, f"{data.name} is signed by no key, so its origin is unknown")
         if is_certificate_name(locator):  # a key that may not sign is not even fetched
             decision = self._policy.decide(data.name, locator)
             if not decision.is_allowed:
@@ -181,32 +168,31 @@ class Validator:
         decision = self._policy.decide(data.name, certificate.name)
         if not decision.is_allowed:
             return Verdict(False, decision.reason, decision, chain)
-        if not data.is_signed_by(certificate.public_key):
-            reason = f"{uri_of(data.name)} has a wrong signature: it is not {uri_of(locator)}'s"
+        if not certificate.public_key.has_signed(data):
+            reason = f"{data.name} has a wrong signature: it is not {locator}'s"
             return Verdict(False, reason, decision, chain)
         if why := self._why_over(chain):
-            return Verdict(False, f"{uri_of(data.name)} is not believed: {why}", decision, chain)
+            return Verdict(False, f"{data.name} is not believed: {why}", decision, chain)
         return Verdict(True, decision.reason, decision, chain)
 
     async def _believe(self, locator: Name, above: tuple[Name, ...]) -> tuple[Certificate, ...]:
         """The certificate that ``locator`` means and those above it, up to an anchor."""
-        if (anchor := self._best(self._anchors, locator)) is not None:
+        if (anchor := self._anchor(locator)) is not None:
             return (anchor,)
         believed = self._believed.get(locator)
         if believed is not None:
             self._believed.move_to_end(locator)
             if not self._may_be_renewed(believed):
                 return believed.chain
-        if locator in above or len(above) == self._max_depth:
+        if locator in above or len(above) == MAX_DEPTH:
             raise SecurityError(
-                f"the certificates above {uri_of(above[0])} lead to no anchor within "
-                f"{self._max_depth} steps"
+                f"the certificates above {above[0]} lead to no anchor within {MAX_DEPTH} steps"
             )
         try:
             if believed is not None and is_certificate_name(locator):
                 certificate = believed.chain[0]  # there is no other; its issuer may have one
             else:
-                certificate = await self._certificate(locator)
+                certificate = await self._fetched_once(locator)
             chain = await self._follow(certificate, (*above, locator))
         except SecurityError:
             if believed is None:
@@ -224,10 +210,10 @@ class Validator:
         has_expired = any(now > certificate.validity.not_after for certificate in believed.chain)
         return has_expired and now - believed.asked >= _RENEWAL_PAUSE
 
-    def _best(self, certificates: Iterable[Certificate], locator: Name) -> Certificate | None:
-        """The one that ``locator`` means: one that counts now, and for longest."""
+    def _anchor(self, locator: Name) -> Certificate | None:
+        """The anchor that ``locator`` names: a valid one, and of several the one valid longest."""
         now = self._now()
-        meant = (known for known in certificates if known.name[: len(locator)] == locator)
+        meant = (known for known in self._anchors if locator.is_prefix_of(known.name))
         return max(
             meant,
             key=lambda known: (known.validity.covers(now), known.validity.not_after),
@@ -239,25 +225,12 @@ class Validator:
     ) -> tuple[Certificate, ...]:
         verdict = await self._judge(certificate.data, above)
         if not verdict.is_valid:
-            reason = f"certificate {uri_of(certificate.name)} is not believed: {verdict.reason}"
+            reason = f"certificate {certificate.name} is not believed: {verdict.reason}"
             chain = (certificate, *verdict.chain)
-            raise Refusal(Verdict(False, reason, verdict.decision, chain))
+            raise PacketRefused(Verdict(False, reason, verdict.decision, chain))
         if self._asks_for_revocations:
             await self._ask_for_revocations(certificate)
         return certificate, *verdict.chain
-
-    async def _certificate(self, locator: Name) -> Certificate:
-        known = self._best(self._known.values(), locator)
-        if known is not None and (
-            is_certificate_name(locator) or known.validity.not_after >= self._now()
-        ):
-            return known
-        try:
-            return await self._fetched_once(locator)
-        except SecurityError:
-            if known is None:
-                raise
-            return known  # which says when it has expired
 
     async def _fetched_once(self, locator: Name) -> Certificate:
         if (task := self._fetching.get(locator)) is None:
@@ -268,21 +241,19 @@ class Validator:
 
     async def _fetched(self, locator: Name) -> Certificate:
         try:
-            wire = await self._fetch(uri_of(locator), not is_certificate_name(locator))
+            wire = await self._fetch(str(locator), not is_certificate_name(locator))
         except InnetError as error:
-            raise SecurityError(f"cannot get the certificate {uri_of(locator)}: {error}") from error
+            raise SecurityError(f"cannot get the certificate {locator}: {error}") from error
         certificate = Certificate.parse(wire)
-        if certificate.name[: len(locator)] != locator:
-            raise SecurityError(
-                f"asked for the certificate {uri_of(locator)}, and got {uri_of(certificate.name)}"
-            )
+        if not locator.is_prefix_of(certificate.name):
+            raise SecurityError(f"asked for the certificate {locator}, and got {certificate.name}")
         return certificate
 
     async def _ask_for_revocations(self, certificate: Certificate) -> None:
         async def ask(by_itself: bool) -> None:
             name = revocation_name(certificate.name, by_itself)
             with suppress(InnetError):
-                record = Revocation.parse(await self._fetch(uri_of(name), False))
+                record = Revocation.parse(await self._fetch(str(name), False))
                 if record.certificate == certificate.name:
                     self.add_revocation(record)
 
@@ -294,18 +265,18 @@ class Validator:
         keys: list[PublicKey] = [certificate.public_key for certificate in chain]
         for certificate, issuer in zip(chain, [*keys[1:], keys[-1]], strict=True):
             if why := certificate.describe_period(now):
-                return f"certificate {uri_of(certificate.name)} {why}"
+                return f"certificate {certificate.name} {why}"
             for record in self._revocations.get(certificate.name, ()):
                 if record.revokes(certificate, issuer):
-                    return f"certificate {uri_of(certificate.name)} is revoked: {record.reason}"
+                    return f"certificate {certificate.name} is revoked: {record.reason}"
         return None
 
 
 def _require_anchor(policy: Policy, anchor: Certificate) -> None:
     if not policy.is_anchor(anchor.name):
         raise SecurityError(
-            f"{uri_of(anchor.name)} is no anchor of the policy {policy.name}: its anchors are "
+            f"{anchor.name} is no anchor of the policy {policy.name}: its anchors are "
             f"{', '.join(sorted(policy.roots)) or 'none'}"
         )
     if not anchor.has_own_signature:
-        raise SecurityError(f"the anchor {uri_of(anchor.name)} is not signed by its own key")
+        raise SecurityError(f"the anchor {anchor.name} is not signed by its own key")

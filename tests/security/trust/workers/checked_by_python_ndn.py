@@ -25,16 +25,15 @@ from ndn.encoding import InterestParam, Name, SignatureType, parse_data
 import innet
 from innet.cluster.emulation.runs import find_run
 from innet.cluster.run_status import group_facts
-from innet.ndn import Client, encode_interest
+from innet.ndn import Client, ReceivedData, encode_interest
 from innet.ndn.certificates import certificate_fetch
 from innet.node.node_config import RUN_ID_VARIABLE
 from innet.security import NodeKeys
 from innet.security.keys import KEYS_VARIABLE
-from innet.security.trust import Certificate, Policy, PrivateKey, SignedData
+from innet.security.trust import Certificate, Policy, PolicyValidator, PrivateKey, sign_data
 from innet.security.trust.facts import functions_of
 from innet.security.trust.names import name_of
 from innet.security.trust.policy_source import read_policy
-from innet.security.trust.validator import Validator
 
 TIMEOUT_MS = 20_000
 
@@ -95,19 +94,21 @@ async def check_by_python_ndn(names: dict[str, str], checker: Checker, anchor: b
 
 
 async def check_by_our_validator(
-    name: str, node: str, policy: Policy, anchor: Certificate, stolen: SignedData
+    name: str, node: str, policy: Policy, anchor: Certificate, stolen: ReceivedData
 ) -> None:
     """It believes the packet until its certificate expires, and never one of another's name."""
     async with Client() as client:
 
-        def validator_at(time: datetime) -> Validator:
-            return Validator(policy, [anchor], fetch=certificate_fetch(client), now=lambda: time)
+        def validator_at(time: datetime) -> PolicyValidator:
+            return PolicyValidator(
+                policy, [anchor], fetch=certificate_fetch(client), now=lambda: time
+            )
 
         validator = validator_at(datetime.now(UTC))
         reply = await client.exchange(
             encode_interest(name, forwarding_hint=f"/n/{node}", lifetime_s=20)
         )
-        packet = SignedData.parse(reply.data.wire)
+        packet = reply.data
         believed = await validator.judge(packet)
         assert believed.is_valid, believed.reason
         refused = await validator.judge(stolen)
@@ -116,11 +117,11 @@ async def check_by_our_validator(
         assert "has expired" in late.reason, late.reason
 
 
-def signed_by_this_rank(name: str) -> SignedData:
+def signed_by_this_rank(name: str) -> ReceivedData:
     """A packet of that name, truly signed with the key of this rank."""
     key = NodeKeys.load(Path(os.environ[KEYS_VARIABLE])).objects
     private = PrivateKey.from_raw_ed25519(bytes.fromhex(key.secret))
-    return SignedData.sign(name_of(name), b"another sum", private, name_of(key.name))
+    return sign_data(name_of(name), b"another sum", private, name_of(key.name))
 
 
 def main() -> None:
@@ -145,7 +146,7 @@ def main() -> None:
             asyncio.run(check_by_python_ndn(names, checker, anchor.wire))
             of_rank_1 = f"{group}/1/sum.f32/seq=0/seg=0"
             stolen = signed_by_this_rank(of_rank_1)
-            assert not checker.check(list(stolen.name), list(stolen.key_locator or ()))
+            assert not checker.check(Name.from_str(of_rank_1), Name.from_str(str(stolen.key_name)))
             policy = Policy.load("job", facts)
             asyncio.run(check_by_our_validator(of_rank_1, "h1", policy, anchor, stolen))
             print("all are believed")
