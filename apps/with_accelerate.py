@@ -8,14 +8,14 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 from accelerate import Accelerator
-from frameworks.training import (
+from torch.utils.data import DataLoader
+from with_frameworks.training import (
     WORKLOADS,
     StepTimer,
     endless,
     parse_arguments,
     report,
 )
-from torch.utils.data import DataLoader
 
 
 def main() -> None:

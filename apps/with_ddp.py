@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import torch
 import torch.distributed as dist
-from frameworks.training import (
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler
+from with_frameworks.training import (
     WORKLOADS,
     StepTimer,
     endless,
     parse_arguments,
     report,
 )
-from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler
 
 
 def main() -> None:

@@ -9,16 +9,16 @@ import os
 
 import torch
 import torch.distributed as dist
-from frameworks.training import (
+from lightning.fabric import Fabric
+from lightning.fabric.strategies import DDPStrategy
+from torch.utils.data import DataLoader
+from with_frameworks.training import (
     WORKLOADS,
     StepTimer,
     endless,
     parse_arguments,
     report,
 )
-from lightning.fabric import Fabric
-from lightning.fabric.strategies import DDPStrategy
-from torch.utils.data import DataLoader
 
 
 def main() -> None:

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import torch
 import torch.distributed as dist
-from frameworks.training import (
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.utils.data import DataLoader, DistributedSampler
+from with_frameworks.training import (
     WORKLOADS,
     StepTimer,
     endless,
     parse_arguments,
     report,
 )
-from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
-from torch.utils.data import DataLoader, DistributedSampler
 
 
 def main() -> None:

@@ -11,15 +11,15 @@ from typing import Any
 import lightning
 import torch
 import torch.distributed as dist
-from frameworks.training import (
+from lightning.pytorch.strategies import DDPStrategy
+from torch import nn
+from torch.utils.data import DataLoader
+from with_frameworks.training import (
     WORKLOADS,
     StepTimer,
     parse_arguments,
     report,
 )
-from lightning.pytorch.strategies import DDPStrategy
-from torch import nn
-from torch.utils.data import DataLoader
 
 
 class _Module(lightning.LightningModule):

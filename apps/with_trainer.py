@@ -9,13 +9,13 @@ import tempfile
 from typing import Any
 
 import torch.distributed as dist
-from frameworks.training import (
+from transformers import Trainer, TrainerCallback, TrainingArguments
+from with_frameworks.training import (
     WORKLOADS,
     StepTimer,
     parse_arguments,
     report,
 )
-from transformers import Trainer, TrainerCallback, TrainingArguments
 
 
 class _Timing(TrainerCallback):

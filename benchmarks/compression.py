@@ -14,7 +14,10 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-from innet.lab.compare.benchmark import (
+from innet.lab.compare.progress import ProgressBar
+from innet.quantities import parse_rate_bps, parse_size_bytes
+from innet.topology import load_topology
+from shared.benchmark import (
     Benchmark,
     Figures,
     argument_parser,
@@ -24,9 +27,6 @@ from innet.lab.compare.benchmark import (
     times_in_turns_s,
     worker_arguments,
 )
-from innet.lab.compare.progress import ProgressBar
-from innet.quantities import parse_rate_bps, parse_size_bytes
-from innet.topology import load_topology
 
 TOP_K_RATIO = 0.01
 BLOCK_RATIO = 0.02

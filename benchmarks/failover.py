@@ -22,10 +22,10 @@ from pathlib import Path
 
 from innet import Session, load_topology
 from innet.errors import ControlError, EmulationError
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, quantity
 from innet.lab.compare.progress import ProgressBar
 from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.settings import Settings
+from shared.benchmark import Benchmark, Figures, argument_parser, quantity
 
 WORKER = Path(__file__).parent / "workers" / "failover.py"
 SPINE = "spine0"

@@ -23,8 +23,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from innet.errors import EmulationError
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser
 from innet.lab.compare.progress import ProgressBar
+from shared.benchmark import Benchmark, Figures, argument_parser
 
 WORKER = Path(__file__).with_name("workers") / "forwarding.py"
 _CONTENTS_BYTES = (8192, 1024)

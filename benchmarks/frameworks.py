@@ -5,8 +5,8 @@ python benchmarks/frameworks.py --json
 Links have no rate, and all ranks are processes of this machine. The jobs of a framework run one
 after the other on one network, innet's and Gloo's in turns, with the same threads per rank.
 
-Two models (``apps/frameworks/training.py``). The transformer is what ``apps/train_gpt.py`` trains
-on 8 hosts by default: 1.7 million parameters, 512 tokens per rank and step, 3,000 flop per
+Two models (``apps/with_frameworks/training.py``). The transformer is what ``apps/train_gpt.py``
+trains on 8 hosts by default: 1.7 million parameters, 512 tokens per rank and step, 3,000 flop per
 parameter. The perceptron has 330,000 parameters and 16 vectors per rank and step, 100 flop per
 parameter: far less computation per byte of gradients than training has, so that its step shows the
 communication. Its keys end in ``_communication_bound``.
@@ -32,10 +32,10 @@ from typing import Final
 
 from innet.cluster.launch import Session
 from innet.errors import EmulationError, JobFailed
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser
 from innet.lab.compare.progress import ProgressBar
 from innet.lab.compare.sampling import read_nodes
 from innet.topology import load_topology
+from shared.benchmark import Benchmark, Figures, argument_parser
 
 APPS = Path(__file__).parents[1] / "apps"
 PACKAGES: Final = {

@@ -21,11 +21,11 @@ from typing import Any
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
 from innet.errors import EmulationError
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, quantity
 from innet.lab.compare.progress import ProgressBar
 from innet.node.node_config import UdpChannel
 from innet.quantities import parse_rate_bps
 from innet.topology import Topology, parse_yaml
+from shared.benchmark import Benchmark, Figures, argument_parser, quantity
 
 WORKER = Path(__file__).with_name("workers") / "interest_flood.py"
 _BEGIN_IN_S = 1.5

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from innet import Session, load_topology
 from innet.errors import EmulationError
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, quantity
 from innet.lab.compare.progress import ProgressBar
 from innet.quantities import parse_rate_bps
+from shared.benchmark import Benchmark, Figures, argument_parser, quantity
 
 WORDCOUNT = Path(__file__).parents[1] / "apps" / "wordcount.py"
 ALGORITHMS = ("inc", "ps")

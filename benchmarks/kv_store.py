@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -21,8 +20,13 @@ from pathlib import Path
 
 from innet.cluster.emulation.processes import ProcessGroup, ProcessSpec
 from innet.cluster.launch import Session
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser
-from innet.lab.compare.block_stores.stores import (
+from innet.lab.compare.progress import ProgressBar
+from innet.lab.harness import Conductor, SessionRanks, Team, alternating
+from innet.settings import Settings, TransportSettings
+from innet.topology import parse_yaml
+from shared.benchmark import Benchmark, Figures, argument_parser
+from shared.block_stores import OWN as OWN_RANK
+from shared.block_stores import (
     BlocksResult,
     BlocksTask,
     client_command,
@@ -30,10 +34,6 @@ from innet.lab.compare.block_stores.stores import (
     start_mooncake,
     start_redis,
 )
-from innet.lab.compare.progress import ProgressBar
-from innet.lab.harness import Conductor, SessionRanks, Team, alternating
-from innet.settings import Settings, TransportSettings
-from innet.topology import parse_yaml
 
 SIZES = {"256KiB": 256 << 10, "2MiB": 2 << 20}
 OWN = {"innet": True, "innet_sockets": False}
@@ -78,9 +78,8 @@ async def join_own(
             output=lambda _label, _line: None,
         )
     )
-    module = "innet.lab.compare.block_stores.own"
-    arguments = [str(conductor.path), name, str(outstanding), str(STORE_BYTES)]
-    ranks = SessionRanks(session, [sys.executable, "-m", module, *arguments])
+    arguments = (name, str(outstanding), str(STORE_BYTES))
+    ranks = SessionRanks(session, client_command(OWN_RANK, conductor.path, *arguments))
     stack.push_async_callback(ranks.end)
     stack.callback(conductor.hang_up)
     await ranks.start()

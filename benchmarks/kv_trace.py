@@ -5,9 +5,9 @@ python benchmarks/kv_trace.py --quick
 
 * ``one_store_*``: one store with LRU for all requests.
 * ``modelled_*``: the whole trace over the cluster, the memory spread in each design, block by block
-  (:mod:`innet.lab.replay.block_model`): no time, no overlap.
+  (:mod:`shared.block_model`): no time, no overlap.
 * ``chats_*``, ``agents_*``, ``documents_*``: the same for generated requests
-  (:mod:`innet.lab.traces`), whose blocks are used again in other ways.
+  (:mod:`shared.generated_traces`), whose blocks are used again in other ways.
 * ``simulated_*``, ``modelled_part_*``: the trace's beginning, packet by packet and block by block,
   which says what the model is worth.
 * ``hot_prefix_copies``: how often the link of the host that computed a prompt carries each of its
@@ -27,20 +27,22 @@ from pathlib import Path
 
 from innet.cli.experiments import SimulationProgress
 from innet.errors import SimulationError
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, quantity
 from innet.lab.compare.measurement import Comparison
 from innet.lab.compare.progress import ProgressBar
 from innet.lab.experiment.outcome import outcome
 from innet.lab.experiment.run import run_task
 from innet.lab.experiment.sweep import make_tasks, sweep
-from innet.lab.replay.block_model import BlockModel, BlockStore, busiest_link, hit_rate
 from innet.lab.replay.plan import DESIGNS, Design, ReplayPlan, with_switch_memory
-from innet.lab.traces import GENERATED, Request, load_trace
+from innet.lab.replay.single_store import BlockStore, hit_rate
+from innet.lab.traces import Request, load_trace
 from innet.lab.workload import load_workload
 from innet.lab.workload.model import KvJob
 from innet.quantities import parse_size_bytes
 from innet.settings import Settings
 from innet.topology import Topology, load_topology
+from shared.benchmark import Benchmark, Figures, argument_parser, quantity
+from shared.block_model import BlockModel, busiest_link
+from shared.generated_traces import GENERATED
 
 SLICE = Path(__file__).resolve().parents[1] / "workloads" / "traces" / "conversation.jsonl"
 STORES_BLOCKS = (1000, 10_000, 30_000, 50_000, 100_000, None)

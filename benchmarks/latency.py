@@ -5,12 +5,12 @@ python benchmarks/latency.py --json
 
 from __future__ import annotations
 
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, measured
 from innet.lab.compare.launchers import missing_requirement
 from innet.lab.compare.methods import BASELINES
 from innet.lab.compare.progress import ProgressBar
 from innet.lab.compare.sweep import Schedule, compare
 from innet.topology import load_topology
+from shared.benchmark import Benchmark, Figures, argument_parser, measured
 
 SIZE_BYTES = 1024
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import statistics
 
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, measured, quantity
 from innet.lab.compare.progress import ProgressBar
 from innet.lab.compare.sweep import Schedule, compare
 from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.topology import Topology, load_topology
+from shared.benchmark import Benchmark, Figures, argument_parser, measured, quantity
 
 LOSS = 0.01
 PASSES = 2

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from innet.cluster.launch import Session
 from innet.errors import EmulationError
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, quantity
 from innet.lab.compare.progress import ProgressBar
 from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.topology import load_topology
+from shared.benchmark import Benchmark, Figures, argument_parser, quantity
 
 JOBS = ("a", "b", "c", "d")
 WORKER = Path(__file__).parent / "workers" / "many_jobs.py"

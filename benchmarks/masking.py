@@ -11,7 +11,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 
-from innet.lab.compare.benchmark import (
+from innet.lab.compare.progress import ProgressBar
+from innet.quantities import parse_rate_bps, parse_size_bytes
+from innet.topology import load_topology
+from shared.benchmark import (
     Benchmark,
     Figures,
     argument_parser,
@@ -21,9 +24,6 @@ from innet.lab.compare.benchmark import (
     times_in_turns_s,
     worker_arguments,
 )
-from innet.lab.compare.progress import ProgressBar
-from innet.quantities import parse_rate_bps, parse_size_bytes
-from innet.topology import load_topology
 
 
 def main() -> None:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, measured
 from innet.lab.compare.launchers import missing_requirement
 from innet.lab.compare.measurement import Comparison, Measurement
 from innet.lab.compare.methods import BASELINES
@@ -24,6 +23,7 @@ from innet.lab.compare.progress import ProgressBar
 from innet.lab.compare.sweep import Schedule, compare
 from innet.node.node_config import Mode
 from innet.topology import load_topology
+from shared.benchmark import Benchmark, Figures, argument_parser, measured
 
 SMALL_BYTES = 1024
 SIZES_BYTES = (16 << 20, 64 << 20)

@@ -14,11 +14,11 @@ import time
 
 from innet._native import _core
 from innet.errors import EmulationError
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser
 from innet.lab.compare.progress import ProgressBar
 from innet.ndn import Client, DigestSigner, Name, encode_interest
 from innet.ndn.control import ControlParameters, command_name
 from innet.security import deal_keys
+from shared.benchmark import Benchmark, Figures, argument_parser
 
 
 def main() -> None:

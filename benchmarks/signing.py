@@ -24,7 +24,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from innet._native import _core
-from innet.lab.compare.benchmark import (
+from innet.lab.compare.progress import ProgressBar
+from innet.quantities import parse_rate_bps, parse_size_bytes
+from innet.settings import Settings
+from innet.topology import Topology, load_topology
+from shared.benchmark import (
     Benchmark,
     Figures,
     argument_parser,
@@ -34,10 +38,6 @@ from innet.lab.compare.benchmark import (
     times_in_turns_s,
     worker_arguments,
 )
-from innet.lab.compare.progress import ProgressBar
-from innet.quantities import parse_rate_bps, parse_size_bytes
-from innet.settings import Settings
-from innet.topology import Topology, load_topology
 
 MODES = ("none", "digest", "hmac", "gmac", "ed25519")
 CONTENT_BYTES = {"1KB": 1000, "8KB": 8000, "60KB": 60000}

@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 
 from innet.errors import SimulationError
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, quantity
 from innet.lab.compare.progress import ProgressBar
 from innet.quantities import parse_size_bytes
+from shared.benchmark import Benchmark, Figures, argument_parser, quantity
 
 WORKER = Path(__file__).parent / "workers" / "simulated_allreduce.py"
 

@@ -17,7 +17,6 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, measured, quantity
 from innet.lab.compare.measurement import Comparison, Machine
 from innet.lab.compare.progress import ProgressBar
 from innet.lab.compare.sweep import WARM_UP_TURNS, Schedule, compare
@@ -28,6 +27,7 @@ from innet.node.node_config import Mode
 from innet.quantities import parse_rate_bps, rounded_duration, rounded_size
 from innet.settings import Settings
 from innet.topology import Topology, load_topology
+from shared.benchmark import Benchmark, Figures, argument_parser, measured, quantity
 
 ALGORITHMS = ("inc", "ring", "ps")
 MODES: tuple[Mode, ...] = ("local", "netns")

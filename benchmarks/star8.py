@@ -5,17 +5,17 @@ python benchmarks/star8.py --rate 200mbit --size 16MiB --json
 
 from __future__ import annotations
 
-from innet.lab.compare.benchmark import (
+from innet.lab.compare.progress import ProgressBar
+from innet.lab.compare.sweep import Schedule, compare
+from innet.quantities import parse_rate_bps, parse_size_bytes
+from innet.topology import load_topology
+from shared.benchmark import (
     Benchmark,
     Figures,
     argument_parser,
     measured,
     quantity,
 )
-from innet.lab.compare.progress import ProgressBar
-from innet.lab.compare.sweep import Schedule, compare
-from innet.quantities import parse_rate_bps, parse_size_bytes
-from innet.topology import load_topology
 
 OWN = ("inc", "ring", "ps")
 PEERS = ("gloo", "gloo-push")

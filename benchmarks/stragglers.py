@@ -21,10 +21,10 @@ import numpy as np
 
 from innet import Session, load_topology
 from innet.errors import EmulationError
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, quantity
 from innet.lab.compare.progress import ProgressBar
 from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.settings import Settings
+from shared.benchmark import Benchmark, Figures, argument_parser, quantity
 
 WORKER = Path(__file__).parent / "workers" / "stragglers.py"
 KINDS = ("always_slow", "slow_at_times", "slow_at_times_every_step")

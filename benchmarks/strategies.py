@@ -18,12 +18,12 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from innet._native import _core
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser
 from innet.lab.compare.progress import ProgressBar
 from innet.ndn.strategy import Strategy, StrategyRunner
 from innet.ndn.wire import encode_interest
 from innet.node.native_settings import NodeSizes, native_settings
 from innet.settings import Settings
+from shared.benchmark import Benchmark, Figures, argument_parser
 
 PATIENCE_S = 1.0
 PREFIXES = {"best_route": "/own", "python": "/python"}

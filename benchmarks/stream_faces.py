@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from innet.errors import EmulationError
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser
 from innet.lab.compare.progress import ProgressBar
 from innet.ndn import Client, Name, encode_data
 from innet.ndn.wire import ReceivedInterest
 from innet.node.forwarder import Forwarder, ForwarderOptions
+from shared.benchmark import Benchmark, Figures, argument_parser
 
 WORKER = Path(__file__).with_name("workers") / "stream_faces.py"
 _PREFIX = "/bench"

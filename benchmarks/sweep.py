@@ -19,12 +19,12 @@ from itertools import product
 import innet
 from innet.cluster.emulation.segmentation import segment_bytes
 from innet.collectives import Communicator
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser
 from innet.lab.compare.progress import ProgressBar
 from innet.plans import bound_s
 from innet.plans.completion import completion_bound_s
 from innet.quantities import format_rate, format_size
 from innet.topology import Topology, load_topology
+from shared.benchmark import Benchmark, Figures, argument_parser
 
 METHODS = ("ring", "halving-doubling", "ps", "inc")
 TOPOLOGIES = (

@@ -25,13 +25,13 @@ from innet import Session, load_topology
 from innet.cluster.emulation.runs import find_run
 from innet.cluster.run_broker import broker_of
 from innet.errors import EmulationError
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, quantity
 from innet.lab.compare.progress import ProgressBar
 from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.settings import Settings
 from innet.telemetry.messages import NodeCounters
 from innet.telemetry.topics import node_topics
 from innet.topology import Topology
+from shared.benchmark import Benchmark, Figures, argument_parser, quantity
 
 WORKER = Path(__file__).parent / "workers" / "telemetry.py"
 BROKERS = {"with": "embedded", "without": "none"}

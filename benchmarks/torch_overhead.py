@@ -12,7 +12,9 @@ import statistics
 import time
 from collections.abc import Callable
 
-from innet.lab.compare.benchmark import (
+from innet.lab.compare.progress import ProgressBar
+from innet.topology import load_topology
+from shared.benchmark import (
     Benchmark,
     Figures,
     argument_parser,
@@ -20,8 +22,6 @@ from innet.lab.compare.benchmark import (
     report,
     worker_arguments,
 )
-from innet.lab.compare.progress import ProgressBar
-from innet.topology import load_topology
 
 ELEMENTS = 16
 WARM_UP_CALLS = 200

@@ -16,10 +16,10 @@ from typing import Any
 
 from innet.cluster.launch import Session
 from innet.errors import EmulationError
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser
 from innet.lab.compare.progress import ProgressBar
 from innet.quantities import parse_rate_bps
 from innet.topology import load_topology
+from shared.benchmark import Benchmark, Figures, argument_parser
 
 HERE = Path(__file__).parent
 WORKER = HERE / "workers" / "torch_step.py"

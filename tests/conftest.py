@@ -23,6 +23,10 @@ from tests.in_turn import MARK
 
 IN_TURN = Path(__file__).with_name("in_turn.py")
 
+# The modules that benchmarks share, as a benchmark finds them. Last, because a script there may
+# have the name of a library.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+
 # As `make pytest` sets it: `innet run` says how many threads it gives only where nothing is set.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 

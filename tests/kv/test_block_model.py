@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from innet.kv.prefill import PrefillCost
-from innet.lab.replay.block_model import BlockModel, BlockStore, busiest_link, hit_rate
 from innet.lab.replay.plan import Design, ReplayPlan, with_switch_memory
-from innet.lab.traces import GENERATED, Request
+from innet.lab.replay.single_store import BlockStore, hit_rate
+from innet.lab.traces import Request
 from innet.lab.workload.document import KvSpecification
 from innet.topology import load_topology
+from shared.block_model import BlockModel, busiest_link
+from shared.generated_traces import GENERATED
 
 TOPOLOGY = load_topology("leaf-spine:4x2x4")
 HOSTS = TOPOLOGY.hosts

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from innet.kv.eviction import POLICIES, PolicyName
-from innet.lab.replay.block_model import BlockStore
+from innet.lab.replay.single_store import BlockStore
 
 BLOCKS = st.lists(st.integers(0, 12), max_size=120)
 PROMPTS = st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=6), max_size=40)

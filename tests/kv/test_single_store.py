@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from innet.kv.eviction import POLICIES, PolicyName
-from innet.lab.replay.block_model import BlockStore, ReferenceRates, hit_rate
+from innet.lab.replay.single_store import BlockStore, ReferenceRates, hit_rate
 from innet.lab.traces import Request, load_trace
 
 SLICE = Path(__file__).resolve().parents[2] / "workloads" / "traces" / "conversation.jsonl"

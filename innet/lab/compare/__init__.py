@@ -6,6 +6,5 @@ Start with :func:`innet.lab.compare.sweep.compare`, which measures a whole compa
 * ``launchers``: the network, and the processes of each contender; ``contender`` is a rank's process
   and the libraries that it measures;
 * ``sampling``: bytes, queues and drops of the links during a turn;
-* ``measurement``: the result of any experiment, as JSON; ``report`` and ``plots`` show it;
-* ``benchmark``: what the scripts in ``benchmarks/`` share.
+* ``measurement``: the result of any experiment, as JSON; ``report`` and ``plots`` show it.
 """

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from innet.errors import EmulationError
-from innet.lab.compare.benchmark import Benchmark, Figures, argument_parser, measured, quantity
 from innet.lab.compare.measurement import Comparison
 from innet.lab.compare.progress import ProgressBar
 from innet.quantities import parse_rate_bps
+from shared.benchmark import Benchmark, Figures, argument_parser, measured, quantity
 
 
 def benchmark(*arguments: str, deadline_s: float = 60) -> Benchmark:

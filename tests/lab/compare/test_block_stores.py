@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from innet.errors import EmulationError, KVError
-from innet.lab.compare.block_stores.stores import (
+from innet.lab.harness import Conductor
+from shared.block_stores import (
     Blocks,
     BlocksResult,
     BlocksTask,
     BlocksWork,
     take_turns,
 )
-from innet.lab.harness import Conductor
 
 TASK = BlocksTask(block_bytes=100, blocks=4, outstanding=2)
 

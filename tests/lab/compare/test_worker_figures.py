@@ -4,17 +4,23 @@ from pathlib import Path
 
 import pytest
 
+import shared.benchmark
 from innet.errors import EmulationError
-from innet.lab.compare.benchmark import measured_by_workers
 from innet.topology import load_topology
+from shared.benchmark import measured_by_workers
 
 _REPORTING = """
 import os
-from innet.lab.compare.benchmark import report, worker_arguments
+from shared.benchmark import report, worker_arguments
 if os.environ["RANK"] == "0":
     print("some other line")
     report({"given": worker_arguments()})
 """
+
+
+@pytest.fixture(autouse=True)
+def _finds_shared_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(shared.benchmark.__file__).parents[1]))
 
 
 async def _run(program: str, folder: Path) -> object:

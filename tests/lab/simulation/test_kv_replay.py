@@ -14,8 +14,8 @@ from innet.lab.compare.report import columns_of, render_report, table_cells
 from innet.lab.experiment.outcome import outcome
 from innet.lab.experiment.run import RunResult, run_task
 from innet.lab.experiment.sweep import make_tasks, sweep
-from innet.lab.replay.block_model import BlockStore, hit_rate
 from innet.lab.replay.plan import DESIGNS
+from innet.lab.replay.single_store import BlockStore, hit_rate
 from innet.lab.traces import load_trace
 from innet.lab.workload import Workload, load_workload, parse_workload
 from innet.lab.workload.model import KvJob

@@ -1,4 +1,4 @@
-"""What the scripts in ``benchmarks/`` share: options, a deadline, one JSON line at the end.
+"""What all benchmarks share: options, a deadline, one JSON line at the end.
 
 A benchmark whose ranks measure runs its own file as their program::
 

@@ -1,8 +1,13 @@
-"""The turns of a block store's client: puts and gets, timed and verified; Redis and Mooncake.
+"""Clients of block stores, for ``kv_store.py``: innet's pool, Redis and Mooncake.
 
-``python -m innet.lab.compare.block_stores.stores STORE SOCKET PORT`` is the process of a client.
-``... mooncake_memory PORT BYTES`` holds Mooncake's blocks until SIGTERM or the end of its parent.
-The libraries of the stores are imported by these processes alone.
+Each takes turns: puts and gets, timed and verified. As a program, this file is one process:
+
+* ``STORE SOCKET PORT``: a client of Redis or Mooncake;
+* ``mooncake_memory PORT BYTES``: holds Mooncake's blocks until SIGTERM or the end of its parent;
+* ``own SOCKET NAME OUTSTANDING BYTES``: a rank of a job. Rank 0 is the client, rank 1 the home of
+  all blocks; ``NAME`` is the client's team.
+
+The libraries of Redis and Mooncake are imported by their own processes alone.
 """
 
 from __future__ import annotations
@@ -15,24 +20,34 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, Field
 
+from innet import __version__
 from innet.cluster.emulation.local_fabric import free_port
 from innet.cluster.emulation.processes import ProcessGroup, ProcessSpec, SupervisedProcess
 from innet.cluster.emulation.syscalls import set_parent_death_signal
 from innet.errors import EmulationError, KVError
+from innet.kv.hash_chain import HASH_BYTES
+from innet.kv.names import NO_MODEL_DIGEST, BlockFamily, BlockKey
+from innet.kv.pool import BlockPool, MemoryTier, PoolSettings, TieredStore
+from innet.kv.pool.network import BlockNetwork, Contents
+from innet.kv.pool.peers import await_members
+from innet.kv.pool_member import open_worker_network, tenant_of_job
 from innet.lab.harness import Hello, process_cpu_s, serve
+from innet.worker import current_worker
 
 if TYPE_CHECKING:
     from mooncake.store import MooncakeDistributedStore
 
+T = TypeVar("T")
 
 Blocks = npt.NDArray[np.uint8]
 """Blocks of equal size, one below the other: ``(blocks, bytes of one)``."""
@@ -179,7 +194,7 @@ _READ_BYTES = 1 << 20
 _LOCAL_BUFFER_BYTES = 64 << 20
 _START_S = 30.0
 _POLL_S = 0.02
-_MODULE = (sys.executable, "-m", "innet.lab.compare.block_stores.stores")
+_PROGRAM = (sys.executable, str(Path(__file__).resolve()))
 
 
 class RedisClient:
@@ -342,6 +357,125 @@ def _checked(call: str, end: int) -> None:
         raise KVError(f"Mooncake's {call} failed with {end}; its log says more")
 
 
+# innet's own pool.
+
+TENANT = "contest"
+_MEMBERS_S = 30.0
+
+
+class OwnClient:
+    """A member of a pool without own memory: all blocks lie in the other process."""
+
+    version = f"innet {__version__}"
+
+    def __init__(self, outstanding: int) -> None:
+        """``outstanding``: the window of its pool."""
+        self._loop = asyncio.new_event_loop()
+        self._stack = AsyncExitStack()
+        self._pool, self._family = self._run(self._open(outstanding))
+        self._source = self._landing = np.empty((0, 0), np.uint8)
+        self._got: dict[int, Contents] = {}
+
+    def load(self, source: Blocks, landing: Blocks) -> None:
+        """Nothing is registered: gets allocate."""
+        self._source, self._landing = source, landing
+        self._got.clear()
+
+    def put(self, key: str, row: int) -> None:
+        """``put`` the row; it ends when the block's home has verified the block."""
+        self._run(self._put(key, row))
+
+    def get(self, key: str, row: int) -> None:
+        """``get`` the block, verified."""
+        self._run(self._get(key, row))
+
+    def put_all(self, keys: Sequence[str], outstanding: int) -> None:
+        """``put_many``; the pool's window limits the blocks in flight."""
+        blocks = [(self._key(key), self._source[row]) for row, key in enumerate(keys)]
+        if set(self._run(self._pool.put_many(blocks))) != {1}:
+            raise KVError("the home did not receive all blocks")
+
+    def get_all(self, keys: Sequence[str], outstanding: int) -> None:
+        """``get_many``; the pool's window limits the blocks in flight."""
+        found = self._run(self._pool.get_many([self._key(key) for key in keys]))
+        for row, contents in enumerate(found):
+            if contents is None:
+                raise KVError(f"{keys[row]} was not found")
+            self._got[row] = contents
+
+    def landed(self) -> Blocks:
+        """The received blocks, copied into the landing."""
+        for row, contents in self._got.items():
+            self._landing[row] = contents
+        return self._landing
+
+    def forget(self, keys: Sequence[str]) -> None:
+        """``evict``."""
+        self._got.clear()
+        self._run(self._pool.evict([self._key(key) for key in keys]))
+
+    def close(self) -> None:
+        """Leave the pool."""
+        self._run(self._stack.aclose())
+        self._loop.close()
+
+    async def _open(self, outstanding: int) -> tuple[BlockPool, BlockFamily]:
+        worker = current_worker()
+        network = await self._stack.enter_async_context(
+            open_worker_network(worker, tenant_of_job(worker, TENANT))
+        )
+        pool = BlockPool(
+            network,
+            local=TieredStore(MemoryTier(0)),
+            settings=PoolSettings(window=outstanding),
+        )
+        await self._stack.enter_async_context(pool)
+        await _home_of(network)
+        return pool, BlockFamily(network.tenant, NO_MODEL_DIGEST, "raw", 0, 1)
+
+    async def _put(self, key: str, row: int) -> None:
+        if await self._pool.put(self._key(key), self._source[row]) != 1:
+            raise KVError(f"the home of {key} did not receive it")
+
+    async def _get(self, key: str, row: int) -> None:
+        contents = await self._pool.get(self._key(key))
+        if contents is None:
+            raise KVError(f"{key} was not found")
+        self._got[row] = contents
+
+    def _key(self, key: str) -> BlockKey:
+        return BlockKey(self._family, key.encode().rjust(HASH_BYTES, b"\0"))
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._loop.run_until_complete(work)
+
+
+async def _home_of(network: BlockNetwork) -> None:
+    """Wait until the pool has a member with memory."""
+    if not await await_members(network, bool, _MEMBERS_S):
+        raise KVError(f"no home joined the pool within {_MEMBERS_S:.0f} s")
+
+
+async def be_home(path: str, name: str, outstanding: int, offered_bytes: int) -> None:
+    """Keep blocks until the conductor closes the connection."""
+    worker = current_worker()
+    reader, writer = await asyncio.open_unix_connection(path)
+    async with (
+        open_worker_network(
+            worker, tenant_of_job(worker, TENANT), capacity_bytes=offered_bytes
+        ) as network,
+        BlockPool(
+            network,
+            local=TieredStore(MemoryTier(0)),
+            offered=TieredStore(MemoryTier(offered_bytes)),
+            settings=PoolSettings(window=outstanding),
+        ),
+    ):
+        writer.write(Hello(team=f"{name}_home", version=OwnClient.version).line())
+        await reader.read()
+    writer.close()
+
+
 # Servers.
 
 
@@ -358,9 +492,12 @@ def missing_requirement(store: str) -> str | None:
     return None
 
 
-def client_command(store: str, socket_path: Path, port: str) -> tuple[str, ...]:
-    """The command of a client's process, which takes turns at the conductor's socket."""
-    return (*_MODULE, store, str(socket_path), port)
+def client_command(store: str, socket_path: Path, *arguments: str) -> tuple[str, ...]:
+    """The command of a client's process, which takes turns at the conductor's socket.
+
+    ``arguments`` are the port, or of innet's own ranks (``own``) the rest of theirs.
+    """
+    return (*_PROGRAM, store, str(socket_path), *arguments)
 
 
 async def start_redis(processes: ProcessGroup) -> str:
@@ -384,7 +521,7 @@ async def start_mooncake(processes: ProcessGroup, offered_bytes: int) -> str:
     )
     master = processes.spawn(ProcessSpec("mooncake-master", (str(program), *options.split())))
     await _listening(master, port)
-    argv = (*_MODULE, _MEMORY, str(port), str(offered_bytes))
+    argv = (*_PROGRAM, _MEMORY, str(port), str(offered_bytes))
     memory = processes.spawn(ProcessSpec("mooncake-memory", argv))
     await _until(memory, lambda: "ready" in memory.tail)
     return str(port)
@@ -419,6 +556,7 @@ _CLIENTS: dict[str, Callable[[int], StoreClient]] = {
     "mooncake": MooncakeClient,
 }
 _MEMORY = "mooncake_memory"
+OWN = "own"
 
 
 def _hold_memory(master_port: int, offered_bytes: int) -> None:
@@ -429,11 +567,22 @@ def _hold_memory(master_port: int, offered_bytes: int) -> None:
     store.close()
 
 
+def _be_rank(path: str, name: str, outstanding: int, offered_bytes: int) -> None:
+    if current_worker().rank == 0:
+        take_turns(name, path, OwnClient(outstanding))
+    else:
+        asyncio.run(be_home(path, name, outstanding, offered_bytes))
+
+
 def main() -> None:
-    """Run as a client of a store, or as Mooncake's memory."""
+    """Run as a client of a store, as Mooncake's memory, or as a rank of innet's own."""
     store, *arguments = sys.argv[1:]
     if store == _MEMORY:
         _hold_memory(*map(int, arguments))
+        return
+    if store == OWN:
+        path, name, *numbers = arguments
+        _be_rank(path, name, *map(int, numbers))
         return
     set_parent_death_signal(signal.SIGKILL)
     path, port = arguments

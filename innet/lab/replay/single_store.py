@@ -1,0 +1,144 @@
+"""One store for all requests of a replay: the hit rates with which every design is compared.
+
+A block is a hit when it and all blocks before it in its prompt are in the store as the request
+arrives. The rate is over the blocks of all requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from innet.kv.eviction import PolicyName, make_policy
+from innet.lab.traces import Request
+
+
+class BlockStore:
+    """The blocks of a node, up to a capacity; a policy evicts.
+
+    Example:
+        >>> store = BlockStore(2)
+        >>> [store.put(block, depth) for depth, block in enumerate((b"a", b"b", b"c"))]
+        [[], [], [b'a']]
+        >>> b"a" in store, store.use(b"b")
+        (False, True)
+
+    Attributes:
+        capacity_blocks: its limit; ``None``: unlimited.
+    """
+
+    def __init__(self, capacity_blocks: int | None, policy: PolicyName = "lru") -> None:
+        self.capacity_blocks = capacity_blocks
+        self._policy = None if capacity_blocks is None else make_policy(policy, capacity_blocks)
+        self._kept: set[bytes] = set()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __contains__(self, block: bytes) -> bool:
+        """Whether the store has the block; does not count as a use."""
+        return block in self._kept
+
+    def use(self, block: bytes) -> bool:
+        """Whether the store has the block; if so, it counts as used."""
+        if block not in self._kept:
+            return False
+        if self._policy is not None:
+            self._policy.use(block)
+        return True
+
+    def demote(self, block: bytes) -> None:
+        """Make a block the next victim, unless it is used before."""
+        if self._policy is not None:
+            self._policy.demote(block)
+
+    def put(self, block: bytes, depth: int) -> list[bytes]:
+        """Keep a block; returns the victims, which may include it.
+
+        A block that the store has already counts as used.
+
+        Args:
+            block: its hash.
+            depth: its position in the prompt, from 0.
+        """
+        if self.use(block):
+            return []
+        self._kept.add(block)
+        if self._policy is None or self.capacity_blocks is None:
+            return []
+        self._policy.insert(block, depth)
+        if len(self._kept) <= self.capacity_blocks:
+            return []
+        victim = self._policy.take_victim()
+        self._kept.remove(victim)
+        return [victim]
+
+    def clear(self) -> None:
+        """Drop all blocks."""
+        for block in self._kept:
+            if self._policy is not None:
+                self._policy.remove(block)
+        self._kept.clear()
+
+
+@dataclass(frozen=True)
+class ReferenceRates:
+    """Hit rates with which a design is compared.
+
+    Attributes:
+        one_store: of one store with all memory of the cluster.
+        ideal: of one store with memory for all blocks.
+    """
+
+    one_store: float
+    ideal: float
+
+    @classmethod
+    def of(
+        cls,
+        requests: Sequence[Request],
+        capacity_blocks: int | None,
+        policy: PolicyName,
+        warm_up: int = 0,
+    ) -> ReferenceRates:
+        """The rates for ``requests``.
+
+        Args:
+            requests: of the replay.
+            capacity_blocks: of the cluster; ``None``: all blocks.
+            policy: of the store.
+            warm_up: requests at the beginning that do not count.
+        """
+        ideal = hit_rate(requests, BlockStore(None), warm_up)
+        if capacity_blocks is None:
+            return cls(ideal, ideal)
+        return cls(hit_rate(requests, BlockStore(capacity_blocks, policy), warm_up), ideal)
+
+
+def hit_rate(requests: Iterable[Request], store: BlockStore, warm_up: int = 0) -> float:
+    """The hit rate of ``store``, which keeps the blocks of each request.
+
+    The first ``warm_up`` requests do not count.
+
+    >>> prompt = Request(0.0, 1024, 1, (b"a", b"b"))
+    >>> hit_rate([prompt, prompt, prompt], BlockStore(None))
+    0.6666666666666666
+    """
+    hits = asked = 0
+    for number, request in enumerate(requests):
+        if number >= warm_up:
+            asked += len(request.blocks)
+            hits += longest_prefix(request.blocks, store)
+        for depth, block in enumerate(request.blocks):
+            store.put(block, depth)
+    return hits / asked if asked else 0.0
+
+
+def longest_prefix(blocks: Iterable[bytes], store: BlockStore) -> int:
+    """Number of leading blocks that ``store`` has; does not count as a use."""
+    count = 0
+    for block in blocks:
+        if block not in store:
+            break
+        count += 1
+    return count
