@@ -16,6 +16,7 @@ from innet.cli.network_choice import end_at_second_signal
 from innet.cli.text_output import open_console, say
 
 if TYPE_CHECKING:
+    from innet.cli.options import ExperimentOptions
     from innet.lab.compare.measurement import Comparison
     from innet.lab.compare.progress import ProgressBar, ProgressSink
     from innet.lab.experiment.outcome import Finished
@@ -28,18 +29,16 @@ if TYPE_CHECKING:
 def run_and_show(
     tasks: Sequence[Task],
     workload: str,
+    directory: Path,
+    chosen: ExperimentOptions,
     *,
     mode: Mode | Literal["sim"] = "sim",
-    processes: int | None,
-    directory: Path,
-    as_json: bool,
 ) -> None:
-    """Run all tasks, write the results into ``directory``, and print the table or the JSON.
+    """Run all tasks, write the results, and print the table or the JSON.
 
     Args:
+        directory: for the JSON, the HTML report and the logs, where the user chose none.
         mode: ``sim``, or that of an emulated network, which does them one after the other.
-        processes: simulations at once; by default as many as cores.
-        directory: for the JSON, the HTML report and the logs.
 
     Raises:
         SimulationError: a result was wrong, or nothing was measured.
@@ -53,16 +52,16 @@ def run_and_show(
     from innet.lab.experiment.sweep import sweep
     from innet.telemetry.logs.output import FileOutput
 
-    machine = Machine.here()
+    machine, directory = Machine.here(), chosen.output or directory
     with ProgressBar(open_console(stderr=True)) as bar:
         if mode == "sim":
-            processes = processes or len(os.sched_getaffinity(0))
+            processes = chosen.processes or len(os.sched_getaffinity(0))
             runs = sweep(tasks, processes=processes, progress=SimulationProgress(bar))
         else:
             end_at_second_signal()
             runs = asyncio.run(_replay_all(tasks, mode, FileOutput(directory / "logs"), bar))
     comparison = outcome(tasks[0].topology, workload, tasks[0].settings, machine, runs, mode)
-    publish(comparison, directory, as_json)
+    publish(comparison, directory, chosen.as_json)
 
 
 async def _replay_all(

@@ -134,10 +134,6 @@ SetSettings = Annotated[
         help="Change a setting, such as [cyan]security.signature=ed25519[/]; repeatable",
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of all random numbers")]
-Processes = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Runs at once; by default one per core")
-]
 RESULTS = Path("results")
 Output = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Directory for the results: JSON, a report, logs")
@@ -159,16 +155,16 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON")]
 
 @dataclass(frozen=True)
 class OptionGroup:
-    """Options that several commands take, listed by their help under one heading."""
+    """Options that a command takes as one value; its help lists them under ``panel``, if any."""
 
-    panel: ClassVar[str]
+    panel: ClassVar[str | None] = None
 
 
 @dataclass(frozen=True)
 class TimeOptions(OptionGroup):
     """Rate and delay of all links, in place of the topology's."""
 
-    panel: ClassVar[str] = "Links and switches (replace what the topology says)"
+    panel = "Links and switches (replace what the topology says)"
 
     rate: Annotated[
         str | None, typer.Option(metavar="RATE", help="Rate: [cyan]200mbit[/], [cyan]unlimited[/]")
@@ -205,10 +201,22 @@ class NetworkOptions(LinkOptions):
 
 
 @dataclass(frozen=True)
+class ExperimentOptions(OptionGroup):
+    """The runs of an experiment, and where the results go."""
+
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers")] = 1
+    processes: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Runs at once; by default one per core")
+    ] = None
+    output: Output = None
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True)
 class ObservationOptions(OptionGroup):
     """Telemetry and logs of a run."""
 
-    panel: ClassVar[str] = "Telemetry and logs"
+    panel = "Telemetry and logs"
 
     broker: Annotated[
         str | None,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
-from innet.cluster.emulation.kernel_network import DirectedLink, LinkCounters
+from innet.cluster.emulation.kernel_network import LinkStatus
 from innet.cluster.emulation.runs import RunRecord
 from innet.cluster.session_client import read_counters
 from innet.errors import ControlError, EmulationError
@@ -25,15 +26,6 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 3.0
 _PLANS_TIMEOUT_S = 5.0
 _CONNECTIONS = 8
-
-
-class LinkStatus(BaseModel):
-    """The kernel's counters of one direction of a link."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    link: DirectedLink
-    counters: LinkCounters
 
 
 class RunStatus(BaseModel):
@@ -64,16 +56,8 @@ class RunStatus(BaseModel):
 
 def read_run_status(record: RunRecord) -> RunStatus:
     """Read the status of all nodes; those without an answer are ``silent``. Blocks for seconds."""
-    nodes: dict[str, dict[str, Any]] = {}
-    silent: dict[str, str] = {}
     running = _running_nodes(record)
-    with ThreadPoolExecutor(_CONNECTIONS) as threads:
-        sockets = {node: record.control_socket(node) for node in running}
-        for node, answer in zip(sockets, threads.map(_ask_status, sockets.items()), strict=True):
-            if isinstance(answer, str):
-                silent[node] = answer
-            else:
-                nodes[node] = answer
+    nodes, silent = read_nodes({node: record.control_socket(node) for node in running})
     return RunStatus(
         run=record,
         stale=record.is_stale,
@@ -86,21 +70,32 @@ def read_run_status(record: RunRecord) -> RunStatus:
     )
 
 
+def read_nodes(
+    sockets: Mapping[str, Path], timeout_s: float = _TIMEOUT_S
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """By node, the status that it answers on its control socket, and why others do not answer."""
+
+    def ask(node: str) -> dict[str, Any] | str:
+        if not sockets[node].exists():
+            return "no node of innet (yet) in its process"
+        try:
+            with ControlClient(sockets[node], who=node) as client:
+                status: dict[str, Any] = client.request("status", timeout_s=timeout_s)
+                return status
+        except ControlError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(_CONNECTIONS) as threads:
+        answers = dict(zip(sockets, threads.map(ask, sockets), strict=True))
+    return (
+        {node: answer for node, answer in answers.items() if not isinstance(answer, str)},
+        {node: answer for node, answer in answers.items() if isinstance(answer, str)},
+    )
+
+
 def _running_nodes(record: RunRecord) -> list[str]:
     alive = (p.node for p in record.processes if p.node is not None and p.identity.is_alive())
     return list(dict.fromkeys(alive))
-
-
-def _ask_status(node_and_socket: tuple[str, Path]) -> dict[str, Any] | str:
-    node, socket = node_and_socket
-    if not socket.exists():
-        return "no node of innet (yet) in its process"
-    try:
-        with ControlClient(socket, who=node) as client:
-            status: dict[str, Any] = client.request("status", timeout_s=_TIMEOUT_S)
-            return status
-    except ControlError as error:
-        return str(error)
 
 
 def _with_parts(
@@ -136,10 +131,9 @@ def _kernel_links(record: RunRecord) -> list[LinkStatus]:
     if record.mode != "netns" or record.is_stale:
         return []
     try:
-        counters = asyncio.run(read_counters(record))
+        return asyncio.run(read_counters(record))
     except EmulationError:
         return []
-    return [LinkStatus(link=link, counters=found) for link, found in counters.links]
 
 
 def job_anchor(run: RunRecord, job: str | None = None) -> Certificate:

@@ -7,13 +7,15 @@ requested it: when the connection ends, for any reason, the session cancels the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from innet.cluster.emulation.kernel_network import DirectedLink, LinkCounters
+from innet.cluster.emulation.kernel_network import LinkStatus
 from innet.cluster.emulation.runs import RunRecord
 from innet.cluster.emulation.termination import TerminationSignals
 from innet.cluster.requests import RequestClient
@@ -24,6 +26,80 @@ from innet.worker.job_file import OnDeath
 SESSION_SOCKET_NAME = "session.sock"
 """Name of the socket in the run directory."""
 _COUNTERS_TIMEOUT_S = 10.0
+_links: TypeAdapter[list[LinkStatus]] = TypeAdapter(list[LinkStatus])
+
+
+_RESTARTS_WAITED_FOR = 3
+_RESTARTS_OF_SERVERS = 1_000_000
+"""Practically no limit: the number of failures in a row counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """What becomes of a job when one of its workers dies.
+
+    Attributes:
+        max_restarts: how often each worker is restarted; by default 3 times when others wait for
+            it, and otherwise never.
+        elastic: the job goes on without a worker that is not restarted, and succeeds when any
+            worker does.
+        on_worker_death: what the workers themselves do; those that shrink need an elastic job.
+        serve: the workers are servers that do not need each other: each that dies is restarted,
+            after a pause that grows, unless it dies repeatedly soon after its start. The others go
+            on.
+    """
+
+    max_restarts: int | None = None
+    elastic: bool = False
+    on_worker_death: OnDeath = "abort"
+    serve: bool = False
+
+    @property
+    def restarts(self) -> int:
+        """How often each worker is restarted."""
+        if self.max_restarts is not None:
+            return self.max_restarts
+        if self.serve:
+            return _RESTARTS_OF_SERVERS
+        return _RESTARTS_WAITED_FOR if self.on_worker_death == "wait" else 0
+
+    @property
+    def goes_on_without(self) -> bool:
+        """Whether the job goes on without a worker that is not restarted."""
+        return self.elastic or self.serve or self.on_worker_death == "shrink"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """How a job's workers are run. Another process is sent all of it but ``output`` and ``stdin``.
+
+    Attributes:
+        env: added to the launcher's environment; may have secrets.
+        algorithm: for programs that do not choose one.
+        hosts: the node of each rank; all hosts by default.
+        directory: working directory of the workers, the launcher's by default.
+        output: takes the lines that the workers print, the session's own sink by default.
+        trace: the file for a timeline of the job (``innet.telemetry.trace``), also of one that
+            fails.
+        restarts: what becomes of the job when a worker dies; by default it ends.
+        job_name: for displays, and part of its names; ``j<number>`` by default.
+        weight: the job's part of the switches beside other jobs' weights.
+        threads: that each rank computes with (OpenMP, MKL, OpenBLAS); by default its share of the
+            processors, unless ``env`` or the launcher's environment sets OMP_NUM_THREADS.
+        stdin: descriptor that rank 0 reads as its standard input; the others' is empty.
+    """
+
+    env: Mapping[str, str] | None = None
+    algorithm: str = "auto"
+    hosts: Sequence[str] | None = None
+    directory: Path | None = None
+    output: Annotated[OutputSink | None, Field(exclude=True)] = None
+    trace: Path | None = None
+    restarts: RestartPolicy | None = None
+    job_name: str | None = None
+    weight: int = 1
+    threads: int | None = None
+    stdin: Annotated[int | None, Field(exclude=True)] = None
 
 
 class _Message(BaseModel):
@@ -31,24 +107,10 @@ class _Message(BaseModel):
 
 
 class JobRequest(_Message):
-    """Parameters of ``run_job``: a command for the hosts. Its environment may have secrets."""
+    """Parameters of ``run_job``: a command for the hosts."""
 
     argv: tuple[str, ...] = Field(min_length=1)
-    environment: dict[str, str]
-    directory: str
-    algorithm: str
-    hosts: tuple[str, ...] | None
-    """Node of each rank; ``None`` for all hosts."""
-    job_name: str | None = None
-    weight: int = 1
-    threads: int | None = None
-    """That each rank computes with; ``None``: its share of the processors."""
-    max_restarts: int | None = None
-    elastic: bool = False
-    on_worker_death: OnDeath = "abort"
-    serve: bool = False
-    trace: str | None = None
-    """The file for the job's timeline; ``None`` for none."""
+    options: WorkerOptions
 
 
 class OutputLine(_Message):
@@ -67,12 +129,6 @@ class JobEnd(_Message):
     """How those workers ended that an elastic job went on without."""
 
 
-class Counters(_Message):
-    """Result of ``counters``: what the kernel has counted; empty in modes without kernel links."""
-
-    links: tuple[tuple[DirectedLink, LinkCounters], ...] = ()
-
-
 async def run_job(record: RunRecord, request: JobRequest, output: OutputSink) -> JobEnd:
     """Run a job on the network of ``record``, which another process holds.
 
@@ -88,7 +144,7 @@ async def run_job(record: RunRecord, request: JobRequest, output: OutputSink) ->
     signals.install()
     try:
         with _session_errors(record):
-            result = await client.request("run_job", request.model_dump(), None, show)
+            result = await client.request("run_job", request.model_dump(mode="json"), None, show)
             return JobEnd.model_validate(result)
     except asyncio.CancelledError:
         await client.hang_up()
@@ -99,13 +155,13 @@ async def run_job(record: RunRecord, request: JobRequest, output: OutputSink) ->
         signals.restore()
 
 
-async def read_counters(record: RunRecord) -> Counters:
+async def read_counters(record: RunRecord) -> list[LinkStatus]:
     """What the kernel has counted on the links of a run (nothing in local mode)."""
     client = _client(record)
     try:
         with _session_errors(record):
             result = await client.request("counters", {}, _COUNTERS_TIMEOUT_S)
-            return Counters.model_validate(result)
+            return _links.validate_python(result)
     finally:
         client.close()
 

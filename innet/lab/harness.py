@@ -40,7 +40,7 @@ from innet.errors import EmulationError
 if TYPE_CHECKING:
     from innet.cluster.emulation.processes import SupervisedProcess
     from innet.cluster.launch.session import Session
-    from innet.cluster.launch.supervision import RestartPolicy
+    from innet.cluster.session_client import RestartPolicy
 
 _LINE_BYTES = 1 << 30
 """Largest message: all requests of a replay are one line."""

@@ -151,7 +151,7 @@ def test_a_key_is_not_shown(tmp_path: Path) -> None:
 
 def test_a_request_that_is_wrong_does_not_show_the_environment() -> None:
     with pytest.raises(ValidationError) as refusal:
-        JobRequest.model_validate({"environment": {"TOKEN": [SECRET]}})
+        JobRequest.model_validate({"argv": ["true"], "options": {"env": {"TOKEN": [SECRET]}}})
     assert_hidden(refusal.value)
 
 

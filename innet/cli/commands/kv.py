@@ -67,11 +67,8 @@ def replay(
         int | None,
         typer.Option(min=1, metavar="N", help="Only the first N requests; all by default"),
     ] = None,
-    seed: options.Seed = 1,
-    processes: options.Processes = None,
-    output: options.Output = None,
-    as_json: options.AsJson = False,
     *,
+    experiment: options.ExperimentOptions,
     links: options.LinkOptions,
     settings: options.SetSettings = [],  # noqa: B006  # typer copies it
 ) -> None:
@@ -92,18 +89,12 @@ def replay(
         chosen,
         algorithms=_variants(design, policy),
         sizes_bytes=parsed_sizes_bytes(cache, "--cache", block_bytes=chosen.block_bytes),
-        seeds=[seed],
+        seeds=[experiment.seed],
         options=RunOptions(chosen_settings(settings)),
     )
     kind = "" if mode == "sim" else f"-{mode}"
-    run_and_show(
-        tasks,
-        chosen.name,
-        mode=mode,
-        processes=processes,
-        directory=output or options.RESULTS / f"{chosen.name}-{loaded.name}{kind}",
-        as_json=as_json,
-    )
+    directory = options.RESULTS / f"{chosen.name}-{loaded.name}{kind}"
+    run_and_show(tasks, chosen.name, directory, experiment, mode=mode)
 
 
 def _variants(designs: str, policies: str | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -25,7 +26,29 @@ EXAMPLES = options.examples(
 
 _ALGORITHMS = "inc,ring,ps"
 _DESIGNS = "network,home,local"
-_CAPTURE_PANEL = "Packet traces"
+
+
+@dataclass(frozen=True)
+class TraceOptions(options.OptionGroup):
+    """The packets that are captured."""
+
+    panel = "Packet traces"
+
+    capture: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE|DIR",
+            help="Capture packets: of one run into a [cyan].pcapng[/] file, or of each run into a "
+            "file of a directory",
+        ),
+    ] = None
+    capture_at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NODE|LINK,…",
+            help="Capture only at these nodes and links: [cyan]s0[/], [cyan]h0--s0[/]",
+        ),
+    ] = None
 
 
 @options.grouped
@@ -57,7 +80,6 @@ def sim(
             help="Sizes of a collective, or of a replay's memory, one after the other",
         ),
     ] = None,
-    seed: options.Seed = 1,
     seeds: Annotated[
         int, typer.Option(min=1, metavar="N", help="Run with N seeds, from --seed on")
     ] = 1,
@@ -69,7 +91,6 @@ def sim(
         int | None,
         typer.Option(min=1, help="Timed operations or steps, in place of the workload's"),
     ] = None,
-    processes: options.Processes = None,
     payloads: Annotated[
         Literal["auto", "real", "virtual"],
         typer.Option(
@@ -77,26 +98,9 @@ def sim(
             "ones would need much memory"
         ),
     ] = "auto",
-    capture: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE|DIR",
-            help="Capture packets: of one run into a [cyan].pcapng[/] file, or of each run into a "
-            "file of a directory",
-            rich_help_panel=_CAPTURE_PANEL,
-        ),
-    ] = None,
-    capture_at: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NODE|LINK,…",
-            help="Capture only at these nodes and links: [cyan]s0[/], [cyan]h0--s0[/]",
-            rich_help_panel=_CAPTURE_PANEL,
-        ),
-    ] = None,
-    output: options.Output = None,
-    as_json: options.AsJson = False,
     *,
+    traces: TraceOptions,
+    experiment: options.ExperimentOptions,
     links: options.NetworkOptions,
     settings: options.SetSettings = [],  # noqa: B006  # typer copies it
 ) -> None:
@@ -112,7 +116,7 @@ def sim(
     chosen = load_workload(workload)
     if repetitions is not None:
         chosen = chosen.with_repetitions(repetitions)
-    if capture_at is not None and capture is None:
+    if traces.capture_at is not None and traces.capture is None:
         raise typer.BadParameter("needs --capture FILE|DIR", param_hint="'--capture-at'")
     parsed_settings = chosen_settings(settings)
     sizes_bytes = parsed_sizes_bytes(sizes, "--sizes", block_bytes=chosen.block_bytes)
@@ -121,19 +125,14 @@ def sim(
         chosen,
         algorithms=_algorithms(algorithm or (_DESIGNS if chosen.is_replay else _ALGORITHMS)),
         sizes_bytes=sizes_bytes,
-        seeds=range(seed, seed + seeds),
+        seeds=range(experiment.seed, experiment.seed + seeds),
         options=RunOptions(parsed_settings, like, payloads),
     )
-    if capture is not None:
-        at = [] if capture_at is None else capture_at.split(",")
-        tasks = with_packet_traces(tasks, capture, at=at, sizes_bytes=sizes_bytes)
-    run_and_show(
-        tasks,
-        chosen.name,
-        processes=processes,
-        directory=output or options.RESULTS / f"sim-{loaded.name}-{chosen.name}",
-        as_json=as_json,
-    )
+    if traces.capture is not None:
+        at = [] if traces.capture_at is None else traces.capture_at.split(",")
+        tasks = with_packet_traces(tasks, traces.capture, at=at, sizes_bytes=sizes_bytes)
+    directory = options.RESULTS / f"sim-{loaded.name}-{chosen.name}"
+    run_and_show(tasks, chosen.name, directory, experiment)
 
 
 def _algorithms(text: str) -> list[str]:

@@ -122,6 +122,15 @@ class LinkCounters(BaseModel):
     """Bytes in the queue at this moment; always 0 on a link without a rate."""
 
 
+class LinkStatus(BaseModel):
+    """The kernel's counters of one direction of a link."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    link: DirectedLink
+    counters: LinkCounters
+
+
 class _Spec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -5,8 +5,8 @@
 * ``jobs``, ``supervision``: a job's environment and its workers, and what a worker's death means.
 """
 
-from innet.cluster.launch.session import Session, WorkerOptions
-from innet.cluster.launch.supervision import RestartPolicy
+from innet.cluster.launch.session import Session
+from innet.cluster.session_client import RestartPolicy, WorkerOptions
 from innet.errors import JobFailed
 
 __all__ = ["JobFailed", "RestartPolicy", "Session", "WorkerOptions"]

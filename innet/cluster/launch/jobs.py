@@ -19,20 +19,6 @@ from innet.security import KeyDealer
 from innet.topology import Topology
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The hosts, the name and the weight that a job asks for.
-
-    Attributes:
-        name: ``None`` for one that is made up.
-        weight: its part of the switches beside other jobs' weights.
-    """
-
-    hosts: tuple[str, ...]
-    name: str | None = None
-    weight: int = 1
-
-
 class JobAdmission:
     """Admits jobs to a network whose switches run."""
 
@@ -51,10 +37,18 @@ class JobAdmission:
         self._certificates_path = certificates_path
 
     @asynccontextmanager
-    async def admit(self, place: Place) -> AsyncIterator[Job]:
-        """A job with its hosts, served by all switches, until the block ends."""
-        self._require_hosts(place.hosts)
-        opening = asyncio.ensure_future(asyncio.to_thread(self._admit, place))
+    async def admit(
+        self, hosts: Sequence[str], name: str | None = None, weight: int = 1
+    ) -> AsyncIterator[Job]:
+        """A job with its hosts, served by all switches, until the block ends.
+
+        Args:
+            hosts: of its ranks.
+            name: ``None``: ``j<number>``.
+            weight: its part of the switches beside other jobs' weights.
+        """
+        self._require_hosts(hosts)
+        opening = asyncio.ensure_future(asyncio.to_thread(self._admit, hosts, name, weight))
         try:
             yield await asyncio.shield(opening)
         finally:
@@ -63,8 +57,8 @@ class JobAdmission:
             if opening.exception() is None:
                 await asyncio.to_thread(self._close, opening.result())
 
-    def _admit(self, place: Place) -> Job:
-        job = self._controller.admit_job(place.name, place.hosts, place.weight)
+    def _admit(self, hosts: Sequence[str], name: str | None, weight: int) -> Job:
+        job = self._controller.admit_job(name, hosts, weight)
         try:
             self._open(job)
         except BaseException:

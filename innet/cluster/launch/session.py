@@ -7,17 +7,16 @@ import math
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from pydantic import BaseModel
-
 from innet.cluster.control.jobs import Job
 from innet.cluster.control.remote import RemoteController
+from innet.cluster.emulation.kernel_network import LinkStatus
 from innet.cluster.emulation.local_fabric import free_port, has_only_memory, with_windows_of_memory
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
@@ -31,21 +30,21 @@ from innet.cluster.launch.infrastructure import (
 from innet.cluster.launch.jobs import (
     RESTART_COUNT_VARIABLE,
     JobAdmission,
-    Place,
     Rendezvous,
     rank_variables,
     search_path,
     thread_variables,
 )
-from innet.cluster.launch.supervision import RestartPolicy, Supervisor
+from innet.cluster.launch.supervision import Supervisor
 from innet.cluster.requests import ClientConnection, RequestServer
-from innet.cluster.run_status import read_run_status
+from innet.cluster.run_status import read_nodes, read_run_status
 from innet.cluster.session_client import (
     SESSION_SOCKET_NAME,
-    Counters,
     JobEnd,
     JobRequest,
     OutputLine,
+    RestartPolicy,
+    WorkerOptions,
 )
 from innet.errors import EmulationError, InnetError, JobFailed
 from innet.ndn.address import INNET_VARIABLE, NDN_VARIABLE
@@ -74,6 +73,7 @@ from innet.worker.job_file import (
 )
 
 NETNS_MASTER_PORT = 29500
+_STATUS_TIMEOUT_S = 5.0
 _MAX_UNREAD_BYTES = 16 << 20
 """Maximum unread output of a client; more is dropped, with a notice to the client."""
 _NOTHING_VERIFIED = (
@@ -81,54 +81,6 @@ _NOTHING_VERIFIED = (
     "verified. Whoever reaches a link can change every result. For measurements alone; leave the "
     "setting out for anything else."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerOptions:
-    """How a job's workers are run.
-
-    Attributes:
-        env: added to the launcher's environment.
-        algorithm: for programs that do not choose one.
-        hosts: the node of each rank; all hosts by default.
-        directory: working directory of the workers, the launcher's by default.
-        output: takes the lines that the workers print, the session's own sink by default.
-        trace: the file for a timeline of the job (``innet.telemetry.trace``), also of one that
-            fails.
-        restarts: what becomes of the job when a worker dies; by default it ends.
-        job_name: for displays, and part of its names; ``j<number>`` by default.
-        weight: the job's part of the switches beside other jobs' weights.
-        threads: that each rank computes with (OpenMP, MKL, OpenBLAS); by default its share of the
-            processors, unless ``env`` or the launcher's environment sets OMP_NUM_THREADS.
-        stdin: descriptor that rank 0 reads as its standard input; the others' is empty.
-    """
-
-    env: Mapping[str, str] | None = None
-    algorithm: str = "auto"
-    hosts: Sequence[str] | None = None
-    directory: Path | None = None
-    output: OutputSink | None = None
-    trace: Path | None = None
-    restarts: RestartPolicy | None = None
-    job_name: str | None = None
-    weight: int = 1
-    threads: int | None = None
-    stdin: int | None = None
-
-    @classmethod
-    def of(cls, job: JobRequest) -> WorkerOptions:
-        """What the job's user chose."""
-        return cls(
-            env=job.environment,
-            algorithm=job.algorithm,
-            hosts=job.hosts,
-            directory=Path(job.directory),
-            trace=None if job.trace is None else Path(job.trace),
-            restarts=RestartPolicy.of(job),
-            job_name=job.job_name,
-            weight=job.weight,
-            threads=job.threads,
-        )
 
 
 class Session:
@@ -235,10 +187,9 @@ class Session:
         return await self._status_of([node for node in self.topology.nodes if node in running])
 
     async def _status_of(self, nodes: Sequence[str]) -> dict[str, dict[str, Any]]:
-        answers = await asyncio.gather(
-            *(asyncio.to_thread(self._node_status, node) for node in nodes), return_exceptions=True
-        )
-        return {n: a for n, a in zip(nodes, answers, strict=True) if isinstance(a, dict)}
+        sockets = {node: self.network.config(node).control_socket for node in nodes}
+        answers, _silent = await asyncio.to_thread(read_nodes, sockets, _STATUS_TIMEOUT_S)
+        return answers
 
     async def run_workers(
         self, argv: Sequence[str], options: WorkerOptions | None = None, **changes: Any
@@ -268,8 +219,8 @@ class Session:
         chosen = replace(options or WorkerOptions(), **changes)
         ranks = rank_order(self.topology) if chosen.hosts is None else tuple(chosen.hosts)
         async with AsyncExitStack() as stack:
-            place = Place(ranks, chosen.job_name, chosen.weight)
-            job = await stack.enter_async_context(self._entered_admission().admit(place))
+            admission = self._entered_admission().admit(ranks, chosen.job_name, chosen.weight)
+            job = await stack.enter_async_context(admission)
             stack.enter_context(self._heard_by(job, chosen.output))
             added = dict(chosen.env or {})
             if chosen.trace is not None:
@@ -322,19 +273,17 @@ class Session:
             lambda: self._status_of(self.topology.switches),
         )
 
-    async def _respond(self, request: Request, client: ClientConnection) -> BaseModel:
+    async def _respond(self, request: Request, client: ClientConnection) -> Any:
         """Serve another terminal: run a job, until it hangs up, or read the kernel's counters."""
-        handlers: dict[str, Callable[[], Awaitable[BaseModel]]] = {
+        handlers: dict[str, Callable[[], Awaitable[Any]]] = {
             "run_job": lambda: self._run_job(JobRequest.model_validate(request.params), client),
             "counters": self._read_counters,
         }
-        reply: BaseModel = await handler_of(request.method, handlers)()
-        return reply
+        return await handler_of(request.method, handlers)()
 
     async def _run_job(self, request: JobRequest, client: ClientConnection) -> JobEnd:
         try:
-            options = WorkerOptions.of(request)
-            lost = await self.run_workers(request.argv, options, output=_JobOutput(client))
+            lost = await self.run_workers(request.argv, request.options, output=_JobOutput(client))
         except JobFailed as error:
             return JobEnd(exit_code=error.exit_code, error=str(error))
         except InnetError as error:
@@ -345,10 +294,11 @@ class Session:
     def _links_are_memory(self) -> bool:
         return self.network.mode == "local" and self.settings.transport.shared_memory
 
-    async def _read_counters(self) -> Counters:
+    async def _read_counters(self) -> list[LinkStatus]:
         if self.network.mode == "local":
-            return Counters()
-        return Counters(links=tuple((await self.network.link_counters()).items()))
+            return []
+        counters = await self.network.link_counters()
+        return [LinkStatus(link=link, counters=found) for link, found in counters.items()]
 
     def _worker_environments(
         self,
@@ -394,11 +344,6 @@ class Session:
 
     def _address(self, node: str) -> str:
         return self.network.config(node).ip_address or "127.0.0.1"
-
-    def _node_status(self, node: str) -> dict[str, Any]:
-        with self.connect(node) as client:
-            status: dict[str, Any] = client.request("status", timeout_s=5.0)
-            return status
 
     def _write_files(self, authority: PublicKey) -> KeyDealer:
         """Write settings, the operator's key and the switches'; returns the dealer of job keys."""

@@ -7,20 +7,15 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from innet.cluster.control.remote import RemoteController
 from innet.cluster.emulation.processes import DEFAULT_GRACE_S, SupervisedProcess
-from innet.cluster.session_client import JobRequest
+from innet.cluster.session_client import RestartPolicy
 from innet.errors import JobFailed
-from innet.worker.job_file import OnDeath
 
 _FAILURE_GRACE_S = 10.0
 _INTERRUPT_GRACE_S = 2.0
 """Somebody waits at the terminal."""
-_RESTARTS_WAITED_FOR = 3
-_RESTARTS_OF_SERVERS = 1_000_000
-"""Practically no limit: the number of failures in a row counts."""
 _FAILED_STARTS = 5
 """A server that died so often in a row soon after its start is not started again."""
 _STEADY_S = 600.0
@@ -31,46 +26,6 @@ StartWorker = Callable[[str, int], SupervisedProcess]
 """Starts the worker of a node, given how often it was restarted."""
 Tell = Callable[[str], None]
 """Prints a line to the user about a server."""
-
-
-@dataclass(frozen=True, slots=True)
-class RestartPolicy:
-    """What becomes of a job when one of its workers dies.
-
-    Attributes:
-        max_restarts: how often each worker is restarted; by default 3 times when others wait for
-            it, and otherwise never.
-        elastic: the job goes on without a worker that is not restarted, and succeeds when any
-            worker does.
-        on_worker_death: what the workers themselves do; those that shrink need an elastic job.
-        serve: the workers are servers that do not need each other: each that dies is restarted,
-            after a pause that grows, unless it dies repeatedly soon after its start. The others go
-            on.
-    """
-
-    max_restarts: int | None = None
-    elastic: bool = False
-    on_worker_death: OnDeath = "abort"
-    serve: bool = False
-
-    @classmethod
-    def of(cls, job: JobRequest) -> RestartPolicy:
-        """What the job's user chose."""
-        return cls(job.max_restarts, job.elastic, job.on_worker_death, job.serve)
-
-    @property
-    def restarts(self) -> int:
-        """How often each worker is restarted."""
-        if self.max_restarts is not None:
-            return self.max_restarts
-        if self.serve:
-            return _RESTARTS_OF_SERVERS
-        return _RESTARTS_WAITED_FOR if self.on_worker_death == "wait" else 0
-
-    @property
-    def goes_on_without(self) -> bool:
-        """Whether the job goes on without a worker that is not restarted."""
-        return self.elastic or self.serve or self.on_worker_death == "shrink"
 
 
 class Supervisor:

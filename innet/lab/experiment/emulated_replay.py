@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from innet.cluster.launch.session import Session
-from innet.cluster.launch.supervision import RestartPolicy
+from innet.cluster.session_client import RestartPolicy
 from innet.errors import EmulationError
 from innet.lab.compare.measurement import LinkTraffic
 from innet.lab.compare.progress import ProgressSink
-from innet.lab.compare.sampling import TrafficTotal, cache_hits, make_probe
+from innet.lab.compare.sampling import Probe, TrafficTotal, cache_hits
 from innet.lab.experiment.run import JobResult, RunResult, Task
 from innet.lab.harness import EXIT_S, Conductor, SessionRanks, Team
 from innet.lab.replay.plan import Design, with_switch_memory
@@ -116,7 +116,7 @@ class _Replay:
                 f"workers were not ready within {_START_S:.0f} s; their logs say what they waited "
                 "for. A topology of fewer hosts starts sooner"
             ) from None
-        probe = make_probe(session.network, session)
+        probe = Probe(session.network, session)
         links, nodes = await probe.links(), await probe.nodes()
         hits = await self._switch_hits(session)
         team.start()

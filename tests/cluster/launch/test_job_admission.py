@@ -12,7 +12,7 @@ import pytest
 
 from innet.cluster.control.jobs import Job
 from innet.cluster.control.remote import RemoteController
-from innet.cluster.launch.jobs import JobAdmission, Place
+from innet.cluster.launch.jobs import JobAdmission
 from innet.security import KeyDealer
 from innet.topology import load_topology
 
@@ -59,7 +59,7 @@ async def test_a_job_that_is_cancelled_while_it_is_admitted_keeps_no_host(
     )
 
     async def use() -> None:
-        async with admission.admit(Place(JOB.hosts)):
+        async with admission.admit(JOB.hosts):
             pytest.fail("it was cancelled before")
 
     using = asyncio.ensure_future(use())
