@@ -11,14 +11,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from innet.cli.terminal import FittedTable, NameCell, listed
+from innet.cli.terminal import FittedTable, NameCell, listed, short_size
 from innet.cluster.emulation.runs import RunRecord
 from innet.cluster.run_status import RunStatus
 from innet.telemetry.embedded_broker import PASSWORD_NAME
+from innet.telemetry.messages import refused_packets
 
 Counters = Mapping[str, Any]
-
-_MIB = 1 << 20
 
 
 def runs_view(records: Sequence[RunRecord], foreign: Sequence[Path]) -> RenderableType:
@@ -92,29 +91,20 @@ def nodes_table(status: RunStatus) -> FittedTable:
         table.add_row(
             NameCell(node),
             f"{answer['cpu_s']:.1f} s",
-            _size(answer["resident_bytes"]),
+            short_size(answer["resident_bytes"]),
             _count(tables["pit_entries"]),
             f"{reducer['slots_in_use']}/{reducer['slots_in_use_max']}",
             _count(reducer["reductions_completed"]),
-            _size(tables["cache_bytes"]),
-            _size(sum(port["depth_bytes"] for port in ports)),
+            short_size(tables["cache_bytes"]),
+            short_size(sum(port["depth_bytes"] for port in ports)),
             _count(sum(port["dropped_queue"] + port["dropped_loss"] for port in ports)),
-            _count(_refused(answer)),
+            _count(refused_packets(tables)),
         )
     return table
 
 
 def _silent_nodes(status: RunStatus) -> list[RenderableType]:
     return [Text(f"{node}: {why}", style="red") for node, why in status.silent.items()]
-
-
-def _refused(answer: Counters) -> int:
-    """Packets that a node refused: malformed, not verified or not allowed."""
-    reasons = (
-        "malformed", "invalid_signature", "unknown_key", "key_out_of_scope", "key_expired",
-        "forbidden_interests", "forbidden_answers",
-    )  # fmt: skip
-    return sum(int(answer["node"][reason]) for reason in reasons)
 
 
 def _faces_table(status: RunStatus) -> FittedTable:
@@ -144,10 +134,10 @@ def _kernel_table(status: RunStatus) -> FittedTable:
         found = entry.counters
         table.add_row(
             NameCell(entry.link.node, entry.link.peer),
-            _size(found.bytes),
+            short_size(found.bytes),
             _count(found.packets),
             _count(found.drops),
-            _size(found.backlog_bytes),
+            short_size(found.backlog_bytes),
         )
     return table
 
@@ -189,7 +179,7 @@ def _job_parts_table(status: RunStatus) -> FittedTable:
                     _count(part["refused_no_slot"]),
                     _count(part["slots_taken_back"]),
                     _count(part["pit_entries"]),
-                    _size(part["cache_bytes"]),
+                    short_size(part["cache_bytes"]),
                 )
                 name = ""
     return table
@@ -215,11 +205,11 @@ def _pools_table(status: RunStatus) -> FittedTable:
         ]
         named = (NameCell(pool["tenant"]), str(pool["weight"]))
         used = (
-            _size(sum(part["cache_bytes"] for part in switches)),
+            short_size(sum(part["cache_bytes"] for part in switches)),
             str(sum(part["pit_entries"] for part in switches)),
         )
         for node, capacity_bytes in pool["members"].items():
-            offered = _size(capacity_bytes) if capacity_bytes else "-"
+            offered = short_size(capacity_bytes) if capacity_bytes else "-"
             table.add_row(*named, NameCell(node), offered, *used)
             named, used = (NameCell(""), ""), ("", "")
     return table
@@ -296,20 +286,9 @@ def _spaced(parts: Sequence[RenderableType]) -> Group:
     return Group(*spaced[:-1])
 
 
-def _size(size_bytes: int) -> str:
-    """Rounded, unlike :func:`innet.quantities.format_size`, which must be exact."""
-    if size_bytes < 10 << 10:
-        return f"{size_bytes} B"
-    if size_bytes < 10 * _MIB:
-        return f"{size_bytes / 1024:.0f} KiB"
-    if size_bytes < 10_000 * _MIB:
-        return f"{size_bytes / _MIB:.0f} MiB"
-    return f"{size_bytes / _MIB / 1024:.0f} GiB"
-
-
 def _two_sizes(first_bytes: int, second_bytes: int) -> str:
     """``13/14 MiB``: the unit once where it is the same."""
-    first, second = _size(first_bytes), _size(second_bytes)
+    first, second = short_size(first_bytes), short_size(second_bytes)
     number, unit = first.split(" ")
     return f"{number}/{second}" if second.endswith(f" {unit}") else f"{first}/{second}"
 

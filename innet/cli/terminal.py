@@ -43,6 +43,17 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[: _MOST_LISTED - 1])}, … ({len(names)})"
 
 
+def short_size(size_bytes: int) -> str:
+    """Rounded, unlike :func:`innet.quantities.format_size`, which must be exact."""
+    if size_bytes < 10 << 10:
+        return f"{size_bytes} B"
+    if size_bytes < 10 << 20:
+        return f"{size_bytes / 2**10:.0f} KiB"
+    if size_bytes < 10_000 << 20:
+        return f"{size_bytes / 2**20:.0f} MiB"
+    return f"{size_bytes / 2**30:.0f} GiB"
+
+
 class NameCell:
     """Names in a cell, joined by an arrow, each cut in the middle where the column is narrow."""
 

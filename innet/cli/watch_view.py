@@ -9,10 +9,16 @@ from typing import Protocol, Self
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from innet.cli.terminal import FittedTable, NameCell, ScrolledScreen, shortened
+from innet.cli.terminal import (
+    FittedTable,
+    NameCell,
+    ScrolledScreen,
+    short_size,
+    shortened,
+)
 from innet.quantities import counted
 from innet.telemetry.feed import NodeFeed, RunFeed
-from innet.telemetry.messages import Event
+from innet.telemetry.messages import Event, refused_packets
 
 _EVENTS_SHOWN = 12
 _SOURCE_WIDTH = 10
@@ -150,7 +156,7 @@ def _cells(node: NodeFeed) -> Iterable[RenderableType]:
     ports = [link.port for link in counters.links]
     yield _bit_rate(node.growth_per_s(lambda c: sum(link.bytes_in for link in c.links)))
     yield _bit_rate(node.growth_per_s(lambda c: sum(link.bytes_out for link in c.links)))
-    yield _bytes(sum(port.depth_bytes for port in ports))
+    yield short_size(sum(port.depth_bytes for port in ports))
     yield str(sum(port.dropped_queue + port.dropped_loss for port in ports))
     yield f"{counters.reducer.slots_in_use}/{counters.slots}" if counters.slots else ""
     sums = node.growth_per_s(lambda c: c.reducer.reductions_completed)
@@ -158,10 +164,8 @@ def _cells(node: NodeFeed) -> Iterable[RenderableType]:
     yield str(counters.tables.pit_entries)
     cpu = node.growth_per_s(lambda c: c.cpu_s)
     yield "" if cpu is None else f"{100 * cpu:.0f} %"
-    yield _bytes(counters.resident_bytes)
-    tables = counters.tables
-    refused = (tables.malformed, tables.invalid_signature, tables.unknown_key)
-    yield str(sum(refused) + tables.key_out_of_scope + tables.key_expired)
+    yield short_size(counters.resident_bytes)
+    yield str(refused_packets(counters.tables.model_dump()))
 
 
 def _bit_rate(bytes_per_s: float | None) -> str:
@@ -172,10 +176,3 @@ def _bit_rate(bytes_per_s: float | None) -> str:
         if bps >= size:
             return f"{bps / size:.1f} {unit}"
     return f"{bps:.0f} bit/s"
-
-
-def _bytes(size_bytes: int) -> str:
-    for unit, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size_bytes >= 10 * size:
-            return f"{size_bytes / size:.0f} {unit}"
-    return f"{size_bytes} B"

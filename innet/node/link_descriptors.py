@@ -21,6 +21,7 @@ from typing import Final
 
 from innet.errors import EmulationError
 from innet.node.node_config import (
+    Channel,
     NodeConfig,
     SharedMemoryChannel,
     SocketChannel,
@@ -143,7 +144,7 @@ def _close(fds: Iterable[int]) -> None:
         os.close(fd)
 
 
-def _inherited(channel: UdpChannel | SocketChannel | SharedMemoryChannel) -> bool:
+def _inherited(channel: Channel) -> bool:
     """Whether this process has inherited what the channel names."""
     if isinstance(channel, SharedMemoryChannel):
         return is_link_memory(channel.memory_fd, channel.name)

@@ -1,10 +1,11 @@
-"""The settings and table sizes of a node, as the packet path takes them."""
+"""The settings, table sizes and links of a node, as the packet path takes them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from innet._native import _core
+from innet.node.node_config import LinkShape
 from innet.settings import Settings
 
 _LINKS_OF_A_SMALL_NODE = 8
@@ -79,3 +80,24 @@ def _evaluation_window(least_pit_capacity: int, nodes: int) -> int:
     table, sums in progress wait for sums that cannot begin.
     """
     return max(1, 3 * least_pit_capacity // (8 * _LINKS_OF_A_SMALL_NODE * nodes))
+
+
+def native_shape(shape: LinkShape, seed: int, *, burst_bytes: int = 0) -> _core.LinkShape:
+    """The model of one direction of a link; the kernel's token bucket lets ``burst_bytes`` pass."""
+    port = _core.PortShape(
+        rate_bps=shape.rate_bps,
+        delay_s=shape.delay_s,
+        loss=shape.loss,
+        queue_bytes=shape.queue_bytes,
+        mark_bytes=shape.mark_bytes,
+        burst_bytes=burst_bytes,
+        seed=seed,
+    )
+    return _core.LinkShape(
+        port,
+        jitter_s=shape.jitter_s,
+        reorder=shape.reorder,
+        reorder_delay_s=shape.reorder_delay_s,
+        duplicate=shape.duplicate,
+        corrupt=shape.corrupt,
+    )

@@ -7,11 +7,14 @@ process (a switch, or the library inside a worker) reads it with :meth:`NodeConf
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from innet.errors import EmulationError
+
+if TYPE_CHECKING:  # a switch starts without topologies
+    from innet.topology import Link
 
 Mode = Literal["local", "netns"]
 """How a run realises its links: loopback and the emulator's port model, or kernel namespaces."""
@@ -49,6 +52,22 @@ class LinkShape(_Model):
     reorder_delay_s: float = Field(default=0, ge=0, description="for how long, in seconds")
     duplicate: float = Field(default=0, ge=0, le=1, description="probability of arriving twice")
     corrupt: float = Field(default=0, ge=0, le=1, description="probability that bits are flipped")
+
+    @classmethod
+    def of(cls, link: Link) -> Self:
+        """All that a link of a topology does."""
+        return cls(
+            rate_bps=link.rate_bps,
+            delay_s=link.delay_s,
+            loss=link.loss,
+            queue_bytes=link.queue_bytes,
+            mark_bytes=link.mark_threshold_bytes,
+            jitter_s=link.jitter_s,
+            reorder=link.reorder,
+            reorder_delay_s=link.reorder_delay_s,
+            duplicate=link.duplicate,
+            corrupt=link.corrupt,
+        )
 
     @property
     def impaired(self) -> bool:
@@ -102,14 +121,15 @@ class SharedMemoryChannel(_Model):
         return self.memory_fd, self.own_event_fd, self.peer_event_fd
 
 
+Channel = UdpChannel | SocketChannel | SharedMemoryChannel
+
+
 class FaceConfig(_Model):
     """One end of a link."""
 
     peer: str = Field(description="name of the neighbouring node")
     peer_kind: Literal["host", "switch"]
-    channel: UdpChannel | SocketChannel | SharedMemoryChannel = Field(
-        description="what carries the packets"
-    )
+    channel: Channel = Field(description="what carries the packets")
     mtu_bytes: int = Field(
         gt=0, description="largest UDP payload: the link's MTU less the IPv4 and UDP headers"
     )

@@ -24,7 +24,14 @@ from innet.telemetry.commands import (
     DumpState,
     SetInterval,
 )
-from innet.telemetry.messages import CommandReply, EventKind, NodeCounters, NodeStatus, State
+from innet.telemetry.messages import (
+    REFUSALS,
+    CommandReply,
+    EventKind,
+    NodeCounters,
+    NodeStatus,
+    State,
+)
 from innet.telemetry.source import start_publishing
 from innet.telemetry.topics import node_topics
 
@@ -174,15 +181,6 @@ def counters_of(status: dict[str, Any], run: str, node: str) -> NodeCounters:
     )
 
 
-_REFUSED = (
-    "malformed",
-    "invalid_signature",
-    "unknown_key",
-    "key_out_of_scope",
-    "key_expired",
-)
-
-
 class CounterEvents:
     """Compares each reading of a node's counters with the one before."""
 
@@ -207,7 +205,7 @@ class CounterEvents:
                 slots=now.slots,
             )
         self._compare_links(last, now)
-        for reason in _REFUSED:
+        for reason in REFUSALS:
             packets = getattr(now.tables, reason) - getattr(last.tables, reason)
             if packets > 0:
                 self._report(

@@ -12,10 +12,9 @@ from innet._native import _core
 from innet.errors import EmulationError
 from innet.node.command_keys import command_key_in
 from innet.node.link_descriptors import link_descriptors
-from innet.node.native_settings import NodeSizes, native_settings
+from innet.node.native_settings import NodeSizes, native_settings, native_shape
 from innet.node.node_config import (
     FaceConfig,
-    LinkShape,
     NodeConfig,
     SharedMemoryChannel,
     SocketChannel,
@@ -83,7 +82,9 @@ def _add_link(
 ) -> None:
     face = config.faces[index]
     channel = face.channel
-    shape = _shape(face.shape, config.seed * 1009 + index)
+    # Without a shape, packets bypass the link model.
+    seed = config.seed * 1009 + index
+    shape = native_shape(face.shape, seed) if face.shape.shaped else None
     receive_buffer_bytes = settings.transport.socket_buffer_bytes
     send_buffer_bytes = _send_buffer_bytes(config, settings, face)
     try:
@@ -157,28 +158,6 @@ def _send_buffer_bytes(config: NodeConfig, settings: Settings, face: FaceConfig)
     if config.kind == "host" and config.mode == "netns":
         return min(buffer_bytes, max(face.queue_bytes * 3 // 4, 2 * face.mtu_bytes))
     return buffer_bytes
-
-
-def _shape(shape: LinkShape, seed: int) -> _core.LinkShape | None:
-    """None when the kernel, or nobody, shapes the link: packets then bypass the model."""
-    if not shape.shaped:
-        return None
-    port = _core.PortShape(
-        rate_bps=shape.rate_bps,
-        delay_s=shape.delay_s,
-        loss=shape.loss,
-        queue_bytes=shape.queue_bytes,
-        mark_bytes=shape.mark_bytes,
-        seed=seed,
-    )
-    return _core.LinkShape(
-        port,
-        jitter_s=shape.jitter_s,
-        reorder=shape.reorder,
-        reorder_delay_s=shape.reorder_delay_s,
-        duplicate=shape.duplicate,
-        corrupt=shape.corrupt,
-    )
 
 
 def install_rules(node: _core.NodeHandle, group: str, rules: Iterable[Rule]) -> None:

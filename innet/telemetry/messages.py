@@ -5,7 +5,8 @@ Readers ignore fields they do not know, so that a newer run can be watched.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -93,6 +94,22 @@ class Counters(_Message):
     if TYPE_CHECKING:
 
         def __getattr__(self, key: str) -> int: ...
+
+
+REFUSALS: Final = (
+    "malformed",
+    "invalid_signature",
+    "unknown_key",
+    "key_out_of_scope",
+    "key_expired",
+)
+"""Counters of ``NodeCounters.tables``: packets that were not verified, by reason."""
+
+
+def refused_packets(tables: Mapping[str, int]) -> int:
+    """Packets that a node refused: not verified, or not allowed where they came from."""
+    reasons = (*REFUSALS, "forbidden_interests", "forbidden_answers")
+    return sum(tables.get(reason, 0) for reason in reasons)
 
 
 class LinkCounters(Counters):

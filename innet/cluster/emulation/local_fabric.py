@@ -1,11 +1,11 @@
-"""The links of ``local`` mode: memory that two processes share, or a pair of Unix sockets.
+"""The links of a run, and those of ``local`` mode: shared memory, or pairs of Unix sockets.
 
-Packets go through shared memory, with an eventfd at each end to wake up the process that sleeps, or
-through two Unix datagram sockets that are connected to each other. Neither has a name or an
-address, so no other user of the machine can open it, read from it or write to it; UDP sockets on
-loopback would let every user send packets with a link's source address. The launcher opens all of
-it and hands it to the node processes as inherited descriptors. It keeps its own copies: a restarted
-node gets the same again.
+In ``local`` mode packets go through shared memory, with an eventfd at each end to wake up the
+process that sleeps, or through two Unix datagram sockets that are connected to each other. Neither
+has a name or an address, so no other user of the machine can open it, read from it or write to it;
+UDP sockets on loopback would let every user send packets with a link's source address. The launcher
+opens all of it and hands it to the node processes as inherited descriptors. It keeps its own
+copies: a restarted node gets the same again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import errno
 import os
 import secrets
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from typing import Final
@@ -25,6 +26,7 @@ from innet.errors import EmulationError
 from innet.node.link_descriptors import create_link_memory
 from innet.node.node_config import (
     IP_UDP_HEADER_BYTES,
+    Channel,
     FaceConfig,
     LinkShape,
     Mode,
@@ -35,39 +37,68 @@ from innet.settings import Settings, TransportSettings
 from innet.topology import Link, Topology
 
 
-class LocalFabric:
-    """Links on one machine; the emulator's link model does all of the shaping."""
+class Fabric(ABC):
+    """The links of one run, from their creation to :meth:`close`."""
 
-    def __init__(self, topology: Topology, *, shared_memory: bool = True) -> None:
-        """Open all links: in shared memory, or else as sockets."""
-        self._shared_memory = shared_memory
-        self._kinds = {name: node.kind for name, node in topology.nodes.items()}
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
         self._faces: dict[str, list[FaceConfig]] = {name: [] for name in topology.nodes}
-        take_all_descriptors()  # a link needs three
-        with ExitStack() as opened:
-            for link in topology.links:
-                self._open_link(link, opened)
-            self._opened = opened.pop_all()
 
     def faces(self, node: str) -> tuple[FaceConfig, ...]:
         """The node's ends of its links, in the order of the topology."""
         return tuple(self._faces[node])
 
     def ip_address(self, node: str) -> str | None:
-        """Always ``None``: links have no addresses."""
+        """The address at which foreign programs reach the node, if they can."""
         return None
 
     def pass_fds(self, node: str) -> tuple[int, ...]:
-        """Those of the node's faces, in their order."""
+        """Descriptors that a process of the node must inherit: those of its faces, in order."""
         return tuple(fd for face in self._faces[node] for fd in face.channel.fds)
 
     def namespace(self, node: str) -> Namespace | None:
-        """Always ``None``: nodes run where the launcher runs."""
+        """The namespaces that a process of the node must enter."""
         return None
 
     def namespace_paths(self) -> dict[str, str]:
-        """Always empty."""
+        """For each node with a network namespace of its own, a path that ``nsenter`` takes."""
         return {}
+
+    @abstractmethod
+    async def counters(self, nodes: Collection[str]) -> dict[DirectedLink, LinkCounters]:
+        """The kernel's counters of the directions that begin at ``nodes``."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Remove all links."""
+
+    def _add_face(
+        self, link: Link, node: str, channel: Channel, shape: LinkShape, peer: str
+    ) -> None:
+        self._faces[node].append(
+            FaceConfig(
+                peer=peer,
+                peer_kind=self._topology.nodes[peer].kind,
+                channel=channel,
+                mtu_bytes=link.mtu_bytes - IP_UDP_HEADER_BYTES,
+                queue_bytes=link.queue_bytes,
+                shape=shape,
+            )
+        )
+
+
+class LocalFabric(Fabric):
+    """Links on one machine; the emulator's link model does all of the shaping."""
+
+    def __init__(self, topology: Topology, *, shared_memory: bool = True) -> None:
+        """Open all links: in shared memory, or else as sockets."""
+        super().__init__(topology)
+        self._shared_memory = shared_memory
+        take_all_descriptors()  # a link needs three
+        with ExitStack() as opened:
+            for link in topology.links:
+                self._open_link(link, opened)
+            self._opened = opened.pop_all()
 
     async def counters(self, nodes: Collection[str]) -> dict[DirectedLink, LinkCounters]:
         """Not available here: the nodes' own port model has the counters."""
@@ -81,9 +112,8 @@ class LocalFabric:
         self._opened.close()
 
     def _open_link(self, link: Link, opened: ExitStack) -> None:
-        shape = _shape(link)
         try:
-            channels: Sequence[SocketChannel | SharedMemoryChannel] = (
+            channels: Sequence[Channel] = (
                 _share_memory(opened) if self._shared_memory else _connect(opened)
             )
         except OSError as error:
@@ -91,31 +121,7 @@ class LocalFabric:
                 f"cannot open link {link}: {error.strerror}. {_next_step(error)}"
             ) from error
         for near, far, channel in zip((link.a, link.b), (link.b, link.a), channels, strict=True):
-            self._faces[near.node].append(
-                FaceConfig(
-                    peer=far.node,
-                    peer_kind=self._kinds[far.node],
-                    channel=channel,
-                    mtu_bytes=link.mtu_bytes - IP_UDP_HEADER_BYTES,
-                    queue_bytes=link.queue_bytes,
-                    shape=shape,
-                )
-            )
-
-
-def _shape(link: Link) -> LinkShape:
-    return LinkShape(
-        rate_bps=link.rate_bps,
-        delay_s=link.delay_s,
-        loss=link.loss,
-        queue_bytes=link.queue_bytes,
-        mark_bytes=link.mark_threshold_bytes,
-        jitter_s=link.jitter_s,
-        reorder=link.reorder,
-        reorder_delay_s=link.reorder_delay_s,
-        duplicate=link.duplicate,
-        corrupt=link.corrupt,
-    )
+            self._add_face(link, near.node, channel, LinkShape.of(link), far.node)
 
 
 def _share_memory(opened: ExitStack) -> list[SharedMemoryChannel]:

@@ -20,6 +20,7 @@ from innet.cluster.emulation.kernel_network import (
     KernelNetwork,
     LinkCounters,
 )
+from innet.cluster.emulation.local_fabric import Fabric
 from innet.cluster.emulation.processes import (
     Namespace,
     ProcessGroup,
@@ -27,12 +28,7 @@ from innet.cluster.emulation.processes import (
     SupervisedProcess,
 )
 from innet.errors import EmulationError
-from innet.node.node_config import (
-    IP_UDP_HEADER_BYTES,
-    FaceConfig,
-    LinkShape,
-    UdpChannel,
-)
+from innet.node.node_config import LinkShape, UdpChannel
 from innet.node.requests import Reply, Request
 from innet.node.routing import NextHops
 from innet.topology import Topology
@@ -52,7 +48,7 @@ _counters: TypeAdapter[list[tuple[DirectedLink, LinkCounters]]] = TypeAdapter(
 )
 
 
-class NamespaceFabric:
+class NamespaceFabric(Fabric):
     """Links in the kernel, which limits rates and bounds queues; delay and loss are left to the
     emulator's port model."""
 
@@ -64,10 +60,9 @@ class NamespaceFabric:
         run_id: str,
     ) -> None:
         """Nothing happens yet; see :meth:`open`."""
-        self._topology = topology
+        super().__init__(topology)
         self._spec = spec
         self._addresses = host_addresses(topology)
-        self._faces = _faces(topology, spec)
         self._holders = ProcessGroup(run_id, _discard, on_spawn)
         self._holder: SupervisedProcess | None = None
         self._resources = ExitStack()
@@ -75,6 +70,7 @@ class NamespaceFabric:
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._request_lock = asyncio.Lock()
+        self._add_faces()
 
     @classmethod
     async def open(
@@ -96,17 +92,9 @@ class NamespaceFabric:
             raise
         return fabric
 
-    def faces(self, node: str) -> tuple[FaceConfig, ...]:
-        """The node's ends of its links, in the order of the topology."""
-        return tuple(self._faces[node])
-
     def ip_address(self, node: str) -> str | None:
         """The stable address of a host, ``None`` for a switch."""
         return self._addresses.get(node)
-
-    def pass_fds(self, node: str) -> tuple[int, ...]:
-        """Always empty: a node opens its sockets in its own namespace, where all ports are free."""
-        return ()
 
     def namespace(self, node: str) -> Namespace | None:
         """The namespaces of the node."""
@@ -141,6 +129,21 @@ class NamespaceFabric:
                 await self._writer.wait_closed()
         await self._holders.terminate()
         self._resources.close()
+
+    def _add_faces(self) -> None:
+        """A node opens its sockets in its own namespace, where all ports are free."""
+        for link, veth in zip(self._topology.links, self._spec.veths, strict=True):
+            shape = LinkShape(
+                rate_bps=None, delay_s=link.delay_s, loss=link.loss, queue_bytes=0, mark_bytes=None
+            )
+            for near, far in ((veth.a, veth.b), (veth.b, veth.a)):
+                channel = UdpChannel(
+                    local_address=near.address,
+                    local_port=UDP_PORT,
+                    peer_address=far.address,
+                    peer_port=UDP_PORT,
+                )
+                self._add_face(link, near.node, channel, shape, far.node)
 
     async def _build(self) -> None:
         control, their_control = socket.socketpair()
@@ -215,28 +218,3 @@ class NamespaceFabric:
 
 def _discard(_label: str, _line: str) -> None:
     """The holder has nothing to say to the user; its last lines are kept for error messages."""
-
-
-def _faces(topology: Topology, spec: KernelNetwork) -> dict[str, list[FaceConfig]]:
-    faces: dict[str, list[FaceConfig]] = {name: [] for name in topology.nodes}
-    for link, veth in zip(topology.links, spec.veths, strict=True):
-        shape = LinkShape(
-            rate_bps=None, delay_s=link.delay_s, loss=link.loss, queue_bytes=0, mark_bytes=None
-        )
-        for near, far in ((veth.a, veth.b), (veth.b, veth.a)):
-            faces[near.node].append(
-                FaceConfig(
-                    peer=far.node,
-                    peer_kind=topology.nodes[far.node].kind,
-                    channel=UdpChannel(
-                        local_address=near.address,
-                        local_port=UDP_PORT,
-                        peer_address=far.address,
-                        peer_port=UDP_PORT,
-                    ),
-                    mtu_bytes=link.mtu_bytes - IP_UDP_HEADER_BYTES,
-                    queue_bytes=link.queue_bytes,
-                    shape=shape,
-                )
-            )
-    return faces

@@ -9,13 +9,12 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, Self, get_args
+from typing import Self, get_args
 
 from innet.cluster.emulation.kernel_network import DirectedLink, LinkCounters
-from innet.cluster.emulation.local_fabric import LocalFabric
+from innet.cluster.emulation.local_fabric import Fabric, LocalFabric
 from innet.cluster.emulation.namespace_fabric import NamespaceFabric
 from innet.cluster.emulation.processes import (
-    Namespace,
     ProcessGroup,
     ProcessSpec,
     SupervisedProcess,
@@ -37,7 +36,6 @@ from innet.node.link_descriptors import LINKS_SOCKET_NAME, LinkDescriptorServer
 from innet.node.node_config import (
     NODE_CONFIG_VARIABLE,
     NODE_VARIABLE,
-    FaceConfig,
     Mode,
     NodeConfig,
     RouteConfig,
@@ -355,35 +353,3 @@ def _require_links_of_kernel(topology: Topology) -> None:
                 f"link {link} has {', '.join(impairments(link))}, which the links of netns mode "
                 "cannot do. Launch the topology in local mode, or simulate it with `innet sim`."
             )
-
-
-class Fabric(Protocol):
-    """The links of one run, from their creation to :meth:`close`."""
-
-    def faces(self, node: str) -> tuple[FaceConfig, ...]:
-        """The node's ends of its links, in the order of the topology."""
-        ...
-
-    def ip_address(self, node: str) -> str | None:
-        """The address at which foreign programs reach the node, if they can."""
-        ...
-
-    def pass_fds(self, node: str) -> tuple[int, ...]:
-        """Descriptors that a process of the node must inherit."""
-        ...
-
-    def namespace(self, node: str) -> Namespace | None:
-        """The namespaces that a process of the node must enter."""
-        ...
-
-    def namespace_paths(self) -> dict[str, str]:
-        """For each node with a network namespace of its own, a path that ``nsenter`` takes."""
-        ...
-
-    async def counters(self, nodes: Collection[str]) -> dict[DirectedLink, LinkCounters]:
-        """The kernel's counters of the directions that begin at ``nodes``."""
-        ...
-
-    async def close(self) -> None:
-        """Remove all links."""
-        ...

@@ -25,7 +25,7 @@ from innet.cluster.emulation.runs import find_run
 from innet.errors import EmulationError
 from innet.lab.compare.contender import ADDRESS_VARIABLE
 from innet.lab.compare.methods import GLOO, OPENMPI, OPENMPI_SHARED, OWN, Method
-from innet.lab.compare.sampling import make_probe
+from innet.lab.compare.sampling import Probe
 from innet.lab.harness import EXIT_S, Conductor, SessionRanks, Team, kill
 from innet.node.node_config import Mode
 from innet.settings import Settings
@@ -267,7 +267,7 @@ class Stage:
         conductor: Conductor,
         methods: Sequence[Method],
     ) -> None:
-        self.probe = make_probe(network, session)
+        self.probe = Probe(network, session)
         self.versions: dict[str, str] = {}
         self._network = network
         self._session = session

@@ -52,28 +52,22 @@ class NodeReading:
     switch_cpu_s: float = 0.0
 
 
-class Probe(Protocol):
+class Probe:
     """Reads the counters of a running network."""
 
-    async def links(self) -> dict[DirectedLink, LinkReading]:
-        """Every direction of every link."""
-        ...
-
-    async def nodes(self) -> NodeReading:
-        """The nodes of innet."""
-        ...
-
-
-class KernelProbe:
-    """Links of ``netns`` mode: the kernel counts the packets of all programs."""
-
-    def __init__(self, network: Network, session: Session | None = None) -> None:
-        """Without a ``session`` no node of innet runs, and :meth:`nodes` returns zeros."""
+    def __init__(self, network: Network, session: Session | None) -> None:
+        """Without a ``session`` only foreign programs run, and no node of innet counts anything."""
         self._network = network
         self._session = session
 
     async def links(self) -> dict[DirectedLink, LinkReading]:
-        """The queueing disciplines' counters, of Ethernet frames."""
+        """Every direction of every link.
+
+        In ``netns`` mode the kernel counts the Ethernet frames of all programs; in ``local`` mode
+        each node counts the UDP payloads that it sends.
+        """
+        if self._network.mode == "local":
+            return {} if self._session is None else read_ports(await self._session.status())
         counters = await self._network.link_counters()
         return {
             (link.node, link.peer): LinkReading(count.bytes, count.drops, count.backlog_bytes)
@@ -81,29 +75,8 @@ class KernelProbe:
         }
 
     async def nodes(self) -> NodeReading:
-        """The nodes' own counters."""
+        """The nodes of innet."""
         return NodeReading() if self._session is None else read_nodes(await self._session.status())
-
-
-class PortProbe:
-    """Links of ``local`` mode: each node counts its own egresses."""
-
-    def __init__(self, session: Session | None = None) -> None:
-        """Without a ``session`` no node of innet runs, and nothing is counted."""
-        self._session = session
-
-    async def links(self) -> dict[DirectedLink, LinkReading]:
-        """The port models' counters of UDP payloads; for a link without a shape, the face's."""
-        return {} if self._session is None else read_ports(await self._session.status())
-
-    async def nodes(self) -> NodeReading:
-        """The nodes' own counters."""
-        return NodeReading() if self._session is None else read_nodes(await self._session.status())
-
-
-def make_probe(network: Network, session: Session | None) -> Probe:
-    """The probe for a network; without a session, only foreign programs run on it."""
-    return PortProbe(session) if network.mode == "local" else KernelProbe(network, session)
 
 
 def read_ports(status: dict[str, dict[str, Any]]) -> dict[DirectedLink, LinkReading]:

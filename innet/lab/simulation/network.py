@@ -18,8 +18,8 @@ from innet.cluster.emulation.segmentation import block_segment_bytes, segment_by
 from innet.collectives.objects import PACKET_OVERHEAD_BYTES
 from innet.errors import PlanError, SimulationError
 from innet.lab.simulation.jobs import SimulatedJob, SimulatedKeys
-from innet.node.native_settings import NodeSizes, native_settings
-from innet.node.node_config import Mode
+from innet.node.native_settings import NodeSizes, native_settings, native_shape
+from innet.node.node_config import LinkShape, Mode
 from innet.plans import Interval, Plan
 from innet.settings import Settings
 from innet.topology import Link, Topology
@@ -323,25 +323,14 @@ class SimulatedNetwork:
             self._faces[near][far] = len(self._faces[near])
 
     def _shape(self, link: Link, source: str, to: str) -> _core.LinkShape:
+        shape, seed = LinkShape.of(link), self.number("link", source, to)
+        if self._like == "local":
+            return native_shape(shape, seed)
         # The kernel's queues do not mark packets; its token buckets pass bursts.
-        kernel = self._like == "netns"
-        bucket = TokenBucket.for_link(link) if kernel else None
-        return _core.LinkShape(
-            _core.PortShape(
-                rate_bps=link.rate_bps,
-                delay_s=link.delay_s,
-                loss=link.loss,
-                queue_bytes=bucket.limit_bytes if bucket else link.queue_bytes,
-                mark_bytes=None if kernel else link.mark_threshold_bytes,
-                burst_bytes=bucket.burst_bytes if bucket else 0,
-                seed=self.number("link", source, to),
-            ),
-            jitter_s=link.jitter_s,
-            reorder=link.reorder,
-            reorder_delay_s=link.reorder_delay_s,
-            duplicate=link.duplicate,
-            corrupt=link.corrupt,
-        )
+        bucket = TokenBucket.for_link(link)
+        queue_bytes = bucket.limit_bytes if bucket else link.queue_bytes
+        shape = shape.model_copy(update={"queue_bytes": queue_bytes, "mark_bytes": None})
+        return native_shape(shape, seed, burst_bytes=bucket.burst_bytes if bucket else 0)
 
     def number(self, *parts: str | int) -> int:
         """A seed of 48 bits, derived from ``parts`` and the simulation's seed."""
