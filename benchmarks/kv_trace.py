@@ -34,7 +34,7 @@ from innet.lab.experiment.run import run_task
 from innet.lab.experiment.sweep import make_tasks, sweep
 from innet.lab.replay.plan import DESIGNS, Design, ReplayPlan, with_switch_memory
 from innet.lab.replay.single_store import BlockStore, hit_rate
-from innet.lab.traces import Request, load_trace
+from innet.lab.traces import PromptRequest, load_trace
 from innet.lab.workload import load_workload
 from innet.lab.workload.model import KvJob
 from innet.quantities import parse_size_bytes
@@ -108,7 +108,7 @@ def main() -> None:
     benchmark.run(measure)
 
 
-def one_store(requests: tuple[Request, ...]) -> Figures:
+def one_store(requests: tuple[PromptRequest, ...]) -> Figures:
     """Hit rates of one store with LRU, by its size."""
     return {
         f"one_store_{'unlimited' if blocks is None else blocks}_hit_rate": hit_rate(
@@ -119,7 +119,7 @@ def one_store(requests: tuple[Request, ...]) -> Figures:
 
 
 def modelled(
-    requests: Sequence[Request],
+    requests: Sequence[PromptRequest],
     topology: Topology,
     arguments: argparse.Namespace,
     memory_blocks: int,

@@ -15,7 +15,7 @@ from innet.kv.pool.peers import Placement
 from innet.lab.compare.measurement import BlockPlaces
 from innet.lab.replay.plan import NETWORK, Assignment, ReplayPlan, requests_of
 from innet.lab.replay.single_store import BlockStore
-from innet.lab.traces import Request
+from innet.lab.traces import PromptRequest
 from innet.topology import Switch, Topology
 from innet.topology.routes import Routes
 
@@ -66,7 +66,7 @@ class BlockModel:
         self._next_hop = cache(routes.next_hop)
         self._homes_of = cache(self._place)
 
-    def replay(self, requests: Sequence[Request], assign: Assignment = "round-robin") -> None:
+    def replay(self, requests: Sequence[PromptRequest], assign: Assignment = "round-robin") -> None:
         """Serve all requests, one after the other."""
         turns = sorted(
             (number, host, request)

@@ -41,7 +41,7 @@ from innet.kv.pool import BlockPool, MemoryTier, PoolSettings, TieredStore
 from innet.kv.pool.network import BlockNetwork, Contents
 from innet.kv.pool.peers import await_members
 from innet.kv.pool_member import open_worker_network, tenant_of_job
-from innet.lab.harness import Hello, process_cpu_s, serve
+from innet.lab.harness import Joined, process_cpu_s, serve
 from innet.worker import current_worker
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _timed(
 
 def take_turns(store: str, path: str, client: StoreClient) -> None:
     """Take turns with a client of ``store`` until the conductor at ``path`` hangs up."""
-    serve(path, Hello(team=store, version=client.version), BlocksWork(client))
+    serve(path, Joined(team=store, version=client.version), BlocksWork(client))
     client.close()
 
 
@@ -471,7 +471,7 @@ async def be_home(path: str, name: str, outstanding: int, offered_bytes: int) ->
             settings=PoolSettings(window=outstanding),
         ),
     ):
-        writer.write(Hello(team=f"{name}_home", version=OwnClient.version).line())
+        writer.write(Joined(team=f"{name}_home", version=OwnClient.version).line())
         await reader.read()
     writer.close()
 

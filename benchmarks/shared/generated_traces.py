@@ -10,14 +10,14 @@ from itertools import accumulate, count
 from typing import Final
 
 from innet.kv.hash_chain import HASH_BYTES
-from innet.lab.traces import BLOCK_TOKENS, Request
+from innet.lab.traces import BLOCK_TOKENS, PromptRequest
 
 _INTERVAL_S: Final = 0.3
 _OUTPUT_TOKENS: Final = 300
 _LIVE_SESSIONS: Final = 300
 
 
-def chats(requests: int, seed: int = 1) -> tuple[Request, ...]:
+def chats(requests: int, seed: int = 1) -> tuple[PromptRequest, ...]:
     """Conversations: each request repeats its conversation and adds some blocks.
 
     300 conversations are live at any time. Nearly every block is used again soon, or never.
@@ -38,7 +38,7 @@ def chats(requests: int, seed: int = 1) -> tuple[Request, ...]:
     return tuple(made.requests)
 
 
-def agents(requests: int, seed: int = 1) -> tuple[Request, ...]:
+def agents(requests: int, seed: int = 1) -> tuple[PromptRequest, ...]:
     """Programs with tools: one of 400 beginnings of some 12 blocks, by Zipf, then 5 own blocks."""
     made = _Generator(seed)
     heads = [made.blocks(max(1, int(made.random.lognormvariate(2.3, 0.6)))) for _ in range(400)]
@@ -48,7 +48,7 @@ def agents(requests: int, seed: int = 1) -> tuple[Request, ...]:
     return tuple(made.requests)
 
 
-def documents(requests: int, seed: int = 1) -> tuple[Request, ...]:
+def documents(requests: int, seed: int = 1) -> tuple[PromptRequest, ...]:
     """Questions on one of 3000 documents of some 28 blocks, by Zipf: one block differs."""
     made = _Generator(seed)
     texts = [made.blocks(max(4, int(made.random.lognormvariate(3.2, 0.5)))) for _ in range(3000)]
@@ -58,7 +58,7 @@ def documents(requests: int, seed: int = 1) -> tuple[Request, ...]:
     return tuple(made.requests)
 
 
-GENERATED: Final[dict[str, Callable[[int], tuple[Request, ...]]]] = {
+GENERATED: Final[dict[str, Callable[[int], tuple[PromptRequest, ...]]]] = {
     "chats": chats,
     "agents": agents,
     "documents": documents,
@@ -76,7 +76,7 @@ class _Generator:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.requests: list[Request] = []
+        self.requests: list[PromptRequest] = []
         self._hashes = count()
 
     def blocks(self, number: int) -> list[bytes]:
@@ -96,4 +96,4 @@ class _Generator:
         """Append the next request."""
         arrival_s = _INTERVAL_S * len(self.requests)
         tokens = BLOCK_TOKENS * len(blocks)
-        self.requests.append(Request(arrival_s, tokens, _OUTPUT_TOKENS, tuple(blocks)))
+        self.requests.append(PromptRequest(arrival_s, tokens, _OUTPUT_TOKENS, tuple(blocks)))

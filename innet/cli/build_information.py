@@ -1,4 +1,4 @@
-"""What ``innet --version`` prints: version, commit, and how the compiled module was built."""
+"""The text of ``innet --version``: version, commit, and the build of the compiled module."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import typer
 
 
 def examples(*commands: str) -> str:
-    """What stands below a command's help."""
+    """The text below a command's help."""
     return "\n".join(("[bold]Examples[/]", *(f"[dim]$[/] {command}" for command in commands)))
 
 
@@ -191,7 +191,7 @@ class LinkOptions(TimeOptions):
 
 
 @dataclass(frozen=True)
-class NetworkOptions(LinkOptions):
+class TopologyOptions(LinkOptions):
     """Properties of all links and switches, in place of the topology's."""
 
     slots: Annotated[

@@ -57,7 +57,7 @@ def run_view(status: RunStatus) -> RenderableType:
 
 
 def live_view(status: RunStatus) -> RenderableType:
-    """What changes from second to second, short enough for a terminal."""
+    """The state that changes from second to second, short enough for a terminal."""
     parts: list[RenderableType] = [nodes_table(status), *_silent_nodes(status)]
     parts += _jobs_and_groups(status)
     return _spaced(parts)

@@ -1,4 +1,4 @@
-"""What fits a terminal: tables that shorten names and omit columns, and a view that scrolls."""
+"""Views that fit a terminal: tables that shorten names and omit columns, and a scrolling view."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ _KEYS: dict[bytes, int | str] = {
     b"\x1b[5~": "page up", b"b": "page up", b"\x1b[6~": "page down", b" ": "page down",
     b"\x1b[H": "start", b"g": "start", b"\x1b[F": "end", b"G": "end",
 }  # fmt: skip
-"""What terminals send for arrows, Page Up, Page Down, Home and End; and the keys of ``less``."""
+"""Bytes that terminals send for arrows, Page Up and Down, Home and End; and keys of ``less``."""
 
 
 class Scroller:

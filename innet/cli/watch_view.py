@@ -18,7 +18,7 @@ from innet.cli.terminal import (
 )
 from innet.quantities import counted
 from innet.telemetry.feed import NodeFeed, RunFeed
-from innet.telemetry.messages import Event, refused_packets
+from innet.telemetry.messages import RunEvent, refused_packets
 
 _EVENTS_SHOWN = 12
 _SOURCE_WIDTH = 10
@@ -42,7 +42,7 @@ _ALARMING = frozenset(
 class Viewer(Protocol):
     """Shows a run's feed, inside its context."""
 
-    def on_event(self, event: Event) -> None:
+    def on_event(self, event: RunEvent) -> None:
         """Take an event of the run."""
         ...
 
@@ -61,7 +61,7 @@ class EventLines:
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def on_event(self, event: Event) -> None:
+    def on_event(self, event: RunEvent) -> None:
         """Print it."""
         self._console.print(event_line(event), soft_wrap=True)
 
@@ -84,7 +84,7 @@ class LiveScreen:
         self._note = ""
         self._screen = ScrolledScreen(console, lambda: live_view(self._feed, self._note))
 
-    def on_event(self, event: Event) -> None:
+    def on_event(self, event: RunEvent) -> None:
         """The feed has the event already; a problem with the view is over."""
         self._note = ""
 
@@ -111,7 +111,7 @@ def live_view(feed: RunFeed, note: str = "") -> RenderableType:
     )
 
 
-def event_line(event: Event) -> Text:
+def event_line(event: RunEvent) -> Text:
     """One event: when, where, what."""
     at = time.strftime("%H:%M:%S", time.localtime(event.time_s))
     style = "red" if event.kind in _ALARMING else "cyan"

@@ -308,7 +308,7 @@ class _Handler(WSGIRequestHandler):
 class _Server(ThreadingWSGIServer):
     """A thread for each connection, up to a number."""
 
-    # Those that are to be refused must not hold up the next one for seconds (the default is 5).
+    # With the default of 5, connections that will be refused delay the next one for seconds.
     request_queue_size = 4 * _MAX_CONNECTIONS
 
     def __init__(self, *arguments: Any) -> None:

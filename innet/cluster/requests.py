@@ -18,8 +18,8 @@ from innet.errors import ControlError
 from innet.node.requests import (
     DEFAULT_TIMEOUT_S,
     MAX_REQUEST_BYTES,
-    Reply,
-    Request,
+    ControlReply,
+    ControlRequest,
     no_answer,
     no_message,
 )
@@ -37,7 +37,7 @@ class Ahead(BaseModel):
     ahead: Any
 
 
-_documents: TypeAdapter[Ahead | Reply] = TypeAdapter(Ahead | Reply)
+_documents: TypeAdapter[Ahead | ControlReply] = TypeAdapter(Ahead | ControlReply)
 
 
 class ClientConnection:
@@ -56,7 +56,7 @@ class ClientConnection:
         self._writer.write(Ahead(ahead=document).model_dump_json().encode() + b"\n")
 
 
-Respond = Callable[[Request, ClientConnection], Awaitable[Any]]
+Respond = Callable[[ControlRequest, ClientConnection], Awaitable[Any]]
 """The result of a request; its errors become refusals."""
 
 
@@ -120,24 +120,24 @@ class RequestServer:
 
     async def _reply(
         self, document: bytes, client: ClientConnection, next_line: asyncio.Future[bytes]
-    ) -> Reply:
+    ) -> ControlReply:
         try:
-            request = Request.parsed(document)
+            request = ControlRequest.parsed(document)
         except ControlError as error:
-            return Reply.of_error(error, self._who, "a request")
+            return ControlReply.of_error(error, self._who, "a request")
         result = asyncio.ensure_future(self._respond(request, client))
         try:
             await asyncio.wait([result, next_line], return_when=asyncio.FIRST_COMPLETED)
             if not result.done() and (next_line.exception() or not next_line.result()):
                 result.cancel()  # the client has hung up, or was killed with documents unread
-            return Reply(ok=True, result=await result)
+            return ControlReply(ok=True, result=await result)
         except asyncio.CancelledError:
             if not result.done():
                 result.cancel()
                 await asyncio.wait([result])
-            return Reply(ok=False, error=f"{self._who} ended before {request.method!r} did")
+            return ControlReply(ok=False, error=f"{self._who} ended before {request.method!r} did")
         except Exception as error:
-            return Reply.of_error(error, self._who, request.method)
+            return ControlReply.of_error(error, self._who, request.method)
 
 
 class RequestClient:
@@ -175,7 +175,8 @@ class RequestClient:
             NoAnswer: no reply in time, or the server is not there and not waited for.
             ControlError: the reply is a refusal.
         """
-        request = Request(method=method, params=dict(params)).model_dump_json().encode() + b"\n"
+        document = ControlRequest(method=method, params=dict(params)).model_dump_json()
+        request = document.encode() + b"\n"
         obstacle: OSError | None = None
         try:
             async with asyncio.timeout(timeout_s):
@@ -206,7 +207,7 @@ class RequestClient:
 
     async def _reply(
         self, reader: asyncio.StreamReader, method: str, on_document: Callable[[Any], object]
-    ) -> Reply:
+    ) -> ControlReply:
         while True:
             try:
                 line = await reader.readline()
@@ -217,7 +218,7 @@ class RequestClient:
             if not line:
                 raise TimeoutError
             parsed = parsed_document(line, self._who, method)
-            if isinstance(parsed, Reply):
+            if isinstance(parsed, ControlReply):
                 return parsed
             on_document(parsed.ahead)
 
@@ -236,7 +237,7 @@ class RequestClient:
             self._streams = None
 
 
-def parsed_document(line: bytes, who: str, method: str) -> Ahead | Reply:
+def parsed_document(line: bytes, who: str, method: str) -> Ahead | ControlReply:
     """The next document of a server."""
     try:
         return _documents.validate_json(line)

@@ -20,7 +20,7 @@ from innet.telemetry.broker_socket import BROKER_SOCKET_NAME, client_of, client_
 from innet.telemetry.broker_url import BrokerUrl
 from innet.telemetry.commands import Command, signed
 from innet.telemetry.feed import RunFeed
-from innet.telemetry.messages import CommandReply, Event
+from innet.telemetry.messages import CommandReply, RunEvent
 from innet.telemetry.topics import all_of_run, node_topics
 from innet.topology import load_topology
 
@@ -53,7 +53,7 @@ def broker_of(record: RunRecord) -> RunBroker:
     return RunBroker(url, record.run_dir / BROKER_SOCKET_NAME)
 
 
-OnEvent = Callable[[Event], None]
+OnEvent = Callable[[RunEvent], None]
 OnLost = Callable[[str], bool]
 
 

@@ -152,7 +152,7 @@ def job_anchor(run: RunRecord, job: str | None = None) -> Certificate:
 
 
 def group_facts(run: RunRecord) -> dict[str, GroupFacts]:
-    """What policies ask about the groups of a run's jobs, by the prefix of their names."""
+    """The facts that policies need about the groups of a run's jobs, by name prefix."""
     from innet.plans import Plan
     from innet.security.trust.facts import GroupFacts
 

@@ -36,7 +36,7 @@ _RESTARTS_OF_SERVERS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """What becomes of a job when one of its workers dies.
+    """Restarts of the workers of a job, and the end of the job when one of them dies.
 
     Attributes:
         max_restarts: how often each worker is restarted; by default 3 times when others wait for
@@ -156,7 +156,7 @@ async def run_job(record: RunRecord, request: JobRequest, output: OutputSink) ->
 
 
 async def read_counters(record: RunRecord) -> list[LinkStatus]:
-    """What the kernel has counted on the links of a run (nothing in local mode)."""
+    """The kernel's counters of the links of a run; none in local mode."""
     client = _client(record)
     try:
         with _session_errors(record):

@@ -2,15 +2,17 @@
 
 The conductor is the process of the experiment, a rank is a process on a host. Ranks form teams:
 all ranks of one contender, or of one replay. Each connects to the conductor's Unix socket (which
-network namespaces do not separate) and sends :class:`Hello`. In a turn, the conductor sends each
+network namespaces do not separate) and sends :class:`Joined`. In a turn, the conductor sends each
 rank of one team its task in :class:`Prepare` and waits until all are ready. :class:`Go` has a
 common start time on the machine's monotonic clock. A rank sends :class:`Status` when it is ready,
 while it runs if there is progress to show, and when it is done. When all are done, the conductor
-sends :class:`Check`, and each rank verifies its results and answers with :class:`Report`. Memory is
-allocated before the start and results are verified after the end of all ranks, because on a machine
-with fewer cores than ranks an early rank would take processor time from the others. Ranks of other
-teams meanwhile block on their socket, so contenders can alternate turn by turn under equal
-conditions. Messages are lines of JSON; end of file ends a rank.
+sends :class:`Verify`, and each rank verifies its results and answers with :class:`TurnReport`.
+Messages are lines of JSON; end of file ends a rank.
+
+Memory is allocated before the start and results are verified after the end of all ranks, because on
+a machine with fewer cores than ranks an early rank would take processor time from the others. Ranks
+of other teams meanwhile block on their socket, so contenders can alternate turn by turn under equal
+conditions.
 
 What a rank does is a :class:`RankWork` that :func:`serve` drives, or an :class:`AsyncRankWork` that
 :func:`serve_async` drives. The conductor's side is :class:`Conductor`, :class:`Team` and
@@ -65,7 +67,7 @@ class _LineMessage(BaseModel):
         return self.model_dump_json().encode() + b"\n"
 
 
-class Hello(_LineMessage):
+class Joined(_LineMessage):
     """A rank has joined and can take turns."""
 
     team: str
@@ -87,7 +89,7 @@ class Go(_LineMessage):
     start_s: float
 
 
-class Check(_LineMessage):
+class Verify(_LineMessage):
     """All ranks are done: verify the results and report."""
 
 
@@ -98,7 +100,7 @@ class Status(_LineMessage):
     progress: dict[str, Any] | None = None
 
 
-class Report(_LineMessage):
+class TurnReport(_LineMessage):
     """The result of a turn on one rank, or its error."""
 
     result: dict[str, Any] | None = None
@@ -157,7 +159,7 @@ class AsyncRankWork(Protocol):
         ...
 
 
-def serve(path: str, hello: Hello, work: RankWork) -> None:
+def serve(path: str, hello: Joined, work: RankWork) -> None:
     """Take turns until the conductor at ``path`` closes the connection."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(path)
@@ -183,7 +185,7 @@ def _serve(connection: socket.socket, work: RankWork) -> None:
         connection.sendall((failure or _report_of(work)).line())
 
 
-async def serve_async(path: str, hello: Hello, work: AsyncRankWork) -> None:
+async def serve_async(path: str, hello: Joined, work: AsyncRankWork) -> None:
     """Take turns until the conductor at ``path`` closes the connection, in the event loop."""
     reader, writer = await asyncio.open_unix_connection(path, limit=_LINE_BYTES)
     writer.write(hello.line())
@@ -215,7 +217,7 @@ async def _serve_async(
         writer.write((failure or _report_of(work)).line())
 
 
-def _failure_of(action: Callable[[], object]) -> Report | None:
+def _failure_of(action: Callable[[], object]) -> TurnReport | None:
     try:
         action()
     except Exception as error:  # any exception of a foreign library is the turn's result
@@ -223,14 +225,14 @@ def _failure_of(action: Callable[[], object]) -> Report | None:
     return None
 
 
-def _failure(error: Exception) -> Report:
+def _failure(error: Exception) -> TurnReport:
     traceback.print_exception(error)
-    return Report(error=f"{type(error).__name__}: {error}")
+    return TurnReport(error=f"{type(error).__name__}: {error}")
 
 
-def _report_of(work: RankWork | AsyncRankWork) -> Report:
+def _report_of(work: RankWork | AsyncRankWork) -> TurnReport:
     try:
-        return Report(result=work.report().model_dump())
+        return TurnReport(result=work.report().model_dump())
     except Exception as error:
         return _failure(error)
 
@@ -372,10 +374,10 @@ class Team:
         """The result of each rank that has not left; interrupts ranks that are not done."""
 
         async def result(rank: int, member: _Member) -> tuple[int, _Result]:
-            member.writer.write(Check().line())
+            member.writer.write(Verify().line())
             if not member.is_done:
                 await self._reaches(member, "done")
-            report = await member.receive(Report)
+            report = await member.receive(TurnReport)
             if report.result is None:
                 raise EmulationError(f"{self.name} failed on rank {rank}: {report.error}")
             return rank, kind.model_validate(report.result)
@@ -414,7 +416,7 @@ class Conductor:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._joined: dict[str, asyncio.Queue[tuple[Hello, _Member]]] = {}
+        self._joined: dict[str, asyncio.Queue[tuple[Joined, _Member]]] = {}
         self._writers: list[asyncio.StreamWriter] = []
         self._server: asyncio.Server | None = None
 
@@ -433,7 +435,7 @@ class Conductor:
             deadline_s: for all of them.
             job: that runs the ranks, if any; its end ends the wait.
         """
-        joined: dict[int, tuple[Hello, _Member]] = {}
+        joined: dict[int, tuple[Joined, _Member]] = {}
 
         async def all_join() -> None:
             while len(joined) < ranks:
@@ -472,14 +474,14 @@ class Conductor:
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.append(writer)
         try:
-            hello = await _receive(reader, Hello, "a rank")
+            hello = await _receive(reader, Joined, "a rank")
         except EmulationError:
             writer.close()  # the rank exited at once; its launcher reports why
             return
         member = _Member(f"rank {hello.rank} of {hello.team}", reader, writer)
         self._queue(hello.team).put_nowait((hello, member))
 
-    def _queue(self, name: str) -> asyncio.Queue[tuple[Hello, _Member]]:
+    def _queue(self, name: str) -> asyncio.Queue[tuple[Joined, _Member]]:
         return self._joined.setdefault(name, asyncio.Queue())
 
 

@@ -45,7 +45,7 @@ BlockHash = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PromptRequest:
     """A prompt that arrived.
 
     Attributes:
@@ -76,7 +76,7 @@ class _Line(BaseModel):
     hash_ids: list[_HashId] = Field(min_length=1)
 
 
-def parse_mooncake(text: str, path: Path | None = None) -> tuple[Request, ...]:
+def parse_mooncake(text: str, path: Path | None = None) -> tuple[PromptRequest, ...]:
     """Read a trace in Mooncake's format; the first request arrives at 0 s."""
     lines = [
         (number, _parsed_line(line, path, number))
@@ -86,7 +86,7 @@ def parse_mooncake(text: str, path: Path | None = None) -> tuple[Request, ...]:
     if not lines:
         raise WorkloadError("expected at least one request", path=path)
     begin_ms = lines[0][1].timestamp
-    requests: list[Request] = []
+    requests: list[PromptRequest] = []
     for number, line in lines:
         arrival_s = (line.timestamp - begin_ms) / 1000
         if arrival_s < (requests[-1].arrival_s if requests else 0):
@@ -100,7 +100,7 @@ def parse_mooncake(text: str, path: Path | None = None) -> tuple[Request, ...]:
                 line=number,
             )
         blocks = tuple(hash_id.to_bytes(HASH_BYTES, "big") for hash_id in line.hash_ids)
-        requests.append(Request(arrival_s, line.input_length, line.output_length, blocks))
+        requests.append(PromptRequest(arrival_s, line.input_length, line.output_length, blocks))
     return tuple(requests)
 
 
@@ -118,7 +118,7 @@ def _parsed_line(line: str, path: Path | None, number: int) -> _Line:
 _AZURE_COLUMNS = ["TIMESTAMP", "ContextTokens", "GeneratedTokens"]
 
 
-def parse_azure(text: str, path: Path | None = None) -> tuple[Request, ...]:
+def parse_azure(text: str, path: Path | None = None) -> tuple[PromptRequest, ...]:
     """Read a trace in Azure's format; the first request arrives at 0 s."""
     rows = list(csv.reader(text.removeprefix("\ufeff").splitlines()))
     if not rows or rows[0] != _AZURE_COLUMNS:
@@ -126,7 +126,7 @@ def parse_azure(text: str, path: Path | None = None) -> tuple[Request, ...]:
     if len(rows) == 1:
         raise WorkloadError("expected at least one request below the header", path=path)
     begin_s: float | None = None
-    requests: list[Request] = []
+    requests: list[PromptRequest] = []
     for number, row in enumerate(rows[1:], 2):
         at_s, input_tokens, output_tokens = _parsed_row(row, path, number)
         begin_s = at_s if begin_s is None else begin_s
@@ -137,7 +137,7 @@ def parse_azure(text: str, path: Path | None = None) -> tuple[Request, ...]:
             hashlib.sha256(f"{number}/{block}".encode()).digest()
             for block in range(-(-input_tokens // BLOCK_TOKENS))
         )
-        requests.append(Request(arrival_s, input_tokens, output_tokens, blocks))
+        requests.append(PromptRequest(arrival_s, input_tokens, output_tokens, blocks))
     return tuple(requests)
 
 
@@ -162,7 +162,7 @@ def _parsed_row(row: list[str], path: Path | None, line: int) -> tuple[float, in
 _PARSERS = {".jsonl": parse_mooncake, ".csv": parse_azure}
 
 
-def load_trace(path: Path, text: str) -> tuple[Request, ...]:
+def load_trace(path: Path, text: str) -> tuple[PromptRequest, ...]:
     """The requests in ``text``, the contents of ``path``: Mooncake's (.jsonl) or Azure's (.csv)."""
     parse = _PARSERS.get(path.suffix.lower())
     if parse is None:

@@ -1,4 +1,4 @@
-"""A node's own answers on its control socket."""
+"""The requests that a node answers on its control socket."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from innet._native import _core
 from innet.errors import ControlError, SecurityError
 from innet.node.announcer import Announcer
-from innet.node.messages import JobMessage, PoolMessage, Registrations, RuleMessage, job_of
+from innet.node.messages import JobMessage, PoolMessage, RuleMessage, ServedPrefixes, job_of
 from innet.node.node_config import NodeConfig
 from innet.node.requests import ControlServer
 from innet.quantities import counted
@@ -36,17 +36,17 @@ class GroupListener(Protocol):
         """Every rank has left the group: its Data is not needed any more."""
 
     def worker_report(self) -> WorkerReport:
-        """The worker, its groups and its pools, for a controller that was started again."""
+        """The worker, its groups and its pools, for a restarted controller."""
 
     def pool_counters(self) -> list[dict[str, Any]]:
-        """What the process's pools of blocks have counted."""
+        """The counters of the process's pools of blocks."""
 
     def on_group_placed(
         self, group: str, number: int, plans: Mapping[str, Plan], keys: str | None
     ) -> None:
-        """The group's sums are made elsewhere from now on: its plans by name prefix.
+        """The placement of the group's sums has changed; ``plans`` has the new one by name prefix.
 
-        ``keys`` are new credentials, if this takes any.
+        ``keys`` are new credentials; ``None``: they do not change.
         """
 
 
@@ -65,9 +65,9 @@ class NodeAgent:
         """
         Args:
             groups: of its process, if it is a worker.
-            credentials: opens what is sealed to this process.
-            announcer: tells the controller what programs serve here; this closes it.
-            keys: what a switch signs sums with.
+            credentials: opens credentials that are sealed to this process.
+            announcer: announces the prefixes that programs serve here; the agent closes it.
+            keys: with which a switch signs sums.
         """
         self._node = node
         self._config = config
@@ -106,7 +106,7 @@ class NodeAgent:
         )
 
     def ping(self) -> dict[str, Any]:
-        """A sign of life, with the neighbours that nothing is received from."""
+        """The node's identity, and the neighbours from which it receives nothing."""
         return {
             "node": self._config.node,
             "kind": self._config.kind,
@@ -155,7 +155,7 @@ class NodeAgent:
                     self._node.admit_face(index, None)
 
     def _own_key_in(self, job: str) -> _core.SigningKey | None:
-        """What this node signs a job's sums with that have no key of their own."""
+        """The key with which this node signs sums of a job that has no key of its own here."""
         if self._keys is None:
             return None
         return self._keys.signing_key_as(node_certificate_name(self._config.node, job))
@@ -167,7 +167,7 @@ class NodeAgent:
             self._report_removed(group)
 
     def sealing_key(self) -> str | None:
-        """The public key that secrets for this process are sealed to, hexadecimal."""
+        """The public key to which the controller seals secrets for this process, hexadecimal."""
         return None if self._credentials is None else self._credentials.public
 
     def install_group_keys(self, packet: str) -> None:
@@ -238,9 +238,9 @@ class NodeAgent:
             self._node.set_network_routes(served, anew)
 
     def registered(self) -> dict[str, Any]:
-        """What programs serve here, for a controller that was started again."""
+        """The prefixes that programs serve here, for a restarted controller."""
         if self._announcer is None:
-            return Registrations(version=0, prefixes=()).model_dump()
+            return ServedPrefixes(version=0, prefixes=()).model_dump()
         return self._announcer.registered.model_dump()
 
     def _require_faces(self, routed: Iterable[int]) -> None:
@@ -272,7 +272,7 @@ class NodeAgent:
             self._groups.on_group_failed(group, number, why, rank)
 
     def end_group(self, group: str, number: int) -> None:
-        """Free what this node keeps for a group that all have left."""
+        """Free the state of a group that all ranks have left."""
         if self._groups is not None:
             self._groups.on_group_over(group, number)
 

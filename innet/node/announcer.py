@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from innet._native import _core
 from innet.errors import ControlError
-from innet.node.messages import MAX_ANNOUNCED_PREFIXES, Registrations
+from innet.node.messages import MAX_ANNOUNCED_PREFIXES, ServedPrefixes
 from innet.node.node_config import NodeConfig
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Announcer:
         self._config = config
         self._incarnation = incarnation
         self._lock = threading.Lock()
-        self._registered = Registrations(version=0, prefixes=())
+        self._registered = ServedPrefixes(version=0, prefixes=())
         self._unannounced: dict[str, str] = {}
         self._changed = os.eventfd(0, os.EFD_CLOEXEC)
         self._stop = os.eventfd(0, os.EFD_CLOEXEC)
@@ -52,7 +52,7 @@ class Announcer:
         self._thread.start()
 
     @property
-    def registered(self) -> Registrations:
+    def registered(self) -> ServedPrefixes:
         """The last announcement, which may be under way."""
         with self._lock:
             return self._registered
@@ -107,7 +107,7 @@ class Announcer:
             )
         with self._lock:
             version = self._registered.version + 1
-            self._registered = Registrations(version=version, prefixes=tuple(prefixes))
+            self._registered = ServedPrefixes(version=version, prefixes=tuple(prefixes))
 
     def _announce(self, controller: ControllerClient) -> bool:
         """Whether the controller has taken the announcement."""

@@ -1,9 +1,9 @@
 """Hands the descriptors of ``local`` mode's links to processes that did not inherit them.
 
-A process that :meth:`Network.spawn` starts inherits its node's: sockets, and memory that is shared
-with the other ends. One that such a process starts in turn (torchrun's workers), or that opens its
-node for a second time, asks the launcher, which holds all of them, and gets copies over a Unix
-socket.
+A process that :meth:`Network.spawn` starts inherits the descriptors of its node: sockets, and
+memory that it shares with the other ends. Other processes ask the launcher, which holds all
+descriptors and sends copies over a Unix socket: workers of torchrun, which such a process starts,
+and a process that opens its node for a second time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LinkDescriptorServer:
     """The launcher's end, in its event loop."""
 
     def __init__(self, path: Path, descriptors_of: Callable[[str], Sequence[int]]) -> None:
-        """``descriptors_of`` gives those of a node's faces, in their order."""
+        """``descriptors_of`` returns the descriptors of a node's faces, in their order."""
         self._path = path
         self._descriptors_of = descriptors_of
         self._loop = asyncio.get_running_loop()
@@ -82,7 +82,7 @@ class LinkDescriptorServer:
 
 
 def link_descriptors(config: NodeConfig) -> list[tuple[int, ...]]:
-    """For each face, those that its channel names: inherited, else from the launcher.
+    """For each face, the descriptors of its channel: inherited, else from the launcher.
 
     The caller owns them.
     """

@@ -1,4 +1,4 @@
-"""What nodes and the controller send each other in requests: jobs, pools, rules, reports."""
+"""Messages between nodes and the controller: jobs, pools, rules, reports."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class JobMessage(_Message):
     """Faces to these nodes carry names of the job, and of no other."""
     keys: JobTrust
     admits_others: bool
-    """Those faces carry names of no job, too."""
+    """The faces to the job's hosts carry names of no job, too."""
 
 
 KV_PREFIX: Final = "/kv"
@@ -69,11 +69,11 @@ class PoolMessage(_Message):
     """The tenant's public key: it vouches for names of the pool, and for no others."""
 
 
-class Registrations(_Message):
-    """What the programs of a node serve.
+class ServedPrefixes(_Message):
+    """The prefixes that the programs of a node serve.
 
     Attributes:
-        version: grows with each change of it, as long as the node's process lives.
+        version: grows with each change, as long as the node's process lives.
         prefixes: as URIs, without repetition.
     """
 
@@ -145,9 +145,9 @@ class WorkerReport(_Message):
         node: its host.
         pid: its process.
         incarnation: as the controller gave it.
-        failed: why it can go on no longer, if it cannot.
-        sealing_key: what is sealed to it, hexadecimal.
-        groups: with those that it has left while others have not.
+        failed: why it cannot continue; ``None``: it can.
+        sealing_key: to which its credentials are sealed, hexadecimal.
+        groups: also those that it has left and other ranks have not.
         pools: that it is a member of.
     """
 

@@ -13,7 +13,7 @@ _LINKS_OF_A_SMALL_NODE = 8
 
 @dataclass(frozen=True)
 class NodeSizes:
-    """What distinguishes a node from the others of its run.
+    """The sizes of a node, which distinguish it from the others of its run.
 
     Attributes:
         seed: of its random numbers.

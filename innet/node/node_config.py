@@ -35,7 +35,7 @@ class _Model(BaseModel):
 
 
 class LinkShape(_Model):
-    """What the emulator's own link model must do on one egress; the kernel does the rest.
+    """The work of the emulator's own link model on one egress; the kernel does the rest.
 
     In ``local`` mode this is the whole link. In ``netns`` mode the kernel limits the rate and
     bounds the queue, so ``rate_bps`` and ``mark_bytes`` are ``None`` and ``queue_bytes`` is 0;
@@ -71,12 +71,12 @@ class LinkShape(_Model):
 
     @property
     def impaired(self) -> bool:
-        """Whether more happens to packets than being queued, delayed and lost."""
+        """Whether the model does more to packets than to queue, delay and lose them."""
         return any((self.jitter_s, self.reorder, self.duplicate, self.corrupt))
 
     @property
     def shaped(self) -> bool:
-        """Whether anything happens to packets here at all."""
+        """Whether the model does anything to packets."""
         return self.rate_bps is not None or bool(self.delay_s or self.loss) or self.impaired
 
 

@@ -1,4 +1,4 @@
-"""What a node publishes, and the commands that it obeys."""
+"""The telemetry of a node, and the commands that it executes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from innet.telemetry import events
 from innet.telemetry.commands import (
     Command,
     CommandGate,
-    CommandRefused,
     DropCache,
     DumpState,
+    OrderRefused,
     SetInterval,
 )
 from innet.telemetry.messages import (
@@ -36,7 +36,7 @@ from innet.telemetry.source import start_publishing
 from innet.telemetry.topics import node_topics
 
 ReadStatus = Callable[[], dict[str, Any]]
-"""Gives what the node answers on its control socket."""
+"""Reads the status that the node answers on its control socket."""
 
 
 def publish_node(
@@ -74,7 +74,7 @@ class NodeSource:
     ) -> None:
         """
         Args:
-            read_status: gives what the node answers on its control socket.
+            read_status: reads the status of the node.
             interval_s: between two publications of counters.
             operator: public key that commands are signed with; ``None``: no commands.
         """
@@ -104,9 +104,9 @@ class NodeSource:
         ).payload()
 
     def counters(self, events_dropped: int) -> bytes:
-        """The payload of its counters now; what they give away is reported as events.
+        """The payload of its counters now. Changes of the counters are reported as events.
 
-        Call it on the thread that publishes: it tells what that thread has cost.
+        Call it on the thread that publishes, because it reads the processor time of that thread.
         """
         status = self._read_status()
         counters = counters_of(status, self.run, self.name).model_copy(
@@ -121,10 +121,10 @@ class NodeSource:
         return counters.payload()
 
     def on_command(self, payload: bytes) -> bytes:
-        """Carry out a command, if it may be; the payload of the reply."""
+        """Execute a command if it is valid; the payload of the reply."""
         try:
             order = self._gate.admit(payload, time.time())
-        except CommandRefused as refusal:
+        except OrderRefused as refusal:
             self._refused[refusal.reason] += 1
             message = f"{self.name} refused a command: {refusal}"
             events.report("command_refused", message, reason=refusal.reason)

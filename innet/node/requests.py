@@ -51,7 +51,7 @@ Handler = Callable[..., Any]
 ErrorKind = Literal["control", "host_taken", "rank_failed"]
 
 
-class Request(BaseModel):
+class ControlRequest(BaseModel):
     """A method that a client calls on a server."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
@@ -68,7 +68,7 @@ class Request(BaseModel):
             raise ControlError(f"not a control request: {error}") from error
 
 
-class Reply(BaseModel):
+class ControlReply(BaseModel):
     """A server's result, or its error for people.
 
     Attributes:
@@ -106,7 +106,7 @@ class Reply(BaseModel):
             return self.model_dump_json().encode()
         except PydanticSerializationError as error:
             _log.exception("%s: a reply is not JSON", who)
-            return Reply(ok=False, error=f"the reply is not JSON: {error}").encoded(who)
+            return ControlReply(ok=False, error=f"the reply is not JSON: {error}").encoded(who)
 
     def value(self, who: str) -> Any:
         """The result.
@@ -126,10 +126,10 @@ class Reply(BaseModel):
 
 
 EXPECTED_ERRORS: Final = (InnetError, TypeError, ValueError, ValidationError)
-"""What a handler raises to refuse a request; anything else is a defect of the server."""
+"""Errors by which a handler refuses a request; any other error is a defect of the server."""
 
 
-def reply_to(document: bytes, handlers: Mapping[str, Handler], who: str) -> Reply:
+def reply_to(document: bytes, handlers: Mapping[str, Handler], who: str) -> ControlReply:
     """Call ``handlers[method](**params)``.
 
     An :class:`InnetError` or wrong parameters become a refusal. Any other error is logged and
@@ -137,11 +137,11 @@ def reply_to(document: bytes, handlers: Mapping[str, Handler], who: str) -> Repl
     """
     method = "a request"
     try:
-        request = Request.parsed(document)
+        request = ControlRequest.parsed(document)
         method = request.method
-        return Reply(ok=True, result=handler_of(method, handlers)(**request.params))
+        return ControlReply(ok=True, result=handler_of(method, handlers)(**request.params))
     except Exception as error:
-        return Reply.of_error(error, who, method)
+        return ControlReply.of_error(error, who, method)
 
 
 def handler_of(method: str, handlers: Mapping[str, Handler]) -> Handler:
@@ -219,14 +219,14 @@ class RequestSender(ABC):
             ControlError: the reply is a refusal.
             HostTaken, RankFailed: as the reply says.
         """
-        request = Request(method=method, params=params).model_dump_json().encode()
+        request = ControlRequest(method=method, params=params).model_dump_json().encode()
         wait = Wait(timeout_s, give_up)
         with self._lock:
             document = self._exchange(request, wait)
         if document is None:
             raise no_answer(self._who, method, timeout_s, wait.obstacle)
         try:
-            reply = Reply.model_validate_json(document)
+            reply = ControlReply.model_validate_json(document)
         except ValidationError as error:
             raise no_message(self._who, method) from error
         return reply.value(self._who)

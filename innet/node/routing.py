@@ -40,8 +40,8 @@ def next_hops(
 ) -> NextHops:
     """The face towards every destination that can be reached, at every node.
 
-    Along :class:`~innet.topology.routes.Routes`. Nodes ``without`` which the network has to do
-    have no next hops, and none lead to them or through them; nor over links that are ``cut``.
+    The paths are those of :class:`~innet.topology.routes.Routes`. They avoid the nodes ``without``,
+    which have no next hops either, and the links that are ``cut``.
     """
     routes = Routes(topology, without, cut)
     hops: dict[str, dict[str, int]] = {}

@@ -213,11 +213,10 @@ def network_threads(processors: Collection[int]) -> Iterator[None]:
 
 
 def prefer_network_thread(node: _core.Node, config: NodeConfig) -> None:
-    """Let a started node of ``netns`` mode move packets before programs compute, where allowed.
+    """Give the network thread of a started node of ``netns`` mode real-time priority, if allowed.
 
-    As a network card's interrupts do, and the kernel's own forwarding and TCP: there a program
-    that computes keeps no packet waiting, on whichever host it is. Other modes' links are not
-    clocked by the kernel, and have no such hosts.
+    On machines of its own, a host's network card interrupts programs that compute, and so do the
+    kernel's forwarding and TCP. In other modes the kernel does not clock the links.
     """
     if config.mode == "netns":
         is_switch = config.kind == "switch"

@@ -1,8 +1,7 @@
-"""Commands to nodes, and what keeps everybody else from giving them.
+"""Commands to nodes, signed with the run's operator key.
 
-A command is signed with the run's operator key. Its body says for which node of which run it is,
-when it was given and its number, which grows from one command to the next: a copy of an old one is
-refused, also by a node that restarted meanwhile.
+The body of a command has its node and run, the time of its issue, and a number that grows from one
+command to the next. A node refuses a copy of an old command, even if the node restarted meanwhile.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from innet.security.keys import OperatorKey, is_signed_by
 from innet.validation_messages import first_message
 
 MAX_AGE_S = 30.0
-"""A command that was given longer ago, or that much in the future, is stale."""
+"""A command that was issued longer ago, or further in the future, is stale."""
 _CONTEXT = b"innet command v1\0"
 """Stands before what is signed: no signature made for another purpose fits."""
 
@@ -28,14 +27,14 @@ class _Model(BaseModel):
 
 
 class SetInterval(_Model):
-    """Publish counters that often from now on."""
+    """Change the interval between two publications of counters."""
 
     kind: Literal["set_interval"] = "set_interval"
     interval_s: float = Field(ge=0.1, le=3600)
 
 
 class DumpState(_Model):
-    """Reply with all that the node says of itself on its control socket."""
+    """Reply with the status that the node answers on its control socket."""
 
     kind: Literal["dump_state"] = "dump_state"
 
@@ -60,14 +59,14 @@ class Order(_Model):
 
 
 class SignedOrder(_Model):
-    """What is published: the body as it was signed, and its signature in hexadecimal."""
+    """The published form: the body as it was signed, and its signature in hexadecimal."""
 
     body: str
     signature: str = ""
 
 
-class CommandRefused(Exception):
-    """A command that is not carried out.
+class OrderRefused(Exception):
+    """A command that the node does not execute.
 
     Attributes:
         reason: by which it is counted.
@@ -90,13 +89,13 @@ def signed(command: Command, run: str, node: str, key: OperatorKey) -> tuple[int
 
 
 class CommandGate:
-    """Lets commands through to one node."""
+    """Verifies the commands to one node."""
 
     def __init__(self, operator: str | None, run: str, node: str, started_at_s: float) -> None:
         """
         Args:
-            operator: public key of who may command; ``None``: no commands are accepted.
-            started_at_s: Unix time since which the node is up; older commands were not for it.
+            operator: public key that verifies commands; ``None``: no commands are accepted.
+            started_at_s: Unix time of the node's start; older commands were not for it.
         """
         self._operator = operator
         self._run = run
@@ -104,49 +103,49 @@ class CommandGate:
         self._last_number = int(started_at_s * 1e9)
 
     def admit(self, payload: bytes, now_s: float) -> Order:
-        """The order in ``payload``, which may be carried out now, and never again.
+        """The verified order in ``payload``; a second call with the same payload is refused.
 
         Raises:
-            CommandRefused: it may not.
+            OrderRefused: the order must not be executed.
         """
         try:
             sealed = SignedOrder.model_validate_json(payload)
         except ValidationError:
-            raise CommandRefused("malformed", "it is not a signed order") from None
+            raise OrderRefused("malformed", "it is not a signed order") from None
         self._require_signature(sealed)
         try:
             order = Order.model_validate_json(sealed.body)
         except ValidationError as error:
-            raise CommandRefused("malformed", first_message(error)) from None
+            raise OrderRefused("malformed", first_message(error)) from None
         self._require_new(order, now_s)
         self._last_number = order.number
         return order
 
     def _require_signature(self, sealed: SignedOrder) -> None:
         if not sealed.signature:
-            raise CommandRefused("unsigned", "it has no signature")
+            raise OrderRefused("unsigned", "it has no signature")
         try:
             signature = bytes.fromhex(sealed.signature)
         except ValueError:
-            raise CommandRefused("malformed", "its signature is not hexadecimal") from None
+            raise OrderRefused("malformed", "its signature is not hexadecimal") from None
         message = _CONTEXT + sealed.body.encode()
         if self._operator is None or not is_signed_by(self._operator, message, signature):
-            raise CommandRefused("bad_signature", "this run's operator has not signed it")
+            raise OrderRefused("bad_signature", "this run's operator has not signed it")
 
     def _require_new(self, order: Order, now_s: float) -> None:
         if (order.run, order.node) != (self._run, self._node):
-            raise CommandRefused(
+            raise OrderRefused(
                 "misaddressed", f"it is for {order.node} of {order.run}", order.number
             )
         age_s = now_s - order.issued_at_s
         if abs(age_s) > MAX_AGE_S:
-            raise CommandRefused(
+            raise OrderRefused(
                 "stale",
                 f"it was given {abs(age_s):.0f} s {'ago' if age_s > 0 else 'ahead of this clock'}; "
                 f"{MAX_AGE_S:.0f} s is the most. Are the clocks right?",
                 order.number,
             )
         if order.number <= self._last_number:
-            raise CommandRefused(
+            raise OrderRefused(
                 "replayed", "its number is not above that of the last one", order.number
             )

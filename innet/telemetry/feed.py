@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from innet.telemetry.messages import (
     ControllerStatus,
-    Event,
     LauncherStatus,
     NodeCounters,
     NodeStatus,
+    RunEvent,
 )
 from innet.telemetry.topics import CONTROLLER, LAUNCHER, is_of_run, source_of
 
@@ -51,13 +51,13 @@ class RunFeed:
     launcher: LauncherStatus | None = None
     controller: ControllerStatus | None = None
     nodes: dict[str, NodeFeed] = field(default_factory=dict)
-    events: deque[Event] = field(default_factory=lambda: deque(maxlen=_EVENTS_KEPT))
+    events: deque[RunEvent] = field(default_factory=lambda: deque(maxlen=_EVENTS_KEPT))
     has_ended: bool = False
     """The launcher has reported the end, or died."""
     unreadable: int = 0
     """Messages that this version of innet cannot read."""
 
-    def take(self, topic: str, payload: bytes) -> Event | None:
+    def take(self, topic: str, payload: bytes) -> RunEvent | None:
         """Take a message; returns the event if it is one."""
         source = source_of(topic)
         if source is None or (self.run is not None and not is_of_run(topic, self.run)):
@@ -72,9 +72,9 @@ class RunFeed:
             self.unreadable += 1
             return None
 
-    def _take(self, name: str, leaf: str, payload: bytes) -> Event | None:
+    def _take(self, name: str, leaf: str, payload: bytes) -> RunEvent | None:
         if leaf == "event":
-            event = Event.model_validate_json(payload)
+            event = RunEvent.model_validate_json(payload)
             if event in self.events:  # a duplicate: the first acknowledgement was lost
                 return None
             self.events.append(event)

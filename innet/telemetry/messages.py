@@ -1,4 +1,4 @@
-"""What is published: JSON documents, one model each. Units are in the names; times are Unix times.
+"""The published JSON documents, one model each. Units are in the names; times are Unix times.
 
 Readers ignore fields they do not know, so that a newer run can be watched.
 """
@@ -112,17 +112,17 @@ def refused_packets(tables: Mapping[str, int]) -> int:
     return sum(tables.get(reason, 0) for reason in reasons)
 
 
-class LinkCounters(Counters):
+class FaceCounters(Counters):
     """One face of a node, since it came up."""
 
     peer: str
     face: int
     silent: bool
-    """Nothing gets through to the peer, or back; so too while no process runs there."""
+    """No packets reach the peer or come back; also while no process runs there."""
     backlog_packets: int
     backlog_dropped: int
     port: Counters
-    """The emulator's own queue in front of a link; zeros where the kernel keeps it."""
+    """The emulator's own queue in front of a link; zeros where the kernel has the queue."""
 
 
 class DurationCounters(_Message):
@@ -180,14 +180,14 @@ class NodeCounters(_Message):
     """Until the next one."""
     cpu_s: float
     telemetry_cpu_s: float
-    """Of it, what publishing took."""
+    """The part of ``cpu_s`` that publishing took."""
     resident_bytes: int
     slots: int
     """Reductions that a switch may work on at once."""
     tables: Counters
     reducer: Counters
     endpoint: Counters
-    links: tuple[LinkCounters, ...]
+    links: tuple[FaceCounters, ...]
     pools: tuple[PoolCounters, ...] = ()
     """Of a host whose process has joined pools of KV blocks."""
     commands_refused: dict[str, int]
@@ -196,8 +196,8 @@ class NodeCounters(_Message):
     """Events that were never published, because the broker was away for too long."""
 
 
-class Event(_Message):
-    """Something that happened."""
+class RunEvent(_Message):
+    """An event of a process."""
 
     run: str
     source: str

@@ -245,7 +245,7 @@ class Broker:
         for session in [*self._sessions.values(), *silent]:
             session.abort()
 
-    # What sessions tell the broker.
+    # Calls of the sessions.
 
     def accepted(self, session: ClientSession) -> None:
         """Register a connection; at the limit, the oldest that sent no CONNECT is closed."""

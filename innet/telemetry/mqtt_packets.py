@@ -14,16 +14,16 @@ from typing import NoReturn
 _MAX_LENGTH_BYTES = 4
 """Bytes of the remaining length field (2.2.3)."""
 _OBJECT_BYTES = 256
-"""What a message takes beside its contents: three objects, and its place in a table."""
+"""Memory of a message beside its contents: three objects, and its place in a table."""
 _PROTOCOL_NAME = "MQTT"
 _PROTOCOL_LEVEL = 4
 
 
-class MalformedPacket(ValueError):
+class MalformedMqttPacket(ValueError):
     """Bytes that violate the standard; the broker closes the connection (4.8)."""
 
 
-class UnacceptableProtocol(MalformedPacket):
+class UnacceptableProtocol(MalformedMqttPacket):
     """A CONNECT of another version of MQTT: the broker replies, then closes the connection."""
 
 
@@ -147,7 +147,7 @@ class PacketParser:
         """The packets that are complete with ``data``.
 
         Raises:
-            MalformedPacket: the bytes are not MQTT 3.1.1; feed no more of them.
+            MalformedMqttPacket: the bytes are not MQTT 3.1.1; feed no more of them.
         """
         self._buffer += data
         while (header := self._header()) is not None:
@@ -173,7 +173,7 @@ class PacketParser:
                 if length > self.max_packet_bytes:
                     _refuse(f"packet of {length} bytes, at most {self.max_packet_bytes} are taken")
                 return self._buffer[0], start, start + length
-        raise MalformedPacket(f"remaining length of more than {_MAX_LENGTH_BYTES} bytes")
+        raise MalformedMqttPacket(f"remaining length of more than {_MAX_LENGTH_BYTES} bytes")
 
 
 def is_topic(text: str) -> bool:
@@ -369,4 +369,4 @@ class _Fields:
 
 
 def _refuse(what: str) -> NoReturn:
-    raise MalformedPacket(what)
+    raise MalformedMqttPacket(what)

@@ -17,7 +17,7 @@ from innet.telemetry.mqtt_packets import (
     Connect,
     ConnectCode,
     Kind,
-    MalformedPacket,
+    MalformedMqttPacket,
     Message,
     Packet,
     PacketParser,
@@ -112,13 +112,13 @@ class ClientSession(asyncio.Protocol):
         self._is_writable = True
         self._written_bytes = 0
         self._taken_bytes = 0
-        """Of those written, what the client had read when the time of its silence began."""
+        """Written bytes that the client had read when the timer of its silence was started."""
         self._retained: Iterator[bool] | None = None
         """Delivers retained messages, step by step; the client's next packets wait for its end."""
         self._in_flight: set[int] = set()
         self._last_packet_id = 0
         self._exactly_once: set[int] = set()
-        """Identifiers of messages with QoS 2 that have come, and are not released yet (4.3.3)."""
+        """Identifiers of received messages with QoS 2 that are not released yet (4.3.3)."""
 
     # Events of the transport.
 
@@ -138,7 +138,7 @@ class ClientSession(asyncio.Protocol):
                     return
         except UnacceptableProtocol:
             self._refuse(ConnectCode.UNACCEPTABLE_PROTOCOL)
-        except MalformedPacket:
+        except MalformedMqttPacket:
             self.abort()
 
     def pause_writing(self) -> None:
@@ -229,7 +229,7 @@ class ClientSession(asyncio.Protocol):
 
     def _take(self, packet: Packet) -> None:
         if isinstance(packet, Connect) == self._has_connected:
-            raise MalformedPacket("CONNECT comes first, and once (3.1)")
+            raise MalformedMqttPacket("CONNECT comes first, and once (3.1)")
         match packet:
             case Connect():
                 self._connect(packet)

@@ -23,7 +23,7 @@ from innet.telemetry import events
 from innet.telemetry.broker_socket import client_through
 from innet.telemetry.broker_url import BrokerUrl
 from innet.telemetry.events import Happening
-from innet.telemetry.messages import Event, State
+from innet.telemetry.messages import RunEvent, State
 from innet.telemetry.topics import SourceTopics
 
 _MAX_EVENTS_KEPT = 256
@@ -39,7 +39,7 @@ _QOS = 1
 _log = logging.getLogger(__name__)
 
 
-class Source(Protocol):
+class TelemetrySource(Protocol):
     """The telemetry of one process."""
 
     run: str
@@ -73,7 +73,7 @@ class Publisher:
 
     def __init__(
         self,
-        source: Source,
+        source: TelemetrySource,
         broker_socket: Path,
         url: BrokerUrl | None,
         *,
@@ -89,7 +89,7 @@ class Publisher:
         self._broker_socket = broker_socket
         self._url = url
         self._on_disconnected = on_disconnected or self._log_disconnected
-        self._backlog: deque[Event] = deque(maxlen=_MAX_EVENTS_KEPT)
+        self._backlog: deque[RunEvent] = deque(maxlen=_MAX_EVENTS_KEPT)
         self._event_lock = threading.Lock()
         self._events_made = 0
         self._events_dropped = 0
@@ -126,7 +126,7 @@ class Publisher:
             if len(self._backlog) == _MAX_EVENTS_KEPT:
                 self._events_dropped += 1
             self._backlog.append(
-                Event(
+                RunEvent(
                     run=self._source.run,
                     source=self._source.name,
                     number=self._events_made,

@@ -1,4 +1,4 @@
-"""What a process publishes, and the start of its publisher."""
+"""Sources of telemetry without counters, and the start of a process's publisher."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from innet.telemetry.messages import CommandReply, State
 from innet.telemetry.topics import SourceTopics
 
 if TYPE_CHECKING:
-    from innet.telemetry.publisher import Source
+    from innet.telemetry.publisher import TelemetrySource
 
 
 class ServiceSource(ABC):
@@ -51,7 +51,7 @@ class ServiceSource(ABC):
 
 
 def start_publishing(
-    make_source: Callable[[], Source], run_dir: Path, settings: TelemetrySettings
+    make_source: Callable[[], TelemetrySource], run_dir: Path, settings: TelemetrySettings
 ) -> Callable[[], None]:
     """Publish a source in the background; do nothing in a run without a broker.
 

@@ -20,7 +20,7 @@ from innet.cli.watch_view import event_line, live_view
 from innet.cluster.emulation.runs import create_run, remove_run
 from innet.cluster.run_status import RunStatus
 from innet.telemetry.feed import RunFeed
-from innet.telemetry.messages import Event, NodeStatus
+from innet.telemetry.messages import NodeStatus, RunEvent
 from innet.telemetry.topics import node_topics
 from tests.telemetry.sources import LINK, counters
 
@@ -132,7 +132,7 @@ def test_what_is_watched_fits_80_columns() -> None:
     assert max(map(len, lines)) <= 80
     (switch,) = (line for line in lines if re.match(r"c\S*…\S*7 +up ", line))
     assert switch.count("800.0 Mbit/s") == 2
-    event = Event(run="lab", source=SWITCH, number=1, time_s=0, kind="peer_lost", message="gone")
+    event = RunEvent(run="lab", source=SWITCH, number=1, time_s=0, kind="peer_lost", message="gone")
     assert re.search(r" core-…k-17 +peer_lost", str(event_line(event)))
 
 

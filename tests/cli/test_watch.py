@@ -11,7 +11,7 @@ from rich.console import Console
 
 from innet.cli.watch_view import live_view
 from innet.telemetry.feed import RunFeed
-from innet.telemetry.messages import Event, LauncherStatus, NodeStatus, State
+from innet.telemetry.messages import LauncherStatus, NodeStatus, RunEvent, State
 from innet.telemetry.topics import launcher_topics, node_topics
 from tests.telemetry.sources import LINK, counters
 
@@ -82,7 +82,7 @@ def test_a_node_that_was_started_anew_has_no_negative_rates() -> None:
 
 def test_a_dead_node_and_its_last_event_are_seen() -> None:
     feed = feed_of("gone")
-    event = Event(
+    event = RunEvent(
         run="lab", source="h0", number=1, time_s=0, kind="peer_lost", message="rank 1 (h1) died"
     )
     for _ in range(2):  # delivered at least once

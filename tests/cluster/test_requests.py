@@ -14,9 +14,9 @@ from pydantic import BaseModel
 
 from innet.cluster.requests import ClientConnection, RequestClient, RequestServer
 from innet.errors import ControlError, NoAnswer
-from innet.node.requests import ControlClient, Request
+from innet.node.requests import ControlClient, ControlRequest
 
-Respond = Callable[[Request, ClientConnection], Awaitable[Any]]
+Respond = Callable[[ControlRequest, ClientConnection], Awaitable[Any]]
 
 
 class Line(BaseModel):
@@ -31,7 +31,7 @@ def client(path: Path, *, is_patient: bool = False) -> RequestClient:
     return RequestClient(path, who="the session", is_patient=is_patient)
 
 
-async def count(request: Request, connection: ClientConnection) -> int:
+async def count(request: ControlRequest, connection: ClientConnection) -> int:
     for number in range(request.params["to"]):
         connection.send(Line(text=str(number)))
     return len(request.params)
@@ -56,7 +56,7 @@ async def test_threads_ask_the_same_server(tmp_path: Path) -> None:
 async def test_a_handler_is_cancelled_when_its_client_hangs_up(tmp_path: Path) -> None:
     begun, cancelled = asyncio.Event(), asyncio.Event()
 
-    async def wait(_request: Request, _connection: ClientConnection) -> None:
+    async def wait(_request: ControlRequest, _connection: ClientConnection) -> None:
         begun.set()
         try:
             await asyncio.Event().wait()
@@ -79,7 +79,7 @@ async def test_a_handler_is_cancelled_when_its_client_is_killed_with_output_unre
 ) -> None:
     cancelled = asyncio.Event()
 
-    async def print_and_wait(_request: Request, connection: ClientConnection) -> None:
+    async def print_and_wait(_request: ControlRequest, connection: ClientConnection) -> None:
         connection.send(Line(text="unread"))
         try:
             await asyncio.Event().wait()
@@ -95,7 +95,7 @@ async def test_a_handler_is_cancelled_when_its_client_is_killed_with_output_unre
 
 
 async def test_a_defect_in_a_handler_is_refused_and_the_server_goes_on(tmp_path: Path) -> None:
-    async def fail(request: Request, _connection: ClientConnection) -> None:
+    async def fail(request: ControlRequest, _connection: ClientConnection) -> None:
         raise {"defect": KeyError("x"), "refusal": ControlError("not today")}[request.method]
 
     async with server(tmp_path / "s", fail):
@@ -120,7 +120,7 @@ async def test_who_is_patient_waits_for_a_server_and_who_is_not_says_why(tmp_pat
 async def test_a_server_that_ends_answers_nothing_more(tmp_path: Path) -> None:
     begun = asyncio.Event()
 
-    async def wait(_request: Request, _connection: ClientConnection) -> None:
+    async def wait(_request: ControlRequest, _connection: ClientConnection) -> None:
         begun.set()
         await asyncio.Event().wait()
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from innet.errors import InnetError
-from innet.node.messages import JobMessage, PoolMessage, Registrations, RuleMessage
-from innet.node.requests import Reply, Request, reply_to
+from innet.node.messages import JobMessage, PoolMessage, RuleMessage, ServedPrefixes
+from innet.node.requests import ControlReply, ControlRequest, reply_to
 from innet.security import deal_keys
 from innet.security.keys import JobTrust
 from innet.security.trust import Certificate, PrivateKey
@@ -84,7 +84,7 @@ def _control_seeds() -> list[bytes]:
     trust = JobTrust(signing=keys.signing, trusted=keys.trusted)
     order = Order(run="r", node="s0", number=1, issued_at_s=0.5, command=DumpState())
     rule = RuleMessage(interval="0-1", operands=[("0", "h0"), ("1", "h1")], primary=True)
-    registrations = Registrations(version=3, prefixes=("/a/b", "/c"))
+    registrations = ServedPrefixes(version=3, prefixes=("/a/b", "/c"))
     pool = PoolMessage(prefix="/kv/t", weight=1, hosts=("h0",), key=keys.objects.public())
     job = JobMessage(prefix="/j1", weight=1, hosts=("h0",), keys=trust, admits_others=False)
     params = {
@@ -95,7 +95,7 @@ def _control_seeds() -> list[bytes]:
         "order": order.model_dump(mode="json"),
         "status": {},
     }
-    requests = [Request(method=method, params=of) for method, of in params.items()]
+    requests = [ControlRequest(method=method, params=of) for method, of in params.items()]
     return [request.model_dump_json().encode() for request in requests]
 
 
@@ -103,7 +103,7 @@ def _control() -> Reader:
     """Questions on a control socket, for handlers that read what the real ones read."""
     models = {
         "rule": RuleMessage,
-        "registrations": Registrations,
+        "registrations": ServedPrefixes,
         "pool": PoolMessage,
         "job": JobMessage,
         "order": Order,
@@ -115,7 +115,7 @@ def _control() -> Reader:
 
     def read(document: bytes) -> None:
         reply = reply_to(document, handlers | {"status": dict}, "fuzzed")
-        Reply.model_validate_json(reply.encoded("fuzzed"))
+        ControlReply.model_validate_json(reply.encoded("fuzzed"))
 
     return Reader(read, lambda seed: ByteMutator(_control_seeds(), seed, _JSON_TOKENS).next)
 

@@ -7,7 +7,7 @@ import pytest
 from innet.kv.prefill import PrefillCost
 from innet.lab.replay.plan import Design, ReplayPlan, with_switch_memory
 from innet.lab.replay.single_store import BlockStore, hit_rate
-from innet.lab.traces import Request
+from innet.lab.traces import PromptRequest
 from innet.lab.workload.document import KvSpecification
 from innet.topology import load_topology
 from shared.block_model import BlockModel, busiest_link
@@ -37,9 +37,9 @@ def plan(
     )
 
 
-def prompt(*ids: int) -> Request:
+def prompt(*ids: int) -> PromptRequest:
     blocks = tuple(number.to_bytes(32, "big") for number in ids)
-    return Request(0.0, 512 * len(ids), 1, blocks)
+    return PromptRequest(0.0, 512 * len(ids), 1, blocks)
 
 
 @pytest.mark.parametrize("design", ["network", "home"])

@@ -10,19 +10,21 @@ import pytest
 
 from innet.kv.eviction import POLICIES, PolicyName
 from innet.lab.replay.single_store import BlockStore, ReferenceRates, hit_rate
-from innet.lab.traces import Request, load_trace
+from innet.lab.traces import PromptRequest, load_trace
 
 SLICE = Path(__file__).resolve().parents[2] / "workloads" / "traces" / "conversation.jsonl"
 WHOLE_TRACE = "INNET_CONVERSATION_TRACE"
 
 
 @pytest.fixture(scope="module")
-def requests() -> tuple[Request, ...]:
+def requests() -> tuple[PromptRequest, ...]:
     return load_trace(SLICE, SLICE.read_text())
 
 
 @pytest.mark.parametrize("capacity", [50, 500, 5000])
-def test_lru_gives_what_a_plain_count_gives(requests: tuple[Request, ...], capacity: int) -> None:
+def test_lru_gives_what_a_plain_count_gives(
+    requests: tuple[PromptRequest, ...], capacity: int
+) -> None:
     order: OrderedDict[bytes, None] = OrderedDict()
     hits = 0
     for request in requests:
@@ -39,7 +41,7 @@ def test_lru_gives_what_a_plain_count_gives(requests: tuple[Request, ...], capac
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_policy_gives_more_than_a_store_for_all(
-    requests: tuple[Request, ...], policy: PolicyName
+    requests: tuple[PromptRequest, ...], policy: PolicyName
 ) -> None:
     most = hit_rate(requests, BlockStore(None))
     assert 0 < hit_rate(requests, BlockStore(400, policy)) < most
@@ -47,7 +49,7 @@ def test_no_policy_gives_more_than_a_store_for_all(
 
 
 def test_references_are_one_store_of_that_memory_and_one_for_all() -> None:
-    prompts = [Request(0.0, 1024, 1, (bytes([n % 3]), bytes([n % 3, 1]))) for n in range(9)]
+    prompts = [PromptRequest(0.0, 1024, 1, (bytes([n % 3]), bytes([n % 3, 1]))) for n in range(9)]
     # Two of three prompts fit: with LRU, each goes before it is asked for again.
     assert ReferenceRates.of(prompts, 4, "lru") == ReferenceRates(0.0, 6 / 9)
     assert ReferenceRates.of(prompts, 6, "lru", warm_up=3) == ReferenceRates(1.0, 1.0)

@@ -21,7 +21,7 @@ from innet.lab.compare.contender import AllreduceResult, AllreduceTask, Allreduc
 from innet.lab.compare.pattern import FloatArray
 from innet.lab.harness import (
     Conductor,
-    Hello,
+    Joined,
     Status,
     Team,
     Turn,
@@ -116,7 +116,7 @@ async def team_of(
     exchange = Exchange()
 
     def work(rank: int, path: str) -> None:
-        hello = Hello(team="threads", rank=rank, version=ThreadContender.version)
+        hello = Joined(team="threads", rank=rank, version=ThreadContender.version)
         serve(path, hello, AllreduceWork(kind(exchange, rank)))
 
     loop = asyncio.get_running_loop()
@@ -177,7 +177,7 @@ async def test_an_exception_of_the_library_names_its_rank(conductor: Conductor) 
 async def silent_worker(conductor: Conductor) -> AsyncIterator[tuple[Team, asyncio.StreamWriter]]:
     """A worker that says hello and then nothing."""
     _reader, writer = await asyncio.open_unix_connection(conductor.path)
-    writer.write(Hello(team="silent").line())
+    writer.write(Joined(team="silent").line())
     yield await conductor.assemble("silent", 1, deadline_s=10), writer
     writer.close()
 
@@ -243,7 +243,7 @@ class Counting:
 async def test_an_interrupted_turn_gives_what_was_counted_by_then(conductor: Conductor) -> None:
     ranks = [
         asyncio.create_task(
-            serve_async(str(conductor.path), Hello(team="counters", rank=rank), Counting())
+            serve_async(str(conductor.path), Joined(team="counters", rank=rank), Counting())
         )
         for rank in range(2)
     ]
@@ -271,9 +271,9 @@ async def test_an_interrupted_turn_gives_what_was_counted_by_then(conductor: Con
 
 async def test_ranks_that_leave_cost_their_results_alone(conductor: Conductor) -> None:
     _reader, leaving = await asyncio.open_unix_connection(conductor.path)
-    leaving.write(Hello(team="counters", rank=0).line() + Status(state="ready").line())
+    leaving.write(Joined(team="counters", rank=0).line() + Status(state="ready").line())
     rank = asyncio.create_task(
-        serve_async(str(conductor.path), Hello(team="counters", rank=1), Counting())
+        serve_async(str(conductor.path), Joined(team="counters", rank=1), Counting())
     )
     team = await conductor.assemble("counters", 2, deadline_s=10)
     await team.prepare([Count(reached=1)] * 2)

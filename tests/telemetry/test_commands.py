@@ -11,8 +11,8 @@ from innet.security.keys import OperatorKey
 from innet.telemetry.commands import (
     MAX_AGE_S,
     CommandGate,
-    CommandRefused,
     DropCache,
+    OrderRefused,
     SetInterval,
     signed,
 )
@@ -26,7 +26,7 @@ def gate(started_at_s: float = 0.0, operator: OperatorKey | None = OPERATOR) -> 
 
 
 def refusal(gate: CommandGate, payload: bytes, now_s: float | None = None) -> str:
-    with pytest.raises(CommandRefused) as refused:
+    with pytest.raises(OrderRefused) as refused:
         gate.admit(payload, time.time() if now_s is None else now_s)
     return refused.value.reason
 

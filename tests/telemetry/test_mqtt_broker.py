@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from innet.telemetry.broker_socket import client_through
 from innet.telemetry.mqtt_broker import BrokerLimits, Subscriptions, matches
-from innet.telemetry.mqtt_packets import MalformedPacket, Packet, PacketParser
+from innet.telemetry.mqtt_packets import MalformedMqttPacket, Packet, PacketParser
 from innet.telemetry.mqtt_session import SessionLimits
 
 from . import raw_mqtt
@@ -261,6 +261,6 @@ def test_any_bytes_are_packets_or_malformed(stream: bytes) -> None:
     parser = PacketParser(1000)
     try:
         found += parser.feed(stream)
-    except MalformedPacket:
+    except MalformedMqttPacket:
         return
     assert len(found) <= len(stream) // 2

@@ -63,7 +63,7 @@ def compare(
     output: options.Output = None,
     as_json: options.AsJson = False,
     *,
-    links: options.NetworkOptions,
+    links: options.TopologyOptions,
     settings: options.SetSettings = [],  # noqa: B006  # typer copies it
 ) -> None:
     """Compare allreduce algorithms over sizes, as a table, JSON and an HTML report.

@@ -46,7 +46,7 @@ def demo(
     from innet.errors import CollectiveError
     from innet.lab.demo.demonstration import TRAININGS, demonstrate
     from innet.lab.demo.report import TITLES, progress_line, render_table, save
-    from innet.lab.demo.training import Record
+    from innet.lab.demo.training import TrainingRecord
 
     loaded = chosen_topology(topology, options.TimeOptions(rate=rate))
     end_at_second_signal()
@@ -60,7 +60,7 @@ def demo(
         def print_line(label: str, line: str) -> None:
             progress.console.print(f"[{label}] {line}", markup=False, soft_wrap=True)
 
-        def show(record: Record) -> None:
+        def show(record: TrainingRecord) -> None:
             title = TITLES[record.method]
             line = progress_line(record)
             if line is not None:

@@ -87,7 +87,7 @@ class JobOptions(options.OptionGroup):
 
 @dataclass(frozen=True)
 class RestartOptions(options.OptionGroup):
-    """What becomes of the job when a worker dies: the fields of a ``RestartPolicy``."""
+    """The fields of a ``RestartPolicy``: restarts, and the end of the job when a worker dies."""
 
     panel = "When a worker dies"
 
@@ -141,7 +141,7 @@ def run(
     *,
     job: JobOptions,
     restarts: RestartOptions,
-    links: options.NetworkOptions,
+    links: options.TopologyOptions,
     observation: options.ObservationOptions,
     settings: options.SetSettings = [],  # noqa: B006  # typer copies it
 ) -> None:
@@ -298,7 +298,7 @@ def _report_success(console: Console, duration_s: float, lost: Sequence[str]) ->
 
 _NETWORK_OPTIONS = (
     "mode",
-    *(field.name for field in fields(options.NetworkOptions)),
+    *(field.name for field in fields(options.TopologyOptions)),
     *(field.name for field in fields(options.ObservationOptions)),
     "settings",
 )

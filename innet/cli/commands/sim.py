@@ -101,7 +101,7 @@ def sim(
     *,
     traces: TraceOptions,
     experiment: options.ExperimentOptions,
-    links: options.NetworkOptions,
+    links: options.TopologyOptions,
     settings: options.SetSettings = [],  # noqa: B006  # typer copies it
 ) -> None:
     """Simulate a workload on a network of any size, in virtual time.

@@ -51,7 +51,7 @@ def up(
         typer.Option("--detach", "-d", help="Continue in the background when the network is up"),
     ] = False,
     *,
-    links: options.NetworkOptions,
+    links: options.TopologyOptions,
     observation: options.ObservationOptions,
     settings: options.SetSettings = [],  # noqa: B006  # typer copies it
 ) -> None:

@@ -50,7 +50,7 @@ class ControllerConfig(BaseModel):
 
 
 class ControllerSource(ServiceSource):
-    """What the controller of a run publishes."""
+    """The source of the controller of a run."""
 
     def __init__(self, run: str, generation: int) -> None:
         """``generation`` counts how often the controller was started again."""

@@ -33,7 +33,7 @@ REQUEST_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class MessageOutcome:
     """A node's result of one message, or its error."""
 
     result: Any = None
@@ -55,7 +55,7 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
-class Ping:
+class PingNode:
     """Ping a node, independently of its messages; see :meth:`Controller.on_pong`."""
 
     node: str
@@ -97,7 +97,7 @@ class Kill:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReportEvent:
     """Report an event of the run, and log it."""
 
     kind: EventKind
@@ -105,7 +105,7 @@ class Report:
     fields: Mapping[str, JsonValue]
 
 
-Action: TypeAlias = Send | Ping | Respond | Watch | Unwatch | Kill | Report
+Action: TypeAlias = Send | PingNode | Respond | Watch | Unwatch | Kill | ReportEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Deliver:
     timeout_s: float = SEND_TIMEOUT_S
 
 
-Outcomes: TypeAlias = Mapping[str, Sequence[Outcome]]
+Outcomes: TypeAlias = Mapping[str, Sequence[MessageOutcome]]
 """By node, the outcomes of its messages."""
 
 _Result = TypeVar("_Result")
@@ -124,7 +124,7 @@ Operation: TypeAlias = Generator[Deliver, Outcomes, _Result]
 """A change of the controller's state that waits for nodes in between; no two overlap."""
 
 
-def first_error(outcomes: Sequence[Outcome]) -> ControlError | None:
+def first_error(outcomes: Sequence[MessageOutcome]) -> ControlError | None:
     """Why one of a node's messages failed; ``None`` when none did."""
     return next((outcome.error for outcome in outcomes if outcome.error is not None), None)
 
@@ -135,7 +135,7 @@ class Outbox:
     def __init__(self) -> None:
         self._actions: deque[Action] = deque()
         self._numbers = count(1)
-        self._on_sent: dict[int, Callable[[Sequence[Outcome]], None]] = {}
+        self._on_sent: dict[int, Callable[[Sequence[MessageOutcome]], None]] = {}
 
     def put(self, action: Action) -> None:
         """Add an action."""
@@ -151,20 +151,20 @@ class Outbox:
         node: str,
         messages: Sequence[Message],
         timeout_s: float = SEND_TIMEOUT_S,
-        on_sent: Callable[[Sequence[Outcome]], None] = lambda _outcomes: None,
+        on_sent: Callable[[Sequence[MessageOutcome]], None] = lambda _outcomes: None,
     ) -> None:
         """Send messages to a node; ``on_sent`` takes their outcomes."""
         number = next(self._numbers)
         self._on_sent[number] = on_sent
         self._actions.append(Send(node, messages, timeout_s, number))
 
-    def sent(self, number: int, outcomes: Sequence[Outcome]) -> None:
+    def sent(self, number: int, outcomes: Sequence[MessageOutcome]) -> None:
         """Hand over the outcomes of a :class:`Send`."""
         self._on_sent.pop(number)(outcomes)
 
     def report(self, kind: EventKind, text: str, **fields: JsonValue) -> None:
         """Report an event of the run."""
-        self._actions.append(Report(kind, text, fields))
+        self._actions.append(ReportEvent(kind, text, fields))
 
     def take(self) -> list[Action]:
         """All actions since the last call."""
@@ -184,7 +184,7 @@ class _Running:
     operation: Operation[Any]
     finish: Finish
     awaited: set[str] = field(default_factory=set)
-    outcomes: dict[str, Sequence[Outcome]] = field(default_factory=dict)
+    outcomes: dict[str, Sequence[MessageOutcome]] = field(default_factory=dict)
 
 
 def _log_error(_result: Any, error: Exception | None) -> None:
@@ -241,7 +241,7 @@ class OperationQueue:
         running.awaited = set(deliver.messages)
         for node, messages in deliver.messages.items():
 
-            def on_sent(found: Sequence[Outcome], node: str = node) -> None:
+            def on_sent(found: Sequence[MessageOutcome], node: str = node) -> None:
                 running.outcomes[node] = found
                 running.awaited.discard(node)
 

@@ -1,9 +1,9 @@
-"""Which nodes serve which prefixes of NDN programs, and where every node looks for them.
+"""The prefixes that NDN programs serve at each node, and the routes of all nodes towards them.
 
-A node announces all prefixes that its programs serve, each time (:mod:`innet.node.announcer`).
-Every node gets a next hop towards each node that serves a prefix, at the distance to it, so that
-it asks the nearest first. A node is sent what has changed since it last took an update, or
-everything when that is not known.
+A node announces all prefixes that its programs serve, at each change
+(:mod:`innet.node.announcer`). Every node gets a next hop towards each node that serves a prefix, at
+the distance to it, so that it asks the nearest first. An update has the changes since the node's
+last one, or all routes when these are not known.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from innet.cluster.control.actions import Message, Outbox, Outcome, first_error
+from innet.cluster.control.actions import Message, MessageOutcome, Outbox, first_error
 from innet.cluster.control.placements import LiveTopology
-from innet.node.messages import Registrations
+from innet.node.messages import ServedPrefixes
 
 _PAUSE_S = 0.02
 """Between two rounds of updates: changes in between are sent together."""
@@ -24,13 +24,13 @@ _RETRY_S = 1.0
 """After which a node that did not answer is sent its update again."""
 
 _OF_THE_NETWORK = {
-    "": "it is what all names begin with",
+    "": "all names begin with it",
     "localhost": "names below /localhost stay on their machine",
     "localhop": "names below /localhop go no further than one hop",
-    "n": "names below /n are nodes', which everybody knows the way to",
-    "kv": "names below /kv are pools'",
+    "n": "names below /n are those of nodes, to which every node has a route",
+    "kv": "names below /kv are those of pools of blocks",
 }
-"""First components of names that are never announced, and why."""
+"""First components of names that are never announced, with the reason."""
 
 NextHops = tuple[tuple[int, int], ...]
 """Faces of a node and their costs, in the order of the faces."""
@@ -38,12 +38,12 @@ NextHops = tuple[tuple[int, int], ...]
 
 @dataclass(slots=True)
 class _Node:
-    """The routes that a node has; ``None``: not known, so that it is sent everything."""
+    """The routes that a node has; ``None``: they are not known, and the next update has all."""
 
     routes: dict[str, NextHops] | None = field(default_factory=dict)
     is_being_updated: bool = False
     has_more: bool = False
-    """There is another update once it has answered."""
+    """Another update follows when the node has answered this one."""
 
 
 class Announcements:
@@ -61,7 +61,7 @@ class Announcements:
         self._outbox = outbox
         self._live = live
         self._jobs: frozenset[str] = frozenset()
-        self._served: dict[str, Registrations] = {}
+        self._served: dict[str, ServedPrefixes] = {}
         self._nodes = {switch: _Node() for switch in switches}
         self._dirty: set[str] = set()
         self._unanswered: set[str] = set()
@@ -85,8 +85,12 @@ class Announcements:
         self._forget(node)
         self._nodes.pop(node, None)
 
-    def announce(self, node: str, served: Registrations) -> dict[str, str]:
-        """``node`` serves this from now on, and nothing else; what of it stays there, and why."""
+    def announce(self, node: str, served: ServedPrefixes) -> dict[str, str]:
+        """Replace the prefixes that ``node`` serves.
+
+        Returns:
+            The prefixes that are not announced to other nodes, with the reason.
+        """
         known = self._served.get(node)
         if node in self._nodes and (known is None or known.version <= served.version):
             self._served[node] = served
@@ -94,19 +98,19 @@ class Announcements:
                 self._dirty.update(self._nodes)
         return {prefix: why for prefix in served.prefixes if (why := self._why_apart(prefix))}
 
-    def restore(self, served: Mapping[str, Registrations]) -> None:
-        """These nodes serve this; which routes any node has is not known."""
+    def restore(self, served: Mapping[str, ServedPrefixes]) -> None:
+        """Take over the prefixes that these nodes serve; the routes of the nodes are not known."""
         self._served = dict(served)
         self._nodes = {node: _Node(routes=None) for node in {*self._nodes, *served}}
         self._dirty.update(self._nodes)
 
     def adapt(self, live: LiveTopology) -> None:
-        """The network has changed."""
+        """Adapt the routes to a changed network."""
         self._live = live
         self._dirty.update(self._nodes)
 
     def keep_apart(self, jobs: Iterable[str]) -> None:
-        """These are the prefixes of the jobs that run: what is below them is theirs alone."""
+        """Announce nothing below the prefixes of the running ``jobs``."""
         self._jobs = frozenset(_first_component(prefix) for prefix in jobs)
         if self._served:
             self._dirty.update(self._nodes)
@@ -129,7 +133,7 @@ class Announcements:
     def _why_apart(self, prefix: str) -> str | None:
         first = _first_component(prefix)
         if first in self._jobs:
-            return "these names are a job's own, which it has links for"
+            return "names of a job use the links of its hosts alone"
         return _OF_THE_NETWORK.get(first)
 
     def _update(self, name: str, servers: Mapping[str, frozenset[str]]) -> None:
@@ -153,7 +157,7 @@ class Announcements:
             },
         )
 
-        def on_sent(outcomes: Sequence[Outcome]) -> None:
+        def on_sent(outcomes: Sequence[MessageOutcome]) -> None:
             node.is_being_updated = False
             node.routes = wanted if first_error(outcomes) is None else None
             if self._nodes.get(name) is not node:
@@ -167,7 +171,7 @@ class Announcements:
         self._outbox.send(name, [update], on_sent=on_sent)
 
     def _servers(self) -> dict[str, frozenset[str]]:
-        """The nodes that serve each prefix, as far as they may be announced."""
+        """The nodes that serve each prefix, without prefixes that must not be announced."""
         servers: defaultdict[str, set[str]] = defaultdict(set)
         for node, served in self._served.items():
             for prefix in served.prefixes:
@@ -179,7 +183,7 @@ class Announcements:
         }
 
     def _next_hops(self, node: str, servers: Mapping[str, frozenset[str]]) -> dict[str, NextHops]:
-        """The next hops of ``node`` by prefix, for what is served elsewhere."""
+        """The next hops of ``node`` by prefix, for prefixes that other nodes serve."""
         towards = {nodes: self._hops_towards(node, nodes) for nodes in set(servers.values())}
         return {prefix: towards[nodes] for prefix, nodes in servers.items() if towards[nodes]}
 
@@ -200,7 +204,7 @@ def _first_component(prefix: str) -> str:
 def _changes(
     routes: Mapping[str, NextHops] | None, wanted: Mapping[str, NextHops]
 ) -> list[tuple[list[str], NextHops]]:
-    """Prefixes whose next hops change, with the new ones; none where a prefix is no more."""
+    """Prefixes whose next hops change, with the new ones; none for a prefix that nobody serves."""
     before = routes or {}
     changed = {prefix: hops for prefix, hops in wanted.items() if before.get(prefix) != hops}
     changed.update((prefix, ()) for prefix in before if prefix not in wanted)

@@ -16,10 +16,10 @@ from innet.cluster.control.actions import (
     Action,
     Deliver,
     Kill,
+    MessageOutcome,
     Operation,
     OperationQueue,
     Outbox,
-    Outcome,
     Outcomes,
     Respond,
 )
@@ -33,7 +33,7 @@ from innet.cluster.control.liveness import NetworkWatch, Pong
 from innet.cluster.control.placements import LiveTopology, Placements
 from innet.cluster.control.pools import PoolRegistry
 from innet.errors import ControlError
-from innet.node.messages import Registrations, WorkerReport
+from innet.node.messages import ServedPrefixes, WorkerReport
 from innet.node.requests import handler_of
 from innet.security.credential_packets import KeyAuthority
 from innet.settings import RecoverySettings
@@ -136,7 +136,7 @@ class Controller:
 
         self._operations.add(lambda: handler_of(method, self.methods)(**params), finish)
 
-    def on_sent(self, number: int, outcomes: Sequence[Outcome], now_s: float) -> None:
+    def on_sent(self, number: int, outcomes: Sequence[MessageOutcome], now_s: float) -> None:
         """A :class:`Send` is done, with an outcome for each message."""
         self._now_s = now_s
         self._outbox.sent(number, outcomes)
@@ -218,7 +218,7 @@ class Controller:
         answers = yield Deliver({node: [("registered", {})] for node in nodes})
         self._announcements.restore(
             {
-                node: Registrations.model_validate(outcome.result)
+                node: ServedPrefixes.model_validate(outcome.result)
                 for node, (outcome,) in answers.items()
                 if outcome.result is not None
             }

@@ -22,9 +22,9 @@ import zmq.asyncio
 from innet.cluster.control.actions import (
     Action,
     Kill,
-    Outcome,
-    Ping,
-    Report,
+    MessageOutcome,
+    PingNode,
+    ReportEvent,
     Respond,
     Send,
     Unwatch,
@@ -35,7 +35,7 @@ from innet.cluster.control.liveness import Pong
 from innet.cluster.requests import RequestClient
 from innet.errors import ControlError, NoAnswer
 from innet.node.controller_client import controller_address
-from innet.node.requests import MAX_REQUEST_BYTES, Reply, Request
+from innet.node.requests import MAX_REQUEST_BYTES, ControlReply, ControlRequest
 from innet.telemetry.events import report
 
 _LINGER_MS = 500
@@ -53,7 +53,7 @@ class ControllerServer:
     """
 
     def __init__(
-        self, path: Path, respond: Callable[[Request], Awaitable[Any]], *, who: str
+        self, path: Path, respond: Callable[[ControlRequest], Awaitable[Any]], *, who: str
     ) -> None:
         """``respond`` makes the result of a request; its errors become refusals."""
         self._path = path
@@ -117,19 +117,19 @@ class ControllerServer:
         reply = await self._reply(document)
         await connection.send_multipart([client, b"", reply.encoded(self._who)])
 
-    async def _reply(self, document: bytes) -> Reply:
+    async def _reply(self, document: bytes) -> ControlReply:
         try:
-            request = Request.parsed(document)
+            request = ControlRequest.parsed(document)
         except ControlError as error:
-            return Reply.of_error(error, self._who, "a request")
+            return ControlReply.of_error(error, self._who, "a request")
         result = asyncio.ensure_future(self._respond(request))
         self._results.add(result)
         try:
-            return Reply(ok=True, result=await result)
+            return ControlReply(ok=True, result=await result)
         except asyncio.CancelledError:
-            return Reply(ok=False, error=f"{self._who} ended before {request.method!r} did")
+            return ControlReply(ok=False, error=f"{self._who} ended before {request.method!r} did")
         except Exception as error:
-            return Reply.of_error(error, self._who, request.method)
+            return ControlReply.of_error(error, self._who, request.method)
         finally:
             self._results.discard(result)
 
@@ -208,7 +208,7 @@ class ControllerDriver:
 
     # Events
 
-    async def _on_request(self, request: Request) -> Any:
+    async def _on_request(self, request: ControlRequest) -> Any:
         pid = request.params.get("pid") if request.method == "attach" else None
         if isinstance(pid, int):
             self._take_ended_processes()
@@ -227,7 +227,7 @@ class ControllerDriver:
             if isinstance(pid, int) and (pidfd := self._attaching.pop(pid, None)) is not None:
                 os.close(pidfd)  # it was refused
 
-    def _on_sent(self, number: int, outcomes: Sequence[Outcome]) -> None:
+    def _on_sent(self, number: int, outcomes: Sequence[MessageOutcome]) -> None:
         self._controller.on_sent(number, outcomes, time.monotonic())
         self._carry_out()
 
@@ -280,7 +280,7 @@ class ControllerDriver:
         match action:
             case Send():
                 self._mailbox(action.node).put(action)
-            case Ping():
+            case PingNode():
                 self._ping(action)
             case Respond():
                 self._respond(action)
@@ -290,7 +290,7 @@ class ControllerDriver:
                 self._unwatch(action.node)
             case Kill():
                 self._kill(action.node)
-            case Report():
+            case ReportEvent():
                 _log.warning("%s", action.text)
                 report(action.kind, action.text, **action.fields)
 
@@ -309,13 +309,13 @@ class ControllerDriver:
             self._mailboxes[node] = _Mailbox(node, self._node_sockets[node], self._on_sent)
         return self._mailboxes[node]
 
-    def _ping(self, ping: Ping) -> None:
+    def _ping(self, ping: PingNode) -> None:
         if (earlier := self._pings.pop(ping.node, None)) is not None:
             earlier.cancel()  # the answer of a process that is gone
             self._ping_clients.pop(ping.node).close()
         self._pings[ping.node] = asyncio.ensure_future(self._pong(ping))
 
-    async def _pong(self, ping: Ping) -> None:
+    async def _pong(self, ping: PingNode) -> None:
         node = ping.node
         if node not in self._ping_clients:
             self._ping_clients[node] = RequestClient(self._node_sockets[node], who=node)
@@ -387,7 +387,7 @@ class _Mailbox:
     """Sends one node its messages, in order."""
 
     def __init__(
-        self, node: str, path: Path, on_sent: Callable[[int, Sequence[Outcome]], None]
+        self, node: str, path: Path, on_sent: Callable[[int, Sequence[MessageOutcome]], None]
     ) -> None:
         self._node = node
         self._path = path
@@ -414,14 +414,14 @@ class _Mailbox:
                 send, deadline_s = self._waiting.popleft()
                 if time.monotonic() < deadline_s:
                     no_answer = None
-                outcomes: list[Outcome] = []
+                outcomes: list[MessageOutcome] = []
                 for method, params in send.messages:
                     if no_answer is None:
                         outcome = await _outcome(client, method, params, send.timeout_s)
                         if isinstance(outcome.error, NoAnswer):
                             no_answer = outcome.error
                     else:
-                        outcome = Outcome(error=no_answer)
+                        outcome = MessageOutcome(error=no_answer)
                     outcomes.append(outcome)
                 self._on_sent(send.number, outcomes)
         finally:
@@ -431,12 +431,12 @@ class _Mailbox:
 
 async def _outcome(
     client: RequestClient, method: str, params: Mapping[str, Any], timeout_s: float
-) -> Outcome:
+) -> MessageOutcome:
     try:
-        return Outcome(await client.request(method, params, timeout_s))
+        return MessageOutcome(await client.request(method, params, timeout_s))
     except ControlError as error:
         _log.info("%s failed: %s", method, error)
-        return Outcome(error=error)
+        return MessageOutcome(error=error)
     except Exception as error:  # the messages behind it are sent all the same
         _log.exception("%s could not be sent", method)
-        return Outcome(error=ControlError(f"{type(error).__name__}: {error}"))
+        return MessageOutcome(error=ControlError(f"{type(error).__name__}: {error}"))

@@ -34,12 +34,13 @@ class Group:
         ranks: node of each rank.
         plans: by name prefix, such as ``/j1/g0.inc``, as made for the whole network.
         placed: the same plans where their sums are made now.
-        number: tells the group from others of that name, in its job and in others.
+        number: distinguishes the group from others of that name, in its job and in others.
         joined: the ranks that have joined.
-        complete: those of them that know that all ranks have joined.
-        ready: those of them that answer for their names.
-        left: those that need nothing more.
-        founder: the group whose survivors these are, by name and number; itself for any other.
+        complete: the joined ranks that know that all ranks have joined.
+        ready: the joined ranks that serve their names.
+        left: the joined ranks that need nothing more of the group.
+        founder: the failed group whose survivors these are, by name and number; ``None`` for a
+            group that :func:`innet.init` made.
         lost: the ranks whose process has ended.
         sealed: the packet with its credentials for each member that has joined, hexadecimal.
         rights: what each node's key may sign, where a policy says so.
@@ -63,7 +64,7 @@ class Group:
 
     @property
     def key(self) -> GroupKey:
-        """What tells the group from all others of the job."""
+        """Distinguishes the group from all others of the job."""
         return self.name, self.number
 
     @property

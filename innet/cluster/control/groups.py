@@ -108,7 +108,7 @@ class GroupRegistry:
             self._disagreements |= {(group.name, other): why for other in to_tell}
 
     def ready(self, group: str, number: int, node: str) -> dict[str, Any]:
-        """``node`` serves all its names of the group; others that do not are ``missing``.
+        """``node`` serves all its names of the group; the result has the ``missing`` ranks.
 
         A rank asks again until none is: an Interest that reached a host before its names are
         registered would be refused there. ``failure`` is why the group failed before all its ranks
@@ -134,7 +134,7 @@ class GroupRegistry:
     def shrink(
         self, group: str, number: int, node: str, heard: Sequence[Any] | None = None
     ) -> Operation[dict[str, Any]]:
-        """``node`` goes on with those who survived the failure of a group; as :meth:`join`.
+        """``node`` continues with the other survivors of a failed group; see :meth:`join`.
 
         The result also has the new group's ``name`` and ``ranks``. All survivors join the same
         group. When another of them fails before all have joined, the next group is made of the
@@ -159,10 +159,10 @@ class GroupRegistry:
         return {**described, "name": current.name, "ranks": list(current.ranks)}
 
     def leave(self, group: str, number: int, node: str) -> dict[str, Any]:
-        """``node`` needs nothing more of the group; those that still do are ``missing``.
+        """``node`` needs nothing more of the group; ``missing`` ranks still need it.
 
-        When none is, the group is over, and all its members are told. Ranks whose node is gone are
-        not waited for.
+        When no rank is missing, the group ends, and the controller tells all its members. It does
+        not wait for ranks whose node is gone.
         """
         known = self._numbered(group, number)
         if known is None:
@@ -202,7 +202,7 @@ class GroupRegistry:
             self._fail_group(known, {node}, why, rank)
 
     def lose(self, node: str, why: str) -> None:
-        """``node`` has failed, and no other process will come for it."""
+        """``node`` has failed, and no other process will take its place."""
         self.fail(node, why)
         self._gone[node] = self._failed[node]
 
@@ -267,11 +267,11 @@ class GroupRegistry:
         return group
 
     def failures(self) -> dict[str, str]:
-        """By node that failed in this job, why; the first to fail at the beginning."""
+        """By failed node, the reason; in the order of the failures."""
         return dict(self._failed)
 
     def ended(self) -> list[str]:
-        """The nodes whose process has ended as it should, and has no successor."""
+        """The nodes whose process has ended normally, and has no successor."""
         return [node for node, why in self._gone.items() if not why]
 
     def forget(self, job: Job) -> None:
@@ -290,7 +290,7 @@ class GroupRegistry:
         _forget(self._disagreements, job.hosts)
 
     def describe(self) -> list[dict[str, Any]]:
-        """The groups there are, for status displays."""
+        """All groups, for status displays."""
         return [
             {
                 "name": group.name,
@@ -372,9 +372,9 @@ class GroupRegistry:
                 )
 
     def _lose_rank(self, node: str) -> None:
-        """``node`` does not survive in the groups of its process, also if another process comes.
+        """Mark ``node`` as lost in the groups of its process, even if another process replaces it.
 
-        A group that still forms waits for that process, unless its ranks are survivors.
+        A group that still forms waits for the new process, unless its ranks are survivors.
         """
         for group in (*self._groups, *(failed.group for failed in self._failed_groups.values())):
             rank = group.ranks.index(node) if node in group.ranks else None

@@ -13,7 +13,7 @@ from innet.cluster.control.group_keys import GroupKeys
 from innet.cluster.control.groups import GroupRegistry
 from innet.cluster.control.pools import PoolRegistry
 from innet.errors import ControlError, HostTaken
-from innet.node.messages import PoolReport, Registrations, WorkerReport
+from innet.node.messages import PoolReport, ServedPrefixes, WorkerReport
 
 _INCARNATIONS_PER_GENERATION = 1 << 16
 
@@ -28,7 +28,7 @@ class _Process:
 
 @dataclass(frozen=True, slots=True)
 class Registries:
-    """What processes of hosts take part in, and the outbox of the controller's actions."""
+    """The registries that a process of a host takes part in, and the controller's outbox."""
 
     groups: GroupRegistry
     pools: PoolRegistry
@@ -38,7 +38,7 @@ class Registries:
 
 
 class HostProcesses:
-    """At most one process is attached to each host of a job.
+    """The process that is attached to each host of a job: at most one.
 
     Each process that attaches is another *incarnation* of its host, with a number of its own. A
     second process would silently replace a live one, and is refused.
@@ -175,12 +175,12 @@ class HostProcesses:
         yield from self.forget(node)
 
     def announce(self, node: str, incarnation: int, **told: Any) -> dict[str, str]:
-        """That process of ``node`` serves prefixes (see :class:`Registrations`), and no others.
+        """That process of ``node`` serves prefixes (see :class:`ServedPrefixes`), and no others.
 
         All nodes get routes to them soon. The result has those that are for programs at ``node``
         alone, and why.
         """
-        served = Registrations.model_validate(told)
+        served = ServedPrefixes.model_validate(told)
         if node in self._hosts and not self.is_current(node, incarnation):
             return {}
         return self._announcements.announce(node, served)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from innet.cluster.control.actions import Operation, OperationQueue, Outbox, Ping
+from innet.cluster.control.actions import Operation, OperationQueue, Outbox, PingNode
 from innet.cluster.control.hosts import HostProcesses, Registries
 from innet.cluster.control.placements import LiveTopology, Loss, Part, Placements, silence_of
 from innet.errors import ControlError
@@ -27,7 +27,7 @@ class Pong:
     """A node's answer to a ping, or its silence.
 
     Attributes:
-        incarnation: of its process, as in the :class:`~innet.cluster.control.actions.Ping`.
+        incarnation: of its process, as in the :class:`~innet.cluster.control.actions.PingNode`.
         unheard: the neighbours that it receives nothing from; ``None``: it did not answer.
     """
 
@@ -80,7 +80,7 @@ class Heartbeats:
         for node, incarnation in nodes.items():
             if node not in self._round.pinged:
                 self._round.pinged[node] = incarnation
-                self._outbox.put(Ping(node, incarnation, timeouts_s[node]))
+                self._outbox.put(PingNode(node, incarnation, timeouts_s[node]))
         self._round.is_over = not self._round.pinged
         return was_open
 
@@ -175,7 +175,7 @@ class Outages:
         return any(self._hears(neighbour, node) for neighbour in neighbours)
 
     def silent(self, nodes: Iterable[str]) -> list[str]:
-        """Those of ``nodes`` that did not answer in the last round."""
+        """The ``nodes`` that did not answer in the last round."""
         return [node for node in nodes if node in self._slow]
 
     def forget(self, switch: str) -> None:

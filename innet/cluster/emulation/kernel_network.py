@@ -1,7 +1,7 @@
-"""What ``netns`` mode asks of the kernel: namespaces, veth pairs, addresses, routes, rates.
+"""The kernel network of ``netns`` mode: namespaces, veth pairs, addresses, routes, rates.
 
 The launcher plans it (``kernel_layout``) and sends it to the process that builds and holds it
-(``namespace_holder``); these are the messages of the two.
+(``namespace_holder``), in the messages of this module.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ FDS_PER_MESSAGE = 200
 """Namespace descriptors sent in one message; the kernel takes at most 253."""
 
 
-class DirectedLink(NamedTuple):
+class LinkDirection(NamedTuple):
     """One direction of a link."""
 
     node: str
@@ -105,7 +105,7 @@ class DirectedLink(NamedTuple):
         return f"{self.node}:{self.port}->{self.peer}:{self.peer_port}"
 
 
-class LinkCounters(BaseModel):
+class KernelCounters(BaseModel):
     """Counters of one direction of a link since the launch.
 
     Bytes are those of Ethernet frames: a UDP payload and 42 bytes of headers.
@@ -127,8 +127,8 @@ class LinkStatus(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    link: DirectedLink
-    counters: LinkCounters
+    link: LinkDirection
+    counters: KernelCounters
 
 
 class _Spec(BaseModel):

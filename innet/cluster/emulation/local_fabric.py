@@ -19,7 +19,7 @@ from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from typing import Final
 
-from innet.cluster.emulation.kernel_network import DirectedLink, LinkCounters
+from innet.cluster.emulation.kernel_network import KernelCounters, LinkDirection
 from innet.cluster.emulation.processes import Namespace
 from innet.cluster.emulation.syscalls import take_all_descriptors
 from innet.errors import EmulationError
@@ -65,7 +65,7 @@ class Fabric(ABC):
         return {}
 
     @abstractmethod
-    async def counters(self, nodes: Collection[str]) -> dict[DirectedLink, LinkCounters]:
+    async def counters(self, nodes: Collection[str]) -> dict[LinkDirection, KernelCounters]:
         """The kernel's counters of the directions that begin at ``nodes``."""
 
     @abstractmethod
@@ -100,7 +100,7 @@ class LocalFabric(Fabric):
                 self._open_link(link, opened)
             self._opened = opened.pop_all()
 
-    async def counters(self, nodes: Collection[str]) -> dict[DirectedLink, LinkCounters]:
+    async def counters(self, nodes: Collection[str]) -> dict[LinkDirection, KernelCounters]:
         """Not available here: the nodes' own port model has the counters."""
         raise EmulationError(
             "the kernel does not count the links of local mode. Ask the nodes for the counters of "

@@ -16,9 +16,9 @@ from pydantic import TypeAdapter
 from innet.cluster.emulation.kernel_layout import host_addresses, lay_out
 from innet.cluster.emulation.kernel_network import (
     FDS_PER_MESSAGE,
-    DirectedLink,
+    KernelCounters,
     KernelNetwork,
-    LinkCounters,
+    LinkDirection,
 )
 from innet.cluster.emulation.local_fabric import Fabric
 from innet.cluster.emulation.processes import (
@@ -29,7 +29,7 @@ from innet.cluster.emulation.processes import (
 )
 from innet.errors import EmulationError
 from innet.node.node_config import LinkShape, UdpChannel
-from innet.node.requests import Reply, Request
+from innet.node.requests import ControlReply, ControlRequest
 from innet.node.routing import NextHops
 from innet.topology import Topology
 
@@ -43,8 +43,8 @@ _COUNTERS_TIMEOUT_S = 10.0
 # A line of counters is about 200 bytes for each directed link.
 _MAX_REPLY_BYTES = 64 << 20
 
-_counters: TypeAdapter[list[tuple[DirectedLink, LinkCounters]]] = TypeAdapter(
-    list[tuple[DirectedLink, LinkCounters]]
+_counters: TypeAdapter[list[tuple[LinkDirection, KernelCounters]]] = TypeAdapter(
+    list[tuple[LinkDirection, KernelCounters]]
 )
 
 
@@ -111,12 +111,12 @@ class NamespaceFabric(Fabric):
             for node, namespace in self._namespaces.items()
         }
 
-    async def counters(self, nodes: Collection[str]) -> dict[DirectedLink, LinkCounters]:
-        """What the kernel has counted on the links' directions that begin at ``nodes``.
+    async def counters(self, nodes: Collection[str]) -> dict[LinkDirection, KernelCounters]:
+        """The kernel's counters of the links' directions that begin at ``nodes``.
 
         One call costs about 0.5 ms of processor time for each node.
         """
-        request = Request(method="counters", params={"nodes": tuple(nodes)})
+        request = ControlRequest(method="counters", params={"nodes": tuple(nodes)})
         async with self._request_lock:
             found = await self._result(request, _COUNTERS_TIMEOUT_S)
         return dict(_counters.validate_python(found))
@@ -163,11 +163,11 @@ class NamespaceFabric(Fabric):
                 )
             )
             their_control.close()
-            request = Request(method="build", params=self._spec.model_dump())
+            request = ControlRequest(method="build", params=self._spec.model_dump())
             has_user_namespace = await self._result(request, _BUILD_TIMEOUT_S)
             self._receive_namespaces(descriptors, has_user_namespace)
 
-    async def _result(self, request: Request, timeout_s: float) -> Any:
+    async def _result(self, request: ControlRequest, timeout_s: float) -> Any:
         assert self._reader is not None
         assert self._writer is not None
         assert self._holder is not None
@@ -181,7 +181,7 @@ class NamespaceFabric(Fabric):
         if not line:
             await self._holder.wait()
             raise self._holder_failed()
-        reply = Reply.model_validate_json(line)
+        reply = ControlReply.model_validate_json(line)
         if not reply.ok:
             raise EmulationError(f"topology {self._topology.name}: {reply.error}")
         return reply.result

@@ -28,10 +28,10 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from innet.cluster.emulation.kernel_network import (
     FDS_PER_MESSAGE,
-    DirectedLink,
     InterfaceSpec,
+    KernelCounters,
     KernelNetwork,
-    LinkCounters,
+    LinkDirection,
     NamespaceSpec,
     TokenBucket,
     VethSpec,
@@ -53,7 +53,7 @@ _NUD_PERMANENT = 0x80
 @dataclass(frozen=True)
 class _Interface:
     index: int
-    direction: DirectedLink
+    direction: LinkDirection
     shaped: bool
 
 
@@ -90,7 +90,7 @@ class _Node:
         self.netlink.neigh(
             "replace", dst=other.address, lladdr=other.mac, ifindex=index, state=_NUD_PERMANENT
         )
-        direction = DirectedLink(mine.node, mine.name, other.node, other.name)
+        direction = LinkDirection(mine.node, mine.name, other.node, other.name)
         self.interfaces.append(_Interface(index, direction, shaped=shaper is not None))
 
     def add_routes(self) -> None:
@@ -106,9 +106,9 @@ class _Node:
                 **source,
             )
 
-    def counters(self) -> Iterator[tuple[DirectedLink, LinkCounters]]:
+    def counters(self) -> Iterator[tuple[LinkDirection, KernelCounters]]:
         """Read the counters of the node's egresses."""
-        by_index: dict[int, LinkCounters] = {}
+        by_index: dict[int, KernelCounters] = {}
         if any(interface.shaped for interface in self.interfaces):
             by_index |= {q["index"]: _queue_counters(q) for q in self.netlink.get_qdiscs()}
         for interface in self.interfaces:
@@ -137,7 +137,7 @@ class _Network:
         fds = [node.fd for node in self._nodes.values()]
         return fds if self.user_namespace_fd is None else [*fds, self.user_namespace_fd]
 
-    def counters(self, nodes: Sequence[str]) -> list[tuple[DirectedLink, LinkCounters]]:
+    def counters(self, nodes: Sequence[str]) -> list[tuple[LinkDirection, KernelCounters]]:
         """The counters of the links' directions that begin at ``nodes``, at about one moment."""
         return [pair for node in nodes for pair in self._nodes[node].counters()]
 
@@ -187,11 +187,11 @@ def _set_sysctls(spec: NamespaceSpec) -> None:
             no_ipv6.write_text("1")
 
 
-def _queue_counters(message: Any) -> LinkCounters:
+def _queue_counters(message: Any) -> KernelCounters:
     statistics = message.get_attr("TCA_STATS2")
     sent = statistics.get_attr("TCA_STATS_BASIC")
     queue = statistics.get_attr("TCA_STATS_QUEUE")
-    return LinkCounters(
+    return KernelCounters(
         bytes=sent["bytes"],
         packets=sent["packets"],
         drops=queue["drops"],
@@ -199,9 +199,9 @@ def _queue_counters(message: Any) -> LinkCounters:
     )
 
 
-def _link_counters(message: Any) -> LinkCounters:
+def _link_counters(message: Any) -> KernelCounters:
     statistics = message.get_attr("IFLA_STATS64")
-    return LinkCounters(
+    return KernelCounters(
         bytes=statistics["tx_bytes"],
         packets=statistics["tx_packets"],
         drops=statistics["tx_dropped"],
@@ -236,7 +236,7 @@ def _explain(error: OSError | NetlinkError) -> str:
 
 
 class _Holder:
-    """What the launcher may request."""
+    """Serves the requests of the launcher."""
 
     def __init__(self, descriptors: socket.socket) -> None:
         self._descriptors = descriptors
@@ -255,8 +255,8 @@ class _Holder:
         self._descriptors.close()
         return self._network.user_namespace_fd is not None
 
-    def counters(self, nodes: Sequence[str]) -> list[tuple[DirectedLink, LinkCounters]]:
-        """What the kernel has counted on the links' directions that begin at ``nodes``."""
+    def counters(self, nodes: Sequence[str]) -> list[tuple[LinkDirection, KernelCounters]]:
+        """The kernel's counters of the links' directions that begin at ``nodes``."""
         if self._network is None:
             raise EmulationError("there is no network yet")
         try:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self, get_args
 
-from innet.cluster.emulation.kernel_network import DirectedLink, LinkCounters
+from innet.cluster.emulation.kernel_network import KernelCounters, LinkDirection
 from innet.cluster.emulation.local_fabric import Fabric, LocalFabric
 from innet.cluster.emulation.namespace_fabric import NamespaceFabric
 from innet.cluster.emulation.processes import (
@@ -204,7 +204,7 @@ class Network:
 
     async def link_counters(
         self, nodes: Collection[str] | None = None
-    ) -> dict[DirectedLink, LinkCounters]:
+    ) -> dict[LinkDirection, KernelCounters]:
         """The kernel's counters of each link and direction (netns mode only).
 
         A call costs about 0.5 ms of processor time for each node: pollers name the ``nodes``.

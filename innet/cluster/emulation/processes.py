@@ -62,7 +62,7 @@ class Namespace:
 
 @dataclass(frozen=True)
 class ProcessSpec:
-    """What to start, and where."""
+    """A program to start, and the node on which it runs."""
 
     label: str
     """Unique in its group; stands before each line of output."""
@@ -165,7 +165,7 @@ class SupervisedProcess:
         return f"{self.label} (pid {self.identity.pid}) {self.describe_end()}"
 
     def describe_end(self) -> str:
-        """What :meth:`describe` says behind the name: ``was killed by signal 9 (SIGKILL)``."""
+        """The end of :meth:`describe`, without the name: ``was killed by signal 9 (SIGKILL)``."""
         if self.returncode is None:
             return "is running"
         verb = "was " if self.returncode < 0 else ""
@@ -197,7 +197,7 @@ class ProcessGroup:
         output: OutputSink,
         on_spawn: Callable[[SupervisedProcess], None] | None = None,
     ) -> None:
-        """``on_spawn`` is called with each new process, before anything can end it unrecorded."""
+        """``on_spawn`` takes each new process at once, so that clean-up can find it."""
         self._run_id = run_id
         self._output = output
         self._on_spawn = on_spawn

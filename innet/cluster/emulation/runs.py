@@ -118,7 +118,7 @@ def ndn_socket_name(node: str) -> str:
 
 
 class RunRecord(BaseModel):
-    """What ``run.json`` says about a run."""
+    """The record of a run: ``run.json`` in its directory."""
 
     model_config = ConfigDict(extra="forbid")
 

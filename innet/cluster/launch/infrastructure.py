@@ -1,6 +1,6 @@
-"""What a run needs beside its network: controller and switch processes, and its telemetry.
+"""The controller and switch processes of a run, and its telemetry.
 
-The processes are started, watched, and restarted when they die.
+The launcher starts the processes, watches them, and restarts them when they die.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ControllerProcess:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Restart it no more; the process ends with the network."""
+        """End the process; it is not restarted."""
         process, self._process = self._process, None
         if self._recovery is not None:
             self._recovery.cancel()
@@ -140,8 +140,8 @@ _PING_TIMEOUT_S = 1.0
 class SwitchProcesses:
     """One process for each switch, as an async context manager.
 
-    A switch that dies is started again after a pause, as often as the settings allow. The
-    controller is told both times, so that the network avoids the switch in between.
+    A switch that dies is restarted after a pause, as often as the settings allow. The launcher
+    reports both to the controller, so that the network avoids the switch in between.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class SwitchProcesses:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Restart none any more; the processes end with the network."""
+        """Restart no switch any more; the processes end with the network."""
         recoveries, self._recoveries = self._recoveries, set()
         for recovery in recoveries:
             recovery.cancel()

@@ -52,7 +52,7 @@ from innet.node.command_keys import load_command_certificate
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME
 from innet.node.messages import job_of
 from innet.node.node_config import Mode
-from innet.node.requests import ControlClient, Request, handler_of
+from innet.node.requests import ControlClient, ControlRequest, handler_of
 from innet.plans import rank_order
 from innet.private_files import write_private
 from innet.security.core_dumps import keep_keys_out_of_core_dumps
@@ -182,7 +182,7 @@ class Session:
         return ControlClient(self.network.config(node).control_socket, who=node)
 
     async def status(self) -> dict[str, dict[str, Any]]:
-        """What every node that runs says about itself."""
+        """The status of each running node (see ``NodeAgent.status``), by name."""
         running = {process.spec.node for process in self.network.processes.processes}
         return await self._status_of([node for node in self.topology.nodes if node in running])
 
@@ -273,7 +273,7 @@ class Session:
             lambda: self._status_of(self.topology.switches),
         )
 
-    async def _respond(self, request: Request, client: ClientConnection) -> Any:
+    async def _respond(self, request: ControlRequest, client: ClientConnection) -> Any:
         """Serve another terminal: run a job, until it hangs up, or read the kernel's counters."""
         handlers: dict[str, Callable[[], Awaitable[Any]]] = {
             "run_job": lambda: self._run_job(JobRequest.model_validate(request.params), client),

@@ -22,7 +22,7 @@ from innet.kv.adapters.engine_pool import Member
 from innet.kv.loop_thread import LoopThread
 from innet.kv.names import BlockKey
 from innet.node.node_config import NODE_CONFIG_VARIABLE, NodeConfig
-from innet.node.requests import Request
+from innet.node.requests import ControlRequest
 
 _WHO: Final = "the engine's worker"
 _MOST_CONNECTIONS: Final = 64
@@ -67,7 +67,7 @@ class LookupServer:
         with suppress(KVError):
             self._member.submit(self._server.__aexit__()).result()
 
-    async def _respond(self, request: Request, _client: ClientConnection) -> Any:
+    async def _respond(self, request: ControlRequest, _client: ClientConnection) -> Any:
         if request.method == "tenant":
             return self._member.tenant
         if request.method != "count_prefix":

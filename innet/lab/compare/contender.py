@@ -25,7 +25,7 @@ import innet
 from innet.cluster.emulation.syscalls import set_parent_death_signal
 from innet.errors import CollectiveError
 from innet.lab.compare.pattern import FloatArray, Pattern
-from innet.lab.harness import Hello, process_cpu_s, serve
+from innet.lab.harness import Joined, process_cpu_s, serve
 
 if TYPE_CHECKING:
     import torch
@@ -359,7 +359,7 @@ def main() -> None:
     set_parent_death_signal(signal.SIGKILL)
     name, path, *calls = sys.argv[1:]
     contender = join(name, calls)
-    hello = Hello(team=name, rank=contender.rank, version=contender.version)
+    hello = Joined(team=name, rank=contender.rank, version=contender.version)
     serve(path, hello, AllreduceWork(contender))
     contender.close()
 

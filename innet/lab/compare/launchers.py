@@ -43,7 +43,7 @@ _INTERFACE = "stable0"
 _OTHER_END = "stable1"
 
 
-class Launcher(Protocol):
+class ContenderLauncher(Protocol):
     """The processes of one contender."""
 
     async def start(self) -> None:
@@ -68,7 +68,7 @@ def make_launcher(
     socket_path: Path,
     network: Network,
     session: Session | None,
-) -> Launcher:
+) -> ContenderLauncher:
     """The launcher of a contender."""
     calls = [method.call for method in methods]
     module = "innet.lab.compare.contender"
@@ -85,7 +85,7 @@ def make_launcher(
 
 
 def missing_requirement(contender: str, mode: Mode) -> str | None:
-    """What a contender needs and this machine or mode lacks; ``None`` when it can run."""
+    """The requirement of a contender that this machine or mode lacks; ``None``: it can run."""
     if contender == GLOO and not extras.is_installed("torch"):
         return f"PyTorch is not installed ({extras.install_command('torch')})"
     if contender == OPENMPI_SHARED and mode != "local":
@@ -252,8 +252,8 @@ def _mpirun(parameters: Mapping[str, str]) -> list[str]:
     return ["mpirun", *permission, *options]
 
 
-class Stage:
-    """A running network, on which :func:`open_stage` starts teams when they are needed.
+class Teams:
+    """The teams of a comparison on its running network, each started when it is needed.
 
     Attributes:
         probe: reads the network's counters.
@@ -275,18 +275,18 @@ class Stage:
         self._methods: dict[str, list[Method]] = {}
         for method in methods:
             self._methods.setdefault(method.contender, []).append(method)
-        self._teams: dict[str, tuple[Launcher, Team]] = {}
+        self._started: dict[str, tuple[ContenderLauncher, Team]] = {}
 
     async def team(self, contender: str) -> Team:
         """The contender's team; starts it if necessary."""
-        if contender not in self._teams:
+        if contender not in self._started:
             methods = self._methods[contender]
             launcher = make_launcher(
                 contender, methods, self._conductor.path, self._network, self._session
             )
             await launcher.start()
-            self._teams[contender] = (launcher, await self._assemble(contender, launcher))
-        team = self._teams[contender][1]
+            self._started[contender] = (launcher, await self._assemble(contender, launcher))
+        team = self._started[contender][1]
         self.versions[contender] = team.version
         return team
 
@@ -300,7 +300,7 @@ class Stage:
             other for other in self._methods[method.contender] if other != method
         ]
         report = None
-        entry = self._teams.pop(method.contender, None)
+        entry = self._started.pop(method.contender, None)
         if entry is not None:
             launcher, team = entry
             team.dismiss()  # first, so that the workers that did not fail end as well
@@ -310,12 +310,12 @@ class Stage:
 
     async def end(self, grace_s: float = EXIT_S) -> None:
         """Dismiss all teams."""
-        while self._teams:
-            _contender, (launcher, team) = self._teams.popitem()
+        while self._started:
+            _contender, (launcher, team) = self._started.popitem()
             team.dismiss()
             await launcher.end(grace_s)
 
-    async def _assemble(self, contender: str, launcher: Launcher) -> Team:
+    async def _assemble(self, contender: str, launcher: ContenderLauncher) -> Team:
         ranks = len(self._network.topology.hosts)
         try:
             return await self._conductor.assemble(contender, ranks, _ASSEMBLY_S)
@@ -329,13 +329,13 @@ class Stage:
 
 
 @asynccontextmanager
-async def open_stage(
+async def open_teams(
     topology: Topology,
     mode: Mode,
     methods: Sequence[Method],
     settings: Settings,
     output: OutputSink | None,
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[Teams]:
     """Launch the network, with innet's switches if a method of innet takes part."""
     async with AsyncExitStack() as stack:
         session = None
@@ -349,13 +349,13 @@ async def open_stage(
         else:
             network = await stack.enter_async_context(Network(topology, mode, output=output))
         conductor = await stack.enter_async_context(Conductor(network.run_dir / "turns.sock"))
-        stage = Stage(network, session, conductor, methods)
+        teams = Teams(network, session, conductor, methods)
         try:
-            yield stage
+            yield teams
         except BaseException:
-            await stage.end(grace_s=0)
+            await teams.end(grace_s=0)
             raise
-        await stage.end()
+        await teams.end()
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -15,13 +15,11 @@ import numpy.typing as npt
 
 from innet.cluster.emulation.network import Network
 from innet.lab.compare.measurement import LinkTraffic, QueueSeries
+from innet.plans.bounds import DirectedLink
 from innet.topology import Topology
 
 if TYPE_CHECKING:
     from innet.cluster.launch.session import Session
-
-DirectedLink = tuple[str, str]
-"""From node, to node."""
 
 QUEUE_PERIOD_S = 0.02
 """How often the queues are read during an observed turn."""
@@ -173,11 +171,14 @@ class QueueSource(Protocol):
 
 
 class ProbedQueues:
-    """The queues that a probe reads, with times of the monotonic clock."""
+    """The queues of a running network, with times of the monotonic clock."""
 
-    def __init__(self, probe: Probe) -> None:
+    def __init__(
+        self, read_links: Callable[[], Awaitable[Mapping[DirectedLink, LinkReading]]]
+    ) -> None:
+        """``read_links``: of a :class:`Probe`."""
         self.directions: Sequence[DirectedLink] = ()
-        self._probe = probe
+        self._read_links = read_links
 
     @property
     def now_s(self) -> float:
@@ -186,7 +187,7 @@ class ProbedQueues:
 
     async def read_queues(self) -> Sequence[tuple[int, int]]:
         """The queues; empty for a direction whose node no longer answers."""
-        links = await self._probe.links()
+        links = await self._read_links()
         self.directions = self.directions or tuple(sorted(links))
         readings = (links.get(direction, _NOTHING) for direction in self.directions)
         return [(reading.depth_bytes, reading.drops) for reading in readings]
@@ -200,7 +201,7 @@ class QueueWatch:
 
     Example::
 
-        async with QueueWatch(ProbedQueues(probe)) as watch:
+        async with QueueWatch(ProbedQueues(probe.links)) as watch:
             turn = await team.take_turn(task, AllreduceResult, deadline_s=60)
         series = watch.deepest(turn.started_s, ended_s)
     """

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from innet.cluster.emulation.segmentation import segment_bytes
 from innet.errors import CollectiveError, EmulationError
 from innet.lab.compare.contender import AllreduceResult, AllreduceTask
-from innet.lab.compare.launchers import Stage, missing_requirement, open_stage
+from innet.lab.compare.launchers import Teams, missing_requirement, open_teams
 from innet.lab.compare.measurement import Comparison, Failure, Machine, Measurement, QueueSeries
 from innet.lab.compare.methods import (
     BASELINES,
@@ -128,8 +128,8 @@ async def compare(
     methods = [find_method(name) for name in dict.fromkeys(names)]
     settings = settings or Settings()
     machine = Machine.here()
-    async with open_stage(topology, mode, methods, settings, output) as stage:
-        sweep = _Sweep(topology, methods, schedule or Schedule(), stage, progress)
+    async with open_teams(topology, mode, methods, settings, output) as teams:
+        sweep = _Sweep(topology, methods, schedule or Schedule(), teams, progress)
         await sweep.run()
     return Comparison(
         topology=topology.name,
@@ -139,7 +139,7 @@ async def compare(
         mode=mode,
         signature=settings.security.signature,
         machine=machine,
-        versions=stage.versions,
+        versions=teams.versions,
         measurements=sweep.measurements,
         failures=sweep.failures,
     )
@@ -233,7 +233,7 @@ class _Sweep:
         topology: Topology,
         methods: Sequence[Method],
         schedule: Schedule,
-        stage: Stage,
+        teams: Teams,
         progress: ProgressSink,
     ) -> None:
         self.measurements: list[Measurement] = []
@@ -241,7 +241,7 @@ class _Sweep:
         self._topology = topology
         self._methods = list(methods)
         self._schedule = schedule
-        self._stage = stage
+        self._teams = teams
         self._progress = progress
 
     async def run(self) -> None:
@@ -269,7 +269,7 @@ class _Sweep:
     async def _observe_method(self, method: Method, size_bytes: int) -> _Tally:
         bound_s = method_bound_s(method, self._topology, size_bytes)
         await self._warm_up(method, size_bytes, bound_s)
-        async with QueueWatch(ProbedQueues(self._stage.probe)) as watch:
+        async with QueueWatch(ProbedQueues(self._teams.probe.links)) as watch:
             turn = await self._take_turn(method, size_bytes, bound_s)
         ended_s = turn.started_s + max(sum(result.durations_s) for result in turn.results)
         return _Tally(
@@ -306,7 +306,7 @@ class _Sweep:
                 await self._give_up(tally.method, size_bytes, error)
 
     async def _time_once(self, tally: _Tally, size_bytes: int) -> None:
-        probe = self._stage.probe
+        probe = self._teams.probe
         links, nodes = await probe.links(), await probe.nodes()
         turn = await self._take_turn(tally.method, size_bytes, tally.bound_s)
         nodes_after = await probe.nodes()
@@ -323,7 +323,7 @@ class _Sweep:
     async def _take_turn(
         self, method: Method, size_bytes: int, bound_s: float | None
     ) -> Turn[AllreduceResult]:
-        team = await self._stage.team(method.contender)
+        team = await self._teams.team(method.contender)
         task = AllreduceTask(
             call=method.call,
             size_bytes=size_bytes,
@@ -334,7 +334,7 @@ class _Sweep:
 
     async def _give_up(self, method: Method, size_bytes: int, error: EmulationError) -> None:
         self._methods.remove(method)
-        reason = await self._stage.drop(method, error)
+        reason = await self._teams.drop(method, error)
         self.failures.append(Failure(method=method.name, size_bytes=size_bytes, reason=reason))
 
     def _tell(self, number: int, fraction_of_size: float, text: str) -> None:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from innet.cluster.launch import Session
 from innet.errors import EmulationError
 from innet.lab.demo.digits import TEST_IMAGES
-from innet.lab.demo.training import Record
+from innet.lab.demo.training import TrainingRecord
 from innet.node.node_config import Mode
 from innet.plans import bound_s, make_plan
 from innet.telemetry.logs.output import LAUNCHER_LABEL, OutputSink
@@ -31,7 +31,7 @@ _SAME_ACCURACY: Final = 1.001 / TEST_IMAGES
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TrainingComparison:
     """A training beside the bound of its algorithm and the training in a single process.
 
     Attributes:
@@ -41,7 +41,7 @@ class Comparison:
         as_single: whether the accuracy equals that of a single process.
     """
 
-    record: Record
+    record: TrainingRecord
     bound_s: float | None
     as_single: bool
 
@@ -52,8 +52,8 @@ async def demonstrate(
     epochs: int,
     mode: Mode | None,
     say: OutputSink,
-    show: Callable[[Record], None],
-) -> list[Comparison]:
+    show: Callable[[TrainingRecord], None],
+) -> list[TrainingComparison]:
     """Train over a network, once in a single process and once per algorithm.
 
     Args:
@@ -67,11 +67,11 @@ async def demonstrate(
         EmulationError: the network cannot be launched.
         JobFailed: a rank ended with an error.
     """
-    records: dict[str, Record] = {}
+    records: dict[str, TrainingRecord] = {}
 
     def take(label: str, line: str) -> None:
         try:
-            record = Record.model_validate_json(line)
+            record = TrainingRecord.model_validate_json(line)
         except ValidationError:
             say(label, line)
         else:
@@ -101,10 +101,10 @@ async def _open_session(
     return session
 
 
-def _compare(records: Sequence[Record], topology: Topology) -> list[Comparison]:
+def _compare(records: Sequence[TrainingRecord], topology: Topology) -> list[TrainingComparison]:
     alone = records[0].accuracies[-1]
     return [
-        Comparison(
+        TrainingComparison(
             record,
             _bound_s(record, topology),
             abs(record.accuracies[-1] - alone) <= _SAME_ACCURACY,
@@ -113,7 +113,7 @@ def _compare(records: Sequence[Record], topology: Topology) -> list[Comparison]:
     ]
 
 
-def _bound_s(record: Record, topology: Topology) -> float | None:
+def _bound_s(record: TrainingRecord, topology: Topology) -> float | None:
     if record.method not in ALGORITHMS:
         return None
     of_a_step_s = bound_s(make_plan(record.method, topology), topology, record.gradient_bytes)

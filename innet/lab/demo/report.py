@@ -16,8 +16,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from innet.lab.demo.demonstration import Comparison
-from innet.lab.demo.training import ALONE, Record
+from innet.lab.demo.demonstration import TrainingComparison
+from innet.lab.demo.training import ALONE, TrainingRecord
 
 TITLES: Final = {
     ALONE: "single process",
@@ -34,7 +34,7 @@ _LEGEND: Final = (
 )
 
 
-def progress_line(record: Record) -> str | None:
+def progress_line(record: TrainingRecord) -> str | None:
     """Where a training stands; ``None`` at its end, which the last epoch has told."""
     if record.busiest_link_bytes:
         return None
@@ -50,7 +50,7 @@ def progress_line(record: Record) -> str | None:
     )
 
 
-def render_table(rows: Sequence[Comparison]) -> RenderableType:
+def render_table(rows: Sequence[TrainingComparison]) -> RenderableType:
     """The comparison for the terminal."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for number, heading in enumerate(_HEADINGS):
@@ -60,7 +60,7 @@ def render_table(rows: Sequence[Comparison]) -> RenderableType:
     return Group(table, Text(_LEGEND))
 
 
-def _cells(row: Comparison) -> list[str]:
+def _cells(row: TrainingComparison) -> list[str]:
     record = row.record
     if record.method == ALONE:
         of_network = ["-", "-", "-"]
@@ -76,7 +76,7 @@ def _cells(row: Comparison) -> list[str]:
     ]
 
 
-def save(rows: Sequence[Comparison], title: str, directory: Path) -> list[Path]:
+def save(rows: Sequence[TrainingComparison], title: str, directory: Path) -> list[Path]:
     """Write the page, its picture and the records into ``directory``; returns the files."""
     directory.mkdir(parents=True, exist_ok=True)
     picture = draw(rows)
@@ -91,7 +91,7 @@ def save(rows: Sequence[Comparison], title: str, directory: Path) -> list[Path]:
     return paths
 
 
-def _page(rows: Sequence[Comparison], title: str, picture: str) -> str:
+def _page(rows: Sequence[TrainingComparison], title: str, picture: str) -> str:
     heads = "".join(f"<th>{escape(text)}</th>" for text in _HEADINGS)
     lines = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(row)) + "</tr>\n"
@@ -126,7 +126,7 @@ _DASHES: Final = ("none", "8 4", "2 4", "10 3 2 3")
 _COMPUTING, _WAITING = "#8c959f", "#0969da"
 
 
-def draw(rows: Sequence[Comparison]) -> str:
+def draw(rows: Sequence[TrainingComparison]) -> str:
     """The losses of all steps, and where the time went, as SVG."""
     return "\n".join(
         (
@@ -141,7 +141,7 @@ def draw(rows: Sequence[Comparison]) -> str:
     )
 
 
-def _curves(rows: Sequence[Comparison]) -> list[str]:
+def _curves(rows: Sequence[TrainingComparison]) -> list[str]:
     width, height = _PANEL
     highest = max(loss for row in rows for loss in row.record.losses)
     steps = max(len(row.record.losses) for row in rows)
@@ -166,7 +166,7 @@ def _curves(rows: Sequence[Comparison]) -> list[str]:
     return parts
 
 
-def _bars(rows: Sequence[Comparison]) -> list[str]:
+def _bars(rows: Sequence[TrainingComparison]) -> list[str]:
     width, height = _PANEL
     longest_s = max(row.record.seconds for row in rows)
     parts = [_text(_RIGHT, 30, "Time in seconds: ", size=16)]

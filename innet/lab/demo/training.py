@@ -22,7 +22,7 @@ ALONE: Final = "single"
 _SEED: Final = 1
 
 
-class Record(BaseModel):
+class TrainingRecord(BaseModel):
     """One training, so far.
 
     Attributes:
@@ -59,7 +59,7 @@ class Training:
         self._comm = comm
         self._rank, self._ranks = (0, 1) if comm is None else (comm.rank, comm.size)
         self._model = Perceptron(_SEED)
-        self.record = Record(
+        self.record = TrainingRecord(
             method=method,
             ranks=self._ranks,
             epochs=epochs,

@@ -26,7 +26,7 @@ from innet.lab.replay.plan import Design, with_switch_memory
 from innet.lab.simulation.event_schedule import EventSchedule, Processors
 from innet.lab.simulation.network import largest_virtual_scale
 from innet.lab.simulation.programs.kv import KvProgram, design_of
-from innet.lab.simulation.programs.program import CollectiveProgram, Place, Program
+from innet.lab.simulation.programs.program import CollectiveProgram, Program, ProgramContext
 from innet.lab.simulation.programs.training import AstraSimProgram, TrainingProgram
 from innet.lab.simulation.simulation import Simulation
 from innet.lab.simulation.streams import BackgroundTraffic
@@ -214,7 +214,7 @@ def _held_bytes(job: Job, topology: Topology) -> int:
     return ranks * sum(layer.gradient_bytes for layer in job.layers)
 
 
-def make_program(job: Job, place: Place) -> Program:
+def make_program(job: Job, place: ProgramContext) -> Program:
     """The program of ``job``, with its groups."""
     if isinstance(job, CollectiveJob):
         return CollectiveProgram(job, place)
@@ -267,7 +267,7 @@ class _Run:
         self._sim = sim
         self._observer = observer
         self._processors = Processors(lambda: sim.now_s)
-        place = Place(sim, self._processors, task.algorithm, task.seed)
+        place = ProgramContext(sim, self._processors, task.algorithm, task.seed)
         self._programs = [make_program(job, place) for job in task.workload.jobs]
         events = (*task.topology.events, *task.workload.events)
         self._schedule = EventSchedule(events, sim, self._processors, task.seed)

@@ -11,7 +11,7 @@ from innet.kv.eviction import POLICIES, PolicyName
 from innet.kv.pool import MemoryTier, PoolSettings, TieredStore
 from innet.kv.pool.peers import Placement
 from innet.kv.prefill import PrefillCost
-from innet.lab.traces import Request
+from innet.lab.traces import PromptRequest
 from innet.topology import Switch, Topology
 
 if TYPE_CHECKING:
@@ -121,8 +121,8 @@ Assignment = Literal["round-robin", "prefix"]
 
 
 def requests_of(
-    rank: int, workers: int, requests: Sequence[Request], assign: Assignment
-) -> Iterator[tuple[int, Request]]:
+    rank: int, workers: int, requests: Sequence[PromptRequest], assign: Assignment
+) -> Iterator[tuple[int, PromptRequest]]:
     """The requests of one of several workers, with their numbers in the trace.
 
     >>> prompt = Request(0.0, 512, 1, (b"a",))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from innet.kv.eviction import PolicyName, make_policy
-from innet.lab.traces import Request
+from innet.lab.traces import PromptRequest
 
 
 class BlockStore:
@@ -96,7 +96,7 @@ class ReferenceRates:
     @classmethod
     def of(
         cls,
-        requests: Sequence[Request],
+        requests: Sequence[PromptRequest],
         capacity_blocks: int | None,
         policy: PolicyName,
         warm_up: int = 0,
@@ -115,7 +115,7 @@ class ReferenceRates:
         return cls(hit_rate(requests, BlockStore(capacity_blocks, policy), warm_up), ideal)
 
 
-def hit_rate(requests: Iterable[Request], store: BlockStore, warm_up: int = 0) -> float:
+def hit_rate(requests: Iterable[PromptRequest], store: BlockStore, warm_up: int = 0) -> float:
     """The hit rate of ``store``, which keeps the blocks of each request.
 
     The first ``warm_up`` requests do not count.

@@ -27,10 +27,10 @@ from innet.kv.pool.network import BlockNetwork, Contents
 from innet.kv.pool.peers import await_members
 from innet.kv.pool_member import open_worker_network, tenant_of_job
 from innet.lab.compare.measurement import BlockPlaces
-from innet.lab.harness import Hello, serve_async
+from innet.lab.harness import Joined, serve_async
 from innet.lab.replay.plan import Design, ReplayPlan, home_weights, requests_of
 from innet.lab.replay.single_store import ReferenceRates
-from innet.lab.traces import BLOCK_TOKENS, Request
+from innet.lab.traces import BLOCK_TOKENS, PromptRequest
 from innet.topology import Topology
 from innet.worker import current_worker
 
@@ -112,7 +112,7 @@ class Replay:
         blocks = {block for request in self.requests for block in request.blocks}
         return self._written.cache or self._written.block * len(blocks)
 
-    def requests_of(self, rank: int) -> Iterator[tuple[int, Request]]:
+    def requests_of(self, rank: int) -> Iterator[tuple[int, PromptRequest]]:
         """The requests of a worker, with their numbers in the trace."""
         return requests_of(rank, len(self.hosts), self.requests, self._written.assign)
 
@@ -230,7 +230,7 @@ class ReplayWorker:
         self._turn = asyncio.Lock()
         self._being_put: set[bytes] = set()
 
-    async def first_token(self, request: Request, statistics: ReplayStatistics) -> int:
+    async def first_token(self, request: PromptRequest, statistics: ReplayStatistics) -> int:
         """Serve a request up to its first token; returns the number of blocks not computed.
 
         Call :meth:`keep` afterwards.
@@ -246,7 +246,7 @@ class ReplayWorker:
         return found
 
     async def keep(
-        self, request: Request, computed_from: int, statistics: ReplayStatistics
+        self, request: PromptRequest, computed_from: int, statistics: ReplayStatistics
     ) -> None:
         """Put the computed blocks of a request into the pool."""
         waiting = deque(list(enumerate(request.blocks))[computed_from:])
@@ -317,7 +317,7 @@ class ReplayTask(BaseModel):
     job: str
     warm_up: int
     """Requests with smaller numbers are not timed."""
-    requests: list[tuple[int, Request]]
+    requests: list[tuple[int, PromptRequest]]
     """With their numbers in the trace."""
 
 
@@ -379,7 +379,7 @@ class ReplayWork:
         return ReplayResult(statistics=self._statistics, served=self._pool.statistics().served)
 
     async def _serve(
-        self, number: int, request: Request, show: Callable[[BaseModel], None]
+        self, number: int, request: PromptRequest, show: Callable[[BaseModel], None]
     ) -> None:
         timed = number >= self._task.warm_up
         statistics = self._statistics if timed else self._untimed
@@ -398,7 +398,7 @@ async def _all_homes(network: BlockNetwork, homes: set[str]) -> None:
 
 async def _take_part(path: str, rank: int) -> None:
     async with AsyncExitStack() as stack:
-        await serve_async(path, Hello(team=TEAM, rank=rank), ReplayWork(stack))
+        await serve_async(path, Joined(team=TEAM, rank=rank), ReplayWork(stack))
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from innet.errors import WorkloadError
-from innet.lab.traces import Request, load_trace
+from innet.lab.traces import PromptRequest, load_trace
 from innet.lab.workload.document import (
     COLLECTIVES,
     AstraSimSpecification,
@@ -64,7 +64,7 @@ class KvJob:
 
     name: str
     written: KvSpecification
-    requests: tuple[Request, ...]
+    requests: tuple[PromptRequest, ...]
 
 
 Job = CollectiveJob | TrainingJob | AstraSimJob | KvJob

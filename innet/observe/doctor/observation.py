@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from innet.cluster.emulation.kernel_network import LinkCounters
+from innet.cluster.emulation.kernel_network import KernelCounters
 from innet.cluster.emulation.runs import RunRecord
 from innet.cluster.run_status import RunStatus, read_run_status
 from innet.errors import TelemetryError
@@ -216,7 +216,7 @@ def _grown(faces: tuple[Mapping[str, Any], Mapping[str, Any]], counter: str) -> 
     return int(faces[1][counter] - faces[0][counter])
 
 
-def _kernel(look: Look, near: str, far: str) -> LinkCounters | None:
+def _kernel(look: Look, near: str, far: str) -> KernelCounters | None:
     for entry in look.status.kernel_links:
         if (entry.link.node, entry.link.peer) == (near, far):
             return entry.counters

@@ -1,4 +1,4 @@
-"""Seeing packets: what they say, captures of a running emulation, and layers for scapy.
+"""Dissects packets, captures those of a running emulation, and has layers for scapy.
 
 ``layers`` needs scapy (``pip install 'innet[packets]'``), the other modules do not.
 """

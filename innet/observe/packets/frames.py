@@ -138,7 +138,7 @@ def read_packets(path: Path, ports: Collection[int] = (NDN_PORT,)) -> Iterator[R
     from scapy.utils import RawPcapNgReader, RawPcapReader
 
     try:
-        # What it gives is of either class, by what the file begins with.
+        # The beginning of the file decides whether this makes a reader of pcap or of pcapng.
         reader: Any = RawPcapReader(str(path))
     except OSError as error:
         raise FileError(f"cannot be read: {error.strerror}", path=path) from error

@@ -1,8 +1,8 @@
 """Timelines of jobs in Chrome's trace event format: ``innet run --trace``.
 
-* ``recorder``: what one process writes down, as lines in a file of its own;
+* ``recorder``: the records of one process, as lines in a file of its own;
 * ``training_phases``: forward, backward and optimizer of a PyTorch program;
-* ``merge``: from these files to the one that a viewer opens;
+* ``merge``: makes one file of these, which a viewer opens;
 * ``job_trace``: the launcher's part, from the start of a job to its file.
 """
 

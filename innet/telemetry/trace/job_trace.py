@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from innet.errors import EmulationError
 from innet.telemetry.trace.merge import merge_traces
-from innet.telemetry.trace.recorder import TRACE_VARIABLE, Counters, Record, Source
+from innet.telemetry.trace.recorder import TRACE_VARIABLE, CounterSample, TracedProcess, TraceRecord
 
 _PERIOD_S = 0.1
 
@@ -53,10 +53,10 @@ class SwitchSampler:
                     await asyncio.to_thread(self._append, node, self._sample(node, answer, at_ns))
             await asyncio.sleep(_PERIOD_S)
 
-    def _sample(self, node: str, answer: dict[str, Any], at_ns: int) -> list[Record]:
-        records: list[Record] = []
+    def _sample(self, node: str, answer: dict[str, Any], at_ns: int) -> list[TraceRecord]:
+        records: list[TraceRecord] = []
         if node not in self._sent_bytes:
-            records.append(Source(label=f"switch {node}", sort_index=_SORT_AFTER_RANKS))
+            records.append(TracedProcess(label=f"switch {node}", sort_index=_SORT_AFTER_RANKS))
         sent_bytes = sum(link["bytes_out"] for link in answer["links"])
         before_ns, before_bytes = self._sent_bytes.get(node, (at_ns, sent_bytes))
         self._sent_bytes[node] = (at_ns, sent_bytes)
@@ -68,11 +68,12 @@ class SwitchSampler:
         if at_ns > before_ns:
             values["sent Mbit/s"] = (sent_bytes - before_bytes) * 8e3 / (at_ns - before_ns)
         records += [
-            Counters(name=name, at_ns=at_ns, values={name: value}) for name, value in values.items()
+            CounterSample(name=name, at_ns=at_ns, values={name: value})
+            for name, value in values.items()
         ]
         return records
 
-    def _append(self, node: str, records: list[Record]) -> None:
+    def _append(self, node: str, records: list[TraceRecord]) -> None:
         with (self._directory / f"switch-{node}.jsonl").open("a", encoding="utf-8") as file:
             file.writelines(record.model_dump_json() + "\n" for record in records)
 

@@ -1,4 +1,4 @@
-"""From the files of a job's processes to one file in Chrome's trace event format.
+"""Merges the files of a job's processes into one file in Chrome's trace event format.
 
 The format is described in "Trace Event Format" (Google, 2016); chrome://tracing and Perfetto
 (ui.perfetto.dev) open it. Each rank and switch is a process there. Operations overlap, and spans of
@@ -17,12 +17,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from innet.telemetry.trace.recorder import (
-    Begin,
-    Counters,
-    End,
-    Record,
-    Source,
+    CounterSample,
+    OperationBegin,
+    OperationEnd,
     Span,
+    TracedProcess,
+    TraceRecord,
     record_adapter,
 )
 
@@ -32,25 +32,25 @@ _FIRST_OPERATION_TRACK = 1000
 
 
 class SourceRecords:
-    """What one process has written down."""
+    """The records of one process."""
 
-    def __init__(self, records: Iterable[Record]) -> None:
-        self.source = Source(label="unknown", sort_index=0)
-        self.begins: list[Begin] = []
-        self.ends: dict[int, End] = {}
+    def __init__(self, records: Iterable[TraceRecord]) -> None:
+        self.source = TracedProcess(label="unknown", sort_index=0)
+        self.begins: list[OperationBegin] = []
+        self.ends: dict[int, OperationEnd] = {}
         self.spans: list[Span] = []
-        self.counters: list[Counters] = []
+        self.counters: list[CounterSample] = []
         for record in records:
             match record:
-                case Source():
+                case TracedProcess():
                     self.source = record
-                case Begin():
+                case OperationBegin():
                     self.begins.append(record)
-                case End():
+                case OperationEnd():
                     self.ends[record.operation] = record
                 case Span():
                     self.spans.append(record)
-                case Counters():
+                case CounterSample():
                     self.counters.append(record)
 
     def times_ns(self) -> Iterator[int]:
@@ -67,10 +67,10 @@ class SourceRecords:
 
 
 def merge_traces(directory: Path, into: Path) -> None:
-    """Write everything that is in the files of ``directory`` to ``into``, all of it or nothing.
+    """Write all records in the files of ``directory`` to ``into``, atomically.
 
-    A line that a killed process did not finish is left out; operations that never ended last until
-    the last moment of the trace and say ``unfinished``.
+    Unfinished lines of killed processes are left out. Operations that never ended last until the
+    end of the trace, and are marked ``unfinished``.
 
     Raises:
         OSError: ``into`` cannot be written.
@@ -145,7 +145,7 @@ class _SourceEvents:
             yield from self._operation(begin, end, _FIRST_OPERATION_TRACK + track, ended_ns)
 
     def _operation(
-        self, begin: Begin, end: End | None, track: int, ended_ns: int
+        self, begin: OperationBegin, end: OperationEnd | None, track: int, ended_ns: int
     ) -> Iterator[Event]:
         details: dict[str, Any] = dict(begin.details)
         if end is None:
@@ -190,7 +190,7 @@ class _SourceEvents:
         return (at_ns - self._first_ns) / 1e3
 
 
-def _read(path: Path) -> Iterator[Record]:
+def _read(path: Path) -> Iterator[TraceRecord]:
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
             try:

@@ -1,4 +1,4 @@
-"""What one worker writes down about itself, into a file of its own in the run directory.
+"""Records the operations and spans of one worker, in a file of its own in the run directory.
 
 The file has one JSON document per line; times are CLOCK_MONOTONIC in ns, which all processes of a
 machine share.
@@ -31,17 +31,16 @@ _TakeTimes = Callable[[], list[tuple[int, int | None, int | None, int]]]
 
 
 class Recorder:
-    """Collects records and writes them behind the program's back, several times a second.
+    """Collects records, and writes them on a thread of its own, several times a second.
 
-    A process that is killed leaves what it had written until then. When the file cannot be written
-    (the disk is full), a warning says so, and the trace of this process ends there: the job goes
-    on. Thread-safe.
+    The file of a killed process has the records until then. When the file cannot be written (the
+    disk is full), the recorder logs a warning and stops; the job continues. Thread-safe.
     """
 
-    def __init__(self, path: Path, source: Source, node: _core.Node) -> None:
+    def __init__(self, path: Path, source: TracedProcess, node: _core.Node) -> None:
         # Hooks of PyTorch hold the recorder to the end of the process; it must not hold the node.
         self._take_times: _TakeTimes | None = node.take_operation_times
-        self._records: deque[Record] = deque([source])
+        self._records: deque[TraceRecord] = deque([source])
         self._file = path.open("x", encoding="utf-8")
         self._closing = threading.Event()
         self._lost = False
@@ -55,7 +54,7 @@ class Recorder:
         directory = os.environ.get(TRACE_VARIABLE)
         if not directory:
             return None
-        source = Source(label=f"rank {rank} ({node_name})", sort_index=rank)
+        source = TracedProcess(label=f"rank {rank} ({node_name})", sort_index=rank)
         # A process that takes this one's place, or a node that takes this node's, has another file.
         path = Path(directory) / f"rank-{rank}-{time.monotonic_ns()}.jsonl"
         try:
@@ -67,7 +66,7 @@ class Recorder:
     def begin(self, operation: int, what: str, category: str, /, **details: str | int) -> None:
         """An operation of the node was called; its end is known from the node."""
         self._add(
-            Begin(
+            OperationBegin(
                 operation=operation,
                 name=what.partition("(")[0],
                 category=category,
@@ -97,7 +96,7 @@ class Recorder:
         with contextlib.suppress(OSError):  # the buffer is lost; the first error was reported
             self._file.close()
 
-    def _add(self, record: Record) -> None:
+    def _add(self, record: TraceRecord) -> None:
         if not self._closing.is_set() and not self._lost:
             self._records.append(record)
 
@@ -129,7 +128,7 @@ class Recorder:
         self._write_records()
         for operation, started_ns, first_segment_ns, ended_ns in ends:
             self._write(
-                End(
+                OperationEnd(
                     operation=operation,
                     started_ns=started_ns,
                     first_segment_ns=first_segment_ns,
@@ -142,7 +141,7 @@ class Recorder:
         while self._records:
             self._write(self._records.popleft())
 
-    def _write(self, record: Record) -> None:
+    def _write(self, record: TraceRecord) -> None:
         self._file.write(record.model_dump_json() + "\n")
 
 
@@ -150,15 +149,15 @@ class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Source(_Record):
-    """Who writes the file; its first line."""
+class TracedProcess(_Record):
+    """The process that writes the file; its first line."""
 
     kind: Literal["source"] = "source"
     label: str
     sort_index: int
 
 
-class Begin(_Record):
+class OperationBegin(_Record):
     """An operation was called."""
 
     kind: Literal["begin"] = "begin"
@@ -169,8 +168,8 @@ class Begin(_Record):
     details: dict[str, str | int]
 
 
-class End(_Record):
-    """An operation ended; ``None`` for what did not happen before."""
+class OperationEnd(_Record):
+    """An operation ended; ``None`` for events that did not happen before."""
 
     kind: Literal["end"] = "end"
     operation: int
@@ -180,7 +179,7 @@ class End(_Record):
 
 
 class Span(_Record):
-    """Something that a thread did."""
+    """An activity of a thread."""
 
     kind: Literal["span"] = "span"
     name: str
@@ -190,7 +189,7 @@ class Span(_Record):
     ended_ns: int
 
 
-class Counters(_Record):
+class CounterSample(_Record):
     """Values at one moment."""
 
     kind: Literal["counters"] = "counters"
@@ -199,5 +198,7 @@ class Counters(_Record):
     values: dict[str, float]
 
 
-Record = Source | Begin | End | Span | Counters
-record_adapter: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="kind")])
+TraceRecord = TracedProcess | OperationBegin | OperationEnd | Span | CounterSample
+record_adapter: TypeAdapter[TraceRecord] = TypeAdapter(
+    Annotated[TraceRecord, Field(discriminator="kind")]
+)

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from innet.cluster.control.driver import ControllerServer
 from innet.errors import ControlError
-from innet.node.requests import Request
+from innet.node.requests import ControlRequest
 
 
 class ControllerThread:
@@ -35,7 +35,7 @@ class ControllerThread:
             self._listens.set()
             await self._stop.wait()
 
-    async def _respond(self, request: Request) -> Any:
+    async def _respond(self, request: ControlRequest) -> Any:
         if request.method not in self._handlers:
             raise ControlError(f"unknown method {request.method!r}")
         return await asyncio.to_thread(self._handlers[request.method], **request.params)

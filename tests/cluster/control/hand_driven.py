@@ -9,9 +9,9 @@ from typing import Any
 from innet.cluster.control.actions import (
     Action,
     Kill,
-    Outcome,
-    Ping,
-    Report,
+    MessageOutcome,
+    PingNode,
+    ReportEvent,
     Respond,
     Send,
     Unwatch,
@@ -46,12 +46,12 @@ class HandDriven:
         self.controller = controller
         self.answer = answer
         self.told: list[tuple[str, str, Mapping[str, Any]]] = []
-        self.reports: list[Report] = []
+        self.reports: list[ReportEvent] = []
         self.now_s = 0.0
         self.silent: set[str] = set()
         self.watched: dict[str, Watch] = {}
         self.killed: list[str] = []
-        self.pings: list[Ping] = []
+        self.pings: list[PingNode] = []
         self.held: list[Send] | None = None
         """Messages that nodes have not answered yet, while a test holds their answers back."""
         self._replies: dict[object, Respond] = {}
@@ -119,7 +119,7 @@ class HandDriven:
                 self.now_s = until_s
                 return
 
-    def pong(self, ping: Ping, unheard: Sequence[str] | None) -> None:
+    def pong(self, ping: PingNode, unheard: Sequence[str] | None) -> None:
         """``ping`` is answered, or not in time (``None``)."""
         answer = None if unheard is None else tuple(unheard)
         self.controller.on_pong(Pong(ping.node, ping.incarnation, answer), self.now_s)
@@ -156,7 +156,7 @@ class HandDriven:
                     self.held.append(action)
             case Respond():
                 self._replies[action.request] = action
-            case Ping():
+            case PingNode():
                 self.pings.append(action)
             case Watch():
                 self.watched[action.node] = action
@@ -164,18 +164,18 @@ class HandDriven:
                 self.watched.pop(action.node, None)
             case Kill():
                 self.killed.append(action.node)
-            case Report():
+            case ReportEvent():
                 self.reports.append(action)
 
     def _deliver(self, send: Send) -> None:
         outcomes = [self._outcome(send.node, *message) for message in send.messages]
         self.controller.on_sent(send.number, outcomes, self.now_s)
 
-    def _outcome(self, node: str, method: str, params: Mapping[str, Any]) -> Outcome:
+    def _outcome(self, node: str, method: str, params: Mapping[str, Any]) -> MessageOutcome:
         if node in self.silent:
-            return Outcome(error=NoAnswer(f"{node} did not answer {method!r}"))
+            return MessageOutcome(error=NoAnswer(f"{node} did not answer {method!r}"))
         self.told.append((node, method, params))
         try:
-            return Outcome(self.answer(node, method, params))
+            return MessageOutcome(self.answer(node, method, params))
         except ControlError as error:
-            return Outcome(error=error)
+            return MessageOutcome(error=error)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from innet.cluster.control.actions import Outbox, Outcome, Send
+from innet.cluster.control.actions import MessageOutcome, Outbox, Send
 from innet.cluster.control.announcements import Announcements
 from innet.cluster.control.placements import LiveTopology, Loss
 from innet.errors import NoAnswer
-from innet.node.messages import Registrations
+from innet.node.messages import ServedPrefixes
 from innet.topology import load_topology
 
 # h0 -- leaf0 -- (spine0, spine1) -- leaf1 -- h1, and h2, h3 beside them; delays count in cost.
@@ -52,13 +52,13 @@ class Nodes:
         (prefixes,) = {tuple(sorted(self.served[node])) for node in others}
         return prefixes
 
-    def _outcome(self, update: Send) -> Outcome:
+    def _outcome(self, update: Send) -> MessageOutcome:
         if update.node in self.silent:
-            return Outcome(error=NoAnswer(f"{update.node} hangs"))
+            return MessageOutcome(error=NoAnswer(f"{update.node} hangs"))
         ((method, params),) = update.messages
         assert method == "set_network_routes"
         self._take(update.node, **params)
-        return Outcome()
+        return MessageOutcome()
 
     def _take(self, node: str, served: Any, anew: bool, serial: int) -> None:
         assert serial > self._serials.get(node, 0)
@@ -94,7 +94,7 @@ def nodes(announcements: Announcements, outbox: Outbox) -> Nodes:
 def announce(
     announcements: Announcements, node: str, *prefixes: str, version: int = 1
 ) -> dict[str, str]:
-    return announcements.announce(node, Registrations(version=version, prefixes=prefixes))
+    return announcements.announce(node, ServedPrefixes(version=version, prefixes=prefixes))
 
 
 def test_all_others_look_for_a_prefix_along_their_paths_until_it_is_served_no_more(
@@ -196,7 +196,7 @@ def test_the_next_controller_tells_what_holds_now_and_nothing_else(outbox):
     nodes.served = {node: {"/stale": {0: 1}} for node in TOPOLOGY.nodes}
     after.restore(
         {
-            host: Registrations(version=3, prefixes=("/sum",) if host == "h0" else ())
+            host: ServedPrefixes(version=3, prefixes=("/sum",) if host == "h0" else ())
             for host in HOSTS
         }
     )

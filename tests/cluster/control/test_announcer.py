@@ -148,5 +148,5 @@ async def test_what_stays_here_is_said_so_with_the_reason(host, controller, capl
         await asyncio.to_thread(controller.until_served, "/n/x")
         await serve(client, "/sum")
         await asyncio.to_thread(controller.until_served, "/n/x", "/sum")
-    assert "only h0 knows that /n/x is served: names below /n are nodes'" in caplog.text
+    assert "only h0 knows that /n/x is served: names below /n are those of nodes" in caplog.text
     assert host.announcer.unannounced == controller.apart

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from innet.cluster.control.actions import Ping
+from innet.cluster.control.actions import PingNode
 from innet.cluster.control.controller import Controller
 from innet.settings import RecoverySettings
 from innet.topology import load_topology
@@ -30,7 +30,7 @@ def controller() -> HandDriven:
     return watching()
 
 
-def ping_of(controller: HandDriven, node: str) -> Ping:
+def ping_of(controller: HandDriven, node: str) -> PingNode:
     (ping,) = (ping for ping in controller.pings if ping.node == node)
     return ping
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from innet.errors import ControlError, HostTaken, NoAnswer, RankFailed
-from innet.node.requests import ControlClient, ControlServer, Request
+from innet.node.requests import ControlClient, ControlRequest, ControlServer
 from tests.cluster.control.descriptors import no_descriptors_left
 from tests.cluster.control.handlers import HANDLERS
 
@@ -149,7 +149,7 @@ def test_who_does_not_read_its_answer_keeps_nobody_waiting_and_may_yet_read_it(
     server, path, questions
 ):
     text = "a" * 1_000_000
-    line = Request(method="echo", params={"text": text}).model_dump_json().encode() + b"\n"
+    line = ControlRequest(method="echo", params={"text": text}).model_dump_json().encode() + b"\n"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as idle:
         idle.settimeout(30)
         idle.connect(str(path))
@@ -166,7 +166,9 @@ def test_who_does_not_read_its_answer_keeps_nobody_waiting_and_may_yet_read_it(
 
 
 def test_who_leaves_without_its_answer_is_forgotten(server, path):
-    line = Request(method="echo", params={"text": "a" * 1_000_000}).model_dump_json().encode()
+    line = (
+        ControlRequest(method="echo", params={"text": "a" * 1_000_000}).model_dump_json().encode()
+    )
     with ControlClient(path, who="s0") as client:
         for _ in range(3):
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as gone:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from innet.cluster.emulation.kernel_network import DirectedLink
+from innet.cluster.emulation.kernel_network import LinkDirection
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import SupervisedProcess
 from innet.errors import EmulationError
@@ -137,7 +137,7 @@ async def test_counters_count_what_was_sent_and_nothing_else(
     line: TopologyFactory, rate_bps: float | None
 ) -> None:
     lines = Lines()
-    last = DirectedLink("s1", "eth0", "h1", "eth0")
+    last = LinkDirection("s1", "eth0", "h1", "eth0")
     async with Network(line(rate_bps=rate_bps), mode="netns", output=lines) as network:
         source = await start_udp_source(network, lines, 10, 1000, "blocking")
         assert await source.wait() == 0, source.failure_report()
@@ -164,7 +164,7 @@ async def test_a_full_queue_drops_and_is_never_deeper_than_configured(
 ) -> None:
     lines = Lines()
     topology = line(rate_bps=1e6, queue_bytes=16384, mtu_bytes=1500)
-    egress = DirectedLink("h0", "eth0", "s0", "eth0")
+    egress = LinkDirection("h0", "eth0", "s0", "eth0")
     async with Network(topology, mode="netns", output=lines) as network:
         source = await start_udp_source(network, lines, 400, 1000, "nonblocking")
         depths_bytes = []

@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from innet.lab.compare.sampling import (
-    DirectedLink,
     LinkReading,
     NodeReading,
     ProbedQueues,
@@ -16,12 +15,13 @@ from innet.lab.compare.sampling import (
     read_nodes,
     read_ports,
 )
+from innet.plans.bounds import DirectedLink
 from innet.topology import load_topology
 
 UP, DOWN = ("h0", "s0"), ("s0", "h0")
 
 
-class ScriptedProbe:
+class ScriptedLinks:
     """Gives one reading after the other, and the last one for ever."""
 
     def __init__(self, *readings: dict[DirectedLink, LinkReading]) -> None:
@@ -34,18 +34,15 @@ class ScriptedProbe:
             return self._readings[0]
         return self._readings.pop(0)
 
-    async def nodes(self) -> NodeReading:
-        return NodeReading()
-
 
 async def test_the_deepest_queue_is_found_with_its_drops() -> None:
-    probe = ScriptedProbe(
+    probe = ScriptedLinks(
         {UP: LinkReading(0, 5, 0), DOWN: LinkReading(0, 2, 10)},
         {UP: LinkReading(0, 5, 700), DOWN: LinkReading(0, 2, 10)},
         {UP: LinkReading(0, 9, 300), DOWN: LinkReading(0, 2, 500)},
         {UP: LinkReading(0, 9, 0), DOWN: LinkReading(0, 2, 0)},
     )
-    async with QueueWatch(ProbedQueues(probe), period_s=0.001) as watch:
+    async with QueueWatch(ProbedQueues(probe.links), period_s=0.001) as watch:
         await probe.exhausted.wait()
     series = watch.deepest(started_s=0.0, ended_s=float("inf"))
     assert series is not None
@@ -55,8 +52,8 @@ async def test_the_deepest_queue_is_found_with_its_drops() -> None:
 
 
 async def test_where_nothing_waits_there_is_no_deepest_queue() -> None:
-    probe = ScriptedProbe({UP: LinkReading(0, 0, 0)})
-    async with QueueWatch(ProbedQueues(probe), period_s=0.001) as watch:
+    probe = ScriptedLinks({UP: LinkReading(0, 0, 0)})
+    async with QueueWatch(ProbedQueues(probe.links), period_s=0.001) as watch:
         await probe.exhausted.wait()
     assert watch.deepest(0.0, float("inf")) is None
 

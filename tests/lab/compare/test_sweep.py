@@ -105,9 +105,9 @@ async def test_a_method_that_fails_is_left_out_and_the_others_go_on(
 
     async def killing(self: sweep._Sweep, method: object, *rest: object) -> object:
         if getattr(method, "name", "") == "ring":
-            session = self._stage._session
+            session = self._teams._session
             assert session is not None
-            await self._stage.team("innet")
+            await self._teams.team("innet")
             hosts = session.topology.hosts
             worker = next(
                 p

@@ -13,16 +13,22 @@ from hypothesis import strategies as st
 from innet.errors import EmulationError
 from innet.telemetry.trace.job_trace import trace_file
 from innet.telemetry.trace.merge import merge_traces
-from innet.telemetry.trace.recorder import Begin, End, Record, Source, Span
+from innet.telemetry.trace.recorder import (
+    OperationBegin,
+    OperationEnd,
+    Span,
+    TracedProcess,
+    TraceRecord,
+)
 
 
-def begin(operation: int, called_ns: int) -> Begin:
-    return Begin(
+def begin(operation: int, called_ns: int) -> OperationBegin:
+    return OperationBegin(
         operation=operation, name="op", category="collective", called_ns=called_ns, details={}
     )
 
 
-def merged(directory: Path, records: list[Record], tail: str = "") -> list[dict[str, Any]]:
+def merged(directory: Path, records: list[TraceRecord], tail: str = "") -> list[dict[str, Any]]:
     lines = "".join(record.model_dump_json() + "\n" for record in records)
     (directory / "rank-0.jsonl").write_text(lines + tail)
     merge_traces(directory, directory / "trace.json")
@@ -30,7 +36,7 @@ def merged(directory: Path, records: list[Record], tail: str = "") -> list[dict[
     return [event for event in events if event["ph"] == "X"]
 
 
-SOURCE = Source(label="rank 0 (h0)", sort_index=0)
+SOURCE = TracedProcess(label="rank 0 (h0)", sort_index=0)
 
 
 def test_what_a_killed_process_left_is_shown_as_unfinished(tmp_path):
@@ -42,7 +48,7 @@ def test_what_a_killed_process_left_is_shown_as_unfinished(tmp_path):
 
 
 def test_the_stages_of_an_operation_fill_it(tmp_path):
-    end = End(operation=1, started_ns=3000, first_segment_ns=7000, ended_ns=8000)
+    end = OperationEnd(operation=1, started_ns=3000, first_segment_ns=7000, ended_ns=8000)
     events = merged(tmp_path, [SOURCE, begin(1, 2000), end])
     assert [(event["name"], event["ts"], event["dur"]) for event in events] == [
         ("op", 0.0, 6.0),
@@ -54,12 +60,12 @@ def test_the_stages_of_an_operation_fill_it(tmp_path):
 
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), max_size=30))
 def test_operations_that_overlap_are_on_different_tracks(tmp_path_factory, calls):
-    records: list[Record] = [SOURCE]
+    records: list[TraceRecord] = [SOURCE]
     for number, (called_ns, duration_ns) in enumerate(calls):
         end_ns = called_ns + duration_ns
         records.append(begin(number, called_ns))
         records.append(
-            End(operation=number, started_ns=None, first_segment_ns=None, ended_ns=end_ns)
+            OperationEnd(operation=number, started_ns=None, first_segment_ns=None, ended_ns=end_ns)
         )
     events = [
         event

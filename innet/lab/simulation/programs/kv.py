@@ -23,9 +23,9 @@ from innet.lab.replay.worker import (
     replay_pool,
 )
 from innet.lab.simulation.pools import SimulatedPools
-from innet.lab.simulation.programs.program import Place, Program
+from innet.lab.simulation.programs.program import Program, ProgramContext
 from innet.lab.simulation.simulation import Simulation
-from innet.lab.traces import Request
+from innet.lab.traces import PromptRequest
 from innet.lab.workload.model import KvJob
 
 
@@ -107,7 +107,7 @@ class KvProgram(Program):
     operation = "first token"
     bound_s = None
 
-    def __init__(self, job: KvJob, place: Place) -> None:
+    def __init__(self, job: KvJob, place: ProgramContext) -> None:
         """
         Raises:
             WorkloadError: a host does not exist, or there is no such design.
@@ -174,7 +174,7 @@ class KvProgram(Program):
         hits = {s: max(0, n - self._hits_before[s]) for s, n in self._switch_hits().items()}
         return self._replay.places(self._statistics, given, hits)
 
-    async def _serve(self, worker: ReplayWorker, request: Request, number: int) -> None:
+    async def _serve(self, worker: ReplayWorker, request: PromptRequest, number: int) -> None:
         timed = number >= self._written.warm_up
         statistics = self._statistics if timed else self._untimed
         operation = len(self.record.started_s)

@@ -29,7 +29,7 @@ from innet.topology import Topology
 
 
 @dataclass
-class Record:
+class OperationRecord:
     """The operations of a running job.
 
     Attributes:
@@ -75,7 +75,7 @@ _DEADLINE_BOUNDS = 15
 
 
 @dataclass(frozen=True)
-class Place:
+class ProgramContext:
     """Where a program runs.
 
     Attributes:
@@ -121,7 +121,7 @@ class Program(ABC):
     size_bytes: int
     bound_s: float | None
 
-    def __init__(self, job: Job, place: Place) -> None:
+    def __init__(self, job: Job, place: ProgramContext) -> None:
         """
         Raises:
             WorkloadError: a host of the job does not exist.
@@ -130,7 +130,7 @@ class Program(ABC):
         self.hosts = job_hosts(job, place.sim.topology)
         self.algorithm = job.written.algorithm or place.algorithm
         self.operations = job.written.warm_up + job.written.repetitions
-        self.record = Record(len(self.hosts), job.written.warm_up)
+        self.record = OperationRecord(len(self.hosts), job.written.warm_up)
         self.place = place
         self._start_s = job.written.start
         self._timeout_s: float | None = job.written.timeout
@@ -270,7 +270,7 @@ _FORMS: dict[str, _Form] = {
 class CollectiveProgram(Program):
     """A repeated collective; see :class:`~innet.lab.workload.document.CollectiveSpecification`."""
 
-    def __init__(self, job: CollectiveJob, place: Place) -> None:
+    def __init__(self, job: CollectiveJob, place: ProgramContext) -> None:
         """
         Raises:
             WorkloadError: a host or the root does not exist.

@@ -22,7 +22,7 @@ import numpy as np
 from innet.collectives import Communicator, Work
 from innet.errors import WorkloadError
 from innet.lab.compare.methods import allreduce_bound_s, overlapped_bound_s
-from innet.lab.simulation.programs.program import Place, Program
+from innet.lab.simulation.programs.program import Program, ProgramContext
 from innet.lab.workload.layer_files import AstraSimLayer, Layer, Phase
 from innet.lab.workload.model import AstraSimJob, TrainingJob
 
@@ -67,7 +67,7 @@ class TrainingProgram(Program):
 
     operation = "training step"
 
-    def __init__(self, job: TrainingJob, place: Place) -> None:
+    def __init__(self, job: TrainingJob, place: ProgramContext) -> None:
         """
         Raises:
             WorkloadError: a host does not exist.
@@ -152,7 +152,7 @@ class AstraSimProgram(Program):
     operation = "training step"
     bound_s = None
 
-    def __init__(self, job: AstraSimJob, place: Place) -> None:
+    def __init__(self, job: AstraSimJob, place: ProgramContext) -> None:
         """
         Raises:
             WorkloadError: a host does not exist, or the ranks do not fit the model's groups.

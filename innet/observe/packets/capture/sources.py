@@ -74,7 +74,7 @@ _TIMESPEC = struct.Struct("=qq")
 _KERNEL_BUFFER_BYTES = 64 << 20
 
 
-class KernelSource:
+class KernelCapture:
     """One link in netns mode, both directions, from a packet socket at one of its ends.
 
     Nodes pass many datagrams to the kernel at once (UDP_SEGMENT). Between namespaces they stay
@@ -126,10 +126,10 @@ class KernelSource:
         self._socket.close()
 
 
-def open_kernel_sources(record: RunRecord, ports: Sequence[DirectedPort]) -> list[KernelSource]:
+def open_kernel_sources(record: RunRecord, ports: Sequence[DirectedPort]) -> list[KernelCapture]:
     """A source for each link of a run in netns mode."""
     sockets = open_packet_sockets([(record.namespaces[port.node], port.port) for port in ports])
-    return [KernelSource(opened, port) for opened, port in zip(sockets, ports, strict=True)]
+    return [KernelCapture(opened, port) for opened, port in zip(sockets, ports, strict=True)]
 
 
 def _time_ns(ancillary: Sequence[tuple[int, int, bytes]]) -> int:
@@ -172,7 +172,7 @@ _NODE_BUFFER_BYTES = 8 << 20
 _TIMEOUT_S = 10.0
 
 
-class NodeSource:
+class NodeCapture:
     """The watched links of one node in local mode, which copies their packets; needs no rights."""
 
     def __init__(self, opened: socket.socket, ports: Sequence[DirectedPort]) -> None:
@@ -220,7 +220,7 @@ class NodeSource:
         self._socket.close()
 
 
-def open_node_sources(record: RunRecord, ports: Sequence[DirectedPort]) -> list[NodeSource]:
+def open_node_sources(record: RunRecord, ports: Sequence[DirectedPort]) -> list[NodeCapture]:
     """Open a source for each node whose links are captured."""
     by_node: dict[str, list[DirectedPort]] = {}
     for port in ports:
@@ -235,7 +235,7 @@ def open_node_sources(record: RunRecord, ports: Sequence[DirectedPort]) -> list[
         return sources
 
 
-def _connected(record: RunRecord, node: str, ports: Sequence[DirectedPort]) -> NodeSource:
+def _connected(record: RunRecord, node: str, ports: Sequence[DirectedPort]) -> NodeCapture:
     with (
         tempfile.TemporaryDirectory(prefix=".tap-", dir=record.run_dir) as directory,
         socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener,
@@ -255,4 +255,4 @@ def _connected(record: RunRecord, node: str, ports: Sequence[DirectedPort]) -> N
                 f"{node} does not copy its packets: {error}. `innet status {record.run_id}` shows "
                 "whether it runs."
             ) from error
-    return NodeSource(connection, ports)
+    return NodeCapture(connection, ports)

@@ -121,7 +121,7 @@ class DescriptionEntry(NestedElement):
 
 
 class AdditionalDescription(NestedElement):
-    """What else a certificate says of its owner."""
+    """Further descriptions of a certificate's owner."""
 
     children: ClassVar = known(DescriptionEntry)
 
@@ -153,7 +153,7 @@ class InterestSignatureValue(BytesElement):
 
 
 class ContentType(NumberElement):
-    """What the content is."""
+    """The kind of the content."""
 
     meanings: ClassVar = numbers.CONTENT_TYPES
 
@@ -180,7 +180,7 @@ class TensorError(NumberElement):
 
 
 class MetaInfo(NestedElement):
-    """What the content is and how long it is fresh."""
+    """The kind of the content, and its freshness."""
 
     children: ClassVar = known(
         ContentType, FreshnessPeriod, FinalBlockId, TensorElements, TensorError
