@@ -67,26 +67,13 @@ class BrokerUrl:
         """Verifies the broker by the system's authorities, or those in ``SSL_CERT_FILE``."""
         return ssl.create_default_context() if self.tls else None
 
-    def with_password(self) -> str:
-        """The whole URL."""
-        login = "" if self.username is None else quote(self.username, safe="")
-        if self.password is not None:
-            login += f":{quote(self.password, safe='')}"
-        return f"{self._scheme}://{login}{'@' if login else ''}{self._place}"
-
     def __str__(self) -> str:
         """The URL as it may be shown: without the password."""
         login = "" if self.username is None else f"{quote(self.username, safe='')}@"
-        return f"{self._scheme}://{login}{self._place}"
+        scheme = "mqtts" if self.tls else "mqtt"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}://{login}{host}:{self.port}"
 
     def __repr__(self) -> str:
         who = "" if self.username is None else f", username={self.username!r}"
         return f"BrokerUrl(host={self.host!r}, port={self.port}, tls={self.tls}{who})"
-
-    @property
-    def _scheme(self) -> str:
-        return "mqtts" if self.tls else "mqtt"
-
-    @property
-    def _place(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
