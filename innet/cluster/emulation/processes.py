@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -181,6 +181,20 @@ class SupervisedProcess:
         self._ended.set_result(returncode)
 
 
+async def end_processes(
+    processes: Iterable[SupervisedProcess], grace_s: float = DEFAULT_GRACE_S
+) -> None:
+    """End those that run: SIGTERM, and SIGKILL for those alive ``grace_s`` seconds later."""
+    alive = [process for process in processes if process.returncode is None]
+    waits = [asyncio.ensure_future(process.wait()) for process in alive]
+    for signum, timeout_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, None)):
+        if waits:
+            for process in alive:
+                process.send_signal(signum)
+            _, waiting = await asyncio.wait(waits, timeout=timeout_s)
+            waits = list(waiting)
+
+
 ExitCallback = Callable[[SupervisedProcess], object]
 
 
@@ -244,15 +258,7 @@ class ProcessGroup:
     async def terminate(self, grace_s: float = DEFAULT_GRACE_S) -> None:
         """End all processes: SIGTERM, and SIGKILL for those alive ``grace_s`` seconds later."""
         self._terminating = True
-        alive = [p for p in self.processes if p.returncode is None]
-        for process in alive:
-            process.send_signal(signal.SIGTERM)
-        waits = [asyncio.ensure_future(process.wait()) for process in alive]
-        if not waits:
-            return
-        await asyncio.wait(waits, timeout=grace_s)
-        self.kill()
-        await asyncio.wait(waits)
+        await end_processes(self.processes, grace_s)
 
     def kill(self) -> None:
         """Send SIGKILL to all processes now; :meth:`terminate` then has nothing to wait for."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
 from innet.cluster.control.remote import RemoteController
-from innet.cluster.emulation.processes import DEFAULT_GRACE_S, SupervisedProcess
+from innet.cluster.emulation.processes import SupervisedProcess, end_processes
 from innet.cluster.session_client import RestartPolicy
 from innet.errors import JobFailed
 
@@ -65,14 +64,14 @@ class Supervisor:
                 self._workers[node] = self._start(node, 0)
             await self._follow()
             if self._failed and not self._ended_well():
-                await self._end(grace_s=0.0)
+                await end_processes(self._workers.values(), grace_s=0.0)
                 raise await self._report()
             return tuple(worker.describe() for worker in self._failed)
         except asyncio.CancelledError:
-            await self._end(_INTERRUPT_GRACE_S)
+            await end_processes(self._workers.values(), _INTERRUPT_GRACE_S)
             raise
         finally:
-            await self._end()
+            await end_processes(self._workers.values())
 
     async def _follow(self) -> None:
         """Wait until each node's last worker has ended, or a failed job's grace period is over."""
@@ -158,17 +157,6 @@ class Supervisor:
         if others := len(self._failed) - 1:
             cause += f"; {others} more of {len(self._workers)} workers ended with an error after it"
         return f"rank {rank} ({first.label}) {cause}"
-
-    async def _end(self, grace_s: float = DEFAULT_GRACE_S) -> None:
-        """End the workers that still run: SIGTERM, and SIGKILL after the grace."""
-        workers = [w for w in self._workers.values() if w.returncode is None]
-        waits = [asyncio.ensure_future(worker.wait()) for worker in workers]
-        for signum, timeout_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, None)):
-            if waits:
-                for worker in workers:
-                    worker.send_signal(signum)
-                _, waiting = await asyncio.wait(waits, timeout=timeout_s)
-                waits = list(waiting)
 
 
 def _was_killed(process: SupervisedProcess) -> bool:
