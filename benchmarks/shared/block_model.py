@@ -78,7 +78,7 @@ class BlockModel:
 
     @property
     def counts(self) -> BlockPlaces:
-        """Where blocks were found."""
+        """The places at which blocks were found."""
         return BlockPlaces(
             local=self._local,
             switches=self.by_switch.total(),

@@ -13,7 +13,7 @@ The bytes that are hashed are CBOR in its canonical form (RFC 8949, section 4.2.
 * an array of three, ``0x83``;
 * the parent, a byte string of 32: ``0x58 0x20`` and its bytes;
 * the block's token ids in an array, each an unsigned integer in its shortest form;
-* what the block depends on in addition: ``0xf6`` (null) for nothing, or an array of texts,
+* its other inputs: ``0xf6`` (null) for none, or an array of texts,
   integers, byte strings and arrays of these. vLLM puts here, in this order,
   ``["lora", name, path]`` of an adapter, ``["mm", identifier, offset]`` of each picture or sound in
   the block, and in a prompt's first block ``["cache_salt", salt]`` of the request. (Versions before
@@ -41,7 +41,7 @@ DEFAULT_SEED: Final = "vllm-none-hash"
 """The seed of vLLM's chains unless another is chosen."""
 
 Extra = tuple["str | int | bytes | Extra", ...]
-"""What a block depends on in addition to its tokens."""
+"""Inputs of a block other than its tokens."""
 
 TokenIds = Sequence[int] | npt.NDArray[np.integer]
 """Ids of tokens: a sequence, or an array of one dimension."""
@@ -67,7 +67,7 @@ def block_hash(parent: bytes, tokens: TokenIds, extra: Extra = ()) -> bytes:
     Args:
         parent: the hash of the block before, or :func:`root_hash`.
         tokens: ids of the block's tokens.
-        extra: what the block depends on in addition.
+        extra: its other inputs.
 
     Raises:
         KVError: a token id is negative, or larger than 64 bits.

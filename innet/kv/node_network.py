@@ -59,7 +59,7 @@ _log = logging.getLogger(__name__)
 
 
 class BlockHost(Protocol):
-    """What a pool needs of its process: a worker, or a host in a simulation."""
+    """The parts of a process that a pool uses: of a worker, or of a host in a simulation."""
 
     @property
     def node(self) -> _core.NodeHandle:
@@ -401,7 +401,7 @@ class NodeBlockNetwork:
     def _result_of(
         self, operation: int, convert: Callable[[int, str], Result], *, batched: bool = False
     ) -> asyncio.Future[Result]:
-        """What ``convert`` makes of an operation's status and detail, or the error that it raises.
+        """An operation's status and detail, converted by ``convert``, or the error that it raises.
 
         Args:
             operation: of the node.

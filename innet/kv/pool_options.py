@@ -54,7 +54,7 @@ class PoolOptions(TypedDict, total=False):
     """For blocks on disk; needed if a disk is more than 0. Each host has a subfolder of its own,
     which is removed at the end if the secret is the job's."""
     policy: PolicyName
-    """Which blocks are evicted first; default ``second-use`` with ``puts="when-asked"``, and
+    """Chooses the blocks to evict; default ``second-use`` with ``puts="when-asked"``, and
     otherwise ``lru``."""
     replicas: int
     """Homes of each block, the same for all members; default 1."""

@@ -1,4 +1,4 @@
-"""What computing a prompt's blocks costs, what loading them costs, and which is sooner.
+"""The costs of computing and of loading a prompt's blocks, and the better mix of both.
 
 Computing ``n`` tokens behind ``c`` cached ones takes
 
@@ -26,7 +26,7 @@ _FORGOTTEN_AFTER_S = 10.0
 
 @dataclass(frozen=True)
 class PrefillCost:
-    """What computing costs.
+    """The cost of computing.
 
     Attributes:
         token_s: of each token.
@@ -50,7 +50,7 @@ class PrefillCost:
 
 @dataclass(frozen=True)
 class LoadTime:
-    """What loading costs.
+    """The cost of loading.
 
     Attributes:
         latency_s: until the first bytes arrive.
@@ -79,7 +79,7 @@ class Arrivals:
 
 
 class LoadSpeed:
-    """A running average of what recent loads over the network cost.
+    """A running average of the cost of recent loads over the network.
 
     Measurements expire after some seconds: if a slow network stopped all loading, nothing would
     ever measure its recovery.
@@ -111,7 +111,7 @@ class LoadSpeed:
         self._latest, self._at_s = latest, now_s
 
     def estimate(self, now_s: float) -> LoadTime | None:
-        """What loading costs now; ``None`` without a recent measurement."""
+        """The cost of loading now; ``None`` without a recent measurement."""
         return self._latest if now_s - self._at_s <= _FORGOTTEN_AFTER_S else None
 
 

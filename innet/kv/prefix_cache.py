@@ -27,14 +27,14 @@ DEFAULT_LEASE_S: Final = 60.0
 
 @dataclass
 class KVStatistics:
-    """What a process has done with prompts.
+    """Counters of one process's lookups, loads and puts of prompts.
 
     Attributes:
         lookups: prompts that were looked up.
         tokens_asked: tokens in their full blocks.
         tokens_found: tokens that were loaded for them.
         tokens_put: tokens in blocks that were put.
-        load_time: what loading over the network costs now, if measured recently.
+        load_time: the cost of loading over the network, if measured recently.
         blocks: the same by blocks, places and causes.
     """
 
@@ -333,7 +333,7 @@ class PrefixCache:
         await self._blocks.evict([piece.key for piece in self._pieces(tokens, first_block)])
 
     async def statistics(self) -> KVStatistics:
-        """What this process has done with the pool so far."""
+        """The counters of this process since it opened the pool."""
         counts = self._counts
         return KVStatistics(
             counts.lookups,
@@ -395,7 +395,7 @@ class PrefixCache:
         return blocks_worth_loading(blocks, self._layout.block_tokens, tokens, cost, time)
 
     def _measure(self, began_s: float, arrivals: Sequence[tuple[float, int]]) -> None:
-        """Record what the blocks cost that arrived over the network."""
+        """Record the loading times of blocks that arrived over the network."""
         if not arrivals:
             return
         first_s, last_s = arrivals[0][0], arrivals[-1][0]

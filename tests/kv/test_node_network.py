@@ -14,7 +14,7 @@ from innet.errors import KVError, SimulationError
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.node_network import MEMBERS_REFRESH_S, NodeBlockNetwork
 from innet.kv.pool.network import Cause, Contents, Sealed
-from innet.kv.pool.requests import Request, Unpin
+from innet.kv.pool.requests import PoolRequest, Unpin
 from innet.kv.tenant import Tenant
 from innet.lab.simulation import Simulation
 from innet.lab.simulation.host import SimulatedHost
@@ -183,7 +183,7 @@ def test_who_asks_for_what_is_expected_waits_until_it_comes_or_will_not(run, ten
 
 def test_a_request_reaches_its_member_and_waits_for_the_answer(run, tenant):
     block = BlockKey.parse(block_name(tenant))
-    request = Request("h2", "h0", "7", Unpin(block))
+    request = PoolRequest("h2", "h0", "7", Unpin(block))
 
     async def answer(network: NodeBlockNetwork) -> None:
         while request.name not in await network.next_events():

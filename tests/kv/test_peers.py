@@ -12,7 +12,7 @@ from innet.errors import KVError
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.pool import Cause
 from innet.kv.pool.network import Sealed
-from innet.kv.pool.requests import MAX_KEPT_AT_ONCE, Answer, Keep, Request, is_request
+from innet.kv.pool.requests import MAX_KEPT_AT_ONCE, Answer, Keep, PoolRequest, is_request
 from innet.kv.pool.store import ServedStore
 from innet.lab.simulation import Simulation
 from innet.lab.simulation.pools import SimulatedPools
@@ -155,7 +155,7 @@ def test_who_asks_for_too_many_blocks_gets_none() -> None:
     async def work(pools: Pools) -> None:
         for number in range(MANY):
             await pools.fabric.network("user").publish(key(number).name, contents(number))
-        few = Request("h0", "user", "f0", _keep(MAX_KEPT_AT_ONCE)).name
+        few = PoolRequest("h0", "user", "f0", _keep(MAX_KEPT_AT_ONCE)).name
         many = few + few.partition("user")[2].partition("/user")[2] * 100
         network = pools.fabric.network("other")
         for name, done in ((few, True), (many, False)):
@@ -173,7 +173,7 @@ def test_a_request_for_too_many_blocks_or_of_several_kinds_cannot_be_made() -> N
     other = BlockKey(BlockFamily(TENANT, "00ff", "other", 0, 1), bytes(32))
     for keep in (_keep(MAX_KEPT_AT_ONCE + 1), Keep(((key(0), 0), (other, 0)), "user")):
         with pytest.raises(KVError, match="one request"):
-            _ = Request("h0", "user", "7", keep)
+            _ = PoolRequest("h0", "user", "7", keep)
 
 
 @pytest.mark.parametrize(("mtu", "most"), [(1000, 1), (1500, MAX_KEPT_AT_ONCE)])
@@ -196,7 +196,7 @@ def test_the_longest_request_and_its_answer_fit_into_packets(mtu: int, most: int
             ):
                 assert asking.most_kept_at_once == most
                 keep = Keep(tuple(blocks[:most]), asker)
-                name = Request(member, asker, "f" * 16, keep).name
+                name = PoolRequest(member, asker, "f" * 16, keep).name
                 fetching = asyncio.ensure_future(asking.fetch(name, member, 1.0))
                 assert name in await asked.next_events()
                 await asked.publish(name, Answer(False, "failed").encoded())

@@ -17,7 +17,7 @@ from innet.kv.pool.requests import (
     Keep,
     Note,
     Pin,
-    Request,
+    PoolRequest,
     Unpin,
     is_request,
     requests_prefix,
@@ -59,7 +59,7 @@ ACTIONS = st.one_of(
     st.builds(Drop, BLOCKS),
 )
 REQUESTS = st.builds(
-    Request, NODES, NODES, st.from_regex(r"[0-9a-f]{1,64}", fullmatch=True), ACTIONS
+    PoolRequest, NODES, NODES, st.from_regex(r"[0-9a-f]{1,64}", fullmatch=True), ACTIONS
 )
 BLOCK = BlockKey(BlockFamily("a1b2", "00ff", "bf16", 0, 8), bytes(32))
 
@@ -71,25 +71,25 @@ def test_a_block_is_read_from_its_name(block: BlockKey) -> None:
 
 
 @given(REQUESTS)
-def test_a_request_is_read_from_its_name_on_the_wire(request: Request) -> None:
-    assert Request.parse(str(_core.Name(request.name))) == request
+def test_a_request_is_read_from_its_name_on_the_wire(request: PoolRequest) -> None:
+    assert PoolRequest.parse(str(_core.Name(request.name))) == request
     assert is_request(request.name)
 
 
 @given(REQUESTS, REQUESTS)
-def test_different_requests_have_different_names(one: Request, other: Request) -> None:
+def test_different_requests_have_different_names(one: PoolRequest, other: PoolRequest) -> None:
     assert (one.name == other.name) == (one == other)
 
 
 @given(REQUESTS, st.data())
 def test_what_is_no_name_is_refused_and_what_is_has_one_form(
-    request: Request, data: st.DataObject
+    request: PoolRequest, data: st.DataObject
 ) -> None:
     name = request.name
     start = data.draw(st.integers(0, len(name)))
     end = data.draw(st.integers(start, len(name)))
     garbled = name[:start] + data.draw(st.text(max_size=4)) + name[end:]
-    for read in (Request.parse, BlockKey.parse):
+    for read in (PoolRequest.parse, BlockKey.parse):
         with contextlib.suppress(KVError):
             assert read(garbled).name == garbled
 
@@ -105,7 +105,7 @@ def read_by_node(name: str, prefix: str) -> Any:
 def read_by_home(name: str) -> Any:
     """The same as a home reads it."""
     try:
-        request = Request.parse(name)
+        request = PoolRequest.parse(name)
     except KVError:
         return None
     if not isinstance(request.action, Keep):
@@ -115,14 +115,14 @@ def read_by_home(name: str) -> Any:
 
 
 @given(REQUESTS)
-def test_nodes_read_what_homes_read(request: Request) -> None:
+def test_nodes_read_what_homes_read(request: PoolRequest) -> None:
     prefix = requests_prefix(request.block.family.tenant, request.member)
     assert read_by_node(request.name, prefix) == read_by_home(request.name)
 
 
 @given(REQUESTS, st.data())
 def test_what_a_node_reads_from_a_hostile_name_a_home_reads_too(
-    request: Request, data: st.DataObject
+    request: PoolRequest, data: st.DataObject
 ) -> None:
     prefix = requests_prefix(request.block.family.tenant, request.member)
     start = data.draw(st.integers(len(prefix), len(request.name)))
@@ -135,7 +135,7 @@ def test_what_a_node_reads_from_a_hostile_name_a_home_reads_too(
 
 @given(st.text())
 def test_text_is_no_name(text: str) -> None:
-    for read in (Request.parse, BlockKey.parse):
+    for read in (PoolRequest.parse, BlockKey.parse):
         with pytest.raises(KVError):
             read(text)
 
@@ -155,7 +155,7 @@ def test_what_cannot_stand_in_a_request_is_refused(
     arguments: tuple[Any, ...], message: str
 ) -> None:
     with pytest.raises(KVError, match=message):
-        Request(*arguments)
+        PoolRequest(*arguments)
 
 
 def test_a_hash_of_another_length_is_refused() -> None:

@@ -69,7 +69,7 @@ Result = TypeVar("Result")
 
 
 class Member(Protocol):
-    """What adapters need of :class:`~innet.kv.pool_member.PoolMember`."""
+    """The part of :class:`~innet.kv.pool_member.PoolMember` that adapters use."""
 
     blocks: BlockPool
     tenant: str

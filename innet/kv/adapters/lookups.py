@@ -36,7 +36,7 @@ CountPrefix = Callable[[Sequence[BlockKey]], Future[int]]
 
 
 def lookup_socket() -> Path | None:
-    """Where the worker of this host answers lookups; ``None`` outside of a run.
+    """The socket at which this host's worker answers lookups; ``None`` outside of a run.
 
     It is in the run directory, which only the user of the run can enter.
     """

@@ -48,7 +48,7 @@ _SCHEMA = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Record:
+class BlockRecord:
     """A block in the file.
 
     Attributes:
@@ -66,7 +66,7 @@ class Record:
     block: Sealed | None = None
 
     @classmethod
-    def of(cls, row: int, name: str, depth: int, block: Sealed) -> Record:
+    def of(cls, row: int, name: str, depth: int, block: Sealed) -> BlockRecord:
         """A record to write."""
         size = record_bytes(name, len(block.root), block.contents.nbytes)
         return cls(row, name, depth, size, block)
@@ -106,7 +106,7 @@ class BlockDatabase:
         self._pages = pages + pages // _PAGES_IN_A_TABLE + _PAGES_OF_ITS_OWN
         self._connection = self._opened()
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[BlockRecord]:
         """All records in the order of writing, without damaged ones."""
         query = "SELECT id, name, depth, size FROM block INDEXED BY listed"
         try:
@@ -130,7 +130,7 @@ class BlockDatabase:
         root, contents = found
         return Sealed(np.frombuffer(contents, np.uint8), root)
 
-    def write(self, dropped: Sequence[int], added: Sequence[Record]) -> bool:
+    def write(self, dropped: Sequence[int], added: Sequence[BlockRecord]) -> bool:
         """Delete and add records, all or none; false: none, for lack of room or because of a fault.
 
         A database that turns out to be damaged is replaced by an empty one first.
@@ -157,7 +157,7 @@ class BlockDatabase:
         """Close the file."""
         self._connection.close()
 
-    def _write(self, dropped: Sequence[int], added: Sequence[Record]) -> None:
+    def _write(self, dropped: Sequence[int], added: Sequence[BlockRecord]) -> None:
         with self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.executemany(
@@ -246,13 +246,13 @@ def _is_damage(error: sqlite3.Error) -> bool:
     return kind not in _FAULTS_OF_THE_DISK
 
 
-def _listed(row: tuple[object, ...]) -> Record | None:
+def _listed(row: tuple[object, ...]) -> BlockRecord | None:
     row_id, name, depth, size = row
     if not isinstance(name, bytes) or not isinstance(row_id, int) or not 0 < row_id < _LAST_ROW:
         return None
     if not isinstance(depth, int) or not isinstance(size, int) or size <= 0:
         return None
     try:
-        return Record(row_id, name.decode(), depth, size)
+        return BlockRecord(row_id, name.decode(), depth, size)
     except UnicodeDecodeError:
         return None

@@ -1,4 +1,4 @@
-"""What a member does for others: it keeps blocks, serves them and answers requests."""
+"""A node as home of blocks: it keeps and serves them, and answers requests of other members."""
 
 from __future__ import annotations
 
@@ -22,7 +22,17 @@ from innet.kv.pool.network import (
     TriedRequest,
 )
 from innet.kv.pool.peers import Members, PeerClient
-from innet.kv.pool.requests import DONE, Answer, Drop, Keep, Note, Pin, Request, Unpin, is_request
+from innet.kv.pool.requests import (
+    DONE,
+    Answer,
+    Drop,
+    Keep,
+    Note,
+    Pin,
+    PoolRequest,
+    Unpin,
+    is_request,
+)
 from innet.kv.pool.served import ServedBlocks
 from innet.kv.pool.settings import PoolSettings
 from innet.kv.pool.statistics import PoolStatistics
@@ -50,16 +60,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PoolNode:
-    """What the parts of a pool at one node share.
+    """The shared parts of a pool at one node.
 
     Attributes:
         network: of this node, for one tenant.
         settings: of the pool.
-        counts: of what is done.
+        counts: of its operations.
         members: of the pool.
         peers: requests to them.
         window: of blocks in flight.
-        served: what this node serves.
+        served: the blocks that this node serves.
         store: for blocks that others may request.
         local: for this node itself; it may be ``store``.
     """
@@ -96,8 +106,8 @@ class Home:
         self._counts = node.counts
         self._store = node.store
         self._lease_timer: asyncio.TimerHandle | None = None
-        # Its requesters wait longer, so that they do not take this home for dead when its
-        # producer is.
+        # Requesters wait longer than the home waits for the producer, so that they do not
+        # take the home for dead when the producer is.
         self._bring_timeout_s = node.settings.timeout_s / 2
         self._fetches: SingleFlight[str, str | None] = SingleFlight()
         self._fetch_window = asyncio.Semaphore(node.settings.window)
@@ -268,7 +278,7 @@ class Home:
             self._counts.kept.update(kept.requesters)
 
     async def _keep_beside(self, kept: KeptBlock, depth: int) -> None:
-        """Something else was published under the name of a kept block meanwhile."""
+        """Keep a block under whose name another one was published meanwhile."""
         try:
             if await self._store.keep(kept.name, kept.block, depth):
                 self._counts.kept.update(kept.requesters)
@@ -284,7 +294,7 @@ class Home:
     def _on_block_requested(self, name: str) -> None:
         memory, tier = self._store.tiers.memory, self._store.tier(name)
         if self._node.local is self._store and not self._is_home_of(name):
-            # A home fetches this node's copy, and has it afterwards: that is no use of it.
+            # The home has a copy of its own afterwards, so its fetch is no use of this one.
             memory.demote(name)
         else:
             self._counts.served += tier is not None
@@ -332,12 +342,12 @@ class Home:
 
     async def _answer_to(self, name: str, tried: Sequence[Tried]) -> Answer:
         try:
-            request = Request.parse(name)
+            request = PoolRequest.parse(name)
         except KVError:
             return Answer(False, "no such request")
         return await self._tried(name, self._execute(request, tried), Answer(False, _FAILED))
 
-    async def _execute(self, request: Request, tried: Sequence[Tried]) -> Answer:
+    async def _execute(self, request: PoolRequest, tried: Sequence[Tried]) -> Answer:
         name, action, requester = request.block.name, request.action, request.requester
         match action:
             case Keep():
@@ -361,7 +371,7 @@ class Home:
     ) -> list[str | None]:
         """For each block ``None``, or why it is not kept; an error with one affects no other.
 
-        ``tried`` is what the network has done about them, if anything.
+        ``tried`` has the network's own attempts, if it made any.
         """
         return await gather(
             [
@@ -382,7 +392,7 @@ class Home:
         timeout_s = PART_FOR_FETCHING * self._settings.put_timeout_s
         fetch = self._fetch(name, self._members.own_depth(depth), source, timeout_s)
         refusal = await self._tried(name, fetch, _FAILED)
-        if refusal is None:  # a requester may be invented: each that is counted has a block here
+        if refusal is None:  # requests may name any requester; kept blocks bound how many are counted
             self._counts.kept[requester] += 1
         return refusal
 

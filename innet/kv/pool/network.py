@@ -93,7 +93,7 @@ class TriedRequest:
 
     Attributes:
         name: of the request.
-        blocks: what was done about each. Blocks that arrived were reported as :class:`KeptBlock`
+        blocks: the result of each. Blocks that arrived were reported as :class:`KeptBlock`
             before.
     """
 
@@ -102,7 +102,8 @@ class TriedRequest:
 
 
 NetworkEvent = str | KeptBlock | TriedRequest
-"""What other nodes requested: the name of an object or of a request, or what already came of it."""
+"""A request of another node: the name of an object or of a request, or its result, if the network
+handled it on its own."""
 
 
 class BlockNetwork(Protocol):

@@ -12,8 +12,8 @@ from typing import Final, TypeAlias, TypeVar
 from innet.errors import KVError
 from innet.kv.names import BlockKey
 from innet.kv.pool.network import BlockNetwork, Cause, Sealed
-from innet.kv.pool.requests import Action, Answer, Keep, Request, kind_of
-from innet.kv.pool.waiting import Backoff, GivenUp, gather, now_s
+from innet.kv.pool.requests import Action, Answer, Keep, PoolRequest, kind_of
+from innet.kv.pool.waiting import CircuitBreaker, GivenUp, gather, now_s
 
 Result = TypeVar("Result")
 
@@ -91,7 +91,7 @@ class Members:
         self._network = network
         self._replicas = replicas
         self._leave_out_s = leave_out_s
-        self._failing: dict[str, Backoff] = {}
+        self._failing: dict[str, CircuitBreaker] = {}
         self._known: Mapping[str, int] = {}
         self._weights: dict[str, int] = {}
         self._placement: Placement | None = None
@@ -114,9 +114,8 @@ class Members:
     def note(self, member: str, failure: Cause | None, began_s: float) -> None:
         """Record how a request to ``member`` ended that was sent at ``began_s``.
 
-        A member that fails repeatedly is left out, each time for longer: one that is unreachable,
-        and one that is late, or was still silent when the caller gave up, unless the time was too
-        short to tell.
+        A member that is unreachable, or silent for at least a second, has failed. One that fails
+        repeatedly is left out, each time for longer.
         """
         if failure is None:
             if self._failing.pop(member, None) is not None:
@@ -125,13 +124,13 @@ class Members:
         ended_s = now_s()
         late = failure is Cause.LATE and ended_s - began_s >= _ENOUGH_S
         if late or failure is Cause.UNREACHABLE:
-            failing = self._failing.setdefault(member, Backoff(self._leave_out_s))
+            failing = self._failing.setdefault(member, CircuitBreaker(self._leave_out_s))
             failing.on_failure(began_s, ended_s, is_silence=late)
 
     def _update(self, known: Mapping[str, int]) -> None:
         self._failing = {member: each for member, each in self._failing.items() if member in known}
         at_s = now_s()
-        left_out = {member for member, each in self._failing.items() if each.until_s > at_s}
+        left_out = {member for member, each in self._failing.items() if each.open_until_s > at_s}
         weights = {m: size for m, size in known.items() if size > 0 and m not in left_out}
         self._known = known
         if weights != self._weights:
@@ -189,10 +188,9 @@ class _Batch:
 class PeerClient:
     """Fetches from other members, and sends them requests.
 
-    Blocks that one member is asked to keep in the same turn of the event loop leave as one request,
-    and have one signed answer: those are all of several puts that begin together, as puts do that
-    waited for others to end. Nothing waits longer than such a turn. If the sender is cancelled, the
-    others ask again.
+    Requests to keep blocks that start in one turn of the event loop at one member are sent as one,
+    with one signed answer, so puts that begin together share it. No request waits longer than such
+    a turn. If the caller that sends it is cancelled, the other callers start again.
     """
 
     def __init__(self, network: BlockNetwork, members: Members, timeout_s: float) -> None:
@@ -264,7 +262,7 @@ class PeerClient:
                 del self._open[kind]
 
     async def _answer(self, member: str, action: Action) -> Answer | Cause:
-        name = Request(member, self._network.node, self._network.nonce(), action).name
+        name = PoolRequest(member, self._network.node, self._network.nonce(), action).name
         answer = await self.fetch(name, member, self._timeout_s)
         return answer if isinstance(answer, Cause) else Answer.decode(answer.contents)
 

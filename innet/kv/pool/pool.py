@@ -22,7 +22,7 @@ from innet.kv.pool.settings import PoolSettings
 from innet.kv.pool.statistics import Place, PoolStatistics
 from innet.kv.pool.store import LocalStore, ServedStore, TieredStore
 from innet.kv.pool.tiers import MemoryTier
-from innet.kv.pool.transfers import Found, Transfers
+from innet.kv.pool.transfers import BlockTransfers, Found
 from innet.kv.pool.waiting import Window, gather, now_s, wait_to_end
 from innet.node.messages import tenant_prefix
 
@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 
 class BlockPool:
-    """Blocks by their keys. Whatever goes wrong with a block is a miss, counted by its cause.
+    """Blocks by their keys. A block that cannot be had is a miss, counted by its cause.
 
     All methods are called in one event loop, as many at once as the caller likes: a window bounds
     how many blocks are in flight.
@@ -56,14 +56,12 @@ class BlockPool:
             network: of this node, for one tenant.
             local: for blocks that this node uses itself.
             offered: for blocks that this node is home to, as large as the network announces;
-                ``None``: it is home to no block. Where homes fetch blocks when they are requested,
-                it is ``local``: both uses share its capacity, and a block that its home has fetched
-                from here is the next victim.
+                ``None``: it is home to no block. With ``puts="when-asked"`` it is ``local``: both
+                uses share its capacity, and a block that its home has fetched is the next victim.
             settings: see there.
 
         Raises:
-            KVError: there is one store where puts go to homes at once, or there are two where they
-                do not.
+            KVError: the number of stores does not fit ``puts``.
         """
         settings = PoolSettings() if settings is None else settings
         if settings.puts == "when-asked":
@@ -81,7 +79,7 @@ class BlockPool:
         self._counts = PoolStatistics()
         self._node = self._parts(network, local, offered or TieredStore(MemoryTier(0)))
         self._home = Home(self._node)
-        self._transfers = Transfers(self._node, self._home)
+        self._transfers = BlockTransfers(self._node, self._home)
         self._serving: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -322,7 +320,7 @@ class BlockPool:
         return await self._each(keys, evict)
 
     def statistics(self) -> PoolStatistics:
-        """What this node's pool has done since it was opened."""
+        """The counters of this node's pool since it was opened."""
         self._home.drain_requests()
         counted = copy.deepcopy(self._counts)
         local, offered = self._node.local.tiers, self._node.store.tiers

@@ -99,7 +99,7 @@ Action: TypeAlias = Keep | Note | Pin | Unpin | Drop
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PoolRequest:
     """A request to a member.
 
     Attributes:
@@ -111,7 +111,7 @@ class Request:
     Example:
         >>> from innet.kv.names import BlockFamily
         >>> block = BlockKey(BlockFamily("a1b2", "00ff", "bf16", 0, 32), bytes(32))
-        >>> Request("h1", "h0", "7", Unpin(block)).name[:61]
+        >>> PoolRequest("h1", "h0", "7", Unpin(block)).name[:61]
         '/kv/a1b2/request/h1/h0/7/unpin/00ff/bf16/0-31/000000000000000'
     """
 
@@ -152,7 +152,7 @@ class Request:
         return "/".join((head, *parts, *map(str, arguments)))
 
     @classmethod
-    def parse(cls, name: str) -> Request:
+    def parse(cls, name: str) -> PoolRequest:
         """The request of that name.
 
         Raises:
@@ -183,7 +183,7 @@ def requests_prefix(tenant: str, member: str) -> str:
 
 
 def kind_of(block: BlockKey) -> tuple[str, str, str]:
-    """What all blocks of one request share: tenant, model and layout."""
+    """The tenant, model and layout, which all blocks of one request share."""
     return block.family.tenant, block.family.model_digest, block.family.layout
 
 

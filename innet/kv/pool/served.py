@@ -1,4 +1,4 @@
-"""What a node serves to others."""
+"""The blocks that a node serves to others."""
 
 from __future__ import annotations
 

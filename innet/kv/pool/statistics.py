@@ -1,4 +1,4 @@
-"""What a pool has done at one node: by place, by cause, and as metrics report it."""
+"""Counters of a pool at one node, by place and cause, and their form in metrics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_TENANT_CHARACTERS: Final = 64
 
 
 class Place(Enum):
-    """Where a block was found."""
+    """The place of a block that was found."""
 
     LOCAL_MEMORY = "local memory"
     LOCAL_DISK = "local disk"
@@ -54,7 +54,7 @@ class TierStatistics:
 
 @dataclass
 class PoolStatistics:
-    """What a pool has done at one node since it was opened.
+    """Counters of a pool at one node since it was opened.
 
     Attributes:
         hits: blocks that a get returned, by place.

@@ -15,7 +15,7 @@ from innet.kv.pool.network import Sealed
 from innet.kv.pool.served import ServedBlocks
 from innet.kv.pool.settings import PoolSettings
 from innet.kv.pool.tiers import DiskTier, MemoryTier
-from innet.kv.pool.waiting import Backoff, SingleFlight
+from innet.kv.pool.waiting import CircuitBreaker, SingleFlight
 
 _MOST_LINGERING: Final = 8
 _NAMES_AT_A_TIME: Final = 64
@@ -25,7 +25,7 @@ _MOST_DEFERRED: Final = 1 << 18
 
 
 class Tier(Enum):
-    """Where a block can be read from; one that is in memory may be on disk as well."""
+    """The fastest place that has a block; one in memory may be on disk as well."""
 
     MEMORY = "memory"
     DISK = "disk"
@@ -56,7 +56,7 @@ class TieredStore:
 
 
 class LeaseTable:
-    """Who has pinned which blocks, and until when; a block is pinned as long as any lease of it."""
+    """Leases of blocks by holder; a block is pinned until its last lease ends."""
 
     def __init__(self) -> None:
         self._leases: dict[str, dict[str, float]] = {}
@@ -134,11 +134,11 @@ class _Source:
     """A producer of deferred blocks.
 
     Attributes:
-        backoff: how long it is not asked for blocks.
+        breaker: excludes it after late blocks.
         delivered_s: when its last block arrived.
     """
 
-    backoff: Backoff
+    breaker: CircuitBreaker
     delivered_s: float = -math.inf
 
 
@@ -158,14 +158,14 @@ class DeferredIndex:
         """``leave_out_s``: how long a late producer is not asked at most."""
         self._blocks: OrderedDict[str, DeferredBlock] = OrderedDict()
         self._sources: defaultdict[str, _Source] = defaultdict(
-            lambda: _Source(Backoff(leave_out_s))
+            lambda: _Source(CircuitBreaker(leave_out_s))
         )
 
     def __contains__(self, name: str) -> bool:
         return name in self._blocks
 
     def get(self, name: str) -> DeferredBlock | None:
-        """Who has a block."""
+        """The entry of a block."""
         return self._blocks.get(name)
 
     def add(self, name: str, block: DeferredBlock) -> str | None:
@@ -180,7 +180,7 @@ class DeferredIndex:
 
     def may_ask(self, source: str, now_s: float) -> bool:
         """Whether the producer is not left out after being late."""
-        return now_s >= self._sources[source].backoff.until_s
+        return now_s >= self._sources[source].breaker.open_until_s
 
     def on_delivered(self, source: str, now_s: float) -> None:
         """A block of the producer arrived."""
@@ -192,8 +192,8 @@ class DeferredIndex:
         state = self._sources[source]
         if state.delivered_s >= began_s:
             return []
-        gives_up = state.backoff.is_at_limit and began_s >= state.backoff.until_s
-        state.backoff.on_failure(began_s, now_s, is_silence=True)
+        gives_up = state.breaker.is_at_limit and began_s >= state.breaker.open_until_s
+        state.breaker.on_failure(began_s, now_s, is_silence=True)
         if not gives_up:
             return []
         del self._sources[source]
@@ -226,7 +226,7 @@ class LocalStore:
             tiers.disk.on_gone = self._on_change
 
     def tier(self, name: str) -> Tier | None:
-        """Where the block is, ``None`` if it is not here; this does not count as a use."""
+        """The tier of a block, ``None`` if it is not here; this does not count as a use."""
         if name in self.tiers.memory:
             return Tier.MEMORY
         return Tier.DISK if self.tiers.disk is not None and name in self.tiers.disk else None

@@ -15,7 +15,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from innet.errors import KVError
 from innet.kv.eviction import PolicyName, make_policy
-from innet.kv.pool.block_database import BlockDatabase, Record
+from innet.kv.pool.block_database import BlockDatabase, BlockRecord
 from innet.kv.pool.network import Sealed
 from innet.kv.pool.statistics import TierStatistics
 from innet.kv.pool.waiting import wait_to_end
@@ -39,7 +39,7 @@ class Entry(Generic[Kept]):
     Attributes:
         size: its share of the capacity.
         depth: its position in its prompt.
-        kept: what the tier has of it.
+        kept: the block, or its place on disk.
         pinned: the tier may not evict it.
     """
 
@@ -202,7 +202,7 @@ class DiskWork(Protocol):
 
 
 class DiskThread:
-    """Runs them on a thread of its own."""
+    """A :class:`DiskWork` on a thread of its own."""
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="innet-kv-disk")
@@ -216,7 +216,7 @@ class DiskThread:
 
 @dataclass(slots=True)
 class _OnDisk:
-    """What a disk has of a block: the record's number, and the block until it is written."""
+    """A block on disk: the number of its record, and the block itself until it is written."""
 
     row: int
     unwritten: Sealed | None = None
@@ -245,7 +245,7 @@ class DiskTier(BlockTier[_OnDisk]):
         self._database = database
         self._work = work
         self._rows = itertools.count(1)
-        self._waiting: dict[str, Record] = {}
+        self._waiting: dict[str, BlockRecord] = {}
         self._unwritten_bytes = 0
         self._dropped: list[int] = []
         self._writing: asyncio.Task[None] | None = None
@@ -271,7 +271,7 @@ class DiskTier(BlockTier[_OnDisk]):
         """
         work = DiskThread() if work is None else work
 
-        def read() -> tuple[BlockDatabase, list[Record]]:
+        def read() -> tuple[BlockDatabase, list[BlockRecord]]:
             _make(folder)
             database = BlockDatabase(folder / FILE_NAME, capacity_bytes)
             return database, database.records()
@@ -312,7 +312,7 @@ class DiskTier(BlockTier[_OnDisk]):
         """Keep a block, if there is room for it."""
         if self.use(name):
             return
-        record = Record.of(next(self._rows), name, depth, block)
+        record = BlockRecord.of(next(self._rows), name, depth, block)
         if not self._has_room(record.size):
             return
         if self._unwritten_bytes and self._unwritten_bytes + record.size > MOST_UNWRITTEN_BYTES:
@@ -358,7 +358,7 @@ class DiskTier(BlockTier[_OnDisk]):
             await self._work.run(self._database.close)
             self._work.close()
 
-    def _start_with(self, listed: list[Record]) -> None:
+    def _start_with(self, listed: list[BlockRecord]) -> None:
         """Start with the blocks of the database."""
         for record in listed:
             if record.name in self or not self._has_room(record.size):
@@ -409,8 +409,8 @@ class DiskTier(BlockTier[_OnDisk]):
             self._dropped[:0] = dropped
         return deleted
 
-    def _take_batch(self) -> list[Record]:
-        batch: list[Record] = []
+    def _take_batch(self) -> list[BlockRecord]:
+        batch: list[BlockRecord] = []
         size = 0
         while self._waiting and size < _BATCH_BYTES:
             record = self._waiting.pop(next(iter(self._waiting)))
@@ -418,12 +418,12 @@ class DiskTier(BlockTier[_OnDisk]):
             size += record.size
         return batch
 
-    def _written(self, record: Record) -> None:
+    def _written(self, record: BlockRecord) -> None:
         self._unwritten_bytes -= record.size
         if self._has(record.row, record.name):
             self._entries[record.name].kept.unwritten = None
 
-    def _lose(self, record: Record) -> None:
+    def _lose(self, record: BlockRecord) -> None:
         self._failed += 1
         self._unwritten_bytes -= record.size
         if self._has(record.row, record.name):

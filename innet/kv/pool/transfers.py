@@ -27,7 +27,7 @@ class Found:
     place: Place
 
 
-class Transfers:
+class BlockTransfers:
     """Finds blocks, in this node's memory, on its disk, at their homes, in this order; and brings
     blocks of this node to their homes and to other members.
 

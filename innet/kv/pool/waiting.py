@@ -13,7 +13,7 @@ Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
 
 _FIRST_PAUSE_SHARE: Final = 1 / 8
-"""The shortest pause of a :class:`Backoff`, as a share of the longest."""
+"""The shortest pause of a :class:`CircuitBreaker`, as a share of the longest."""
 
 
 def now_s() -> float:
@@ -38,38 +38,37 @@ async def wait_to_end(work: asyncio.Future[Any]) -> None:
         raise cancelled
 
 
-class Backoff:
-    """How long a peer that fails is not asked: longer with each failure in a row, up to a limit.
+class CircuitBreaker:
+    """Excludes a failing peer from requests, for twice as long after each failure in a row.
 
-    A silence may be a pause of a busy machine: after the first, the peer is asked again at once.
-    Requests that were under way when another failed tell nothing new.
+    The first silence excludes nobody, because a busy machine may have paused. A failed request that
+    was sent before the last failure does not count as another one.
 
     Attributes:
-        until_s: when the peer is asked again.
+        open_until_s: when the peer may be asked again.
     """
 
     def __init__(self, longest_s: float) -> None:
-        """``longest_s``: the limit."""
+        """``longest_s``: limit of a pause."""
         self._longest_s = longest_s
         self._pause_s = 0.0
         self._failed_s: float | None = None
-        self.until_s = -math.inf
+        self.open_until_s = -math.inf
 
     @property
     def is_at_limit(self) -> bool:
-        """Whether the last pause is the longest."""
+        """Whether the last pause had the longest duration."""
         return self._pause_s >= self._longest_s
 
     def on_failure(self, began_s: float, now_s: float, *, is_silence: bool) -> None:
-        """A request failed that was sent at ``began_s``, by silence or by an answer."""
-        is_first = self._failed_s is None
+        """A request that was sent at ``began_s`` failed: without an answer, or with a refusal."""
         if self._failed_s is not None and began_s < self._failed_s:
             return
-        self._failed_s = now_s
+        is_first, self._failed_s = self._failed_s is None, now_s
         shortest_s = _FIRST_PAUSE_SHARE * self._longest_s
         self._pause_s = min(max(2 * self._pause_s, shortest_s), self._longest_s)
         if not (is_first and is_silence):
-            self.until_s = now_s + self._pause_s
+            self.open_until_s = now_s + self._pause_s
 
 
 class GivenUp(Enum):

@@ -23,9 +23,9 @@ HOME: Final = "home"
 LOCAL: Final = "local"
 
 DESIGNS: Final = {
-    NETWORK: "homes get what is asked for, with caches on the way",
-    HOME: "every block from its home",
-    LOCAL: "every worker for itself",
+    NETWORK: "home nodes with in-network caches",
+    HOME: "home nodes alone",
+    LOCAL: "no sharing between workers",
 }
 """Designs by name, with their titles."""
 

@@ -119,7 +119,7 @@ class Replay:
     def places(
         self, statistics: ReplayStatistics, served: int, switch_hits: Mapping[str, int]
     ) -> BlockPlaces:
-        """Where the blocks of the timed requests were found.
+        """The places of the blocks of the timed requests.
 
         Args:
             statistics: of all workers.

@@ -1,4 +1,4 @@
-"""What both sides of the connector share: options, names of chunks, and the transfers of a step."""
+"""Shared by both sides of the connector: options, names of chunks, and transfers of a step."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ class Load:
 
 
 @dataclass
-class Transfers(KVConnectorMetadata):
+class StepTransfers(KVConnectorMetadata):
     """Transfers of one step.
 
     Attributes:

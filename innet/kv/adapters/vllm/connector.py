@@ -23,7 +23,7 @@ from vllm.v1.request import Request
 from innet.errors import EmulationError
 from innet.kv.adapters.engine_pool import Member, pool_of_process
 from innet.kv.adapters.lookups import CountPrefix, LookupClient, LookupServer, lookup_socket
-from innet.kv.adapters.vllm.cache_identity import CacheIdentity, ConnectorOptions, Transfers
+from innet.kv.adapters.vllm.cache_identity import CacheIdentity, ConnectorOptions, StepTransfers
 from innet.kv.adapters.vllm.scheduler_side import SchedulerSide
 from innet.kv.adapters.vllm.worker_side import WorkerSide
 from innet.kv.pool_options import PoolOptions
@@ -152,9 +152,9 @@ class InnetConnector(KVConnectorBase_V1):
         """Leave the pool when all saved chunks have arrived at their homes. Safe to call twice."""
         self._close.close()
 
-    def _transfers(self) -> Transfers:
+    def _transfers(self) -> StepTransfers:
         transfers = self._get_connector_metadata()
-        assert isinstance(transfers, Transfers)
+        assert isinstance(transfers, StepTransfers)
         return transfers
 
 

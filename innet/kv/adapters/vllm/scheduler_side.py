@@ -12,7 +12,7 @@ from vllm.v1.outputs import KVConnectorOutput
 from vllm.v1.request import Request
 
 from innet.kv.adapters.lookups import CountPrefix
-from innet.kv.adapters.vllm.cache_identity import CacheIdentity, Chunk, Load, Transfers
+from innet.kv.adapters.vllm.cache_identity import CacheIdentity, Chunk, Load, StepTransfers
 
 _log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class SchedulerSide:
         tracked.saved_chunks = max(tracked.saved_chunks, end_chunk)
         self._loads.append(Load(request.request_id, chunks))
 
-    def transfers(self, output: SchedulerOutput) -> Transfers:
+    def transfers(self, output: SchedulerOutput) -> StepTransfers:
         """Transfers of the step that ``output`` describes."""
         loads, self._loads = self._loads, []
         saves: list[Chunk] = []
@@ -104,7 +104,7 @@ class SchedulerSide:
                     tracked.block_ids = [*kept, *new_blocks[0]]
                 scheduled = output.num_scheduled_tokens[request_id]
                 saves += self._saves(tracked, cached.num_computed_tokens[index] + scheduled)
-        return Transfers(loads, saves)
+        return StepTransfers(loads, saves)
 
     def loaded(self, output: KVConnectorOutput) -> None:
         """Compute blocks that failed to load, and save them again."""

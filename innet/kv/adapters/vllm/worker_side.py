@@ -18,7 +18,7 @@ from innet.kv.adapters.vllm.cache_identity import (
     Chunk,
     ConnectorOptions,
     Load,
-    Transfers,
+    StepTransfers,
 )
 from innet.kv.pool.network import Contents
 
@@ -86,7 +86,7 @@ class WorkerSide:
         own = {name: caches[name] for name in self._range_of}
         self._paged = PagedCache(own, self._blocks, self._cache.chunk_blocks)
 
-    def start(self, transfers: Transfers) -> None:
+    def start(self, transfers: StepTransfers) -> None:
         """Fetch all chunks, first layers first."""
         self._next_saved_range = 0
         for load in transfers.loads:
@@ -104,13 +104,13 @@ class WorkerSide:
             for loading in self._loading:
                 self._bring(loading, self._range_of[layer] + 1)
 
-    def save_layer(self, layer: str, transfers: Transfers) -> None:
+    def save_layer(self, layer: str, transfers: StepTransfers) -> None:
         """The layer is computed: after the last one of a range, save the range."""
         layer_range = self._range_of.get(layer)
         if layer_range is not None and layer == self._cache.layer_ranges[layer_range][-1]:
             self._save_ranges(transfers, layer_range + 1)
 
-    def finish_step(self, transfers: Transfers) -> None:
+    def finish_step(self, transfers: StepTransfers) -> None:
         """All layers are computed: save the remaining ranges, and end all loads of this step."""
         if not self._options.load_between_steps:
             self._take_whole(self._loading)
@@ -166,7 +166,7 @@ class WorkerSide:
                     self._failed_blocks.update(chunk.block_ids)
             loading.next_range += 1
 
-    def _save_ranges(self, transfers: Transfers, end_range: int) -> None:
+    def _save_ranges(self, transfers: StepTransfers, end_range: int) -> None:
         if self._next_saved_range == 0:
             self._saves = self._affordable(transfers.saves)
         while self._next_saved_range < end_range:
