@@ -86,8 +86,8 @@ class WorkerPools:
         with self._lock:
             if part.tenant in self._parts:
                 raise KVError(
-                    f"this process has a pool of tenant {part.tenant} already; use that, or close "
-                    "it first"
+                    "this process has opened this tenant's pool already: close that, or share its "
+                    "PoolMember (KVPool takes member=)"
                 )
             self._parts[part.tenant] = part
         try:

@@ -115,6 +115,34 @@ def test_memory_that_holds_no_block_is_refused_before_the_replay(
     assert not (tmp_path / "comparison.json").exists()
 
 
+def test_a_trace_without_prefixes_is_announced_as_one(cli: CliRunner, tmp_path: Path) -> None:
+    trace = tmp_path / "requests.csv"
+    trace.write_text(
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n"
+    )
+    arguments = [str(trace), "--topology", "star:2", "--design", "home", "--output", str(tmp_path)]
+    done = cli.invoke(app, ["kv", "replay", *arguments])
+    assert done.exit_code == 0, done.output
+    assert "does not record which prompts share a prefix" in done.output
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--policy", "lrux"], "there is no policy 'lrux'; policies: lru, lfu"),
+        (["--design", "somewhere"], "there is no design 'somewhere'; designs: network"),
+        (["--design", "home:lfu"], "home:lfu: unknown option 'lfu'"),
+    ],
+)
+def test_an_unknown_design_or_policy_is_refused_by_name(
+    cli: CliRunner, options: list[str], message: str
+) -> None:
+    trace = Path(__file__).parents[2] / "workloads" / "traces" / "conversation.jsonl"
+    done = cli.invoke(app, ["kv", "replay", str(trace), *options])
+    assert done.exit_code == 1
+    assert f"error: {message}" in " ".join(done.output.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -362,6 +362,15 @@ def test_blocks_are_prefetched_to_this_node_or_to_others() -> None:
     with_pools(work, local_blocks=4)
 
 
+def test_a_single_string_is_not_taken_for_members_to_prefetch_to() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(1)
+        with pytest.raises(KVError, match=r"give nodes=\['other'\]"):
+            await pools["user"].prefetch([key(1)], nodes="other")
+
+    with_pools(work)
+
+
 def test_a_hot_block_is_replicated_from_a_home_by_one_that_has_it_not() -> None:
     async def work(pools: Pools) -> None:
         await pools.put(1)

@@ -81,6 +81,11 @@ def replay(
     from innet.lab.workload import load_workload
 
     loaded = with_timed_links(chosen_topology(topology, links), links)
+    if trace.lower().endswith(".csv"):
+        typer.echo(
+            f"{trace} does not record which prompts share a prefix, so the replay finds no block",
+            err=True,
+        )
     chosen = load_workload(f"kv:{trace},block={block},time-scale={time_scale}")
     if requests is not None:
         chosen = chosen.with_repetitions(requests)

@@ -392,7 +392,7 @@ class Home:
         timeout_s = PART_FOR_FETCHING * self._settings.put_timeout_s
         fetch = self._fetch(name, self._members.own_depth(depth), source, timeout_s)
         refusal = await self._tried(name, fetch, _FAILED)
-        if refusal is None:  # requests may name any requester; kept blocks bound how many are counted
+        if refusal is None:  # a false name of a requester counts only with a block
             self._counts.kept[requester] += 1
         return refusal
 

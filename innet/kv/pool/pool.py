@@ -266,7 +266,12 @@ class BlockPool:
             keys: of the blocks.
             nodes: members that are to keep them beside their homes; by default this node.
             timeout_s: for each block that this node loads; by default that of the settings.
+
+        Raises:
+            KVError: ``nodes`` is a single string, or the pool is closed.
         """
+        if isinstance(nodes, str):
+            raise KVError(f"nodes are a sequence of members, not {nodes!r}: give nodes=[{nodes!r}]")
         if nodes is not None:
             return await self._each(keys, lambda key: self._transfers.replicate(key, nodes))
         for key in keys:

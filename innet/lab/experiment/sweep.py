@@ -186,7 +186,7 @@ def _require_designs(algorithms: Sequence[str]) -> None:
         for algorithm in algorithms:
             Design.parse(algorithm)
     except KVError as error:
-        raise WorkloadError(f"a replay of requests compares designs: {error}") from None
+        raise WorkloadError(str(error)) from None
 
 
 def sweep(

@@ -68,11 +68,11 @@ class Design:
             raise KVError(f"there is no design {name!r}; designs: {', '.join(DESIGNS)}")
         if not colon:
             return cls(name)
+        if not option.startswith(_POLICY_OPTION):
+            raise KVError(f"{text}: unknown option {option!r}; a design has the option policy=NAME")
         policy = option.removeprefix(_POLICY_OPTION)
-        if not option.startswith(_POLICY_OPTION) or policy not in POLICIES:
-            raise KVError(
-                f"{text}: a design has the option policy, which is one of {', '.join(POLICIES)}"
-            )
+        if policy not in POLICIES:
+            raise KVError(f"there is no policy {policy!r}; policies: {', '.join(POLICIES)}")
         return cls(name, policy)
 
 
