@@ -40,7 +40,7 @@ def test_why_a_switch_may_sign_its_sum_and_nobody_else(cli: CliRunner, tmp_path:
 
 def test_wrong_words_are_told(cli: CliRunner, tmp_path: Path) -> None:
     result = cli.invoke(app, ["trust", "explain", "lab/data", "/lab/KEY/j1"])
-    assert (result.exit_code, "begin with a slash" in result.stderr) == (1, True)
+    assert (result.exit_code, "begins with a slash" in result.stderr) == (1, True)
     bad = tmp_path / "plan.json"
     bad.write_text("{")
     for option in ("plan.json", f"/j1/g0={bad}"):
