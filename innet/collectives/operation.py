@@ -6,6 +6,7 @@ the sum over all or its block of that; a copy moves tensors and adds nothing.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -94,47 +95,8 @@ class Operation(Generic[T]):
         return room_bytes // self.granule_bytes * self.granule_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class CallSpec:
-    """What all ranks of one collective call state alike.
-
-    Attributes:
-        what: for people, such as ``allreduce(sum.f32, shape (4096,))``.
-        variant, kind, elements, block_bytes, blocks, synchronising: as of :class:`Operation`.
-    """
-
-    what: str
-    variant: Variant
-    kind: str
-    elements: int
-    block_bytes: int
-    blocks: int = 1
-    synchronising: bool = True
-
-    def operation(
-        self,
-        finish: Callable[[], T],
-        *,
-        publishes: Array | None = None,
-        wants: Sequence[Wanted] = (),
-        in_place: bool = False,
-        begins_ahead: bool = False,
-    ) -> Operation[T]:
-        """The part of one rank; arguments as of :class:`Operation`."""
-        return Operation(
-            what=self.what,
-            variant=self.variant,
-            kind=self.kind,
-            elements=self.elements,
-            block_bytes=self.block_bytes,
-            finish=finish,
-            blocks=self.blocks,
-            publishes=publishes,
-            wants=wants,
-            in_place=in_place,
-            synchronising=self.synchronising,
-            begins_ahead=begins_ahead,
-        )
+_Call = functools.partial[Operation[Any]]
+"""The operation of a call without the part of one rank: what all ranks state alike."""
 
 
 def rooted(kind: str, root: int | None) -> str:
@@ -154,7 +116,7 @@ _Q8_KIND = "sum.q8"
 def allreduce(variants: Variants, array: Array, op: str, out: Array | None) -> Operation[Array]:
     """Allreduce: publish mine, fetch the sum, of the shape and type of ``array``."""
     call = _reducing(variants, "allreduce", array, op)
-    return _landing_in(call, array, out)
+    return _landing_in(variants, call, array, out)
 
 
 def reduce(
@@ -163,8 +125,8 @@ def reduce(
     """Reduce: all ranks publish, the root fetches the sum; the others get ``None``."""
     call = _reducing(variants, "reduce", array, op, root=root)
     if variants.rank != root:
-        return call.operation(lambda: None, publishes=as_input(array))
-    return _landing_in(call, array, out)
+        return call(finish=lambda: None, publishes=as_input(array))
+    return _landing_in(variants, call, array, out)
 
 
 def reduce_scatter(
@@ -178,8 +140,8 @@ def reduce_scatter(
     rank, size = variants.rank, variants.size
     call = _reducing(variants, "reduce_scatter", array, op, blocks=size)
     output = output_like(out, split_blocks(array, size, "reduce_scatter"), array.dtype)
-    wanted = Wanted(call.variant.block_roots[rank], output.memory, block=rank)
-    return call.operation(output.finish, publishes=as_input(array), wants=(wanted,))
+    wanted = Wanted(variants.for_size(array.nbytes).block_roots[rank], output.memory, block=rank)
+    return call(finish=output.finish, publishes=as_input(array), wants=(wanted,))
 
 
 def _reducing(
@@ -190,10 +152,11 @@ def _reducing(
     *,
     blocks: int = 1,
     root: int | None = None,
-) -> CallSpec:
+) -> _Call:
     """The call of a reduction of ``array``, of ``blocks`` equal blocks."""
     kind = f"{op}.{reduction_type(array, op)}"
-    return CallSpec(
+    return functools.partial(
+        Operation,
         what=describe(name, kind, array, root=root),
         variant=variants.for_size(array.nbytes),
         kind=rooted(kind, root),
@@ -204,16 +167,16 @@ def _reducing(
     )
 
 
-def _landing_in(call: CallSpec, array: Array, out: Array | None) -> Operation[Any]:
+def _landing_in(variants: Variants, call: _Call, array: Array, out: Array | None) -> Operation[Any]:
     """Publish ``array`` and fetch the whole sum into ``out``."""
     output = output_like(out, array.shape, array.dtype)
-    return call.operation(
-        output.finish,
+    return call(
+        finish=output.finish,
         publishes=as_input(array),
-        wants=(Wanted(call.variant.roots, output.memory),),
+        wants=(Wanted(variants.for_size(array.nbytes).roots, output.memory),),
         # A result beside the caller's array means that the contribution is not overwritten.
         in_place=out is array and output.memory is array,
-        begins_ahead=call.synchronising,
+        begins_ahead=call.keywords["synchronising"],
     )
 
 
@@ -291,10 +254,10 @@ def broadcast(variants: Variants, array: Array, root: int) -> Operation[Array]:
     """Broadcast: the root publishes ``array``, all other ranks fetch it into ``array``."""
     call = _copying(variants, "broadcast", array, root=root)
     if variants.rank == root:
-        return call.operation(lambda: array, publishes=as_input(array))
+        return call(finish=lambda: array, publishes=as_input(array))
     output = Output(array)
-    wanted = Wanted(call.variant.ranks[root], output.memory)
-    return call.operation(output.finish, wants=(wanted,))
+    wanted = Wanted(variants.first.ranks[root], output.memory)
+    return call(finish=output.finish, wants=(wanted,))
 
 
 def gather(
@@ -303,10 +266,10 @@ def gather(
     """Gather: all ranks publish; row r of the root's result is the array of rank r."""
     call = _copying(variants, "gather", array, root=root)
     if variants.rank != root:
-        return call.operation(lambda: None, publishes=as_input(array))
+        return call(finish=lambda: None, publishes=as_input(array))
     output = output_like(out, (variants.size, *array.shape), array.dtype)
     output.memory[root] = array
-    return call.operation(output.finish, wants=_of_peers(variants, output.memory))
+    return call(finish=output.finish, wants=_of_peers(variants, output.memory))
 
 
 def scatter(
@@ -329,15 +292,15 @@ def scatter(
             )
         call = _copying(variants, "scatter", out, blocks=size, root=root)
         output = Output(out)
-        wanted = Wanted(call.variant.ranks[root], output.memory, block=variants.rank)
-        return call.operation(output.finish, wants=(wanted,))
+        wanted = Wanted(variants.first.ranks[root], output.memory, block=variants.rank)
+        return call(finish=output.finish, wants=(wanted,))
     if array is None:
         raise CollectiveError(f"scatter from rank {root}: the root must pass the array to scatter")
     blocks = _in_blocks(array, size, "scatter")
     call = _copying(variants, "scatter", blocks[root], blocks=size, root=root)
     output = output_like(out, blocks.shape[1:], array.dtype)
     output.memory[...] = blocks[root]
-    return call.operation(output.finish, publishes=blocks)
+    return call(finish=output.finish, publishes=blocks)
 
 
 def allgather(variants: Variants, array: Array, out: Array | None) -> Operation[Array]:
@@ -345,8 +308,8 @@ def allgather(variants: Variants, array: Array, out: Array | None) -> Operation[
     call = _copying(variants, "allgather", array)
     output = output_like(out, (variants.size, *array.shape), array.dtype)
     output.memory[variants.rank] = array
-    return call.operation(
-        output.finish, publishes=as_input(array), wants=_of_peers(variants, output.memory)
+    return call(
+        finish=output.finish, publishes=as_input(array), wants=_of_peers(variants, output.memory)
     )
 
 
@@ -364,8 +327,8 @@ def alltoall(variants: Variants, array: Array, out: Array | None) -> Operation[A
     output = output_like(out, array.shape, array.dtype)
     landing = output.memory.reshape(blocks.shape)
     landing[rank] = blocks[rank]
-    return call.operation(
-        output.finish,
+    return call(
+        finish=output.finish,
         publishes=blocks,
         wants=_of_peers(variants, landing, block=rank),
     )
@@ -379,14 +342,15 @@ def _copying(
     blocks: int = 1,
     root: int | None = None,
     shown: Array | None = None,
-) -> CallSpec:
+) -> _Call:
     """The call of a copy whose tensor has ``blocks`` blocks like ``block``.
 
     ``shown`` is the array whose shape messages state, by default the block.
     """
     kind = f"{name}.{copied_type(block)}"
     elements = block.size * blocks
-    return CallSpec(
+    return functools.partial(
+        Operation,
         what=describe(name, kind, block if shown is None else shown, root=root),
         variant=variants.first,
         kind=rooted(f"{kind}.{elements}", root),  # no node compares the sizes; the name does

@@ -12,12 +12,15 @@ from innet._native import _core
 from innet.collectives.group import LazyList
 from innet.collectives.runner import OperationRunner
 from innet.errors import CollectiveError
+from innet.worker.background import Alarm, Background
 
 Bytes = npt.NDArray[np.uint8]
 Ended = Callable[[int, str], None]
 """Receives status and detail of an operation that has ended, on the collector's thread."""
 
 _LONG_S = 3600.0
+_ASK_AGAIN_S = 0.1
+"""Pause before asking a rank again that could not be reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +70,17 @@ class Transfers:
         self.segment_bytes = runner.segment_bytes
         self._node.register_producer(str(self._own), runner.label)
 
-    def publish(self, kind: str, seq: int, content: Bytes, what: str) -> None:
+    def publish(
+        self, kind: str, seq: int, content: Bytes, what: str, *, kept: int | None = None
+    ) -> None:
         """Offer a copy of ``content``; it may change when this returns.
+
+        Args:
+            kind: components of its name.
+            seq: its number.
+            content: what peers fetch.
+            what: for people.
+            kept: drop what was published as ``kind``, but for so many numbers before this one.
 
         Raises:
             CollectiveError: its name is too long.
@@ -78,6 +90,8 @@ class Transfers:
         if ended is None or ended[0] != _core.STATUS_DONE:
             detail = "the node does not answer" if ended is None else ended[1]
             raise CollectiveError(f"{what} cannot be published: {detail}")
+        if kept is not None and seq >= kept:
+            self.retire(kind, seq - kept)
 
     def start_publishing(
         self,
@@ -159,3 +173,90 @@ class Transfers:
 
     def _segmentation(self, size_bytes: int) -> _core.Segmentation:
         return _core.Segmentation(1, size_bytes, self.segment_bytes)
+
+
+OnRecord = Callable[[int, int, Bytes], None]
+"""Receives a peer, the number of its record, and the record."""
+OnMismatch = Callable[[int, int, str], None]
+"""Receives a peer, the number of a record of another size, and the cause, for people."""
+
+
+class Inbox:
+    """Receives the records that every peer publishes for this rank, one number after the other.
+
+    An Interest for one record of each peer waits at that peer. All methods but :meth:`close` are
+    called in the background, and so are the callbacks, which listen for the next record.
+    """
+
+    def __init__(
+        self,
+        transfers: Transfers,
+        background: Background,
+        now_s: Callable[[], float],
+        kind: str,
+        record_bytes: int,
+    ) -> None:
+        """``now_s`` is the clock of ``background``; all records of ``kind`` have one size."""
+        self._transfers = transfers
+        self._background = background
+        self._now_s = now_s
+        self._kind = kind
+        self._record_bytes = record_bytes
+        self._alarm = Alarm(background, self._ask_again)
+        self._awaited: dict[int, tuple[int, int]] = {}
+        """By peer: the number of the awaited record, and the operation that fetches it."""
+        self._unreachable: set[int] = set()
+
+    def open(self, peers: int, on_record: OnRecord, on_mismatch: OnMismatch | None = None) -> None:
+        """Await the first record of each of ``peers`` ranks.
+
+        Without ``on_mismatch``, a peer whose record has another size is asked again.
+        """
+        self._on_record = on_record
+        self._on_mismatch = on_mismatch
+        for peer in range(peers):
+            self.listen(peer, 0)
+
+    @property
+    def awaited(self) -> dict[int, int]:
+        """The number of the awaited record, by peer."""
+        return {peer: number for peer, (number, _) in self._awaited.items()}
+
+    def listen(self, peer: int, number: int) -> None:
+        """Await record ``number`` of ``peer``, whose last one has arrived."""
+        self._unreachable.discard(peer)
+        record = np.zeros(self._record_bytes, np.uint8)
+
+        def ended(status: int, detail: str) -> None:
+            if status not in (_core.STATUS_ABORTED, _core.STATUS_CANCELLED):
+                self._background.post(lambda: self._on_end(peer, number, status, detail, record))
+
+        fetch = PeerFetch(peer, self._kind, number, record, _LONG_S)
+        self._awaited[peer] = number, self._transfers.fetch(fetch, ended)
+
+    def skip_to(self, peer: int, number: int) -> None:
+        """Await record ``number`` of ``peer`` in place of an earlier one."""
+        self._transfers.cancel(self._awaited[peer][1])
+        self.listen(peer, number)
+
+    def close(self) -> None:
+        """Await no records any more; the background is closed."""
+        for _, operation in self._awaited.values():
+            self._transfers.cancel(operation)
+
+    def _on_end(self, peer: int, number: int, status: int, detail: str, record: Bytes) -> None:
+        if self._awaited[peer][0] != number:
+            return  # skipped meanwhile
+        if status == _core.STATUS_DONE:
+            self._on_record(peer, number, record)
+        elif status == _core.STATUS_MISMATCH and self._on_mismatch is not None:
+            self._on_mismatch(peer, number, detail)
+        elif status == _core.STATUS_DEADLINE_EXCEEDED:
+            self.listen(peer, number)
+        else:
+            self._unreachable.add(peer)
+            self._alarm.set(self._now_s() + _ASK_AGAIN_S)
+
+    def _ask_again(self) -> None:
+        for peer in sorted(self._unreachable):
+            self.listen(peer, self._awaited[peer][0])

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from innet._native import _core
 from innet.collectives.arrays import Array, byte_view
 from innet.collectives.one_sided.requests import (
+    RECORD_BYTES,
     REPLIES_KEPT,
     Combine,
     GetRequest,
@@ -28,11 +29,10 @@ from innet.collectives.one_sided.requests import (
     Rows,
     Written,
     decode_request,
-    empty_record,
     encode,
     refusal,
 )
-from innet.collectives.transfers import PeerFetch, Transfers
+from innet.collectives.transfers import Inbox, PeerFetch, Transfers
 from innet.errors import CollectiveError, MismatchError, ReductionOverflow
 from innet.worker.background import Alarm, Background
 
@@ -221,9 +221,6 @@ def _add(target: Array, incoming: Array, name: str) -> None:
 
 REPLY_GRACE_S = 0.5
 """How much longer a requester waits than the owner tries, so that it receives the reason."""
-_ASK_AGAIN_S = 0.1
-"""Pause before the next attempt to reach an unreachable rank."""
-_LISTEN_TIMEOUT_S = 3600.0
 
 
 @dataclass(frozen=True)
@@ -237,10 +234,7 @@ class _Waiting:
 
 
 class ArrayServer:
-    """Reads the requests of every rank, each rank's in order, and answers them.
-
-    An Interest for the next request of each rank waits at that rank all the time.
-    """
+    """Reads the requests of every rank, each rank's in order, and answers them."""
 
     def __init__(
         self,
@@ -260,9 +254,7 @@ class ArrayServer:
         self._lock = threading.Lock()
         self._arrays: dict[str, RegisteredArray] = {}
         self._waiting: list[_Waiting] = []
-        self._listening: dict[int, int] = {}
-        self._unreachable: list[tuple[int, int]] = []
-        """Unreachable ranks, and the numbers of the requests to fetch from them later."""
+        self._inbox = Inbox(transfers, background, now_s, f"/request/{rank}", RECORD_BYTES)
         self._serves = False
 
     def add(self, array: RegisteredArray) -> None:
@@ -280,7 +272,9 @@ class ArrayServer:
             self._arrays[array.name] = array
             if not self._serves:
                 self._serves = True
-                self._background.post(self._listen_to_all)
+                self._background.post(
+                    lambda: self._inbox.open(self._ranks, self._receive, self._skip)
+                )
         self.look_again()
 
     def look_again(self) -> None:
@@ -290,39 +284,14 @@ class ArrayServer:
     def close(self) -> None:
         """Serve no longer."""
         self._background.close()
-        for operation in self._listening.values():
-            self._transfers.cancel(operation)
-
-    def _listen_to_all(self) -> None:
-        for client in range(self._ranks):
-            self._listen(client, 0)
-
-    def _listen(self, client: int, number: int) -> None:
-        record = empty_record()
-
-        def ended(status: int, detail: str) -> None:
-            if status == _core.STATUS_DONE:
-                self._background.post(lambda: self._receive(client, number, record))
-            elif status == _core.STATUS_DEADLINE_EXCEEDED:
-                self._background.post(lambda: self._listen(client, number))
-            elif status == _core.STATUS_MISMATCH:
-                self._background.post(lambda: self._skip(client, number, detail))
-            elif status not in (_core.STATUS_ABORTED, _core.STATUS_CANCELLED):
-                self._background.post(lambda: self._ask_again(client, number))
-
-        fetch = PeerFetch(client, f"/request/{self._rank}", number, record, _LISTEN_TIMEOUT_S)
-        self._listening[client] = self._transfers.fetch(fetch, ended)
-
-    def _ask_again(self, client: int, number: int) -> None:
-        self._unreachable.append((client, number))
-        self._alarm.set(self._now_s() + _ASK_AGAIN_S)
+        self._inbox.close()
 
     def _skip(self, client: int, number: int, detail: str) -> None:
-        self._listen(client, number + 1)
+        self._inbox.listen(client, number + 1)
         self._reply(client, number, refusal("failed", f"not a request: {detail}"))
 
     def _receive(self, client: int, number: int, record: Array) -> None:
-        self._listen(client, number + 1)
+        self._inbox.listen(client, number + 1)
         try:
             request = decode_request(record)
         except ValidationError as error:
@@ -337,9 +306,6 @@ class ArrayServer:
             self._alarm.set(waiting.until_s)
 
     def _serve_waiting(self) -> None:
-        unreachable, self._unreachable = self._unreachable, []
-        for client, number in unreachable:
-            self._listen(client, number)
         now_s = self._now_s()
         for waiting in list(self._waiting):
             if self._serve(waiting):
@@ -433,10 +399,8 @@ class ArrayServer:
         return refusal("failed", f"rank {self._rank} could not write {request.name!r}: {cause}")
 
     def _reply(self, client: int, number: int, reply: Reply) -> None:
-        kind = f"/reply/{client}"
-        self._transfers.publish(kind, number, encode(reply), f"reply {number} to rank {client}")
-        if number >= REPLIES_KEPT:
-            self._transfers.retire(kind, number - REPLIES_KEPT)
+        what = f"reply {number} to rank {client}"
+        self._transfers.publish(f"/reply/{client}", number, encode(reply), what, kept=REPLIES_KEPT)
 
     def _release(self, client: int, release: Release) -> None:
         with self._lock:

@@ -14,7 +14,6 @@ from innet.collectives.arrays import Array, Output, as_input, output_like, reduc
 from innet.collectives.operation import Operation, Wanted, describe
 from innet.collectives.partial.rounds import (
     READY_BYTES,
-    Bytes,
     Decided,
     Decision,
     KOfN,
@@ -25,7 +24,7 @@ from innet.collectives.partial.rounds import (
     set_digits,
 )
 from innet.collectives.runner import OperationRunner, Steps
-from innet.collectives.transfers import PeerFetch, Transfers
+from innet.collectives.transfers import Bytes, Inbox, Transfers
 from innet.collectives.work import Work
 from innet.errors import CollectiveError, DeadlineExceeded, MismatchError
 from innet.plans.reference import reduce_operands
@@ -35,9 +34,6 @@ READY_KIND = "/ready"
 SET_KIND = "/set"
 ROUNDS_KEPT = 256
 """More than a rank can be behind: ``collectives.operations_in_flight`` is at most 64."""
-_LISTEN_TIMEOUT_S = 3600.0
-_ASK_AGAIN_S = 0.1
-"""Pause before asking a rank again that could not be reached."""
 _NO_PATIENCE_S = 0.0
 
 COORDINATOR = 0
@@ -47,8 +43,7 @@ COORDINATOR = 0
 class Coordinator:
     """Decides the members of each round and publishes them, in the background of rank 0.
 
-    An Interest for the ``ready`` record of each rank waits at that rank. The program of rank 0
-    takes no part: it may be the one that is late.
+    The program of rank 0 takes no part: it may be the one that is late.
     """
 
     def __init__(
@@ -65,63 +60,30 @@ class Coordinator:
         self._now_s = now_s
         self._table = RoundTable(size)
         self._alarm = Alarm(background, self._on_time)
-        self._listening: dict[int, tuple[int, int]] = {}
-        """By rank: the round whose ``ready`` is asked for, and the operation that asks."""
-        self._unreachable: set[int] = set()
-        """Ranks that could not be reached, and are not being asked now."""
-        background.post(self._listen_to_all)
+        self._inbox = Inbox(transfers, background, now_s, READY_KIND, READY_BYTES)
+        background.post(lambda: self._inbox.open(size, self._on_ready))
 
     def close(self) -> None:
         """Decide no more."""
         self._background.close()
-        for _, operation in self._listening.values():
-            self._transfers.cancel(operation)
-
-    def _listen_to_all(self) -> None:
-        for rank in range(self._size):
-            self._listen(rank, 0)
+        self._inbox.close()
 
     def _on_time(self) -> None:
         self._publish(self._table.decide(self._now_s()))
-        for rank in sorted(self._unreachable):
-            self._listen(rank, self._listening[rank][0])
 
-    def _listen(self, rank: int, number: int) -> None:
-        self._unreachable.discard(rank)
-        record = np.empty(READY_BYTES, np.uint8)
-
-        def ended(status: int, _detail: str) -> None:
-            if status not in (_core.STATUS_ABORTED, _core.STATUS_CANCELLED):
-                self._background.post(lambda: self._on_ready(rank, number, status, record))
-
-        fetch = PeerFetch(rank, READY_KIND, number, record, _LISTEN_TIMEOUT_S)
-        operation = self._transfers.fetch(fetch, ended)
-        self._listening[rank] = number, operation
-
-    def _on_ready(self, rank: int, number: int, status: int, record: Bytes) -> None:
-        if self._listening[rank][0] != number:
-            return  # it was decided before
-        if status == _core.STATUS_DEADLINE_EXCEEDED:
-            self._listen(rank, number)
-        elif status != _core.STATUS_DONE:
-            self._unreachable.add(rank)
-            self._alarm.set(self._now_s() + _ASK_AGAIN_S)
-        else:
-            decided = self._table.ready(rank, number, Terms.decode(record), self._now_s())
-            self._listen(rank, self._table.next_for(number + 1))
-            self._publish(decided)
+    def _on_ready(self, rank: int, number: int, record: Bytes) -> None:
+        decided = self._table.ready(rank, number, Terms.decode(record), self._now_s())
+        self._inbox.listen(rank, self._table.next_for(number + 1))
+        self._publish(decided)
 
     def _publish(self, decided: list[Decided]) -> None:
         for number, decision in decided:
-            self._transfers.publish(
-                SET_KIND, number, decision.encode(self._size), f"who is in round {number}"
-            )
-            if number >= ROUNDS_KEPT:
-                self._transfers.retire(SET_KIND, number - ROUNDS_KEPT)
-        for rank, (number, operation) in list(self._listening.items()):
+            what = f"who is in round {number}"
+            content = decision.encode(self._size)
+            self._transfers.publish(SET_KIND, number, content, what, kept=ROUNDS_KEPT)
+        for rank, number in self._inbox.awaited.items():
             if self._table.is_decided(number):
-                self._transfers.cancel(operation)
-                self._listen(rank, self._table.next_for(number))
+                self._inbox.skip_to(rank, self._table.next_for(number))
         self._alarm.set(self._table.next_deadline_s())
 
 
@@ -171,9 +133,7 @@ class Rounds:
                 services.background("innet-rounds"),
                 services.now_s,
             )
-        self._transfers.publish(READY_KIND, number, terms.encode(), what)
-        if number >= ROUNDS_KEPT:
-            self._transfers.retire(READY_KIND, number - ROUNDS_KEPT)
+        self._transfers.publish(READY_KIND, number, terms.encode(), what, kept=ROUNDS_KEPT)
 
     def decision(self, number: int, what: str) -> Operation[Decision]:
         """Fetch the decision of round ``number``."""
