@@ -34,7 +34,7 @@ from innet.collectives.work import (
     timeout_or,
 )
 from innet.errors import Cancelled, CollectiveError, ControlError, MismatchError, RankFailed
-from innet.node.messages import GroupFailure, named_rank, producer_label
+from innet.node.messages import GroupFailure, named_rank, named_ranks, producer_label
 from innet.settings import Settings
 from innet.telemetry.trace.recorder import Recorder
 from innet.worker.background import Background
@@ -316,7 +316,7 @@ class OperationRunner:
         except ControlError:
             return missing
         if stopped:
-            who = ", ".join(named_rank(rank, self.nodes[rank]) for rank in stopped)
+            who = named_ranks(stopped, self.nodes)
             cause = f"{who} did not answer (stopped, or cut off from the network)"
             self.membership.blamed = GroupFailure(cause, stopped[0])
             return cause

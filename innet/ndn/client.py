@@ -16,7 +16,7 @@ from innet.ndn import wire
 from innet.ndn.address import INNET_VARIABLE, FaceAddress, default_address
 from innet.ndn.face import LastingConnection
 from innet.ndn.management import Management, Registrations
-from innet.ndn.pending import PendingInterest, PendingTable
+from innet.ndn.pending import ExpressedInterest, PendingTable
 from innet.ndn.production import Answer, Handler, Producers, Refusal, answer_of
 from innet.ndn.wire import ReceivedInterest
 from innet.security.signers import DigestSigner, Signer
@@ -184,7 +184,7 @@ class Client:
         """
         interest = wire.parse_interest(packet)
         loop = asyncio.get_running_loop()
-        pending: PendingInterest[asyncio.Future[Reply]] = PendingInterest(
+        pending: ExpressedInterest[asyncio.Future[Reply]] = ExpressedInterest(
             name=interest.name,
             packet=packet,
             can_be_prefix=interest.can_be_prefix,

@@ -15,7 +15,7 @@ Waiter = TypeVar("Waiter")
 
 
 @dataclass(eq=False)
-class PendingInterest(Generic[Waiter]):
+class ExpressedInterest(Generic[Waiter]):
     """One Interest under way.
 
     Attributes:
@@ -51,19 +51,19 @@ class PendingTable(Generic[Waiter]):
     """The pending Interests of one client, found by the names of Data and by their time."""
 
     def __init__(self) -> None:
-        self._by_name: dict[Name, list[PendingInterest[Waiter]]] = {}
-        self._by_time: list[tuple[float, int, PendingInterest[Waiter]]] = []
+        self._by_name: dict[Name, list[ExpressedInterest[Waiter]]] = {}
+        self._by_time: list[tuple[float, int, ExpressedInterest[Waiter]]] = []
         self._order = itertools.count()
 
-    def __iter__(self) -> Iterator[PendingInterest[Waiter]]:
+    def __iter__(self) -> Iterator[ExpressedInterest[Waiter]]:
         return itertools.chain.from_iterable(self._by_name.values())
 
-    def add(self, pending: PendingInterest[Waiter]) -> None:
+    def add(self, pending: ExpressedInterest[Waiter]) -> None:
         """Wait for the answer to ``pending``."""
         self._by_name.setdefault(pending.key, []).append(pending)
         heapq.heappush(self._by_time, (pending.expires_at_s, next(self._order), pending))
 
-    def remove(self, pending: PendingInterest[Waiter]) -> bool:
+    def remove(self, pending: ExpressedInterest[Waiter]) -> bool:
         """Wait no longer; false when it had been taken out already."""
         if not self._waits(pending):
             return False
@@ -73,7 +73,7 @@ class PendingTable(Generic[Waiter]):
             del self._by_name[pending.key]
         return True
 
-    def satisfy(self, data: ReceivedData) -> list[PendingInterest[Waiter]]:
+    def satisfy(self, data: ReceivedData) -> list[ExpressedInterest[Waiter]]:
         """Take out all that ``data`` answers."""
         name = data.name
         return self._take(
@@ -83,14 +83,14 @@ class PendingTable(Generic[Waiter]):
             if pending.answered_by(data, same_length=length == len(name))
         )
 
-    def reject(self, name: Name) -> list[PendingInterest[Waiter]]:
+    def reject(self, name: Name) -> list[ExpressedInterest[Waiter]]:
         """Take out all of exactly this name, which a Nack has refused."""
         same_key = self._by_name.get(without_digest(name), ())
         return self._take(pending for pending in same_key if pending.name == name)
 
-    def expire(self, now_s: float) -> list[PendingInterest[Waiter]]:
+    def expire(self, now_s: float) -> list[ExpressedInterest[Waiter]]:
         """Take out all that have expired."""
-        expired: list[PendingInterest[Waiter]] = []
+        expired: list[ExpressedInterest[Waiter]] = []
         while (at := self.next_expiry_s()) is not None and at <= now_s:
             expired += self._take([heapq.heappop(self._by_time)[2]])
         return expired
@@ -101,12 +101,12 @@ class PendingTable(Generic[Waiter]):
             heapq.heappop(self._by_time)
         return self._by_time[0][0] if self._by_time else None
 
-    def _waits(self, pending: PendingInterest[Waiter]) -> bool:
+    def _waits(self, pending: ExpressedInterest[Waiter]) -> bool:
         return pending in self._by_name.get(pending.key, ())
 
     def _take(
-        self, chosen: Iterator[PendingInterest[Waiter]] | list[PendingInterest[Waiter]]
-    ) -> list[PendingInterest[Waiter]]:
+        self, chosen: Iterator[ExpressedInterest[Waiter]] | list[ExpressedInterest[Waiter]]
+    ) -> list[ExpressedInterest[Waiter]]:
         taken = list(chosen)
         for pending in taken:
             self.remove(pending)

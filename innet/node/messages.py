@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -163,6 +164,11 @@ class WorkerReport(_Message):
 def named_rank(rank: int, node: str) -> str:
     """A rank as messages name it: the content of a TensorError begins with it."""
     return f"rank {rank} ({node})"
+
+
+def named_ranks(ranks: Iterable[int], nodes: Sequence[str]) -> str:
+    """Ranks as messages list them; ``nodes`` is the node of each rank of the group."""
+    return ", ".join(named_rank(rank, nodes[rank]) for rank in ranks)
 
 
 def producer_label(rank: int, node: str) -> str:

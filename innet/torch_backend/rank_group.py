@@ -14,6 +14,7 @@ from torch.distributed import ProcessGroup
 
 from innet.collectives import Communicator, Work, init
 from innet.errors import DeadlineExceeded
+from innet.node.messages import named_ranks
 from innet.torch_backend.launcher import Launcher, Step
 from innet.torch_backend.options import BACKEND_NAME, Options
 from innet.torch_backend.work import CollectiveWork
@@ -249,7 +250,7 @@ def monitored_barrier(
         )
     if missing:
         named = missing if wait_all_ranks else missing[:1]
-        who = ", ".join(f"rank {rank} ({communicator.nodes[rank]})" for rank in named)
+        who = named_ranks(named, communicator.nodes)
         more = "" if wait_all_ranks else "; wait_all_ranks=True names all that are missing"
         raise DeadlineExceeded(f"{what}: {who} did not call it in time{more}")
 

@@ -17,7 +17,7 @@ from innet.errors import (
     DeadlineExceeded,
     RankFailed,
 )
-from innet.node.messages import GroupFailure, GroupReport, job_of
+from innet.node.messages import GroupFailure, GroupReport, job_of, named_rank, named_ranks
 from innet.node.runtime import install_rules
 from innet.plans import Plan
 from innet.telemetry.events import report
@@ -318,7 +318,7 @@ class Memberships:
         causes = []
         for membership in memberships:
             rank = membership.rank
-            cause = GroupFailure(f"rank {rank} ({self._host}) {why}", rank)
+            cause = GroupFailure(f"{named_rank(rank, self._host)} {why}", rank)
             if of_another and (told := membership.heard or membership.blamed) is not None:
                 cause = told
                 causes.append((*membership.key, *cause))
@@ -484,8 +484,8 @@ def _poll(
     backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, variation=0)
     while ranks := missing():
         if time.monotonic() > deadline_s:
-            who = ", ".join(f"rank {rank} ({nodes[rank]})" for rank in ranks)
             raise DeadlineExceeded(
-                f"{who} {did_what} within {timeout_s:g} s ({TIMEOUT_HINT}); {question}"
+                f"{named_ranks(ranks, nodes)} {did_what} within {timeout_s:g} s "
+                f"({TIMEOUT_HINT}); {question}"
             )
         time.sleep(backoff.next_s())

@@ -6,14 +6,14 @@ import pytest
 
 from innet.names import with_digest
 from innet.ndn import Name, encode_data, encode_interest
-from innet.ndn.pending import PendingInterest, PendingTable
+from innet.ndn.pending import ExpressedInterest, PendingTable
 from innet.ndn.wire import parse_data
 
 DATA = parse_data(encode_data("/a/b/c", b"content"))
 
 
 def _add(table: PendingTable[str], name: str, *, prefix: bool = False, expires_at_s: float = 9.0):
-    pending = PendingInterest(Name(name), encode_interest(name), prefix, expires_at_s, name)
+    pending = ExpressedInterest(Name(name), encode_interest(name), prefix, expires_at_s, name)
     table.add(pending)
     return pending
 

@@ -35,6 +35,7 @@ from innet.errors import (
     ReductionOverflow,
     SecurityError,
 )
+from innet.node.messages import named_rank
 
 if TYPE_CHECKING:
     from innet.collectives import Communicator
@@ -247,7 +248,7 @@ class RoundSequence:
     def _error_of_peer(self, error: PeerError) -> InnetError:
         who = "a rank"
         if error.rank is not None:
-            who = f"rank {error.rank} ({self.communicator.nodes[error.rank]})"
+            who = named_rank(error.rank, self.communicator.nodes[error.rank])
         if self._lost:
             return SecurityError(
                 f"{who} has failed in a masked sum that ranks may have signed, so it is lost, and "
@@ -497,7 +498,9 @@ def _require_no_objection(nodes: Sequence[str], records: npt.NDArray[np.uint8]) 
     for rank, record in enumerate(records):
         reason = record[SIGNATURE_BYTES:].tobytes().rstrip(b"\0").decode(errors="replace")
         if reason:
-            raise SecurityError(f"rank {rank} ({nodes[rank]}) does not unmask this sum: {reason}")
+            raise SecurityError(
+                f"{named_rank(rank, nodes[rank])} does not unmask this sum: {reason}"
+            )
 
 
 def _bytes(message: bytes) -> Bytes:

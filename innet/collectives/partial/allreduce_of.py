@@ -27,6 +27,7 @@ from innet.collectives.runner import OperationRunner, Steps
 from innet.collectives.transfers import Bytes, Inbox, Transfers
 from innet.collectives.work import Work
 from innet.errors import CollectiveError, DeadlineExceeded, MismatchError
+from innet.node.messages import named_ranks
 from innet.plans.reference import reduce_operands
 from innet.worker.background import Alarm, Background
 
@@ -318,7 +319,7 @@ def _require_closed(decision: Decision, number: int, nodes: Sequence[str], what:
     """Raise the error of a round without a sum; it is named by its number among the rounds."""
     in_round = f"{what} in round {number}"
     if decision.outcome is Outcome.DISAGREEMENT:
-        ranks = _listed(decision.ranks, nodes)
+        ranks = named_ranks(decision.ranks, nodes)
         raise MismatchError(
             f"{in_round}: {ranks} called it with different policies; give the same k and "
             "deadline_s on every rank",
@@ -328,10 +329,6 @@ def _require_closed(decision: Decision, number: int, nodes: Sequence[str], what:
         missing = [rank for rank in range(len(nodes)) if rank not in decision.ranks]
         raise DeadlineExceeded(
             f"{in_round}: {len(decision.ranks)} of {len(nodes)} ranks called it in time, which are "
-            f"fewer than k; missing: {_listed(missing, nodes)}",
+            f"fewer than k; missing: {named_ranks(missing, nodes)}",
             operation=what,
         )
-
-
-def _listed(ranks: Sequence[int], nodes: Sequence[str]) -> str:
-    return ", ".join(f"rank {rank} ({nodes[rank]})" for rank in ranks)

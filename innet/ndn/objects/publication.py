@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
@@ -68,47 +67,25 @@ class MemorySource:
 
 
 class _OpenFile:
-    """A file that threads read until it is closed: its descriptor, which other files may get
-    afterwards, ends with the last of them.
+    """A file that is closed with its last reference: a thread may read it until then, and another
+    file may have its number afterwards.
 
     Raises:
         OSError: it cannot be opened.
     """
 
+    descriptor = -1
+
     def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        self._changing = threading.Lock()
-        self._users = 1  # open calls
-        self._closed = False
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
-    def size_bytes(self) -> int:
-        return os.fstat(self._descriptor).st_size
+    def __del__(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
 
-    def read(self, size_bytes: int, offset: int) -> bytes | None:
-        """``None`` once it is closed."""
-        with self._changing:
-            if self._closed:
-                return None
-            self._users += 1
-        try:
-            return os.pread(self._descriptor, size_bytes, offset)
-        finally:
-            self._leave()
 
-    def close(self) -> None:
-        """Does not wait for a thread that reads."""
-        with self._changing:
-            if self._closed:
-                return
-            self._closed = True
-        self._leave()
-
-    def _leave(self) -> None:
-        with self._changing:
-            self._users -= 1
-            last = self._users == 0
-        if last:
-            os.close(self._descriptor)
+def _read_at(file: _OpenFile, size_bytes: int, offset: int) -> bytes:
+    return os.pread(file.descriptor, size_bytes, offset)
 
 
 class FileSource:
@@ -121,8 +98,8 @@ class FileSource:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._file = _OpenFile(path)
-            self.size_bytes = self._file.size_bytes()
+            self._file: _OpenFile | None = _OpenFile(path)
+            self.size_bytes = os.fstat(self._file.descriptor).st_size
         except OSError as error:
             raise TransportError(f"cannot publish {path}: {error.strerror}") from error
         self._ahead_at = 0
@@ -133,11 +110,11 @@ class FileSource:
         async with self._reading:
             end = min(offset + size_bytes, self.size_bytes)
             if not (self._ahead_at <= offset and end <= self._ahead_at + len(self._ahead)):
-                wanted = max(size_bytes, _READ_AHEAD_BYTES)
-                ahead = await asyncio.to_thread(self._file.read, wanted, offset)
-                if ahead is None:
+                if self._file is None:
                     raise TransportError(f"{self._path} is not published any more")
-                self._ahead, self._ahead_at = ahead, offset
+                wanted = max(size_bytes, _READ_AHEAD_BYTES)
+                self._ahead = await asyncio.to_thread(_read_at, self._file, wanted, offset)
+                self._ahead_at = offset
             start = offset - self._ahead_at
             content = self._ahead[start : start + size_bytes]
         if len(content) != end - offset:
@@ -147,7 +124,7 @@ class FileSource:
         return content
 
     def close(self) -> None:
-        self._file.close()
+        self._file = None
 
 
 def source_of(content: bytes | Path) -> Source:
