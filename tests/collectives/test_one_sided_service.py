@@ -33,7 +33,7 @@ class Transfers:
         self.fetched.put((fetch.seq, ended))
         return fetch.seq
 
-    def publish(self, _kind: str, seq: int, content: Any, _what: str) -> None:
+    def publish(self, _kind: str, seq: int, content: Any, _what: str, *, kept: int) -> None:
         self.published.put((seq, content))
 
     def cancel(self, _operation: int) -> None:
@@ -74,10 +74,10 @@ def test_puts_that_cannot_be_published_keep_no_later_request_waiting(monkeypatch
         transfers = other._array_transfers
         publish = transfers.publish
 
-        def refuse_puts(kind: str, *arguments: Any) -> None:
+        def refuse_puts(kind: str, *arguments: Any, **options: Any) -> None:
             if kind.startswith("/put/"):
                 raise CollectiveError("cannot be published")
-            publish(kind, *arguments)
+            publish(kind, *arguments, **options)
 
         monkeypatch.setattr(transfers, "publish", refuse_puts)
         for _ in range(REQUESTS_IN_FLIGHT + 1):

@@ -32,7 +32,7 @@ class HalfTheRanks:
             self._answer(len(self.decided))
         return len(self.asked)
 
-    def publish(self, kind: str, seq: int, content: Any, what: str) -> None:
+    def publish(self, kind: str, seq: int, content: Any, what: str, *, kept: int) -> None:
         assert kind == SET_KIND
         self.decided.append(seq)
         self._answer(seq + 1)
@@ -40,9 +40,6 @@ class HalfTheRanks:
     def _answer(self, seq: int) -> None:
         if seq in self._to_answer:
             self._to_answer.pop(seq)()
-
-    def retire(self, kind: str, seq: int) -> None:
-        pass
 
     def cancel(self, operation: int) -> None:
         pass
