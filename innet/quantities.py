@@ -258,10 +258,10 @@ def rounded_rate(rate_bps: float) -> str:
 def rounded_duration(time_s: float) -> str:
     """A measured time with three digits, in seconds, milliseconds or microseconds.
 
-    >>> rounded_duration(0.671), rounded_duration(0.0301), rounded_duration(12.5)
-    ('0.671 s', '30.1 ms', '12.5 s')
+    >>> [rounded_duration(time_s) for time_s in (12.5, 0.671, 0.0301, 0)]
+    ['12.5 s', '0.671 s', '30.1 ms', '0 s']
     """
-    if time_s >= 0.1:
+    if time_s >= 0.1 or not time_s:
         return f"{time_s:.3g} s" if time_s < 100 else f"{time_s:.0f} s"
     if time_s >= 1e-3:
         return f"{time_s * 1e3:.3g} ms"

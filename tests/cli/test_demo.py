@@ -42,6 +42,10 @@ def test_each_algorithm_trains_as_one_process_without_any_extra(
         assert record["busiest_link_bytes"] > len(record["losses"]) * record["gradient_bytes"]
     picture = ElementTree.fromstring((into / "comparison.svg").read_text())
     assert len(list(picture.iter("{http://www.w3.org/2000/svg}polyline"))) == len(rows)
+    # One text, so that its parts cannot overlap in any font.
+    assert "Time in seconds: computing waiting for gradients" in {
+        "".join(text.itertext()) for text in picture.iter("{http://www.w3.org/2000/svg}text")
+    }
     assert "parameter server</td>" in (into / "comparison.html").read_text()
 
 

@@ -95,7 +95,7 @@ def test_recorded_requests_are_replayed_by_policy_and_memory(
     assert comparison.methods == ["home:policy=lru", "home:policy=lfu"]
     assert comparison.sizes_bytes == [1 << 20, 2 << 20]
     assert all(row.blocks and row.blocks.computed == 2 for row in comparison.measurements)
-    assert "home nodes alone (policy=lfu)" in (tmp_path / "report.html").read_text()
+    assert "home: home nodes alone (policy=lfu)" in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.parametrize("sizes", ["1B", "65535", "1MiB,1KiB"])

@@ -87,7 +87,7 @@ def _of_sizes(comparison: Comparison) -> Iterator[Drawing]:
         yield Drawing("Bandwidth", "", plot_bandwidths(comparison))
     yield Drawing(
         "Over time",
-        "Each operation where it ended, with the first seed; vertical lines are events.",
+        f"Each operation where it ended, with the first seed{_event_lines(comparison)}.",
         plot_timeline(comparison),
     )
     yield Drawing(
@@ -117,9 +117,18 @@ def _of_a_replay(comparison: Comparison) -> Iterator[Drawing]:
     yield _times("Time to the first token", comparison)
     yield Drawing(
         "Over time",
-        "Each request where its first token came, with the first seed; vertical lines are events.",
+        f"Each request where its first token came, with the first seed{_event_lines(comparison)}.",
         plot_timeline(comparison),
     )
+
+
+def _event_lines(comparison: Comparison) -> str:
+    happened = any(m.simulated and m.simulated.events for m in comparison.largest)
+    return "; vertical lines are events" if happened else ""
+
+
+def _duration_label(time_s: float, _place: float) -> str:
+    return rounded_duration(time_s)
 
 
 def _times(heading: str, comparison: Comparison) -> Drawing:
@@ -150,8 +159,9 @@ def plot_one_size(comparison: Comparison) -> str:
         axes.invert_yaxis()
         axes.set_xlim(left=0)
         axes.grid(axis="y", visible=False)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: rounded_duration(value)))
-        axes.set_title(f"time of {_a(comparison.operation)} (bar: median, dots: all, red: bound)")
+        axes.xaxis.set_major_formatter(_duration_label)
+        bound = "" if all(row.least_s is None for row in rows) else ", red: bound"
+        axes.set_title(f"time of {_a(comparison.operation)} (bar: median, dots: all{bound})")
         return svg_of(figure)
 
 
@@ -185,10 +195,11 @@ def plot_times(comparison: Comparison) -> str:
                     linewidth=1,
                 )
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: rounded_duration(value)))
+        axes.yaxis.set_major_formatter(_duration_label)
         _size_axis(axes, comparison)
+        bound = "" if all(m.least_s is None for m in comparison.measurements) else ", dashes: bound"
         what = f"time of {_a(comparison.operation)}"
-        axes.set_title(f"{what} (line: median, band: p10 to p90, dashes: bound)")
+        axes.set_title(f"{what} (line: median, band: p10 to p90{bound})")
         figure.legend(loc=_BESIDE)
         return svg_of(figure)
 
@@ -268,8 +279,8 @@ def _timeline_panel(axes: Axes, row: Measurement, run: SimulatedRun, number: int
     axes.set_ylim(bottom=0)
     axes.set_xlim(first_s, ends_s[-1] + 0.02 * (ends_s[-1] - first_s))
     axes.yaxis.set_major_locator(MaxNLocator(3))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: rounded_duration(value)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: rounded_duration(value)))
+    axes.yaxis.set_major_formatter(_duration_label)
+    axes.xaxis.set_major_formatter(_duration_label)
     axes.set_title(row.title)
 
 
@@ -288,7 +299,7 @@ def plot_queues(comparison: Comparison) -> str | None:
             axes.set_ylim(0, 1.08 * deepest_bytes)
             axes.set_yticks(byte_ticks(deepest_bytes))
             axes.set_xlim(0, last_s)
-        panels[-1].xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g} s"))
+        panels[-1].xaxis.set_major_formatter(_duration_label)
         return svg_of(figure)
 
 
@@ -431,7 +442,7 @@ def _rows(comparison: Comparison) -> list[Measurement]:
 
 def _label(comparison: Comparison, row: Measurement) -> str:
     several = len(comparison.sizes_bytes) > 1
-    return f"{rounded_size(row.size_bytes)}, {row.method}" if several else row.title
+    return f"{rounded_size(row.size_bytes)}, {row.method}" if several else row.method
 
 
 def _share(row: Measurement, place: str) -> float:

@@ -37,10 +37,10 @@ def summary_sentences(comparison: Comparison) -> list[str]:
     jobs = list(dict.fromkeys(m.job for m in comparison.measurements if m.job))
     for job in jobs:
         of_job = [m for m in comparison.largest if m.job == job]
-        sentences += [_fastest(of_job), *_replays(of_job)]
+        sentences += [_summary_of_largest(of_job), *_replays(of_job)]
     if comparison.sizes_bytes and not jobs:
         largest = comparison.at_size(comparison.sizes_bytes[-1])
-        sentences += [_fastest(largest)]
+        sentences += [_summary_of_largest(largest)]
         sentences += _replays(largest)
         sentences += _against_peers(largest)
         sentences += _incast(largest)
@@ -73,9 +73,14 @@ def _loopback(comparison: Comparison) -> str:
             "memory did not use the kernel's network."
         )
     return (
-        "Gloo and Open MPI did not take part: compare with --rate unlimited to run them over "
-        "loopback, or with --mode netns over the same links."
+        "Gloo and Open MPI did not take part. --mode netns runs them over the same links; in local "
+        "mode they use loopback, and take part where no link has a rate, a delay or loss."
     )
+
+
+def _summary_of_largest(measurements: list[Measurement]) -> str:
+    is_replay = all(m.blocks is not None for m in measurements)
+    return _first_tokens(measurements) if is_replay else _fastest(measurements)
 
 
 def _fastest(measurements: list[Measurement]) -> str:
@@ -98,13 +103,26 @@ def _fastest(measurements: list[Measurement]) -> str:
     return sentence + "."
 
 
+def _first_tokens(measurements: list[Measurement]) -> str:
+    times = ", ".join(f"{m.method} {rounded_duration(m.median_s)}" for m in measurements)
+    sentence = (
+        f"With {rounded_size(measurements[0].size_bytes)} of memory for blocks, the median time to "
+        f"the first token is: {times}"
+    )
+    best, *others = sorted(measurements, key=lambda m: m.median_s)
+    alike = [m.method for m in others if not best.differs_from(m)]
+    if alike:
+        sentence += f". No difference measured: {', '.join([best.method, *alike])}"
+    return sentence + "."
+
+
 def _replays(measurements: list[Measurement]) -> list[str]:
     sentences = []
     for m in measurements:
         if m.blocks is None:
             continue
         sentence = (
-            f"{m.title}: {m.blocks.hit_rate:.1%} of {m.blocks.asked} blocks need not be computed"
+            f"{m.method}: {m.blocks.hit_rate:.1%} of {m.blocks.asked} blocks need not be computed"
         )
         if m.blocks.one_store_rate is not None and m.blocks.ideal_rate is not None:
             sentence += (
@@ -114,7 +132,7 @@ def _replays(measurements: list[Measurement]) -> list[str]:
         if m.busiest_link is not None and m.busiest_link.bytes_per_operation:
             carried = rounded_size(m.busiest_link.bytes_per_operation)
             sentence += f"; {m.busiest_link}, the busiest link, carries {carried} a request"
-        sentences.append(sentence[0].upper() + sentence[1:] + ".")
+        sentences.append(sentence + ".")
     return sentences
 
 
@@ -163,13 +181,17 @@ def _incast(measurements: list[Measurement]) -> list[str]:
         queue = m.deepest_queue
         if queue is None or not is_incast(m.method):
             continue
-        pushed = "pushes at" if is_over_tcp(m.method) else "is asked by"
+        sent = (
+            "every rank sends its tensor to one host"
+            if is_over_tcp(m.method)
+            else "one host requests every rank's tensor"
+        )
+        title = m.title[0].upper() + m.title[1:]
         sentences.append(
-            f"Incast: when everyone {pushed} one host ({m.title}), "
-            f"{rounded_duration(m.median_s)} pass, up to "
-            f"{rounded_size(m.deepest_queue_bytes)} wait at {queue.source} for "
-            f"{queue.destination}, and {m.drops} packets are dropped in "
-            f"{len(m.samples_s)} {'run' if len(m.samples_s) == 1 else 'runs'}."
+            f"{title}: {sent}, and an allreduce takes {rounded_duration(m.median_s)}; "
+            f"up to {rounded_size(m.deepest_queue_bytes)} wait at {queue.source} for "
+            f"{queue.destination}, and {m.drops} {'packet is' if m.drops == 1 else 'packets are'} "
+            f"dropped in {len(m.samples_s)} {'run' if len(m.samples_s) == 1 else 'runs'}."
         )
     return sentences
 
@@ -313,6 +335,28 @@ def _block_cells(blocks: BlockPlaces | None) -> tuple[str, ...]:
 
 _MOST_EVENTS = 100
 
+_BYTES_AND_REPETITIONS: Final = (
+    'Bytes on links include headers. "Resent" counts Interests, or TCP segments of a baseline'
+)
+_NOTE: Final = (
+    "Times are those of the rank that took longest. The bound is the time that the busiest link "
+    "needs for the payload that the method must send over it, with the latency of its steps where "
+    "an allreduce of innet took more than 1.25 times that. Operations up to 64 KiB follow each "
+    "other in a row, so their time is not held against the bound. In netns mode the kernel's rate "
+    "limit lets a first burst pass at once (1 ms worth, at least 16 KiB; where packets are "
+    f"batched, 80 KiB), which small tensors profit from. {_BYTES_AND_REPETITIONS}; "
+    '"cpu" is processor time per operation in all workers, and in the switches; "machine cpu" '
+    "that of the whole machine, kernel and interrupts included."
+)
+_NOTE_OF_A_REPLAY: Final = (
+    "The size is the memory of all hosts and switches for blocks. Times are those from a request "
+    'to its first token. "hits" is the share of blocks that need not be computed; "one store" '
+    "is that share for one store with all the memory, which serves one request at a time; "
+    '"ideal" for a store with memory for all blocks. "local", "switches", "homes" and "computed" '
+    'are shares of blocks by the place where they were found; "late" counts blocks that missed '
+    f"their deadline. {_BYTES_AND_REPETITIONS}."
+)
+
 NO_FIGURES: Final = (
     "The report has no figures, because matplotlib is not installed. Install it: "
     f"{extras.install_command('matplotlib')}"
@@ -341,6 +385,7 @@ def render_report(comparison: Comparison) -> str:
         figures=_figures(comparison) if comparison.measurements else "",
         events=_events(comparison),
         table=_table(comparison),
+        note=escape(_NOTE_OF_A_REPLAY if comparison.is_replay else _NOTE),
         facts=_facts(comparison),
     )
 
@@ -410,9 +455,12 @@ def _repetitions(comparison: Comparison) -> str:
     counts = [len(m.samples_s) for m in comparison.measurements]
     if not counts:
         return "none"
-    return (
-        f"{min(counts)} to {max(counts)} operations of each method at each size, after a warm-up"
-        + ("" if comparison.mode == "sim" else "; the methods take turns within one run")
+    fewest, most = min(counts), max(counts)
+    count = str(most) if fewest == most else f"{fewest} to {most}"
+    if comparison.is_replay:
+        return f"{count} requests of each design at each size"
+    return f"{count} operations of each method at each size, after a warm-up" + (
+        "" if comparison.mode == "sim" else "; the methods take turns within one run"
     )
 
 

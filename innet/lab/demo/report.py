@@ -30,7 +30,8 @@ _HEADINGS: Final = (
 )  # fmt: skip
 _LEGEND: Final = (
     "waited: for the averages of the gradients. bound: the least wait that the links' rate allows "
-    "the algorithm. link: what crossed the busiest link in its busier direction."
+    "the algorithm. link: what crossed the busiest link in its busier direction. as single: "
+    "whether the accuracy equals that of the single process."
 )
 
 
@@ -169,10 +170,13 @@ def _curves(rows: Sequence[TrainingComparison]) -> list[str]:
 def _bars(rows: Sequence[TrainingComparison]) -> list[str]:
     width, height = _PANEL
     longest_s = max(row.record.seconds for row in rows)
-    parts = [_text(_RIGHT, 30, "Time in seconds: ", size=16)]
-    parts += [_text(_RIGHT + 130, 30, "computing", colour=_COMPUTING, size=16)]
-    parts += [_text(_RIGHT + 220, 30, "waiting for gradients", colour=_WAITING, size=16)]
-    parts += _frame(_RIGHT)
+    # Spans of one text do not overlap, whatever the width of the font.
+    parts = [
+        f'<text x="{_RIGHT}" y="30" font-size="16">Time in seconds: '
+        f'<tspan fill="{_COMPUTING}">computing</tspan> '
+        f'<tspan fill="{_WAITING}">waiting for gradients</tspan></text>',
+        *_frame(_RIGHT),
+    ]
     step = height / len(rows)
     for number, row in enumerate(rows):
         record, top = row.record, _TOP + step * number + step * 0.2

@@ -23,9 +23,9 @@ HOME: Final = "home"
 LOCAL: Final = "local"
 
 DESIGNS: Final = {
-    NETWORK: "home nodes with in-network caches",
-    HOME: "home nodes alone",
-    LOCAL: "no sharing between workers",
+    NETWORK: "network: home nodes with in-network caches",
+    HOME: "home: home nodes alone",
+    LOCAL: "local: no sharing between workers",
 }
 """Designs by name, with their titles."""
 

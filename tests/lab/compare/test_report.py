@@ -121,8 +121,36 @@ def test_the_number_of_samples_is_told(comparison: Comparison) -> None:
 def test_absent_foreign_libraries_are_explained(comparison: Comparison) -> None:
     own = [m for m in comparison.measurements if m.method == "inc"]
     local = comparison.model_copy(update={"mode": "local", "measurements": own})
-    assert any("--mode netns" in sentence for sentence in summary_sentences(local))
+    (told,) = (sentence for sentence in summary_sentences(local) if "--mode netns" in sentence)
+    assert "no link has a rate, a delay or loss" in told  # each of these excludes them
     assert not any("--mode netns" in sentence for sentence in summary_sentences(comparison))
+
+
+def test_a_replay_is_described_in_terms_of_requests_and_blocks(
+    comparison: Comparison, measurement: MeasurementFactory
+) -> None:
+    places = {"local": 1, "switches": 2, "homes": 0, "computed": 7, "late": 0, "puts": 7}
+    rows = [
+        measurement(
+            method=design, title=f"{design}: blocks", bound_s=None,
+            blocks={**places, "by_switch": {}, "lost_puts": 0},
+        )
+        for design in ("network", "home")
+    ]  # fmt: skip
+    replay = comparison.model_copy(update={"measurements": rows, "mode": "sim", "failures": []})
+    first, *_ = summary_sentences(replay)
+    assert "median time to the first token is: network 0.5 s, home 0.5 s" in first
+    page = render_report(replay)
+    assert "3 requests of each design" in page
+    assert "allreduce of innet" not in page
+    assert "red: bound" not in page
+    assert "vertical lines" not in page  # nothing happened
+
+
+def test_axes_begin_at_zero_seconds(comparison: Comparison) -> None:
+    page = render_report(comparison)
+    assert ">0 s<" in page
+    assert "0 µs" not in page
 
 
 def warnings_of(comparison: Comparison, *measurements: Measurement) -> list[str]:

@@ -41,7 +41,7 @@ def test_they_stand_beside_the_others_with_their_bounds() -> None:
     assert "h2" in (server.busiest_link.source, server.busiest_link.destination)
     told = " ".join(summary_sentences(found))
     assert "as fast as ring over TCP" in told
-    assert "Incast: when everyone pushes at one host (parameter server over TCP" in told
+    assert "Parameter server over TCP (server=h2): every rank sends its tensor to one host" in told
 
 
 def test_training_runs_over_them() -> None:
