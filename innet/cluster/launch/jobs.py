@@ -17,6 +17,7 @@ from innet.errors import EmulationError
 from innet.node.messages import job_of
 from innet.security import KeyDealer
 from innet.topology import Topology
+from innet.worker import agent_rendezvous
 
 
 class JobAdmission:
@@ -154,8 +155,9 @@ def rank_variables(meeting: Rendezvous, rank: int, address: str) -> dict[str, st
 def _torchrun_options(meeting: Rendezvous, address: str) -> dict[str, str]:
     """Options of ``torchrun`` itself, which reads each from a variable with the prefix ``PET_``.
 
-    Its agents meet through a file of the run: a store that one of them held would end with that
-    agent, and the others would print traces; and whoever reached its port could run code in them.
+    Its agents meet through a file of the run (:mod:`innet.worker.agent_rendezvous`): a store that
+    one of them held would end with that agent, and the others would print traces; and whoever
+    reached its port could run code in them. The endpoint is for a rendezvous of the user's choice.
     """
     return {
         "PET_NNODES": str(meeting.world_size),
@@ -163,10 +165,10 @@ def _torchrun_options(meeting: Rendezvous, address: str) -> dict[str, str]:
         "PET_MASTER_ADDR": meeting.master_address,
         "PET_MASTER_PORT": str(meeting.master_port),
         "PET_LOCAL_ADDR": address,
-        "PET_RDZV_BACKEND": "c10d",
-        "PET_RDZV_ENDPOINT": str(meeting.file),
+        "PET_RDZV_BACKEND": agent_rendezvous.BACKEND,
+        agent_rendezvous.ENDPOINT_VARIABLE: f"{meeting.master_address}:{meeting.master_port}",
+        agent_rendezvous.FILE_VARIABLE: str(meeting.file),
         "PET_RDZV_ID": meeting.run_id,
-        "PET_RDZV_CONF": "store_type=file",
     }
 
 

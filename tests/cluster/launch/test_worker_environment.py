@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,34 @@ def run(*command: str, stdin: str, environment: dict[str, str] | None = None) ->
     )
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
+
+
+def rendezvous_at(endpoint: str | None, monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    """Create the rendezvous of an agent that a job starts, by default at the job's endpoint."""
+    from torch.distributed.elastic.rendezvous import RendezvousParameters
+    from torch.distributed.elastic.rendezvous.registry import get_rendezvous_handler
+
+    meeting = replace(_MEETING, file=file)
+    environment = rank_variables(meeting, 0, "127.0.0.1")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    endpoint = endpoint or environment["PET_RDZV_ENDPOINT"]
+    backend = environment["PET_RDZV_BACKEND"]
+    parameters = RendezvousParameters(backend, endpoint, "again", 1, 1, local_addr="127.0.0.1")
+    get_rendezvous_handler(parameters).next_rendezvous()
+
+
+@pytest.mark.torch
+def test_agents_of_torchrun_meet_through_a_file_of_the_job(tmp_path, monkeypatch) -> None:
+    rendezvous_at(None, monkeypatch, tmp_path / "j1.rendezvous")
+    assert [path.name for path in tmp_path.iterdir()] == ["j1.rendezvous"]
+
+
+@pytest.mark.torch
+def test_agents_of_torchrun_meet_at_the_users_endpoint(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rendezvous_at("localhost:0", monkeypatch, tmp_path / "j1.rendezvous")
+    assert not list(tmp_path.iterdir())  # neither the job's file nor one named localhost:0
 
 
 def test_a_rank_has_the_variables_of_torchrun() -> None:
