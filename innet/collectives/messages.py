@@ -8,12 +8,13 @@ sent, and a message goes to the first receive that was posted and fits it.
 
 from __future__ import annotations
 
+import operator
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 import numpy as np
 
@@ -44,7 +45,7 @@ class Messages:
     def send(self, array: Array, to: int, tag: int) -> Work[None]:
         """Start a send."""
         self._require_peer(to)
-        return self._point_to_point.send(array, to, tag)
+        return self._point_to_point.send(array, to, _checked_tag(tag))
 
     def fail_send(self, to: int, tag: int, error: BaseException) -> None:
         """Let the receive of a send that cannot be made raise ``error``."""
@@ -61,6 +62,7 @@ class Messages:
     def receive(self, array: Array, source: int, tag: int, timeout_s: float | None) -> Work[Array]:
         """Start a receive from one rank."""
         self._require_peer(source)
+        tag = _checked_tag(tag)
         if self._any_source.has_tag(tag):
             output = Output(array)
             return self._post(output, source, tag, lambda _: output.finish(), timeout_s)
@@ -90,6 +92,7 @@ class Messages:
     def receive_any(self, array: Array, tag: int) -> Work[int]:
         """Start a receive from any rank; the result is the sender."""
         self._runner.require_member(self._runner.rank)
+        tag = _checked_tag(tag)
         output = Output(array)
 
         def finish(receive: Receive) -> int:
@@ -122,6 +125,17 @@ class Messages:
         self._runner.require_member(peer)
         if peer == self._runner.rank:
             raise CollectiveError(f"rank {peer} cannot send messages to itself; copy the array")
+
+
+def _checked_tag(tag: int) -> int:
+    """``tag`` as Python's ``int``, whose text is part of names.
+
+    Raises:
+        CollectiveError: it is no whole number, so no receive would match it.
+    """
+    if not isinstance(tag, SupportsIndex):
+        raise CollectiveError(f"tag={tag!r} is no whole number; pass one, such as tag=0")
+    return operator.index(tag)
 
 
 class Receive:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import io
+import operator
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -83,7 +84,7 @@ def _watched(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         except BaseException as error:
-            with suppress(TypeError):  # the arguments do not fit, so the group is unknown
+            with suppress(TypeError):  # arguments that do not fit do not tell the group, or the tag
                 given = inspect.signature(function).bind_partial(*args, **kwargs).arguments
                 _tell_others(name, given, calls_begun() - begun, error)
             raise
@@ -125,7 +126,8 @@ def _fail_message(
     if not isinstance(peer, int) or peer not in range(group.size()) or peer == group.rank():
         return  # no rank waits for it
     fail = fail_send if name == "send" else fail_recv
-    group.launcher.fail(name, error, fail(group, peer, given.get("tag", 0)))
+    tag = operator.index(given.get("tag", 0))
+    group.launcher.fail(name, error, fail(group, peer, tag))
 
 
 _OF_ALL_RANKS = (MismatchError, PeerError, ReductionOverflow)
