@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "transport/security/late_mac.hpp"
 #include "transport/wire/text.hpp"
@@ -16,20 +17,27 @@ constexpr std::size_t kMaxPacket = 65536;
 // Types, lengths and MetaInfo around name, key name, content and signature; generous.
 constexpr std::size_t kDataOverhead = 128;
 
-/// `rank 3` or `ranks 0-3`.
-std::string operand_text(const Slot& slot, std::size_t operand) {
-    const std::string text = interval_text(slot.rule->operand_interval(operand));
-    return (text.find('-') == std::string::npos ? "rank " : "ranks ") + text;
+/// `rank 3 has ...` or `ranks 0-3 have ...`, where `verb` is for one rank or for several.
+std::string sentence(const Slot& slot, std::size_t operand,
+                     std::pair<const char*, const char*> verb, const std::string& rest) {
+    const std::string ranks = interval_text(slot.rule->operand_interval(operand));
+    return ranks.find('-') == std::string::npos ? "rank " + ranks + ' ' + verb.first + rest
+                                                : "ranks " + ranks + ' ' + verb.second + rest;
 }
 
-std::string elements_text(const ArrivedOperand& operand) {
-    return operand.tensor_elements ? "has " + std::to_string(*operand.tensor_elements) + " elements"
-                                   : std::string("does not say how many elements it has");
+std::string elements_text(const Slot& slot, std::size_t operand) {
+    const auto elements = slot.operands[operand].arrived->tensor_elements;
+    if (!elements)
+        return sentence(slot, operand, {"does", "do"}, " not state a number of elements");
+    return sentence(slot, operand, {"has", "have"},
+                    ' ' + std::to_string(*elements) + (*elements == 1 ? " element" : " elements"));
 }
 
-std::string size_text(const ArrivedOperand& operand, const ReductionName& name) {
-    return "sends " + std::to_string(operand.content.size()) + " bytes as segment " +
-           std::to_string(name.segment());
+std::string size_text(const Slot& slot, std::size_t operand, const ReductionName& name) {
+    const std::size_t size = slot.operands[operand].arrived->content.size();
+    return sentence(
+        slot, operand, {"sends", "send"},
+        ' ' + std::to_string(size) + " bytes as segment " + std::to_string(name.segment()));
 }
 
 std::string difference(const ReductionName& name, const std::string& left,
@@ -62,8 +70,8 @@ std::optional<std::string> find_disagreement(const ReductionName& name, const Sl
                                              std::size_t latest) {
     const ArrivedOperand& arrived = *slot.operands[latest].arrived;
     if (const auto fault = name.format().find_fault(arrived.content.bytes())) {
-        return operand_text(slot, latest) + ' ' + size_text(arrived, name) + " of operation " +
-               std::to_string(name.sequence()) + ", " + *fault;
+        return size_text(slot, latest, name) + " of operation " + std::to_string(name.sequence()) +
+               ", " + *fault;
     }
     // The first of those that are there, or the next one when the latest is the first: all that
     // came before the latest agree.
@@ -78,12 +86,10 @@ std::optional<std::string> find_disagreement(const ReductionName& name, const Sl
     const ArrivedOperand& a = *slot.operands[left].arrived;
     const ArrivedOperand& b = *slot.operands[right].arrived;
     if (a.tensor_elements != b.tensor_elements) {
-        return difference(name, operand_text(slot, left) + ' ' + elements_text(a),
-                          operand_text(slot, right) + ' ' + elements_text(b));
+        return difference(name, elements_text(slot, left), elements_text(slot, right));
     }
     if (name.format().has_fixed_size() && a.content.size() != b.content.size()) {
-        return difference(name, operand_text(slot, left) + ' ' + size_text(a, name),
-                          operand_text(slot, right) + ' ' + size_text(b, name));
+        return difference(name, size_text(slot, left, name), size_text(slot, right, name));
     }
     return std::nullopt;
 }

@@ -24,20 +24,20 @@ TEST_CASE("operands of different lengths give an error that names both sides") {
         f.arrive(f.operand_uri("4"), content, {.elements = 1000});
         f.arrive(f.operand_uri("0-3"), content, {.elements = 1024});
         expected =
-            "ranks differ in operation 41: ranks 0-3 has 1024 elements, rank 4 has 1000 elements";
+            "ranks differ in operation 41: ranks 0-3 have 1024 elements, rank 4 has 1000 elements";
     }
     SUBCASE("elements of the tensor, when the right one comes last") {
         f.arrive(f.operand_uri("0-3"), content, {.elements = 1024});
         f.arrive(f.operand_uri("4"), content, {});
         expected =
-            "ranks differ in operation 41: ranks 0-3 has 1024 elements, "
-            "rank 4 does not say how many elements it has";
+            "ranks differ in operation 41: ranks 0-3 have 1024 elements, "
+            "rank 4 does not state a number of elements";
     }
     SUBCASE("bytes of the segment") {
         f.arrive(f.operand_uri("0-3"), content, {.elements = 1024});
         f.arrive(f.operand_uri("4"), bytes_of(std::vector<float>(7)), {.elements = 1024});
         expected =
-            "ranks differ in operation 41: ranks 0-3 sends 32 bytes as segment 9, "
+            "ranks differ in operation 41: ranks 0-3 send 32 bytes as segment 9, "
             "rank 4 sends 28 bytes as segment 9";
     }
     SUBCASE("not a whole number of elements") {

@@ -94,7 +94,7 @@ TEST_CASE("differing contributor sets are reported") {
     const auto answers = f.answers();
     REQUIRE(answers.size() == 1);
     CHECK(answers[0].error == static_cast<std::uint64_t>(wire::TensorErrorCode::kMismatch));
-    CHECK(answers[0].text().find("rank 2 has 2 elements, rank 3 has 1 elements") !=
+    CHECK(answers[0].text().find("rank 2 has 2 elements, rank 3 has 1 element") !=
           std::string::npos);
     f.check_nothing_left();
 }
