@@ -61,6 +61,14 @@ def test_an_elastic_job_says_whom_it_lost() -> None:
     assert "all workers" not in done.stderr
 
 
+def test_an_elastic_job_says_why_it_lost_a_worker() -> None:
+    fails = "import innet; comm = innet.init()\nif comm.rank: raise ValueError('no data')"
+    done = innet("run", "star:2", "--elastic", "--", sys.executable, "-c", fails)
+    assert done.returncode == 0
+    (lost,) = [line for line in done.stderr.splitlines() if line.startswith("lost: ")]
+    assert lost.endswith("exited with code 1; it failed with ValueError: no data")
+
+
 def test_exit_code_names_the_signal_that_ended_a_worker() -> None:
     done = innet("run", "star:2", "--hosts", "h0", "--", "sh", "-c", "kill -9 $$")
     assert done.returncode == 128 + signal.SIGKILL

@@ -53,7 +53,8 @@ class Supervisor:
         However this ends, no worker is left.
 
         Returns:
-            How those ended that an elastic job went on without: ``h2 (pid 7) exited with code 3``.
+            How and why those ended that an elastic job went on without: ``h2 (pid 7) exited with
+            code 1; it failed with ValueError: x``.
 
         Raises:
             JobFailed: a worker ended with an error, and the policy knows no remedy.
@@ -66,7 +67,7 @@ class Supervisor:
             if self._failed and not self._ended_well():
                 await end_processes(self._workers.values(), grace_s=0.0)
                 raise await self._report()
-            return tuple(worker.describe() for worker in self._failed)
+            return await self._losses()
         except asyncio.CancelledError:
             await end_processes(self._workers.values(), _INTERRUPT_GRACE_S)
             raise
@@ -135,6 +136,18 @@ class Supervisor:
     def _ended_well(self) -> bool:
         """An elastic job needs one worker that reached the end."""
         return self._policy.goes_on_without and len(self._failed) < len(self._workers)
+
+    async def _losses(self) -> tuple[str, ...]:
+        """How each worker ended that the job went on without, and why where that says more."""
+        if not self._failed:
+            return ()
+        causes = await asyncio.to_thread(self._controller.failures)
+        losses = []
+        for worker in self._failed:
+            cause, _, _ = causes.get(worker.label, "").partition("\n")
+            says_more = cause not in ("", worker.describe_end())
+            losses.append(f"{worker.describe()}; it {cause}" if says_more else worker.describe())
+        return tuple(losses)
 
     async def _report(self) -> JobFailed:
         # The one that failed first may be the last to end: others end when they hear of it. One
