@@ -58,7 +58,7 @@ def read_until(process: subprocess.Popen[str], text: str) -> list[str]:
 
 
 def command_lines() -> str:
-    """Those of all processes of this machine, as any user can read them."""
+    """The command lines of all processes of this machine, as any user can read them."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:

@@ -61,7 +61,7 @@ def ordinary_user() -> int | None:
 
 @pytest.fixture
 def own_directory(ordinary_user: int | None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """That user's, with a registry of runs."""
+    """The environment of that user, with a registry of runs."""
     with tempfile.TemporaryDirectory(prefix="innet-test-") as directory:
         if ordinary_user is not None:
             os.chown(directory, ordinary_user, -1)

@@ -1,4 +1,4 @@
-"""What a peer sends cannot control the terminal of whoever reads about it."""
+"""Bytes from a peer cannot control the terminal that shows them."""
 
 from __future__ import annotations
 

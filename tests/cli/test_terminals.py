@@ -1,4 +1,4 @@
-"""What ``status`` and ``watch`` show at 80 columns: whole numbers, cut names, and all of it."""
+"""``status`` and ``watch`` fit into 80 columns: they cut names, never numbers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def printed(shown: RenderableType, width: int = 80) -> list[str]:
 
 
 def answer(kind: str, peer: str) -> dict[str, object]:
-    """What a node says that has been at work for days."""
+    """The counters of a node that has been at work for days."""
     message = counters(links=[{**LINK, "peer": peer}]).model_dump()
     link = {key: LARGE if value == 0 else value for key, value in message["links"][0].items()}
     port = dict.fromkeys(message["links"][0]["port"], LARGE)

@@ -69,7 +69,7 @@ def _follow_tutorial(page: Path, workspace: Workspace) -> list[str]:
 
 
 def _run(line: CommandLine, workspace: Workspace) -> str:
-    """What went wrong; nothing when all is well."""
+    """The text of the failure; empty when all is well."""
     command = adapted(line.text)
     began_s = time.monotonic()
     why = workspace.run(command)

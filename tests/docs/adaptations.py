@@ -1,4 +1,4 @@
-"""What is changed of the pages' commands before they run in a test, and which do not run."""
+"""Changes to the pages' commands before a test runs them, and commands that it leaves out."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def reason_to_skip(command: str) -> str | None:
 
 
 def adapted(command: str) -> str:
-    """What runs in its place."""
+    """The command that runs in its place."""
     text = re.sub(r"\s+#\s.*$", "", command).rstrip(" &")
     for pattern, replacement in _CHANGED:
         text = re.sub(pattern, replacement, text)
@@ -72,4 +72,4 @@ _ALICE = (
     "innet keys import alice.cert",
 )
 PRELUDES = {"docs/ndn.md": _ALICE, "docs/commands.md": _ALICE}
-"""What a page takes for granted, by page."""
+"""Commands that each page takes for granted."""

@@ -101,7 +101,7 @@ def test_a_line_is_taken_apart_as_a_shell_does() -> None:
 
 
 def examples(command: Any) -> Iterator[str]:
-    """Those in the help of a command and of all below it."""
+    """The command lines in the help of a command and of all below it."""
     for line in (command.epilog or "").splitlines():
         if line.startswith("[dim]$[/] "):
             yield line.removeprefix("[dim]$[/] ")

@@ -22,7 +22,7 @@ _OUTPUT_TIMEOUT_S = 60
 _FENCE = re.compile(r"```(\w*)$")
 _SAVE_AS = re.compile(r"Save this as `([\w.]+)`")
 _INSTALLATION = re.compile(r"make setup|source |pip install ")
-"""What the environment of the tests has."""
+"""Commands whose effect the environment of the tests has already."""
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
@@ -84,7 +84,7 @@ class Reader:
             )
         self._commands = 0
         self._seen_from = 0
-        """Where the output begins that the next output block may show."""
+        """The place where the output begins that the next output block may show."""
         self._last: Step | None = None
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Where the commands of one page run."""
+"""A directory in which the commands of one page run."""
 
 from __future__ import annotations
 

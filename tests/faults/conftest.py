@@ -45,7 +45,7 @@ class FaultyRun:
             await self._changed.wait()
 
     def lines(self) -> Sequence[tuple[str, str]]:
-        """Who said what."""
+        """Each printed line with the node that printed it."""
         return self.result.lines
 
     def pid(self, node: str) -> int:
@@ -116,5 +116,5 @@ def worker(name: str, *arguments: object) -> list[str]:
 
 
 def digests(result: JobResult) -> set[str]:
-    """What the workers say of all their results together: one line when they agree."""
+    """The digests of all results that the workers printed: one line when they agree."""
     return {line for _, line in result.lines if line.startswith("digest ")}

@@ -1,4 +1,4 @@
-"""What programs serve is found, and no longer than they serve it, whoever dies meanwhile."""
+"""Nodes find a prefix while programs serve it and no longer, even if processes die meanwhile."""
 
 from __future__ import annotations
 

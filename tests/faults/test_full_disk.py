@@ -1,4 +1,4 @@
-"""The disk with the run's files is full: what runs goes on, what cannot begin says why."""
+"""On a full disk, a run goes on, and a command that cannot begin says why."""
 
 from __future__ import annotations
 

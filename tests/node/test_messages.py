@@ -1,4 +1,4 @@
-"""What nodes and the controller send each other."""
+"""Messages between nodes and the controller."""
 
 from __future__ import annotations
 

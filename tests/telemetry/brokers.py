@@ -47,7 +47,7 @@ class Mosquitto:
 
     @property
     def url(self) -> BrokerUrl:
-        """Where it is."""
+        """Its address."""
         return BrokerUrl("127.0.0.1", self.port)
 
     async def start(self) -> None:

@@ -83,7 +83,7 @@ class RawClient:
         return found
 
     async def until_closed(self) -> bytes:
-        """What comes until the broker closes the connection."""
+        """All bytes until the broker closes the connection."""
         with contextlib.suppress(ConnectionError):
             async with asyncio.timeout(_PATIENCE_S):
                 return await self.reader.read()

@@ -1,4 +1,4 @@
-"""Who may command a node: the run's operator, once, now, and for this node."""
+"""A node obeys an order of the run's operator once, in time, and if it is for this node."""
 
 from __future__ import annotations
 

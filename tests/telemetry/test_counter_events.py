@@ -1,4 +1,4 @@
-"""What only counters tell becomes events, once it grows."""
+"""Counters of failures that grow become events."""
 
 from __future__ import annotations
 

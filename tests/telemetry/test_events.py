@@ -15,7 +15,7 @@ from innet.telemetry.events import Happening
 
 @pytest.fixture
 def heard() -> Iterator[list[Happening]]:
-    """What a listener is told."""
+    """The events that a listener received."""
     happenings: list[Happening] = []
     events.listen(happenings.append)
     yield happenings

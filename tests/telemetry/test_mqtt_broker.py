@@ -29,7 +29,7 @@ CONNACK, PINGRESP, SUBACK = 0x20, 0xD0, 0x90
 
 
 async def retain_some(broker_socket: Path) -> None:
-    """What the nodes of a run keep on its broker."""
+    """Messages as the nodes of a run retain them on its broker."""
     async with raw_client(broker_socket, raw_mqtt.connect()) as nodes:
         for number in range(50):
             topic = f"innet/lab/nodes/n{number}/status"

@@ -1,4 +1,4 @@
-"""What a process publishes, whether the broker is there, away, frozen or back again."""
+"""A process publishes while the broker is there, away, frozen or back again."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ WAITS = (
 
 
 def secrets_of(run_dir: Path) -> set[str]:
-    """What the private files of a run hold: passwords, and keys in hexadecimal."""
+    """The secrets in the private files of a run: passwords, and keys in hexadecimal."""
     found = {(run_dir / OPERATOR_KEY_NAME).read_text()}
     found |= {path.read_text() for path in run_dir.glob(PASSWORD_NAME)}
     for path in run_dir.glob("*.keys"):

@@ -24,7 +24,7 @@ from innet.errors import ControlError, NoAnswer
 from innet.security import JobTrust
 
 Answer = Callable[[str, str, Mapping[str, Any]], Any]
-"""What a node answers, given its name, the method and the parameters; raises to refuse."""
+"""Returns a node's answer to a method with parameters; raises to refuse."""
 
 
 class HandDriven:
@@ -126,7 +126,7 @@ class HandDriven:
         self._carry_out()
 
     def told_by(self, method: str) -> dict[str, Mapping[str, Any]]:
-        """What each node was told last by ``method``."""
+        """The last parameters of ``method`` that each node was sent."""
         return {node: params for node, said, params in self.told if said == method}
 
     def open_job(self, hosts: Sequence[str], name: str | None = None, **known: Any) -> Job:

@@ -1,4 +1,4 @@
-"""What a node answers on its control socket."""
+"""A node carries out the requests that come to its control socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is told where prefixes are served, and when that changes."""
+"""The controller tells nodes where prefixes are served, and when that changes."""
 
 from __future__ import annotations
 

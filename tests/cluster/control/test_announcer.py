@@ -1,4 +1,4 @@
-"""What a node tells its controller of the prefixes that programs serve there."""
+"""A node tells its controller which prefixes programs serve there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who the controller gives a group's keys to, and that they change with the members."""
+"""The controller gives a group's keys to its members and switches, and new ones to new members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a group is called: no two groups have a prefix or a key's name in common."""
+"""Names of groups: no two groups have a prefix or a key's name in common."""
 
 from __future__ import annotations
 

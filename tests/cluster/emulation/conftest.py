@@ -1,4 +1,4 @@
-"""Fixtures of the emulation's tests: small topologies, a registry of their own, what is left."""
+"""Fixtures of the emulation's tests: small topologies, a registry, a check for remains."""
 
 from __future__ import annotations
 

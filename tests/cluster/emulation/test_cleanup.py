@@ -75,7 +75,7 @@ def wait_for_end(processes: set[ProcessIdentity]) -> None:
 
 
 NETNS = pytest.mark.netns
-"""What a namespace adds to clean up: once by a signal, once by an error, once without either."""
+"""Runs in namespaces have more to clean up: tested with a signal, an error, and neither."""
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def bucket_of(link: Link) -> TokenBucket:
 
 
 def effective_burst_bytes(bucket: TokenBucket) -> float:
-    """What is left of the burst once it is a time in whole microseconds."""
+    """The burst after the kernel rounded its time to whole microseconds."""
     return int(1e6 * bucket.burst_bytes / bucket.rate_bytes_per_s) * bucket.rate_bytes_per_s / 1e6
 
 

@@ -1,4 +1,4 @@
-"""What a run consists of, and what is left of it when it is over."""
+"""Finds the parts of a live run, and what remains of it when it is over."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from innet.cluster.emulation.runs import ProcessIdentity, find_run
 
 
 class Witness:
-    """What a live run consists of: its processes, and those that keep its namespaces alive."""
+    """The parts of a live run: its processes, and those that keep its namespaces alive."""
 
     def __init__(self, run_id: str, registry: Path) -> None:
         self.processes = _processes_of(run_id)

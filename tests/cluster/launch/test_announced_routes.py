@@ -1,4 +1,4 @@
-"""What an NDN program registers at its node is found from all nodes of the run."""
+"""All nodes of a run find the prefixes that an NDN program registers at its node."""
 
 from __future__ import annotations
 

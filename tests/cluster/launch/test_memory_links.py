@@ -1,4 +1,4 @@
-"""What the launcher makes of the settings where all links are memory that nothing shapes."""
+"""The settings that the launcher chooses where all links are memory that nothing shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who runs first when the nodes of a network share a processor."""
+"""Priorities of threads when the nodes of a network share a processor."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def network_threads_of(pid: int) -> Iterator[tuple[bool, int]]:
 
 
 async def priorities(mode: Mode) -> tuple[list[str], list[tuple[bool, int]]]:
-    """What workers say of their network threads, and what the switch's are."""
+    """The priorities of the workers' network threads and of the switch's."""
     said = Said()
     async with Session(load_topology("star:1"), mode=mode, output=said) as session:
         await session.run_workers([sys.executable, "-c", _SCHEDULER])

@@ -1,4 +1,4 @@
-"""What workers find in their environment: ranks for every framework, threads, the interpreter."""
+"""The environment of workers: ranks for every framework, threads, the interpreter."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OF_TORCHRUN = (
 
 
 def run(*command: str, stdin: str, environment: dict[str, str] | None = None) -> str:
-    """What a job on two hosts prints, and what innet says of it."""
+    """The output of a job on two hosts, and innet's own messages about it."""
     done = subprocess.run(
         [INNET, "run", "star:2", *command],
         input=stdin,

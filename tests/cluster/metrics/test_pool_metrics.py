@@ -107,7 +107,7 @@ def test_durations_are_counted_up_to_each_bound() -> None:
 
 class _Controller:
     def ask(self, method: str, **params: object) -> None:
-        """Whatever a pool tells it is right."""
+        """Accepts all that a pool reports."""
 
 
 def test_tenants_of_one_name_with_different_secrets_are_told_apart() -> None:

@@ -69,7 +69,7 @@ def fill_disk(host: str, limit_bytes: int) -> None:
 
 
 def serve(pool: innet.KVPool, number: int) -> str:
-    """What became of a prompt."""
+    """The outcome of a prompt."""
     tokens = prompt(number)
     found, kv = pool.blocking.get_longest_prefix(tokens, deadline_s=DEADLINE_S)
     if not np.array_equal(kv, computed(tokens)[:, :, :found]):

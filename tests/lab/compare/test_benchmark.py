@@ -1,4 +1,4 @@
-"""What all benchmark scripts share: their last line, their exit code, their deadline."""
+"""All benchmark scripts have the same last line, exit codes and deadline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the links allow each method."""
+"""Bounds: the least time that the links allow each method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What communicators do apart from their programs, in virtual time: rounds, registered arrays."""
+"""Communicators work beside their programs in virtual time: rounds, registered arrays."""
 
 from __future__ import annotations
 

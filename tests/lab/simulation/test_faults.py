@@ -1,4 +1,4 @@
-"""What can happen to nodes and links in virtual time, and what users see of it."""
+"""Faults of nodes and links in virtual time, as users see them."""
 
 from __future__ import annotations
 

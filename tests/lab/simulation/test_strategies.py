@@ -1,4 +1,4 @@
-"""What forwarding strategies do to the time of an answer, on simulated links."""
+"""Forwarding strategies change the time of an answer on simulated links."""
 
 from __future__ import annotations
 

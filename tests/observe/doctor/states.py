@@ -67,7 +67,7 @@ class State:
         return Observation(TOPOLOGY, *looks)
 
     def examine(self) -> list[Finding]:
-        """What the doctor says of it."""
+        """The doctor's findings about it."""
         return examine(self.observation())
 
     def only_finding(self) -> Finding:

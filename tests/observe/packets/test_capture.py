@@ -104,7 +104,7 @@ def test_segments_in_shared_memory_have_macs_unless_it_is_trusted(
 
 
 def check_tshark_reads_it(path: Path, packets: int) -> None:
-    """Where tshark is installed, it finds as many frames, with interfaces and NDN's port."""
+    """If tshark is installed, it finds as many frames, with interfaces and NDN's port."""
     if shutil.which("tshark") is None:
         return
     shown = subprocess.run(

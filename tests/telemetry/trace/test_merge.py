@@ -1,4 +1,4 @@
-"""What processes wrote down becomes a well-formed trace, whatever they could not finish."""
+"""The records of processes become a well-formed trace, even when some are unfinished."""
 
 from __future__ import annotations
 
