@@ -137,7 +137,7 @@ def test_names_that_are_not_programs_are_told_to_nobody(announcements, nodes):
     apart = ["/", "/localhost/x", "/localhop/x", "/n/h0/app", "/kv/x", "/j1/x", "/j1", "/train.2"]
     why = announce(announcements, "h0", *apart, "/j10", "/train")
     assert set(why) == set(apart)
-    assert "a job's own" in why["/j1/x"]
+    assert "names of a job" in why["/j1/x"]
     assert nodes.look_for("h0") == ("/j10", "/train")
 
 

@@ -142,7 +142,7 @@ async def test_a_controller_that_is_away_is_told_when_it_is_back(host, tmp_path)
 
 
 async def test_what_stays_here_is_said_so_with_the_reason(host, controller, caplog):
-    controller.apart = {"/n/x": "names below /n are nodes'"}
+    controller.apart = {"/n/x": "names below /n are those of nodes"}
     async with Client(host.uri) as client:
         await serve(client, "/n/x")
         await asyncio.to_thread(controller.until_served, "/n/x")
