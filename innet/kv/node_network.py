@@ -19,11 +19,11 @@ from innet.kv.pool.network import (
     Cause,
     Contents,
     KeepOptions,
+    KeepOutcome,
     KeptBlock,
     NetworkEvent,
     Sealed,
-    Tried,
-    TriedRequest,
+    UnfinishedRequest,
 )
 from innet.kv.pool.requests import MAX_KEPT_AT_ONCE, requests_prefix
 from innet.kv.tenant import Tenant
@@ -352,9 +352,9 @@ class NodeBlockNetwork:
             block = _fetched(done.buffer)
             self._reported.append(block.contents.nbytes)
             return KeptBlock(name, block, done.depth, done.requesters, not done.is_replaced)
-        return TriedRequest(name, [self._tried(status) for status in done])
+        return UnfinishedRequest(name, [self._outcome(status) for status in done])
 
-    def _tried(self, status: int | None) -> Tried:
+    def _outcome(self, status: int | None) -> KeepOutcome:
         return status is not None and (self._failure(status) or True)
 
     def _failure(self, status: int) -> Cause | None:

@@ -15,11 +15,11 @@ from innet.kv.pool.network import (
     BlockNetwork,
     Cause,
     KeepOptions,
+    KeepOutcome,
     KeptBlock,
     NetworkEvent,
     Sealed,
-    Tried,
-    TriedRequest,
+    UnfinishedRequest,
 )
 from innet.kv.pool.peers import Members, PeerClient
 from innet.kv.pool.requests import (
@@ -93,8 +93,8 @@ class PoolNode:
 class Home:
     """This node as home of blocks.
 
-    It executes requests, registers the blocks that the network keeps on its own, and brings
-    requested blocks to memory, from disk or from the producer that still holds them.
+    It executes requests, registers the blocks that the network keeps on its own, and loads
+    requested blocks into memory, from disk or from the producer that still holds them.
     """
 
     def __init__(self, node: PoolNode) -> None:
@@ -108,7 +108,7 @@ class Home:
         self._lease_timer: asyncio.TimerHandle | None = None
         # Requesters wait longer than the home waits for the producer, so that they do not
         # take the home for dead when the producer is.
-        self._bring_timeout_s = node.settings.timeout_s / 2
+        self._deferred_timeout_s = node.settings.timeout_s / 2
         self._fetches: SingleFlight[str, str | None] = SingleFlight()
         self._fetch_window = asyncio.Semaphore(node.settings.window)
         self._disk_window = asyncio.Semaphore(node.settings.window)
@@ -165,28 +165,28 @@ class Home:
         if self._store.tiers.memory.capacity_bytes:
             self.drain_requests()
 
-    async def bring(self, name: str) -> bool:
+    async def fetch_deferred(self, name: str) -> bool:
         """Fetch a deferred block from its producer; whether it is here now, if only for a while."""
         if self._store.lingering(name) is not None:
             return True
-        note = self._store.index.get(name)
+        entry = self._store.index.get(name)
         is_here = self._store.tier(name) is not None
-        if note is None:
+        if entry is None:
             return is_here
         loop, index = asyncio.get_running_loop(), self._store.index
         began_s = loop.time()
-        if not is_here and not index.may_ask(note.source, began_s):
+        if not is_here and not index.may_ask(entry.source, began_s):
             self._store.refuse(name)
             return False
-        refusal = await self._fetch(name, note.depth, note.source, self._bring_timeout_s)
+        refusal = await self._fetch(name, entry.depth, entry.source, self._deferred_timeout_s)
         if refusal is None or self._store.lingering(name) is not None:
-            index.on_delivered(note.source, loop.time())
+            index.on_delivered(entry.source, loop.time())
             self._store.tiers.memory.use(name)  # it was fetched because of a request
             return True
-        if loop.time() < began_s + self._bring_timeout_s:
+        if loop.time() < began_s + self._deferred_timeout_s:
             self._store.forget(name)
             return False
-        outdated = index.on_late(note.source, began_s, loop.time())
+        outdated = index.on_late(entry.source, began_s, loop.time())
         for each in outdated:
             self._store.forget(each)
         if not outdated:
@@ -215,7 +215,7 @@ class Home:
     async def _pin(
         self, name: str, holder: str, lease_s: float, stores: Sequence[LocalStore]
     ) -> bool:
-        await self.bring(name)
+        await self.fetch_deferred(name)
         pinned = any(store.pin(name, holder, lease_s, now_s()) for store in stores)
         self._watch_leases()
         return pinned
@@ -261,7 +261,7 @@ class Home:
         for event in events:
             if isinstance(event, KeptBlock):
                 self._on_kept(event)
-            elif isinstance(event, TriedRequest):
+            elif isinstance(event, UnfinishedRequest):
                 self._on_request(event.name, event.blocks)
             elif is_request(event):
                 self._on_request(event, ())
@@ -285,11 +285,11 @@ class Home:
         except KVError as error:
             _log.info("%s is not kept: %s", kept.name, error)
 
-    def _on_request(self, name: str, tried: Sequence[Tried]) -> None:
+    def _on_request(self, name: str, outcomes: Sequence[KeepOutcome]) -> None:
         is_new = name not in self._requests and name not in self._answers
         if is_new and len(self._requests) < _MOST_REQUESTS:
             self._requests.add(name)
-            self._begin(self._answer(name, tried))
+            self._begin(self._answer(name, outcomes))
 
     def _on_block_requested(self, name: str) -> None:
         memory, tier = self._store.tiers.memory, self._store.tier(name)
@@ -302,7 +302,7 @@ class Home:
         if tier is Tier.DISK:
             self._begin(self._load(name))
         elif tier is None and name in self._store.index:
-            self._begin(self._bring_for_others(name))
+            self._begin(self._fetch_deferred_for_others(name))
 
     def _is_home_of(self, name: str) -> bool:
         try:
@@ -315,13 +315,13 @@ class Home:
         async with self._disk_window:
             await self._store.load(name)
 
-    async def _bring_for_others(self, name: str) -> None:
-        brought = await self.bring(name)
-        self._counts.brought += brought
-        self._counts.served += brought
+    async def _fetch_deferred_for_others(self, name: str) -> None:
+        fetched = await self.fetch_deferred(name)
+        self._counts.brought += fetched
+        self._counts.served += fetched
 
-    async def _answer(self, name: str, tried: Sequence[Tried]) -> None:
-        answer = await self._answer_to(name, tried)
+    async def _answer(self, name: str, outcomes: Sequence[KeepOutcome]) -> None:
+        answer = await self._answer_to(name, outcomes)
         if not answer.done:
             self._counts.refused.update(answer.refusals())
         try:
@@ -340,18 +340,18 @@ class Home:
         self._answers.pop(name).cancel()
         self._network.withdraw(name)
 
-    async def _answer_to(self, name: str, tried: Sequence[Tried]) -> Answer:
+    async def _answer_to(self, name: str, outcomes: Sequence[KeepOutcome]) -> Answer:
         try:
             request = PoolRequest.parse(name)
         except KVError:
             return Answer(False, "no such request")
-        return await self._tried(name, self._execute(request, tried), Answer(False, _FAILED))
+        return await self._result_or(name, self._execute(request, outcomes), Answer(False, _FAILED))
 
-    async def _execute(self, request: PoolRequest, tried: Sequence[Tried]) -> Answer:
+    async def _execute(self, request: PoolRequest, outcomes: Sequence[KeepOutcome]) -> Answer:
         name, action, requester = request.block.name, request.action, request.requester
         match action:
             case Keep():
-                return Answer.of_blocks(await self._keep_all(action, requester, tried))
+                return Answer.of_blocks(await self._keep_all(action, requester, outcomes))
             case Note(_, depth, source):
                 self._store.defer(name, DeferredBlock(self._members.own_depth(depth), source))
                 return DONE
@@ -367,31 +367,31 @@ class Home:
                 return DONE if gone else Answer(False, "another has pinned it")
 
     async def _keep_all(
-        self, keep: Keep, requester: str, tried: Sequence[Tried]
+        self, keep: Keep, requester: str, outcomes: Sequence[KeepOutcome]
     ) -> list[str | None]:
         """For each block ``None``, or why it is not kept; an error with one affects no other.
 
-        ``tried`` has the network's own attempts, if it made any.
+        ``outcomes`` of the network's own attempts; empty if it made none.
         """
         return await gather(
             [
-                self._keep(block.name, depth, keep.source, requester, done)
-                for (block, depth), done in zip(
-                    keep.blocks, tried or [False] * len(keep.blocks), strict=True
+                self._keep(block.name, depth, keep.source, requester, outcome)
+                for (block, depth), outcome in zip(
+                    keep.blocks, outcomes or [False] * len(keep.blocks), strict=True
                 )
             ]
         )
 
     async def _keep(
-        self, name: str, depth: int, source: str, requester: str, tried: Tried
+        self, name: str, depth: int, source: str, requester: str, outcome: KeepOutcome
     ) -> str | None:
-        if tried is True:
+        if outcome is True:
             return None
-        if isinstance(tried, Cause):
-            return _refusal_after(tried)
+        if isinstance(outcome, Cause):
+            return _refusal_after(outcome)
         timeout_s = PART_FOR_FETCHING * self._settings.put_timeout_s
         fetch = self._fetch(name, self._members.own_depth(depth), source, timeout_s)
-        refusal = await self._tried(name, fetch, _FAILED)
+        refusal = await self._result_or(name, fetch, _FAILED)
         if refusal is None:  # a false name of a requester counts only with a block
             self._counts.kept[requester] += 1
         return refusal
@@ -413,7 +413,7 @@ class Home:
 
         return await self._fetches.run(name, fetch)
 
-    async def _tried(self, what: str, work: Awaitable[Result], failed: Result) -> Result:
+    async def _result_or(self, what: str, work: Awaitable[Result], failed: Result) -> Result:
         """The result of ``work``, or ``failed`` if it raises."""
         try:
             return await work

@@ -83,13 +83,13 @@ class KeptBlock:
     is_served: bool
 
 
-Tried = Cause | bool
-"""Whether a block is kept that another node asked to keep, or why fetching it failed."""
+KeepOutcome = Cause | bool
+"""Whether the network keeps a block that another node asked it to keep, or why its fetch failed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TriedRequest:
-    """A request to keep blocks that the network could not complete on its own.
+class UnfinishedRequest:
+    """A request to keep blocks that the network could not keep all on its own.
 
     Attributes:
         name: of the request.
@@ -98,10 +98,10 @@ class TriedRequest:
     """
 
     name: str
-    blocks: Sequence[Tried]
+    blocks: Sequence[KeepOutcome]
 
 
-NetworkEvent = str | KeptBlock | TriedRequest
+NetworkEvent = str | KeptBlock | UnfinishedRequest
 """A request of another node: the name of an object or of a request, or its result, if the network
 handled it on its own."""
 

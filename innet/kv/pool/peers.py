@@ -18,7 +18,7 @@ from innet.kv.pool.waiting import CircuitBreaker, GivenUp, gather, now_s
 Result = TypeVar("Result")
 
 _DRAW_BYTES: Final = 8
-_ENOUGH_S: Final = 1.0
+_SILENCE_S: Final = 1.0
 """A member that does not answer for so long counts as absent."""
 _PAUSE_S: Final = 0.01
 """Between looks at the members: the network announces no change."""
@@ -111,7 +111,7 @@ class Members:
         """A block's depth as one home counts it, which keeps every n-th block of a prompt."""
         return depth * self._replicas // max(self._replicas, len(self._network.members()))
 
-    def note(self, member: str, failure: Cause | None, began_s: float) -> None:
+    def record_result(self, member: str, failure: Cause | None, began_s: float) -> None:
         """Record how a request to ``member`` ended that was sent at ``began_s``.
 
         A member that is unreachable, or silent for at least a second, has failed. One that fails
@@ -122,7 +122,7 @@ class Members:
                 self._known = {}
             return
         ended_s = now_s()
-        late = failure is Cause.LATE and ended_s - began_s >= _ENOUGH_S
+        late = failure is Cause.LATE and ended_s - began_s >= _SILENCE_S
         if late or failure is Cause.UNREACHABLE:
             failing = self._failing.setdefault(member, CircuitBreaker(self._leave_out_s))
             failing.on_failure(began_s, ended_s, is_silence=late)
@@ -207,14 +207,14 @@ class PeerClient:
 
     async def fetch(self, name: str, member: str, timeout_s: float) -> Sealed | Cause:
         """A block from ``member``, or why it did not arrive."""
-        return await self._noted(member, self._network.fetch(name, member, timeout_s))
+        return await self._recorded(member, self._network.fetch(name, member, timeout_s))
 
     async def probe(self, name: str, member: str, timeout_s: float) -> Cause | None:
         """Why ``member`` does not have a block; ``None`` if it has."""
-        return await self._noted(member, self._network.probe(name, member, timeout_s))
+        return await self._recorded(member, self._network.probe(name, member, timeout_s))
 
-    async def _noted(self, member: str, work: Awaitable[Result]) -> Result:
-        """The result of ``work``, from which :class:`Members` learn how ``member`` is."""
+    async def _recorded(self, member: str, work: Awaitable[Result]) -> Result:
+        """The result of ``work``, which :class:`Members` record for ``member``."""
         failure: Cause | None = Cause.LATE
         began_s = now_s()
         try:
@@ -222,7 +222,7 @@ class PeerClient:
             failure = result if isinstance(result, Cause) else None
             return result
         finally:
-            self._members.note(member, failure, began_s)
+            self._members.record_result(member, failure, began_s)
 
     async def request(self, member: str, action: Action) -> Cause | None:
         """Send a request; ``None`` when it is done, and else why it is not."""

@@ -1,4 +1,4 @@
-"""How blocks come to this node, and from it to their homes."""
+"""Loads and puts of blocks: to this node, and from it to their homes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Found:
 
 
 class BlockTransfers:
-    """Finds blocks, in this node's memory, on its disk, at their homes, in this order; and brings
+    """Loads blocks from this node's memory, its disk or their homes, in this order, and copies
     blocks of this node to their homes and to other members.
 
     Concurrent loads of one block share one fetch. A block that others keep is served as long as
@@ -71,7 +71,7 @@ class BlockTransfers:
         cause: Cause | None = None
         try:
             async with asyncio.timeout_at(end_s), self._node.window:
-                if name in self._node.store.index and await self._home.bring(name):
+                if name in self._node.store.index and await self._home.fetch_deferred(name):
                     return None
                 for home, time_s in self._turns(key, end_s):
                     absence = await self._node.peers.probe(name, home, time_s)
@@ -94,7 +94,7 @@ class BlockTransfers:
 
     async def _load_deferred(self, name: str) -> Found | None:
         """This node is home to the block, and knows its producer."""
-        if name not in self._node.store.index or not await self._home.bring(name):
+        if name not in self._node.store.index or not await self._home.fetch_deferred(name):
             return None
         found = await self._load_here(name)
         block = self._node.store.lingering(name) if found is None else found.block
@@ -139,7 +139,7 @@ class BlockTransfers:
         return Cause.ABSENT if self._node.members.homes(key.block_hash) else Cause.NO_HOME
 
     async def put(self, key: BlockKey, contents: Contents, depth: int) -> list[Cause | None]:
-        """Sign a block and bring it to its homes, or tell them of it; it stays here, too, as far as
+        """Sign a block and copy it to its homes, or notify them; this node keeps it, too, as far as
         there is room.
 
         The caller may change ``contents`` when this has ended, even if it was cancelled.

@@ -31,20 +31,20 @@ class _Loading:
 
     Attributes:
         load: the chunks.
-        coming: for each range of layers, each chunk's contents.
+        arriving: for each range of layers, each chunk's contents.
         next_range: the first whose layers are not in the cache.
         failed: places of chunks that did not arrive whole.
     """
 
     load: Load
-    coming: list[list[Future[Contents | None]]]
+    arriving: list[list[Future[Contents | None]]]
     next_range: int = 0
     failed: set[int] = field(default_factory=set)
 
     @property
     def has_arrived(self) -> bool:
         """Whether nothing is in flight."""
-        return all(future.done() for chunks in self.coming for future in chunks)
+        return all(future.done() for chunks in self.arriving for future in chunks)
 
 
 class WorkerSide:
@@ -94,7 +94,7 @@ class WorkerSide:
         new = self._loading[len(self._loading) - len(transfers.loads) :]
         for layer_range in range(len(self._cache.layer_ranges)):
             for loading in new:
-                loading.coming[layer_range] = [
+                loading.arriving[layer_range] = [
                     self._ask(layer_range, chunk) for chunk in loading.load.chunks
                 ]
 
@@ -102,7 +102,7 @@ class WorkerSide:
         """Wait until the layer's chunks are in the cache, or have failed."""
         if layer in self._range_of:
             for loading in self._loading:
-                self._bring(loading, self._range_of[layer] + 1)
+                self._write_arrived(loading, self._range_of[layer] + 1)
 
     def save_layer(self, layer: str, transfers: StepTransfers) -> None:
         """The layer is computed: after the last one of a range, save the range."""
@@ -113,14 +113,14 @@ class WorkerSide:
     def finish_step(self, transfers: StepTransfers) -> None:
         """All layers are computed: save the remaining ranges, and end all loads of this step."""
         if not self._options.load_between_steps:
-            self._take_whole(self._loading)
+            self._finish_loads(self._loading)
         self._save_ranges(transfers, len(self._cache.layer_ranges))
 
     def take_loaded_requests(self) -> set[str]:
         """Requests with nothing in flight, each once."""
         if not self._options.load_between_steps:
             return set()
-        return self._take_whole([loading for loading in self._loading if loading.has_arrived])
+        return self._finish_loads([loading for loading in self._loading if loading.has_arrived])
 
     def take_failed_blocks(self) -> set[int]:
         """Blocks that failed to load, each once."""
@@ -135,7 +135,7 @@ class WorkerSide:
         """Cancel loads, and wait for saves."""
         self.wait_until_saved()
         for loading in self._loading:
-            for chunks in loading.coming:
+            for chunks in loading.arriving:
                 for future in chunks:
                     future.cancel()
         self._loading.clear()
@@ -144,19 +144,19 @@ class WorkerSide:
         key = self._cache.key(layer_range, chunk.chunk_hash)
         return self._member.submit(self._member.blocks.get(key))
 
-    def _take_whole(self, whole: list[_Loading]) -> set[str]:
-        for loading in whole:
-            self._bring(loading, len(self._cache.layer_ranges))
-        self._loading = [loading for loading in self._loading if loading not in whole]
-        return {loading.load.request_id for loading in whole}
+    def _finish_loads(self, loads: list[_Loading]) -> set[str]:
+        for loading in loads:
+            self._write_arrived(loading, len(self._cache.layer_ranges))
+        self._loading = [loading for loading in self._loading if loading not in loads]
+        return {loading.load.request_id for loading in loads}
 
-    def _bring(self, loading: _Loading, end_range: int) -> None:
+    def _write_arrived(self, loading: _Loading, end_range: int) -> None:
         """Write the ranges before ``end_range`` to the cache as they arrive."""
         while loading.next_range < end_range:
             layer_range = loading.next_range
             layers = self._cache.layer_ranges[layer_range]
-            coming = loading.coming[layer_range]
-            for chunk, future in zip(loading.load.chunks, coming, strict=True):
+            arriving = loading.arriving[layer_range]
+            for chunk, future in zip(loading.load.chunks, arriving, strict=True):
                 if chunk.place in loading.failed:
                     future.cancel()
                     continue
@@ -195,9 +195,9 @@ class WorkerSide:
         return self._paged
 
 
-def _result_of(coming: Future[Contents | None]) -> Contents | None:
+def _result_of(arriving: Future[Contents | None]) -> Contents | None:
     try:
-        return coming.result()
+        return arriving.result()
     except Exception as error:
         _log.warning("loading a chunk failed: %s", error)
         return None
