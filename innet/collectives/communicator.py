@@ -97,9 +97,9 @@ class Communicator(GroupMember):
         "or", a ``prod`` is "and".
 
         Types: float32, float64, float16, complex64, complex128, bool, signed and unsigned integers
-        of 8 to 64 bits, and ml_dtypes' bfloat16, float8_e4m3fn and float8_e5m2. Those narrower than
-        float32 are added in float32 and rounded once in each node; a float8_e4m3fn result beyond
-        448 becomes NaN, for it has no infinity.
+        of 8 to 64 bits, and ml_dtypes' bfloat16, float8_e4m3fn and float8_e5m2. Types narrower
+        than float32 are added in float32 and rounded once in each node; a float8_e4m3fn result
+        beyond 448 becomes NaN, for it has no infinity.
         """
         with self.collective("allreduce"):
             return self._runner.start(allreduce(self._variants, array, op, out))
@@ -272,8 +272,8 @@ class Communicator(GroupMember):
     def allreduce_sparse(self, indices: Array, values: Array, size: int) -> Work[Array]:
         """Sum vectors of which each rank names a few elements, such as the top k of a gradient.
 
-        What travels is proportional to the elements named, not to ``size``; elements that several
-        ranks name are added on the switches (with the algorithm ``inc``).
+        The traffic is proportional to the elements named, not to ``size``; switches add the
+        elements that several ranks name (with the algorithm ``inc``).
 
         Args:
             indices: whole numbers of shape ``(k,)`` in ``0 .. size - 1``, in any order; an index
@@ -296,8 +296,8 @@ class Communicator(GroupMember):
     def allreduce_blocks(self, array: Array, out: Array | None = None) -> Work[Array]:
         """Sum float32 arrays of which whole blocks are zero, such as an embedding's gradient.
 
-        A block is 32 consecutive elements. What travels is proportional to the blocks that are not
-        zero, plus one bit for each block; blocks that several ranks have are added on the switches
+        A block is 32 consecutive elements. The traffic is proportional to the blocks that are not
+        zero, plus one bit for each block; switches add the blocks that several ranks have
         (with the algorithm ``inc``). A block with NaN or infinity is not zero.
 
         Args:

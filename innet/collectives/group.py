@@ -94,7 +94,7 @@ class Variant:
 
     @property
     def sums_ahead(self) -> tuple[tuple[int, _core.Targets], ...]:
-        """What this rank's node begins to add without a request, by shard, in this order."""
+        """The sums that this rank's node begins without a request, with their shards, in order."""
         if self._sums_ahead is None:
             self._sums_ahead = tuple(
                 (ahead.shard, _targets(self.prefix, (Placed(ahead.interval, self.node),)))

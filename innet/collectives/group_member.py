@@ -123,7 +123,7 @@ class GroupMember(JointlyClosed):
         self._successor_of = successor_of
 
     def failure(self) -> RankFailed | None:
-        """What ended the group, as the controller knows it; ``None`` if it has not failed."""
+        """The failure that ended the group, as the controller knows it; ``None`` if none did."""
         from innet.worker import current_worker  # a simulation has none
 
         failure = current_worker().groups.failure_of(self._membership)
@@ -234,7 +234,7 @@ class GroupMember(JointlyClosed):
             self._services.abandon_group(self._membership, why)
 
     def close(self) -> None:
-        """Leave the group. What others may still need from this rank stays until all have left.
+        """Leave the group. This rank serves its contributions until all ranks have left.
 
         Others that wait for a collective which this rank has not called get a
         :class:`~innet.errors.RankFailed` at once.

@@ -1,4 +1,4 @@
-"""What a worker's program calls beside a communicator: it joins a group, and measures work."""
+"""Functions beside the communicator: a worker's program joins a group, and measures work."""
 
 from __future__ import annotations
 

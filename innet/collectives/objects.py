@@ -29,7 +29,7 @@ PACKET_OVERHEAD_BYTES = 128
 """Of a packet with a full segment of a tensor: packets of objects are no larger."""
 
 ObjectData = Array | bytes | bytearray | memoryview
-"""What can be published: an array, or any object with the buffer protocol."""
+"""Publishable data: an array, or any object with the buffer protocol."""
 
 
 class Objects:

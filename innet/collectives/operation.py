@@ -1,4 +1,4 @@
-"""What each collective publishes and fetches, without its sequence number.
+"""Operations: the names and memory that each collective publishes and fetches.
 
 Each function makes the operation of one rank. A reduction publishes this rank's tensor, and fetches
 the sum over all or its block of that; a copy moves tensors and adds nothing.
@@ -362,7 +362,7 @@ def _copying(
 
 
 def _of_peers(variants: Variants, rows: Array, block: int | None = None) -> tuple[Wanted, ...]:
-    """What all other ranks published, or a block of each, for the rows of their numbers."""
+    """The contributions of all other ranks, or a block of each; rank r's goes into row r."""
     targets = variants.first.ranks
     return tuple(
         Wanted(targets[peer], rows[peer], block)

@@ -303,7 +303,7 @@ class PointToPoint:
 
 
 def _receiver_part(source: int) -> str:
-    """What receipts for ``source`` have where a message has the bare number of its receiver."""
+    """Name component of receipts for ``source``; messages have their receiver's number there."""
     return f"of-{source}"
 
 

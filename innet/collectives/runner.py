@@ -55,7 +55,7 @@ _LEAST_TIMEOUT_S = 1e-3
 
 
 class Services(Protocol):
-    """What a communicator needs of its process: a worker, or a host in a simulation."""
+    """Services of the process to a communicator: of a worker, or of a host in a simulation."""
 
     @property
     def node(self) -> _core.NodeHandle:
@@ -334,7 +334,7 @@ class OperationRunner:
         planned_s = 2 * self.size * 8 * size_bytes / self._slowest_link_bps
         return max(self._timeout_s, _TIMEOUT_OVER_PLANNED * planned_s)
 
-    # What the node is asked for.
+    # Requests to the node.
 
     def _start_unwaited_barrier(self, seq: int) -> None:
         number = self._submit(barrier(self.variants), seq, self.timeout_s)
@@ -506,7 +506,7 @@ def _sums_ahead(
     """Let this rank's node begin the first sums that others will request of it.
 
     Requests that pass from sum to sum would wait at every node behind the contributions that the
-    first of them have caused. What comes is not used: the node has it for those who ask.
+    first of them have caused. This rank drops the sums; its node keeps them for the requesters.
     """
     variant = operation.variant
     shards = len(variant.plan.roots)

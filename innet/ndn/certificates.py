@@ -94,7 +94,7 @@ async def serve_certificates(client: Client, certificates: Sequence[Certificate]
 
 
 def certificate_fetch(client: Client) -> Callable[[str, bool], Awaitable[bytes]]:
-    """What an :class:`innet.security.trust.PolicyValidator` gets certificates by."""
+    """The ``fetch`` of a :class:`innet.security.trust.PolicyValidator`: certificates, by name."""
 
     async def fetch(name: str, can_be_prefix: bool) -> bytes:
         data = await client.express(

@@ -24,9 +24,9 @@ from innet.tlv_numbers import ContentType, TlvType
 
 LOCAL_MANAGEMENT = "/localhost/nfd"
 ORIGIN_APP = 0
-"""Who made a route: an application, by registering it."""
+"""Origin of a route that an application registered."""
 ORIGIN_ANNOUNCEMENT = 129
-"""Likewise: by a prefix announcement."""
+"""Origin of a route from a prefix announcement."""
 CHILD_INHERIT = 1
 """Flag of a route: it serves longer prefixes as well."""
 OK = 200

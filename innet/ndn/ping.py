@@ -41,7 +41,7 @@ class Ping:
 
 
 def ping_prefix(prefix: Name | str) -> Name:
-    """What a server of ``prefix`` answers below."""
+    """The prefix of the names that a ping server of ``prefix`` answers."""
     return with_component(prefix, _KEYWORD)
 
 
@@ -77,5 +77,5 @@ async def ping(
 
 
 def answer_ping(client: Client, interest: ReceivedInterest) -> Answer:
-    """What a ping server says."""
+    """The answer of a ping server."""
     return wire.encode_data(interest.name, freshness_s=_ANSWER_FRESHNESS_S, signer=client.signer)

@@ -53,7 +53,7 @@ class Producers:
 
 
 def answer_of(handler: Handler, interest: ReceivedInterest) -> Answer | Awaitable[Answer]:
-    """What ``handler`` answers, or will. One that fails answers nothing, and is logged."""
+    """The answer of ``handler``, or an awaitable of it; ``None``, and a log line, if it fails."""
     try:
         answer = handler(interest)
     except Exception:

@@ -187,7 +187,7 @@ def parse_lp_packet(packet: bytes) -> ReceivedLpPacket:
 
 
 def parsed(parse: Callable[[bytes], _Parsed], wire: bytes) -> _Parsed:
-    """What a parser of the compiled module makes of ``wire``.
+    """The result of a parser of the compiled module.
 
     Raises:
         MalformedPacket: it refuses these bytes.

@@ -1,4 +1,4 @@
-"""What the links allow: bytes on each link, and the lower bound in time that follows.
+"""Bytes that an allreduce puts on each link, and the lower bound in time that follows.
 
 ``docs/bounds.md`` derives every formula. Only payload bytes count; Interests, names, signatures and
 headers come on top and are part of what a measurement shows.

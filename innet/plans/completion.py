@@ -55,7 +55,7 @@ def completion_bound_s(
 
 
 class _Answer(NamedTuple):
-    """What one link carries of one shard, under one name.
+    """The bytes of one named sum of one shard on one link.
 
     Attributes:
         head_s: when the link can have the first of it.

@@ -63,7 +63,7 @@ class CostModel:
         )
 
     def least_s(self, ranks: Sequence[str], root: str, size_bytes: int) -> float:
-        """What every plan costs at least whose sum of all ``ranks`` is made at ``root``.
+        """A lower bound on the cost of all plans that make the sum of all ``ranks`` at ``root``.
 
         The farthest rank's part has to get there before the result does the way back, and every
         rank receives ``size_bytes``.

@@ -157,7 +157,7 @@ class Plan:
         return Rule(node, interval, operands, primary=False)
 
     def sums_ahead(self, node: str) -> tuple[AheadSum, ...]:
-        """What ``node`` makes for others and begins without a request, by distance to the root.
+        """The sums that ``node`` begins without a request of another node, far from the root first.
 
         Empty where sums wait in long chains, as round a ring: all of them together would fill the
         tables of switches.

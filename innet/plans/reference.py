@@ -1,4 +1,4 @@
-"""What a plan must compute, to the bit: its expression evaluated with NumPy.
+"""The exact result of a plan: its expression evaluated with NumPy, to the bit.
 
 The arithmetic of one reduction (one rule): operands from left to right; floats narrower than
 ``f32`` are widened to it, added there and rounded once at the end; integers are exact, and a

@@ -69,7 +69,7 @@ def _asking_over(cut: Collection[Ends], plan: Plan, topology: Topology) -> set[P
 
 
 class _Successors:
-    """Which nodes make the sums that are ``moved``."""
+    """Chooses the nodes that make the ``moved`` sums."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class _Successors:
         self._found: dict[Interval, tuple[str, ...]] = {}
 
     def of(self, placed: Placed) -> tuple[str, ...]:
-        """Who makes what ``placed`` says: itself, or its successors."""
+        """The nodes that make the sum ``placed``: its own node, or the successors of that."""
         if placed not in self._moved or placed.interval.is_single:
             return (placed.node,)
         if placed.interval not in self._found:

@@ -16,7 +16,7 @@ from innet.settings import SecuritySettings
 _log = logging.getLogger(__name__)
 
 _FILTER = Path("/proc/self/coredump_filter")
-"""Which memory a core dump has, see core(5); children and programs that are executed inherit it."""
+"""Selects the memory in a core dump, see core(5); children and executed programs inherit it."""
 _PATTERN = Path("/proc/sys/kernel/core_pattern")
 
 

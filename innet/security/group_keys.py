@@ -46,7 +46,7 @@ def object_rights(prefixes: Sequence[str], members: Sequence[str]) -> dict[str, 
 
 
 class JobSecret(BaseModel):
-    """What the keys of a job's groups are derived from; the launcher and the controller have it.
+    """The secret from which the keys of a job's groups are derived, of launcher and controller.
 
     Attributes:
         signature: of the segments: ``gmac`` or ``hmac``.
@@ -111,7 +111,7 @@ class GroupCredentials(BaseModel):
 
 
 class GroupKeySource(BaseModel):
-    """What a job's groups get their credentials of: the controller has it, and no node.
+    """The source of credentials for a job's groups: the controller has it, and no node.
 
     Attributes:
         secret: of the keys that are shared; ``None`` where none is.

@@ -51,7 +51,7 @@ class Key(BaseModel):
         return f"Key({self.signature}, {self.name})"
 
     def called(self, name: str) -> Key:
-        """The same key under another name."""
+        """This key under another name."""
         return self.model_copy(update={"name": name})
 
     def public(self) -> Key:
@@ -143,7 +143,7 @@ class NodeKeys(BaseModel):
 
 
 class JobTrust(BaseModel):
-    """What a switch needs of a job's keys before any of its groups is made.
+    """The keys of a job that a switch needs before any of the job's groups exists.
 
     Attributes:
         signing: for the job's sums; ``None``: the switch's own key signs them.
@@ -165,7 +165,7 @@ class JobTrust(BaseModel):
 
 
 def node_key_prefix(node: str) -> str:
-    """What the names of all keys of ``node`` begin with."""
+    """The prefix of the names of all keys of ``node``."""
     return f"/n/{node}/KEY"
 
 

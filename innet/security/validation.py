@@ -1,6 +1,6 @@
-"""Whether a Data packet may be believed.
+"""Validators of Data packets.
 
-A :class:`Validator` decides; ``security.trust`` has one that follows a trust policy. Those here
+A :class:`Validator` decides; ``security.trust`` has one that follows a trust policy. The two here
 need no policy: :class:`IntegrityValidator` finds damage, :class:`KeyValidator` knows its keys.
 """
 

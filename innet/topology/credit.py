@@ -1,4 +1,4 @@
-"""What a node may have under way at once, and when it repeats, by its place in the topology.
+"""Receive credit and timers of a node, which follow from its place in the topology.
 
 Flows of one host share its last link. Each of them starts with a window of its own and learns from
 the delay that it causes, but a ring of N ranks asks N-1 nodes at the same moment, and their answers
@@ -23,7 +23,7 @@ from innet.settings import Settings, TransportSettings
 from innet.topology.model import Link, Topology
 
 MOST_QUEUED_S: Final = 0.1
-"""What a receiver lets wait in the queue of its link: far below the longest RTO (0.5 s)."""
+"""Longest queueing time that a receiver allows on its link: far below the longest RTO (0.5 s)."""
 
 _LONGEST_ROUND_TRIP_S: Final = 3.75  # 16 of them are the longest lifetime of an Interest
 
@@ -43,7 +43,7 @@ def receive_credit_bytes(topology: Topology, node: str) -> int:
 
 
 def receive_rate_bps(topology: Topology, node: str) -> float:
-    """What reaches a host by all its links together; 0 where there is no credit.
+    """The rate of all links of a host together; 0 where there is no credit.
 
     >>> from innet.topology import load_topology
     >>> receive_rate_bps(load_topology("star:8").with_overrides(rate_bps=1e9), "h0")
@@ -124,7 +124,7 @@ def _there_and_back_s(link: Link) -> float:
 
 
 def _share_of_uplinks(topology: Topology, host: str) -> float:
-    """What its switch can pass on of all that its hosts receive: 1 or less.
+    """The part of its hosts' receive rate that the switch's uplinks can carry: 1 or less.
 
     The hosts behind one switch share its links to other switches, and the queues of these.
     """

@@ -1,4 +1,4 @@
-"""What a topology is: hosts, switches, and the links between their ports.
+"""The model of a topology: hosts, switches, and the links between their ports.
 
 Everything here is immutable and already valid: a :class:`Topology` that exists is connected, has
 hosts, and uses each port once. Files, generators and importers only differ in how they get here.

@@ -30,7 +30,7 @@ from innet.topology.summary import (
 Position = tuple[float, float]
 
 GROUP_GAP = 0.6
-"""What hosts of different switches are further apart than those of one, in units of the latter."""
+"""Additional distance between hosts of different switches, in distances between two of one."""
 
 HOST_DISTANCE = 0.45
 """Distance of a host from its switch on a map, in units of a usual link between switches."""
@@ -77,7 +77,7 @@ def _host_row(topology: Topology) -> dict[str, Position]:
 
 
 def _along_lines(topology: Topology, attachment: dict[str, str]) -> list[str]:
-    """What hosts are attached to, by first rank, but neighbours on a line one after the other."""
+    """The switches of hosts, by first rank, but neighbours on a line one after the other."""
     lateral = lateral_links(topology)
     order: dict[str, None] = {}
     for switch in dict.fromkeys(attachment.values()):

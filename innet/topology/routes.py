@@ -65,8 +65,8 @@ class Routes:
         }
         self._numbers = {n: i for i, n in enumerate((*topology.hosts, *topology.switches))}
         self._gates = {n: peers[0][0] for n, peers in neighbours.items() if len(peers) == 1}
-        # No way to anything else leads through what is behind one gate: nearly all of a large
-        # network, which searches leave out.
+        # No other path leads through nodes behind one gate, which are nearly all of a large
+        # network: searches leave them out.
         self._neighbours = {
             node: [(peer, cost) for peer, cost in peers if peer not in self._gates]
             for node, peers in neighbours.items()
@@ -78,7 +78,7 @@ class Routes:
 
     def next_hop(self, node: str, towards: str) -> str:
         """The neighbour to which ``node`` sends what is meant for ``towards``."""
-        # What is behind one gate is as far as the gate; hosts need no search of their own.
+        # A node behind one gate is as far as the gate; hosts need no search of their own.
         gate = self._gates.get(towards, towards)
         if node == gate != towards:
             return towards
@@ -135,7 +135,7 @@ class Routes:
     def _count_dealt_before(self, node: str, towards: str) -> int:
         """Among how many paths the nodes before ``node`` have dealt out what comes to it.
 
-        Those that come to it then differ in the rest of the division alone.
+        The destinations that reach ``node`` then differ in the rest of the division alone.
         """
         costs = self._costs(towards)
         for peer, cost in self._neighbours[node]:

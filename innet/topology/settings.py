@@ -1,4 +1,4 @@
-"""What can be set on hosts, switches and links in a file, as quantities with units.
+"""Settings of hosts, switches and links in a file, as quantities with units.
 
 Nothing here has a default of its own: a setting that is not written keeps that of the model
 (:mod:`innet.topology.model`), which the schema quotes.

@@ -52,7 +52,7 @@ def describe(topology: Topology) -> RenderableType:
 
 
 def text(topology: Topology, width: int = 100) -> str:
-    """The same as :func:`describe`, as plain text of at most ``width`` columns."""
+    """The parts of a topology as plain text of at most ``width`` columns."""
     out = StringIO()
     Console(file=out, width=width, color_system=None).print(describe(topology))
     return out.getvalue()

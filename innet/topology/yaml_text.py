@@ -185,4 +185,4 @@ def _flow_list(items: list[str]) -> CommentedSeq:
 _UNWRITTEN: Final = _link_settings(
     Link(a=Interface(node="a", port="a"), b=Interface(node="b", port="b"))
 )
-"""What a link has for which nothing is written."""
+"""The settings of a link for which nothing is written."""

@@ -34,7 +34,7 @@ _POLL_S = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """What the ranks of a process group know of each other.
+    """The result of the rendezvous of a process group's ranks.
 
     Attributes:
         nodes: the host of each rank.

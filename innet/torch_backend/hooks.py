@@ -83,7 +83,7 @@ def require_types(gradients: torch.Tensor, hook: str, *types: torch.dtype) -> No
 
 
 def gradients_of(work: dist.Work) -> GradientFuture:
-    """What ``work`` leaves in its one tensor."""
+    """The one tensor of ``work``, once that has ended."""
     future: GradientFuture = work.get_future().then(lambda ended: ended.value()[0])
     return future
 
@@ -178,7 +178,7 @@ def fp16_hook(group: dist.ProcessGroup | None, bucket: GradBucket) -> GradientFu
     """The mean of the gradients, sent as float16.
 
     Each rank divides by the number of ranks and rounds to float16; nodes add in float32 and round
-    once each. What is too large for float16 becomes infinity: use a ``GradScaler``.
+    once each. Larger values than float16 has become infinity: use a ``GradScaler``.
 
     Example::
 
@@ -217,7 +217,7 @@ class Q8State(ErrorFeedback):
 def q8_hook(state: Q8State, bucket: GradBucket) -> GradientFuture:
     """The mean of the gradients, sent in 8 bits an element, with error feedback.
 
-    What rounding takes from this rank's gradients is added to those of the next step. A block of 32
+    This rank adds its rounding errors to the gradients of the next step. A block of 32
     gradients with NaN or infinity on any rank is NaN on all.
 
     Raises:

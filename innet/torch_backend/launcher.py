@@ -218,7 +218,7 @@ class Launcher:
                 promise.end_with(self._submit_first(what, steps[place:]))
             except Exception as problem:
                 cause = problem.cause if isinstance(problem, CalledOff) else problem
-                # What follows depends on what failed.
+                # The remaining steps depend on the failed one.
                 for rest in deferred[place:]:
                     rest.fail(cause)
                 break

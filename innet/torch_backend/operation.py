@@ -1,4 +1,4 @@
-"""What the operations of a process group have in common, however PyTorch calls them."""
+"""A decorator for the operations of a process group, and their short forms in PyTorch."""
 
 from __future__ import annotations
 

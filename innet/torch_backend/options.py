@@ -1,11 +1,11 @@
-"""The name of the backend, and what ``init_process_group("innet", pg_options=...)`` takes."""
+"""The name of the backend, and the options of ``init_process_group("innet", pg_options=...)``."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 BACKEND_NAME = "innet"
-"""What ``init_process_group`` and PyTorch's profilers call the backend."""
+"""The backend's name in ``init_process_group`` and in PyTorch's profilers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What innet changes in PyTorch's own functions, for its groups and for no others.
+"""Changes to PyTorch's own functions, which affect groups of innet and no others.
 
 * PyTorch checks arguments and pickles objects before it calls a method of the group. An error there
   fails the call on the other ranks too (:func:`watch_front_end`).

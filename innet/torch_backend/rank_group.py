@@ -85,7 +85,7 @@ class RankGroup(ProcessGroup):
         return [torch.device("cpu"), torch.device("cuda")]
 
     def _get_backend(self, device: torch.device) -> Self:  # type: ignore[override]
-        """What carries out operations on tensors of ``device``: the group itself.
+        """The backend for tensors of ``device``: the group itself.
 
         Raises:
             RuntimeError: it takes no such tensors; PyTorch's own groups raise the same.

@@ -166,7 +166,7 @@ class Worker:
         return Topology.model_validate_json(self.job.topology)
 
     def default_algorithm(self) -> str:
-        """What the launcher chose for programs that do not choose."""
+        """The algorithm that the launcher set for programs that choose none."""
         return os.environ.get(ALGORITHM_VARIABLE, "auto")
 
     def expel(self, node: str, why: str) -> None:
@@ -181,7 +181,7 @@ class Worker:
         """End the group in this process, with an error that says ``why``, and leave it at once."""
         self.groups.abandon(membership, why)
 
-    # What the node's agent asks and reports (its GroupListener).
+    # Calls of the node's agent (its GroupListener).
 
     def pool_counters(self) -> list[dict[str, Any]]:
         """Counters of the pools of this process."""

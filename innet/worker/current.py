@@ -46,8 +46,8 @@ def current_worker() -> Worker:
 def close_worker() -> None:
     """Close this process's worker, if it was opened; the next use opens another.
 
-    Groups are left first, in the reverse order of their making. What that raises is raised once
-    the worker is closed.
+    Groups are left first, in the reverse order of their making. An error of that is raised once the
+    worker is closed.
     """
     global _worker
     with _lock:

@@ -17,7 +17,7 @@ RESTARTS_VARIABLE = "INNET_RESTARTS"
 """Environment variable with the number of restarts of the worker in this job: 0 at first."""
 
 OnDeath = Literal["abort", "shrink", "wait"]
-"""What a group does when the process of a rank dies: see docs/faults.md."""
+"""The policy of a group for the death of a rank's process: see docs/faults.md."""
 
 
 class JobFile(BaseModel):
@@ -36,7 +36,7 @@ class JobFile(BaseModel):
     segment_bytes: int
     """Content of a full segment: what the smallest MTU on the way leaves room for."""
     block_segment_bytes: int
-    """The same of a pool's block."""
+    """Content of a full segment of a pool's block."""
     controller_socket: Path
     certificates: Path
     """File of the job's certificates, which its nodes serve."""

@@ -84,7 +84,7 @@ class Membership:
 
     @property
     def key(self) -> GroupKey:
-        """What distinguishes the group from all others."""
+        """The name and the number of the group."""
         return self.name, self.number
 
     @property
@@ -148,7 +148,7 @@ class Memberships:
         self._all_left = threading.Condition(self._lock)
         self._current: dict[str, Membership] = {}
         self._leaving: dict[GroupKey, Membership] = {}
-        # The controller's answer to `join` may arrive after what it says of the group next.
+        # The controller's answer to `join` may arrive after its next messages about the group.
         self._early_failures: dict[GroupKey, GroupFailure] = {}
         self._early_placements: dict[GroupKey, _Placement] = {}
 
@@ -261,8 +261,8 @@ class Memberships:
     def leave(self, membership: Membership) -> None:
         """Report that this process needs nothing more of the group.
 
-        What others may still need of it stays until all have left, and is released then: groups
-        may be left in another order on every rank.
+        The node serves the contributions of this rank until all have left: ranks may leave groups
+        in different orders.
         """
         with self._lock:
             self._current.pop(membership.name, None)
@@ -299,7 +299,7 @@ class Memberships:
         self._ask(membership, "shrink_group", heard=membership.heard)
 
     def failure_of(self, membership: Membership) -> GroupFailure | None:
-        """What has ended the group, which its own members may not know yet."""
+        """The failure that has ended the group; its members may not know it yet."""
         if membership.failure is None:
             answer = self._controller.ask(
                 "group_failure", group=membership.name, number=membership.number
@@ -330,7 +330,7 @@ class Memberships:
         for membership in self._current.values():
             membership.failure = GroupFailure(why)
 
-    # What the controller says.
+    # Messages of the controller.
 
     def on_failed(self, group: str, number: int, why: str, rank: int | None) -> None:
         """End what is under way in a group that has failed; ``rank`` of it failed, if one did."""

@@ -1,6 +1,6 @@
 """Key-value pairs: sorted by mixed key, each key once; and their place in segments.
 
-Which keys go into which segment is the same on every rank, so that every union fits one packet.
+All ranks put the same keys into the same segment, and every union of a segment fits one packet.
 Keys are mixed so that any keys fill the space of keys evenly, and cut into segments by ranges of
 mixed keys. A segment's content is the number of its pairs (32 bits), their keys in strictly
 ascending order, and their values in the same order, all little-endian (docs/protocol.md, Pairs).
@@ -179,7 +179,7 @@ MIXERS = {
 
 @dataclass(frozen=True)
 class PairLayout:
-    """What a pair takes on the wire.
+    """The encoding of a pair on the wire.
 
     Attributes:
         key: unsigned, of 4 or 8 bytes.
@@ -270,7 +270,7 @@ def _bytes_of(array: Array) -> npt.NDArray[np.uint8]:
 
 @dataclass(frozen=True)
 class PairType:
-    """What pairs are made of.
+    """The types of the keys and the values of pairs.
 
     Attributes:
         key: the caller's type of keys.

@@ -57,7 +57,7 @@ class SparseBlocks:
 
     @classmethod
     def of(cls, array: Array) -> SparseBlocks:
-        """Those of a dense array, copied. NaN and infinity are not zero, ``-0.0`` is.
+        """The blocks of a dense array, copied. NaN and infinity are not zero, ``-0.0`` is.
 
         Raises:
             CollectiveError: it is not of float32, or has more than 2**32 blocks.

@@ -299,7 +299,7 @@ class MaskedRound:
         return True
 
     def _statement(self, included: frozenset[int]) -> bytes:
-        """What is signed: the set of ranks, in the round of exactly these advertised keys."""
+        """The bytes that ranks sign: the set of ranks, and the round with its advertised keys."""
         bits = sum(1 << rank for rank in included).to_bytes((self._ranks + 7) // 8, "little")
         digest = Hash(SHA256())
         digest.update(b"".join(self._advertised))

@@ -208,7 +208,7 @@ class RoundSequence:
         return outcome
 
     def _unless_a_rank_dies(self, step: Callable[[], T]) -> T | None:
-        """What ``step`` returns; ``None`` after a rank has died and the group has shrunk."""
+        """The result of ``step``; ``None`` after a rank has died and the group has shrunk."""
         try:
             return step()
         except RankFailed:
@@ -309,7 +309,7 @@ class RoundSequence:
         return self._add_up(attempt, request)
 
     def _exchange_advertised(self, own: bytes) -> list[bytes]:
-        """What each rank has published for this round, in the order of ranks.
+        """The keys that each rank has published for this round, in the order of ranks.
 
         The node's own key signs what is published: no switch can replace a rank's keys. A
         collective confirms that all ranks have published; a failure ends it at once.

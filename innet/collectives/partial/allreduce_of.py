@@ -205,7 +205,7 @@ class _Contribution:
         self._taken: Array | None = None
 
     def published(self, included: bool, memory: Array) -> Array | None:
-        """What this rank publishes: all there is, or nothing if it is not ``included``.
+        """This rank's contribution with its late parts; ``None`` if it is not ``included``.
 
         ``memory`` is that of the sum, which may overwrite this round's own contribution.
         """

@@ -45,7 +45,7 @@ class KOfN:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a rank announces when it is ready for a round.
+    """A rank's announcement that it is ready for a round.
 
     Attributes:
         policy: when the round closes; the same on every rank. ``None``: the rank's call has failed,
@@ -82,10 +82,10 @@ class Outcome(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Who was ready for a round when it was decided; it never changes.
+    """The ranks that were ready for a round when it was decided; it never changes.
 
     Attributes:
-        ranks: those who were ready, ascending.
+        ranks: the ready ranks, ascending.
     """
 
     outcome: Outcome

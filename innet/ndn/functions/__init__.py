@@ -12,7 +12,7 @@
     await innet.call("/sum", np.ones(4))    # in another one: 4.0
 
 ``call.py`` and ``server.py`` are the two ends of a call, ``flow.py`` is for data that flows through
-several functions. What travels, and under which names, is in docs/functions.md.
+several functions. docs/functions.md describes the packets and their names.
 """
 
 from innet.ndn.functions.admission import InputLimits

@@ -1,4 +1,4 @@
-"""Which calls a server accepts: few from unknown callers, more from validated ones.
+"""Admission of calls to a server: few from unknown callers, more from validated ones.
 
 A trigger carries a name and no sender, and all triggers reach a server by one face, that of its
 forwarder. So a call first takes one of a few *unvalidated* places, holds

@@ -112,7 +112,7 @@ async def flow(
     validator: Validator | None = None,
     most_bytes: int = DEFAULT_MOST_BYTES,
 ) -> AsyncGenerator[Any, None]:
-    """What the last of the functions makes of each item, in order.
+    """The results of the last function, one for each item, in order.
 
     Items go from function to function without passing here: the first fetches them from here,
     back along the way of its Interest, and each other from the one before it.
@@ -236,7 +236,7 @@ class _Flow:
         """The next item; or what a stage has failed with, if that ends the flow before it."""
         first = self._asked.popleft()
         while not first.done():
-            # A stage that has ended well says nothing of those behind it.
+            # The end of one stage does not show how the stages behind it end.
             running = [stage for stage in self._stages if not _has_ended_well(stage)]
             await asyncio.wait([first, *running], return_when=asyncio.FIRST_COMPLETED)
             for stage in running:

@@ -64,7 +64,7 @@ class Function(Generic[_Parameters, _Result]):
 def _end_of(
     body: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
 ) -> tuple[Any, BaseException | None]:
-    """What ``body`` returns or raises, whatever it is: a future would not take every exception."""
+    """The result of ``body``, or its exception of any kind: a future would not take every one."""
     try:
         return body(*args, **kwargs), None
     except BaseException as error:

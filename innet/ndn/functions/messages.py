@@ -88,7 +88,7 @@ _MALFORMED = (
     ValueError,
     struct.error,
 )
-"""What Python raises for a document of another form."""
+"""Errors of Python for a document of another form."""
 
 
 class _Buffers:
@@ -239,7 +239,7 @@ class FlowPart:
 
     @classmethod
     def of(cls, message: dict[str, Any]) -> FlowPart:
-        """What arguments say of it."""
+        """The part that the arguments of a call describe."""
         window = int(message["window"])
         if not 0 < window <= MAX_WINDOW:
             raise ValueError(f"a window of {window} is out of range")

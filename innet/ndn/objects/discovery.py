@@ -108,7 +108,7 @@ async def fetch_believed(
 
 
 _HEAD_START_S = 1.0
-"""What metadata have before any packet of the object is asked for."""
+"""Time for metadata to arrive before the client requests any packet of the object."""
 
 
 async def discover_version(

@@ -11,7 +11,7 @@ _MAX_CLOCK_ERROR_S = 86_400
 
 @dataclass(frozen=True)
 class SyncLimits:
-    """What a vector may claim of a member; an entry that claims more is ignored, and it alone.
+    """Limits of an entry of a vector; an entry beyond them is ignored, and no other.
 
     A signer of a state vector can claim any number for every member, and numbers never decrease:
     a claim that is too high would hide that member's publications for good.

@@ -64,12 +64,12 @@ class StateVector:
         return f"StateVector({{{entries}}})"
 
     def merged(self, other: StateVector) -> StateVector:
-        """What both know together."""
+        """The vector with the larger number of each member."""
         members = self._numbers.keys() | other._numbers.keys()
         return StateVector({member: max(self[member], other[member]) for member in members})
 
     def with_number(self, member: Member, seq: int) -> StateVector:
-        """The same with another number of one member."""
+        """This vector with another number of one member."""
         return StateVector(self._numbers | {member: seq})
 
     def outdated_members(self, other: StateVector) -> list[Member]:

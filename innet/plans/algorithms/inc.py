@@ -171,7 +171,7 @@ def _merge(plans: Sequence[Plan], why: str) -> Plan:
 
 
 def _move(plan: Plan, place: Mapping[Interval, str]) -> Plan:
-    """The same expression with some intervals on other nodes."""
+    """``plan`` with some intervals on other nodes; its expression does not change."""
     for interval in place:
         if interval.is_single or not plan.nodes_for(interval):
             raise PlanError(

@@ -77,7 +77,7 @@ class Validity:
 
 @dataclass(frozen=True)
 class Issuer:
-    """Who signs a certificate.
+    """The signer of a certificate.
 
     Attributes:
         key: the private key.

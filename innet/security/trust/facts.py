@@ -29,7 +29,7 @@ _INTERVAL = re.compile(r"(0|[1-9][0-9]*)-(0|[1-9][0-9]*)")
 
 @dataclass(frozen=True)
 class GroupFacts:
-    """What a group's plan says.
+    """The nodes that a group's plan names.
 
     Attributes:
         positions: the node of each rank as the plan counts them, which contributions are named by.
@@ -48,7 +48,7 @@ class GroupFacts:
         return cls(plan.ranks, tuple(plan.ranks if members is None else members), sums)
 
     def merged_with(self, earlier: GroupFacts) -> GroupFacts:
-        """The same group, with the nodes of both placements for each interval."""
+        """This group, with the nodes of both placements for each interval."""
         sums = {
             interval: self.sums.get(interval, frozenset()) | earlier.sums.get(interval, frozenset())
             for interval in {**earlier.sums, **self.sums}
@@ -108,7 +108,7 @@ def _matches(pattern: re.Pattern[str], value: bytes) -> bool:
 
 
 def _text(component: bytes | None) -> str | None:
-    """What a generic component says; ``None`` for any other."""
+    """The text of a generic component; ``None`` for any other."""
     if component is None:
         return None
     [(kind, value)] = decode(bytes(component))

@@ -176,7 +176,7 @@ def is_safe_bag(text: bytes) -> bool:
 
 
 def read_file(path: Path) -> bytes:
-    """What a file holds.
+    """The content of a file.
 
     Raises:
         SecurityError: it cannot be read.

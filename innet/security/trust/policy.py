@@ -87,7 +87,7 @@ class _Matcher(Checker):  # type: ignore[misc]  # python-ndn has no types
         }
 
     def failure_on_the_way_to(self, node: int) -> str:
-        """Which function on the path to a node returned false, in words."""
+        """A sentence that names the function on the path to a node that returned false."""
         functions = self._functions_on_the_way_to(node)
         for name, value, arguments, result in self.asked:
             if name in functions and not result and None not in arguments:
@@ -158,7 +158,7 @@ class Policy:
         return cls(compile_policy(text, path), "policy" if path is None else str(path))
 
     def with_facts(self, facts: Facts) -> Policy:
-        """The same policy with the plans of other groups."""
+        """This policy with the plans of other groups."""
         return Policy(self._model, self.name, facts)
 
     def rules(self) -> list[str]:

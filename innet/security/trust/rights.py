@@ -1,4 +1,4 @@
-"""Which names each node's key vouches for in a group: the trust policy applied to its plan.
+"""The names that each node's key may sign in a group: the trust policy applied to its plan.
 
 The packet path knows no policies: it checks whether a name lies below one of the prefixes of a key.
 This module computes these prefixes. The plan names the candidates for a right (the holder of a

@@ -2,9 +2,9 @@
 
 Every node becomes a switch, called after its label, with one host behind it. Of an edge,
 ``LinkSpeedRaw`` (bit/s) becomes the rate; the delay is that of fibre between the ``Latitude`` and
-``Longitude`` of its nodes. What the file does not know keeps the model's default: such a link has
-no limit and no delay. Parallel edges become one link with the sum of their rates; loops are
-dropped. Hosts are numbered in the order of the file.
+``Longitude`` of its nodes. A property that the file does not have keeps the model's default:
+such a link has no limit and no delay. Parallel edges become one link with the sum of their rates;
+loops are dropped. Hosts are numbered in the order of the file.
 """
 
 from __future__ import annotations
