@@ -23,7 +23,7 @@ from innet.collectives.arrays import Array, Output
 from innet.collectives.completion import Completion
 from innet.collectives.point_to_point import LOST_MESSAGE, PointToPoint, describe_receipt
 from innet.collectives.runner import Call, OperationRunner
-from innet.collectives.work import CompletionSource, Deadline, Promise, Work, timeout_or
+from innet.collectives.work import Deadline, Promise, Work, timeout_or
 from innet.errors import CollectiveError
 
 T = TypeVar("T")
@@ -38,9 +38,7 @@ class Messages:
     def __init__(self, runner: OperationRunner) -> None:
         self._runner = runner
         self._point_to_point = PointToPoint(runner)
-        self._any_source = AnySource(
-            runner.node, runner.collector, self._point_to_point, runner.size, runner.rank
-        )
+        self._any_source = AnySource(runner, self._point_to_point)
 
     def send(self, array: Array, to: int, tag: int) -> Work[None]:
         """Start a send."""
@@ -204,20 +202,12 @@ class AnySource:
     A receive ends outside the lock: its callbacks may call the communicator.
     """
 
-    def __init__(
-        self,
-        node: _core.NodeHandle,
-        collector: CompletionSource,
-        messages: PointToPoint,
-        ranks: int,
-        rank: int,
-    ) -> None:
-        """``rank`` is this one, of ``ranks``."""
-        self._node = node
-        self._collector = collector
+    def __init__(self, runner: OperationRunner, messages: PointToPoint) -> None:
+        self._node = runner.node
+        self._collector = runner.collector
         self._messages = messages
-        self._ranks = ranks
-        self._rank = rank
+        self._ranks = runner.size
+        self._rank = runner.rank
         self._lock = threading.RLock()
         self._tags: dict[int, _Tag] = {}
         self._taken: list[Receive] = []

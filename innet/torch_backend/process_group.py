@@ -22,7 +22,7 @@ from torch._C._distributed_c10d import (
 from torch.distributed import ReduceOp
 
 from innet.collectives import Communicator
-from innet.torch_backend.launcher import Fail
+from innet.torch_backend.launcher import Fail, Step
 from innet.torch_backend.operation import ShortForm, operation
 from innet.torch_backend.options import Options
 from innet.torch_backend.rank_group import RankGroup
@@ -131,17 +131,14 @@ class InnetProcessGroup(RankGroup):
         """The root's tensor becomes the reduction over all ranks."""
         tensor = only(tensors, "reduce")
         root, op = opts.rootRank, opts.reduceOp
-        if root == self.rank():
-            call = Call(
-                lambda host: [self.steps.reduce(host(tensor), host(tensor), root, op)],
-                [tensor],
-                [tensor],
-            )
-        else:
-            call = Call(
-                lambda host: [self.steps.reduce(host(tensor), None, root, op)],
-                [tensor],
-            )
+        at_root = root == self.rank()
+        call = Call(
+            lambda host: [
+                self.steps.reduce(host(tensor), host(tensor) if at_root else None, root, op)
+            ],
+            reads=[tensor],
+            writes=[tensor] if at_root else [],
+        )
         return self._start([call], [tensor])
 
     @operation(
@@ -159,12 +156,11 @@ class InnetProcessGroup(RankGroup):
         output = only(output_tensors, "reduce_scatter")
         inputs = only_list(input_tensors, "reduce_scatter")
         op = opts.reduceOp
-        call = Call(
+        return self._start_one(
             lambda host: self.steps.reduce_scatter(host(output), _all(host, inputs), op),
             inputs,
             [output],
         )
-        return self._start([call], [output])
 
     @operation("reduce_scatter_tensor", inputs=1)
     def reduce_scatter_single(
@@ -284,12 +280,11 @@ class InnetProcessGroup(RankGroup):
         at_root = opts.rootRank == self.rank()
         outputs = only_list(output_tensors, "gather") if at_root else []
         root = opts.rootRank
-        call = Call(
+        return self._start_one(
             lambda host: [self.steps.gather(_all(host, outputs), host(tensor), root)],
             [tensor],
             outputs,
         )
-        return self._start([call], outputs)
 
     @operation(
         "scatter",
@@ -308,12 +303,11 @@ class InnetProcessGroup(RankGroup):
         at_root = opts.rootRank == self.rank()
         inputs = only_list(input_tensors, "scatter") if at_root else []
         root = opts.rootRank
-        call = Call(
+        return self._start_one(
             lambda host: [self.steps.scatter(host(output), _all(host, inputs), root)],
             inputs,
             [output],
         )
-        return self._start([call], [output])
 
     @operation("all_to_all", inputs=1, fails=_fail_alltoall)
     def alltoall(
@@ -323,12 +317,11 @@ class InnetProcessGroup(RankGroup):
         opts: AllToAllOptions = _ALLTOALL,
     ) -> CollectiveWork:
         """Tensor s of rank r's output list becomes tensor r of rank s's input list."""
-        call = Call(
+        return self._start_one(
             lambda host: self.steps.alltoall(_all(host, output_tensors), _all(host, input_tensors)),
             input_tensors,
             output_tensors,
         )
-        return self._start([call], output_tensors)
 
     @operation("all_to_all", inputs=1, fails=_fail_alltoall_single)
     def all_to_all_single(
@@ -344,15 +337,14 @@ class InnetProcessGroup(RankGroup):
         Parts are equal when no rank gives sizes; if one gives sizes, all must.
         """
         if not output_split_sizes and not input_split_sizes:
-            whole = Call(
+            return self._start_one(
                 lambda host: [self.steps.alltoall_single(host(output), host(input))],
                 [input],
                 [output],
             )
-            return self._start([whole], [output])
         incoming = split_sizes(output, output_split_sizes, self.size(), "output")
         outgoing = split_sizes(input, input_split_sizes, self.size(), "input")
-        parts = Call(
+        return self._start_one(
             lambda host: self.steps.alltoall(
                 torch.split(host(output).detach(), incoming),
                 torch.split(host(input).detach(), outgoing),
@@ -360,7 +352,6 @@ class InnetProcessGroup(RankGroup):
             [input],
             [output],
         )
-        return self._start([parts], [output])
 
     @operation("barrier", inputs=None, short_form=ShortForm(BarrierOptions, timeout="timeout"))
     def barrier(self, opts: BarrierOptions = _BARRIER) -> CollectiveWork:
@@ -383,32 +374,27 @@ class InnetProcessGroup(RankGroup):
     def send(self, tensors: Sequence[torch.Tensor], dst: int, tag: int) -> CollectiveWork:
         """Send to rank ``dst``; ends when the program may change the tensor."""
         tensor = only(tensors, "send")
-        call = Call(
-            lambda host: [self.steps.send(host(tensor), dst, tag)],
-            reads=[tensor],
-        )
-        return self._start([call], [])
+        return self._start_one(lambda host: [self.steps.send(host(tensor), dst, tag)], [tensor])
 
     @operation("recv", fails=lambda group, _tensors, src, tag: fail_recv(group, src, tag))
     def recv(self, tensors: Sequence[torch.Tensor], src: int, tag: int) -> CollectiveWork:
         """Receive the next message of rank ``src`` with that tag."""
         tensor = only(tensors, "recv")
-        call = Call(
-            lambda host: [self.steps.receive(host(tensor), src, tag)],
-            writes=[tensor],
+        return self._start_one(
+            lambda host: [self.steps.receive(host(tensor), src, tag)], [], [tensor], lambda: src
         )
-        return self._start([call], [tensor], lambda: src)
 
     @operation("recvAnySource", fails=lambda *_: fail_nothing)
     def recv_anysource(self, tensors: Sequence[torch.Tensor], tag: int) -> CollectiveWork:
         """Receive the next message that any rank sends with that tag."""
         tensor = only(tensors, "recv")
         sender: list[int] = []
-        call = Call(
+        return self._start_one(
             lambda host: [self.steps.receive_any(host(tensor), tag, sender.append)],
-            writes=[tensor],
+            [],
+            [tensor],
+            lambda: sender[0] if sender else -1,
         )
-        return self._start([call], [tensor], lambda: sender[0] if sender else -1)
 
     def _allreduce_calls(self, tensors: Sequence[torch.Tensor], op: ReduceOp) -> list[Call]:
         def call(part: torch.Tensor) -> Call:
@@ -438,6 +424,16 @@ class InnetProcessGroup(RankGroup):
             [tensor],
             [output],
         )
+
+    def _start_one(
+        self,
+        build: Callable[[HostOf], Sequence[Step]],
+        reads: Sequence[torch.Tensor],
+        writes: Sequence[torch.Tensor] = (),
+        source_of: Callable[[], int] | None = None,
+    ) -> CollectiveWork:
+        """Start one call, whose result is all that it writes."""
+        return self._start([Call(build, reads, writes)], writes, source_of)
 
     def _start(
         self,

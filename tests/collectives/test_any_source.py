@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from innet._native import _core
 from innet.collectives.arrays import Array
 from innet.collectives.completion import Completion
 from innet.collectives.messages import AnySource, Receive
+from innet.collectives.runner import OperationRunner
 from innet.collectives.work import Deadline, Promise
 from innet.errors import CollectiveError
 
@@ -26,7 +29,12 @@ class Network:
         self.confirmed: list[tuple[int, int]] = []
         self._numbers = {1: 0, 2: 0}
         self._callbacks: list[Callable[[int, str], None]] = []
-        self.receives = AnySource(self, self, self, 3, 0)  # type: ignore[arg-type]
+        self.receives = AnySource(self.runner(3), self)  # type: ignore[arg-type]
+
+    def runner(self, size: int) -> OperationRunner:
+        """That of rank 0 of ``size``."""
+        parts = SimpleNamespace(node=self, collector=self, size=size, rank=0)
+        return cast(OperationRunner, parts)
 
     def post(self, source: int | None = None, elements: int = 1, timeout_s: float = FOREVER_S):
         return self.receives.post(np.zeros(elements), source, TAG, timeout_s, make_work)
@@ -138,7 +146,7 @@ def test_the_failure_of_the_group_ends_every_receive(network: Network) -> None:
 
 
 def test_alone_there_is_nobody_to_receive_from(network: Network) -> None:
-    alone = AnySource(network, network, network, 1, 0)  # type: ignore[arg-type]
+    alone = AnySource(network.runner(1), network)  # type: ignore[arg-type]
     with pytest.raises(CollectiveError, match="group of one rank"):
         alone.post(np.zeros(1), None, TAG, FOREVER_S, make_work)
 

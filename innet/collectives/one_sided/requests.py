@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -107,8 +107,6 @@ Reply = Located | Written | Refused
 
 _requests: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="kind")])
 _replies: TypeAdapter[Reply] = TypeAdapter(Annotated[Reply, Field(discriminator="kind")])
-
-R = TypeVar("R", bound=BaseModel)
 
 
 def empty_record() -> npt.NDArray[np.uint8]:
