@@ -11,6 +11,7 @@ from innet.errors import CollectiveError
 from innet.plans.element_types import OPERATIONS, element_type_of, reducible_names
 
 Array = npt.NDArray[Any]
+Bytes = npt.NDArray[np.uint8]
 
 _KIND_LETTERS = {"f": "f", "i": "i", "u": "u", "c": "c"}
 

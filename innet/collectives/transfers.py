@@ -6,15 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from innet._native import _core
+from innet.collectives.arrays import Bytes
 from innet.collectives.group import LazyList
 from innet.collectives.runner import OperationRunner
 from innet.errors import CollectiveError
 from innet.worker.background import Alarm, Background
 
-Bytes = npt.NDArray[np.uint8]
 Ended = Callable[[int, str], None]
 """Receives status and detail of an operation that has ended, on the collector's thread."""
 

@@ -15,7 +15,7 @@ from innet.names import Name, as_name
 from innet.ndn import wire
 from innet.ndn.address import INNET_VARIABLE, FaceAddress, default_address
 from innet.ndn.face import LastingConnection
-from innet.ndn.management import Management, Registrations
+from innet.ndn.management import Management, PrefixRegistrations
 from innet.ndn.pending import ExpressedInterest, PendingTable
 from innet.ndn.production import Answer, Handler, Producers, Refusal, answer_of
 from innet.ndn.wire import ReceivedInterest
@@ -36,7 +36,7 @@ _REASONS: dict[int, str] = {
 }
 
 
-class Reply(NamedTuple):
+class InterestReply(NamedTuple):
     """The answer to an Interest.
 
     Attributes:
@@ -83,13 +83,13 @@ class Client:
         self.signer: Signer = signer or DigestSigner()
         self.validator: Validator = validator or IntegrityValidator()
         self._connection = LastingConnection(where, self._received, self._restored)
-        self._pending: PendingTable[asyncio.Future[Reply]] = PendingTable()
+        self._pending: PendingTable[asyncio.Future[InterestReply]] = PendingTable()
         self._timer: asyncio.TimerHandle | None = None
         self._producers = Producers()
         self._tasks: set[asyncio.Task[Any]] = set()
         self.management = Management(self, command_signer or DigestSigner())
         self._announcement_signer: Signer = signer or command_signer or DigestSigner()
-        self._registrations = Registrations(self.management)
+        self._registrations = PrefixRegistrations(self.management)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -175,7 +175,7 @@ class Client:
             await (validator or self.validator).check(str(data.name), data)
             return data
 
-    async def exchange(self, packet: bytes) -> Reply:
+    async def exchange(self, packet: bytes) -> InterestReply:
         """Send one Interest as it is, and wait for its lifetime. The answer is not validated.
 
         Raises:
@@ -184,7 +184,7 @@ class Client:
         """
         interest = wire.parse_interest(packet)
         loop = asyncio.get_running_loop()
-        pending: ExpressedInterest[asyncio.Future[Reply]] = ExpressedInterest(
+        pending: ExpressedInterest[asyncio.Future[InterestReply]] = ExpressedInterest(
             name=interest.name,
             packet=packet,
             can_be_prefix=interest.can_be_prefix,
@@ -285,13 +285,13 @@ class Client:
             if link.nack_reason is not None:
                 self._on_nack(wire.parse_interest(payload), link.nack_reason)
             elif payload[0] == TlvType.DATA:
-                self._on_data(Reply(wire.parse_data(payload), link.congestion_mark > 0))
+                self._on_data(InterestReply(wire.parse_data(payload), link.congestion_mark > 0))
             else:
                 self._on_interest(wire.parse_interest(payload), link.pit_token)
         except MalformedPacket as error:
             _log.warning("dropped a packet from %s: %s", self._connection.address, error)
 
-    def _on_data(self, reply: Reply) -> None:
+    def _on_data(self, reply: InterestReply) -> None:
         for pending in self._pending.satisfy(reply.data):
             if not pending.waiter.done():
                 pending.waiter.set_result(reply)

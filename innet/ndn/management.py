@@ -131,7 +131,7 @@ class _Wanted:
     unregister: ControlParameters
 
 
-class Registrations:
+class PrefixRegistrations:
     """The registered prefixes of a client, which a lost connection does not end."""
 
     def __init__(self, management: Management) -> None:

@@ -26,7 +26,7 @@ _ANSWER_FRESHNESS_S = 1.0
 
 
 @dataclass(frozen=True)
-class Ping:
+class PingResult:
     """The outcome of one Interest.
 
     Attributes:
@@ -52,7 +52,7 @@ async def ping(
     count: int | None = None,
     interval_s: float = 1.0,
     timeout_s: float = 4.0,
-) -> AsyncIterator[Ping]:
+) -> AsyncIterator[PingResult]:
     """Send ``count`` pings (without limit by default), at least ``interval_s`` apart."""
     clock = asyncio.get_running_loop().time
     below = ping_prefix(prefix)
@@ -66,11 +66,11 @@ async def ping(
         )
         try:
             await client.exchange(packet)
-            yield Ping(number, rtt_s=clock() - started_s)
+            yield PingResult(number, rtt_s=clock() - started_s)
         except InterestTimeout:
-            yield Ping(number)
+            yield PingResult(number)
         except InterestRefused as refused:
-            yield Ping(number, refusal=str(refused))
+            yield PingResult(number, refusal=str(refused))
         number += 1
         if count is None or number - first < count:
             await asyncio.sleep(max(0.0, started_s + interval_s - clock()))

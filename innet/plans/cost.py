@@ -26,7 +26,7 @@ NODE_S = 50e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class PlanCost:
     """Estimated time of one allreduce.
 
     Attributes:
@@ -52,12 +52,12 @@ class CostModel:
         rates_bps = [link.rate_bps for link in topology.links]
         self._fastest_bps = max((rate or math.inf for rate in rates_bps), default=math.inf)
 
-    def estimate(self, plan: Plan, size_bytes: int) -> Cost:
+    def estimate(self, plan: Plan, size_bytes: int) -> PlanCost:
         """Cost of an allreduce of ``size_bytes`` per rank."""
         shares_bytes = shard_bytes(plan, size_bytes, SEGMENT_BYTES)
         carried = link_bytes(plan, self.routes, shares_bytes)
         first_segment_bytes = min(size_bytes, SEGMENT_BYTES)
-        return Cost(
+        return PlanCost(
             latency_s=self._latency_s(plan, first_segment_bytes),
             busiest=busiest_link(self._topology, carried),
         )

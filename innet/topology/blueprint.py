@@ -14,7 +14,7 @@ from innet.topology.model import Host, Interface, Link, Node, Switch, Topology
 MAX_NODES: Final = 20_000
 MAX_LINKS: Final = 200_000
 
-Settings = Mapping[str, Any]
+PartSettings = Mapping[str, Any]
 """Fields of a :class:`Host`, :class:`Switch` or :class:`Link` by their names."""
 
 
@@ -22,10 +22,10 @@ Settings = Mapping[str, Any]
 class PartDefaults:
     """Settings of every host, switch and link that does not bring its own."""
 
-    host: Settings = field(default_factory=dict)
-    switch: Settings = field(default_factory=dict)
-    link: Settings = field(default_factory=dict)
-    core_link: Settings = field(default_factory=dict)
+    host: PartSettings = field(default_factory=dict)
+    switch: PartSettings = field(default_factory=dict)
+    link: PartSettings = field(default_factory=dict)
+    core_link: PartSettings = field(default_factory=dict)
     """Settings of links between two switches; they win over all others."""
 
 
@@ -42,8 +42,8 @@ class Blueprint:
     """
 
     def __init__(self) -> None:
-        self._nodes: dict[str, tuple[type[Host] | type[Switch], Settings]] = {}
-        self._wires: list[tuple[str, str, Settings]] = []
+        self._nodes: dict[str, tuple[type[Host] | type[Switch], PartSettings]] = {}
+        self._wires: list[tuple[str, str, PartSettings]] = []
 
     def add_host(self, name: str, **settings: Any) -> None:
         """Add a host with settings of its own."""
@@ -63,7 +63,7 @@ class Blueprint:
         """Apply the defaults and check the whole."""
         return Topology(name=name, nodes=self._built_nodes(defaults), links=self._built(defaults))
 
-    def _add(self, name: str, part: type[Host] | type[Switch], settings: Settings) -> None:
+    def _add(self, name: str, part: type[Host] | type[Switch], settings: PartSettings) -> None:
         if len(self._nodes) >= MAX_NODES:
             raise TopologyError(f"more than {MAX_NODES} nodes; expected a smaller network")
         if name in self._nodes:
@@ -91,7 +91,7 @@ class Blueprint:
         )
 
     def _link_settings(
-        self, a: str, b: str, own: Settings, defaults: PartDefaults
+        self, a: str, b: str, own: PartSettings, defaults: PartDefaults
     ) -> dict[str, Any]:
         is_core = self._nodes[a][0] is Switch and self._nodes[b][0] is Switch
         return {**defaults.link, **own, **(defaults.core_link if is_core else {})}

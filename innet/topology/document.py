@@ -11,9 +11,9 @@ from pydantic_core import core_schema
 from innet.errors import TopologyError
 from innet.quantities import Quantity, QuantityError, format_duration, parse_duration_s, shown
 from innet.topology import model
-from innet.topology.events import Anything, Event, Target
+from innet.topology.events import Anything, NetworkEvent, Target
 from innet.topology.generators import Generator
-from innet.topology.names import NAME_EXPECTED, Name
+from innet.topology.names import NAME_EXPECTED, NodeName
 from innet.topology.settings import (
     HostSettings,
     LinkSettings,
@@ -85,7 +85,7 @@ class TopologySection(Specification):
     """Nodes and links, written out or generated."""
 
     defaults: Defaults = Field(default=Defaults(), description="settings by kind")
-    nodes: dict[Name, NodeSpecification] = optional("nodes by name")
+    nodes: dict[NodeName, NodeSpecification] = optional("nodes by name")
     links: list[LinkSpecification] = optional("links between ports")
     generate: Generator = optional("a regular network, instead of nodes")
 
@@ -102,7 +102,7 @@ class TopologySection(Specification):
 class TopologyDocument(Specification):
     """A network for innet: hosts, switches, and the links between their ports."""
 
-    name: Name = Field(description=NAME_EXPECTED)
+    name: NodeName = Field(description=NAME_EXPECTED)
     topology: TopologySection
     events: list[EventSpecification] = Field(
         default_factory=list, description="events of nodes and links in a simulation"
@@ -273,10 +273,10 @@ EventSpecification = Annotated[
 ]
 
 
-def event_of(written: EventSpecification) -> Event:
+def event_of(written: EventSpecification) -> NetworkEvent:
     """The event that a specification describes."""
     lasts_s = None if isinstance(written, ClockJump) else written.lasts
-    return Event(
+    return NetworkEvent(
         kind=written.kind,
         targets=written.link if isinstance(written, LinkDown | LinkChange) else written.node,
         at_s=written.at,
@@ -290,7 +290,7 @@ def event_of(written: EventSpecification) -> Event:
     )
 
 
-def written_event(event: Event) -> dict[str, Any]:
+def written_event(event: NetworkEvent) -> dict[str, Any]:
     """The event as it is written in a file; the inverse of :func:`event_of`."""
     targets: Any = event.targets
     if not isinstance(targets, str):

@@ -11,11 +11,11 @@ from innet.topology.model import Topology
 _JOINT = "--"
 _MOST_LISTED = 16
 
-Links = tuple[tuple[str, str], ...]
+DirectedLinks = tuple[tuple[str, str], ...]
 """Pairs of neighbours, both directions of each."""
 
 
-def links_at(topology: Topology, places: Sequence[str]) -> Links:
+def links_at(topology: Topology, places: Sequence[str]) -> DirectedLinks:
     """The links that ``places`` name."""
     found: dict[tuple[str, str], None] = {}
     for place in places:

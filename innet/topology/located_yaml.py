@@ -26,7 +26,7 @@ _CORE_TAG: Final = "tag:yaml.org,2002:"
 _SCALARS: Final = {"null", "bool", "int", "float", "str", "timestamp", "merge", "value"}
 _SPECIAL_FLOATS: Final = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}
 
-Step = str | int
+PathStep = str | int
 """A key of a mapping, or an index of a list."""
 
 
@@ -43,17 +43,17 @@ class LocatedDocument:
 
     data: Any
     path: Path | None
-    lines: dict[tuple[Step, ...], int] = field(repr=False)
+    lines: dict[tuple[PathStep, ...], int] = field(repr=False)
     failure: type[FileError] = TopologyError
 
-    def line_of(self, steps: Sequence[Step]) -> int | None:
+    def line_of(self, steps: Sequence[PathStep]) -> int | None:
         """Line of the value at ``steps``, or of what surrounds it when it is missing."""
         for end in range(len(steps), -1, -1):
             if (line := self.lines.get(tuple(steps[:end]))) is not None:
                 return line
         return None
 
-    def error(self, message: str, *steps: Step) -> FileError:
+    def error(self, message: str, *steps: PathStep) -> FileError:
         """An error that points at the value at ``steps``."""
         return self.failure(message, path=self.path, line=self.line_of(steps))
 
@@ -89,14 +89,14 @@ class _Converter:
     def __init__(self, path: Path | None, failure: type[FileError]) -> None:
         self._path = path
         self._failure = failure
-        self._lines: dict[tuple[Step, ...], int] = {}
+        self._lines: dict[tuple[PathStep, ...], int] = {}
         self._values = 0
 
     def document(self, root: Node) -> LocatedDocument:
         self._lines[()] = _line(root)
         return LocatedDocument(self._value(root, ()), self._path, self._lines, self._failure)
 
-    def _value(self, node: Node, steps: tuple[Step, ...]) -> Any:
+    def _value(self, node: Node, steps: tuple[PathStep, ...]) -> Any:
         self._values += 1
         if len(steps) > MAX_DEPTH or self._values > MAX_VALUES:
             raise self._error(
@@ -111,7 +111,7 @@ class _Converter:
         self._check_tag(node, _SCALARS)
         return _scalar(node)
 
-    def _mapping(self, node: MappingNode, steps: tuple[Step, ...]) -> dict[str, Any]:
+    def _mapping(self, node: MappingNode, steps: tuple[PathStep, ...]) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, ScalarNode):
@@ -123,7 +123,7 @@ class _Converter:
             mapping[key] = self._value(value_node, (*steps, key))
         return mapping
 
-    def _sequence(self, node: SequenceNode, steps: tuple[Step, ...]) -> list[Any]:
+    def _sequence(self, node: SequenceNode, steps: tuple[PathStep, ...]) -> list[Any]:
         items: list[Any] = []
         for index, item in enumerate(node.value):
             self._lines[(*steps, index)] = _line(item)

@@ -21,8 +21,8 @@ from pydantic import (
 )
 
 from innet.errors import TopologyError
-from innet.topology.events import Event
-from innet.topology.names import Name, PortName, natural_key
+from innet.topology.events import NetworkEvent
+from innet.topology.names import NodeName, PortName, natural_key
 from innet.topology.structure import structural_problems
 from innet.validation_messages import first_message
 
@@ -74,7 +74,7 @@ class Host(_Part):
         rank: rank in the job, or ``None`` to number all hosts in the natural order of their names.
     """
 
-    name: Name
+    name: NodeName
     kind: Literal["host"] = "host"
     cache_bytes: CacheBytes = 32 * 2**20
     rank: Annotated[int, Field(ge=0)] | None = None
@@ -90,7 +90,7 @@ class Switch(_Part):
         cache_policy: which object leaves the content store when it is full.
     """
 
-    name: Name
+    name: NodeName
     kind: Literal["switch"] = "switch"
     slots: Slots = 4096
     cache_bytes: CacheBytes = 64 * 2**20
@@ -103,7 +103,7 @@ Node = Host | Switch
 class Interface(_Part):
     """One end of a link: a port of a node, written ``h0:eth0``."""
 
-    node: Name
+    node: NodeName
     port: PortName
 
     @classmethod
@@ -243,10 +243,10 @@ class Topology(_Part):
         events: what happens to them in a simulation.
     """
 
-    name: Annotated[Name, Field(description="name of the topology")]
+    name: Annotated[NodeName, Field(description="name of the topology")]
     nodes: Mapping[str, Annotated[Node, Field(discriminator="kind")]]
     links: tuple[Link, ...] = ()
-    events: tuple[Event, ...] = ()
+    events: tuple[NetworkEvent, ...] = ()
 
     @model_validator(mode="after")
     def _check_structure(self) -> Self:

@@ -33,7 +33,7 @@ def _checked_port(port: str) -> str:
     return port
 
 
-Name = Annotated[
+NodeName = Annotated[
     str, AfterValidator(_checked_name), Field(json_schema_extra={"pattern": NAME_PATTERN})
 ]
 PortName = Annotated[

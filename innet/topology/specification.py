@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from innet.errors import FileError
 from innet.suggestions import did_you_mean
-from innet.topology.located_yaml import LocatedDocument, Step
+from innet.topology.located_yaml import LocatedDocument, PathStep
 from innet.validation_messages import message_of
 
 
@@ -82,13 +82,13 @@ def _located(details: ErrorDetails, document: LocatedDocument) -> FileError:
     return document.error(f"{place}: {message}" if place else message, *steps)
 
 
-def _steps_in(data: Any, loc: Sequence[Step]) -> tuple[Step, ...]:
+def _steps_in(data: Any, loc: Sequence[PathStep]) -> tuple[PathStep, ...]:
     """The part of a pydantic location that exists in the data.
 
     pydantic puts the tag of a discriminated union (``host``, ``leaf-spine``) between the steps, and
     ``[key]`` behind a key that is itself wrong.
     """
-    steps: list[Step] = []
+    steps: list[PathStep] = []
     for step in loc:
         if isinstance(data, Mapping) and step == data.get("kind"):
             continue

@@ -22,7 +22,7 @@ from innet.topology.document import (
     written_event,
 )
 from innet.topology.events import event_problem
-from innet.topology.located_yaml import LocatedDocument, Step, parse_located
+from innet.topology.located_yaml import LocatedDocument, PathStep, parse_located
 from innet.topology.model import Host, Interface, Link, Node, Switch, Topology
 from innet.topology.settings import written_link_settings
 from innet.topology.specification import validated
@@ -99,7 +99,7 @@ def _part_defaults(defaults: Defaults) -> PartDefaults:
     )
 
 
-def _steps_to(problem: Problem) -> tuple[Step, ...]:
+def _steps_to(problem: Problem) -> tuple[PathStep, ...]:
     if problem.link is not None:
         return (_SECTION, "links", problem.link)
     if problem.node is not None:

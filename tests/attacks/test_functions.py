@@ -12,9 +12,14 @@ import innet
 from innet.errors import FunctionError, SecurityError
 from innet.names import with_segment, with_version
 from innet.ndn import NackReason, Name, Refusal, encode_interest
-from innet.ndn.client import Reply
+from innet.ndn.client import InterestReply
 from innet.ndn.functions.admission import InputLimits
-from innet.ndn.functions.messages import Arguments, Outcome, new_reflexive_name, trigger_name
+from innet.ndn.functions.messages import (
+    CallArguments,
+    CallOutcome,
+    new_reflexive_name,
+    trigger_name,
+)
 from innet.ndn.functions.server import FunctionServer
 from innet.ndn.functions.transfer import publication_of
 from innet.ndn.wire import parse_data, parse_interest
@@ -42,7 +47,7 @@ class Callers(DirectClient):
         self.silent: set[Name] = set()
         self.asked_silent = asyncio.Event()
 
-    async def exchange(self, packet: bytes) -> Reply:
+    async def exchange(self, packet: bytes) -> InterestReply:
         name = parse_interest(packet).name
         if name in self.silent:
             self.asked_silent.set()
@@ -80,7 +85,7 @@ def calls_of(
 
 async def answer(server: FunctionServer, trigger: bytes) -> Any:
     said = await server._answer(parse_interest(trigger))
-    return Outcome.decode(parse_data(said).content) if isinstance(said, bytes) else said
+    return CallOutcome.decode(parse_data(said).content) if isinstance(said, bytes) else said
 
 
 async def settle() -> None:
@@ -140,7 +145,7 @@ async def test_a_caller_that_falls_silent_frees_its_place_in_time(
     segments: int, limits: InputLimits, why: str
 ) -> None:
     client = Callers()
-    content = Arguments([bytes(50_000)], {}, 5.0).encode()
+    content = CallArguments([bytes(50_000)], {}, 5.0).encode()
     async with innet.serving(echo, client=client, most_calls=1, limits=limits) as server:
         (call,) = calls_of(server, [client.add(content, segments)])
         await client.asked_silent.wait()
@@ -153,7 +158,7 @@ async def test_a_caller_that_was_displaced_is_served_when_it_asks_again() -> Non
     client = Callers()
     limits = InputLimits(unvalidated=2, validation_s=FOREVER_S, undisturbed_s=0.0)
     async with innet.serving(echo, client=client, limits=limits) as server:
-        back = client.add(Arguments([7], {}, 5.0).encode())
+        back = client.add(CallArguments([7], {}, 5.0).encode())
         first, _ = calls_of(server, [back, client.add()])
         assert await first == Refusal(NackReason.CONGESTION)
         client.silent.clear()

@@ -230,14 +230,14 @@ def test_a_rank_that_has_signed_does_not_begin_its_sum_anew(monkeypatch):
 
 def test_a_rank_that_has_masked_is_not_made_to_try_again(monkeypatch):
     """A liar says that the sum was refused: who repeats the update would be in two sums."""
-    from innet.collectives.masked.round_sequence import End, Outcome, RoundSequence
+    from innet.collectives.masked.round_sequence import MaskedEnd, MaskedOutcome, RoundSequence
 
     end = RoundSequence._end
 
-    def lying_end(sequence: RoundSequence, outcome: Outcome) -> Outcome:
+    def lying_end(sequence: RoundSequence, outcome: MaskedOutcome) -> MaskedOutcome:
         ended = end(sequence, outcome)
-        if outcome.end is End.SUMMED:
-            sequence._last = Outcome(End.REFUSED, "rank 0 (h0) takes no part")
+        if outcome.end is MaskedEnd.SUMMED:
+            sequence._last = MaskedOutcome(MaskedEnd.REFUSED, "rank 0 (h0) takes no part")
         return ended
 
     monkeypatch.setattr(RoundSequence, "_end", lying_end)

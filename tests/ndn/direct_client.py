@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from innet.errors import InterestRefused, InterestTimeout
 from innet.ndn import Client, Name, Refusal
-from innet.ndn.client import Reply
+from innet.ndn.client import InterestReply
 from innet.ndn.production import Handler, answer_of
 from innet.ndn.wire import parse_data, parse_interest
 
@@ -29,13 +29,15 @@ class DirectClient(Client):
         self.forged_first: dict[Name, list[bytes]] = {}
         """The same, each once."""
 
-    async def exchange(self, packet: bytes) -> Reply:
+    async def exchange(self, packet: bytes) -> InterestReply:
         interest = parse_interest(packet)
         self.asked.append(interest.name)
         if self.forged_first.get(interest.name):
-            return Reply(parse_data(self.forged_first[interest.name].pop(0)), congested=False)
+            return InterestReply(
+                parse_data(self.forged_first[interest.name].pop(0)), congested=False
+            )
         if interest.name in self.forged:
-            return Reply(parse_data(self.forged[interest.name]), congested=False)
+            return InterestReply(parse_data(self.forged[interest.name]), congested=False)
         handler = self._producers.handler_of(interest.name)
         answer = None if handler is None else answer_of(handler, interest)
         if inspect.isawaitable(answer):
@@ -46,7 +48,7 @@ class DirectClient(Client):
             raise InterestTimeout(f"{interest.name} was lost")
         if isinstance(answer, Refusal):
             raise InterestRefused(f"{interest.name} was refused", answer.reason)
-        return Reply(parse_data(answer), congested=False)
+        return InterestReply(parse_data(answer), congested=False)
 
     async def register(self, prefix: Name | str, handler: Handler, *, cost: int = 0) -> None:
         self.produce(prefix, handler)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from innet.collectives.arrays import Bytes
 from innet.collectives.masked.fixed_point import FixedPoint, Residues, Values
 from innet.collectives.masked.masked_round import (
     ADVERTISED_BYTES,
@@ -55,10 +56,9 @@ _HEARD = (PeerError, MismatchError, ReductionOverflow)
 """Errors of a collective that failed on another rank."""
 
 T = TypeVar("T")
-Bytes = npt.NDArray[np.uint8]
 
 
-class End(IntEnum):
+class MaskedEnd(IntEnum):
     """How a round has ended."""
 
     SUMMED = 0
@@ -68,15 +68,15 @@ class End(IntEnum):
     CLOSED = 4
 
 
-_ERRORS: dict[End, type[InnetError]] = {
-    End.REFUSED: PeerError,
-    End.MISMATCHED: MismatchError,
-    End.LOST: SecurityError,
+_ERRORS: dict[MaskedEnd, type[InnetError]] = {
+    MaskedEnd.REFUSED: PeerError,
+    MaskedEnd.MISMATCHED: MismatchError,
+    MaskedEnd.LOST: SecurityError,
 }
 
 
 @dataclass(frozen=True)
-class Outcome:
+class MaskedOutcome:
     """The outcome of a round, the same on all ranks.
 
     Attributes:
@@ -86,12 +86,12 @@ class Outcome:
         contributors: the nodes whose values are in it.
     """
 
-    end: End
+    end: MaskedEnd
     cause: str = ""
     total: npt.NDArray[Any] | None = None
     contributors: tuple[str, ...] = ()
 
-    def require_success(self) -> Outcome:
+    def require_success(self) -> MaskedOutcome:
         """This outcome.
 
         Raises:
@@ -124,8 +124,8 @@ class Close:
     """No sum: all ranks wait for each other, so that all have their last sum."""
 
 
-Request = SumRequest | Close
-Prepare = Callable[[], Request]
+MaskedRequest = SumRequest | Close
+Prepare = Callable[[], MaskedRequest]
 
 
 @dataclass
@@ -160,7 +160,7 @@ class RoundSequence:
         self._everybody = comm.nodes
         self._sums = 0
         self._ended = 0
-        self._last = self._before_last = Outcome(End.CLOSED)
+        self._last = self._before_last = MaskedOutcome(MaskedEnd.CLOSED)
         self._attempt: _Attempt | None = None
         self._added_in = -1
         self._signed_in = -1
@@ -180,7 +180,7 @@ class RoundSequence:
         self._sums += 1
         return self._sums - 1
 
-    def run(self, prepare: Prepare) -> Outcome:
+    def run(self, prepare: Prepare) -> MaskedOutcome:
         """Run the next round to its end, also when ranks die.
 
         A failure here ends the round on all ranks at once: all exchanges are within
@@ -226,11 +226,11 @@ class RoundSequence:
     def _fail(self, error: BaseException) -> None:
         """End this round, as all ranks do, and all later rounds unless it is safe to go on."""
         cause = str(error) or type(error).__name__
-        end = End.MISMATCHED if isinstance(error, MismatchError) else End.REFUSED
-        end = End.LOST if self._is_lost(error) else end
+        end = MaskedEnd.MISMATCHED if isinstance(error, MismatchError) else MaskedEnd.REFUSED
+        end = MaskedEnd.LOST if self._is_lost(error) else end
         self._unconfirmed = True
         self._recovering = False
-        self._end(Outcome(end, cause))
+        self._end(MaskedOutcome(end, cause))
 
     def _is_lost(self, error: BaseException) -> bool:
         """Whether some rank may have signed who is in this sum when it learns of ``error``.
@@ -258,11 +258,11 @@ class RoundSequence:
 
     # A round in which no rank dies.
 
-    def _begin(self, request: Prepare) -> Outcome:
+    def _begin(self, request: Prepare) -> MaskedOutcome:
         with self.communicator.collective("masked sum", numbers=_EXCHANGES):
             if request is Close:
                 self.communicator.barrier()
-                return self._end(Outcome(End.CLOSED))
+                return self._end(MaskedOutcome(MaskedEnd.CLOSED))
             if self._lost:
                 raise SecurityError(
                     f"this communicator has no masked sums any more: {self._lost}. Make another "
@@ -276,7 +276,7 @@ class RoundSequence:
             assert isinstance(wanted, SumRequest)
             return self._sum(wanted)
 
-    def _sum(self, request: SumRequest) -> Outcome:
+    def _sum(self, request: SumRequest) -> MaskedOutcome:
         comm = self.communicator
         if self._signed_in == self._ended:
             raise SecurityError(
@@ -329,13 +329,13 @@ class RoundSequence:
         works = {r: comm.ifetch(name, source=r) for r in range(comm.size) if r != comm.rank}
         return [works[r].wait().tobytes() if r in works else own for r in range(comm.size)]
 
-    def _add_up(self, attempt: _Attempt, request: SumRequest) -> Outcome:
+    def _add_up(self, attempt: _Attempt, request: SumRequest) -> MaskedOutcome:
         self._added_in = self._ended
         attempt.total = self.communicator.allreduce(attempt.masked)
         attempt.included = self.communicator.nodes
         return self._unmask(attempt, request)
 
-    def _unmask(self, attempt: _Attempt, request: SumRequest) -> Outcome:
+    def _unmask(self, attempt: _Attempt, request: SumRequest) -> MaskedOutcome:
         """Agree on the ranks in the sum, then reveal the secrets that unmask it."""
         comm = self.communicator
         if attempt.total is None:
@@ -363,7 +363,9 @@ class RoundSequence:
         }
         residues = attempt.part.unmask(attempt.total, attempt.point, sealed)
         total = attempt.point.decode(residues).reshape(request.values.shape)
-        return self._end(Outcome(End.SUMMED, total=total, contributors=attempt.included))
+        return self._end(
+            MaskedOutcome(MaskedEnd.SUMMED, total=total, contributors=attempt.included)
+        )
 
     def _signature_record(self, attempt: _Attempt) -> bytes:
         """This rank's signature of who is in the sum, or why it gives none; of fixed length."""
@@ -377,8 +379,8 @@ class RoundSequence:
                 reason = str(error)
         return signature + reason.encode()[:_REASON_BYTES].ljust(_REASON_BYTES, b"\0")
 
-    def _end(self, outcome: Outcome) -> Outcome:
-        if outcome.end is End.LOST:
+    def _end(self, outcome: MaskedOutcome) -> MaskedOutcome:
+        if outcome.end is MaskedEnd.LOST:
             self._lost = self._lost or outcome.cause
         self._ended += 1
         self._attempt = None
@@ -389,7 +391,7 @@ class RoundSequence:
 
     # After the death of a rank.
 
-    def _go_on(self, request: Prepare) -> Outcome:
+    def _go_on(self, request: Prepare) -> MaskedOutcome:
         """End the round with the survivors, which may be at different points of it.
 
         A rank that has ended the round broadcasts the outcome. A rank that failed in the round
@@ -419,14 +421,17 @@ class RoundSequence:
 
     def _resume(
         self, request: Prepare, ended: npt.NDArray[np.int64], stages: npt.NDArray[np.int64]
-    ) -> Outcome | None:
+    ) -> MaskedOutcome | None:
         """The outcome of this rank's round; ``None`` if the round is yet to begin."""
         if ended.min() < ended.max():
             first = int(ended.min())
             outcome = self._receive_outcome(int(ended.argmax()), first, request)
             if self._ended > first:
                 return None
-            if self._attempt is not None and outcome.end in (End.REFUSED, End.MISMATCHED):
+            if self._attempt is not None and outcome.end in (
+                MaskedEnd.REFUSED,
+                MaskedEnd.MISMATCHED,
+            ):
                 raise SecurityError(
                     f"rank {ended.argmax()} tells of a masked sum that was refused, and all ranks "
                     "had begun it: the ranks do not run the same program. The round is lost"
@@ -454,7 +459,7 @@ class RoundSequence:
         self.communicator.broadcast(total, root=source)
         attempt.total, attempt.included = total, self._nodes_of(flags)  # whole, or as it was
 
-    def _receive_outcome(self, source: int, number: int, request: Prepare) -> Outcome:
+    def _receive_outcome(self, source: int, number: int, request: Prepare) -> MaskedOutcome:
         """The outcome of a round that rank ``source`` has ended, its last one or the one before."""
         is_ahead = self._ended > number
         known = self._last if self._ended <= number + 1 else self._before_last
@@ -462,10 +467,10 @@ class RoundSequence:
         cause = known.cause.encode()[:_CAUSE_BYTES].ljust(_CAUSE_BYTES, b"\0")
         header = np.concatenate([_bytes(bytes([known.end])), flags, _bytes(cause)])
         self.communicator.broadcast(header, root=source)
-        end, flags = End(int(header[0])), header[1 : 1 + flags.size]
-        if end is not End.SUMMED:
+        end, flags = MaskedEnd(int(header[0])), header[1 : 1 + flags.size]
+        if end is not MaskedEnd.SUMMED:
             text = header[1 + flags.size :].tobytes().rstrip(b"\0")
-            return Outcome(end, text.decode(errors="replace"))
+            return MaskedOutcome(end, text.decode(errors="replace"))
         if is_ahead and known.total is not None:
             total = known.total.copy()
         elif isinstance(wanted := request(), SumRequest):
@@ -475,7 +480,7 @@ class RoundSequence:
             raise SecurityError(f"rank {source} tells of a masked sum that this rank did not begin")
         content = total.reshape(-1)  # a view: the arrays here are whole
         self.communicator.broadcast(content, root=source)
-        return Outcome(end, total=total, contributors=self._nodes_of(flags))
+        return MaskedOutcome(end, total=total, contributors=self._nodes_of(flags))
 
     def _point(self, request: SumRequest) -> FixedPoint:
         return FixedPoint.of(request.values.dtype, self.communicator.size, request.limit)

@@ -13,6 +13,7 @@ import numpy as np
 from innet._native import _core
 from innet.collectives.arrays import (
     Array,
+    Bytes,
     Output,
     as_input,
     byte_view,
@@ -44,7 +45,7 @@ from innet.collectives.one_sided.requests import (
     encode,
 )
 from innet.collectives.runner import OperationRunner
-from innet.collectives.transfers import Bytes, Ended, PeerFetch, Transfers
+from innet.collectives.transfers import Ended, PeerFetch, Transfers
 from innet.collectives.work import Promise, Work, timeout_or
 from innet.errors import CollectiveError, DeadlineExceeded, MismatchError, ReductionOverflow
 from innet.plans.element_types import dtype_called

@@ -10,21 +10,21 @@ from functools import partial
 import numpy as np
 
 from innet._native import _core
-from innet.collectives.arrays import Array, Output, as_input, output_like, reduction_type
+from innet.collectives.arrays import Array, Bytes, Output, as_input, output_like, reduction_type
 from innet.collectives.operation import Operation, Wanted, describe
 from innet.collectives.partial.rounds import (
     READY_BYTES,
     Decided,
-    Decision,
     KOfN,
-    Outcome,
+    RoundDecision,
+    RoundOutcome,
     RoundTable,
     Terms,
     decision_bytes,
     set_digits,
 )
 from innet.collectives.runner import OperationRunner, Steps
-from innet.collectives.transfers import Bytes, Inbox, Transfers
+from innet.collectives.transfers import Inbox, Transfers
 from innet.collectives.work import Work
 from innet.errors import CollectiveError, DeadlineExceeded, MismatchError
 from innet.node.messages import named_ranks
@@ -136,7 +136,7 @@ class Rounds:
             )
         self._transfers.publish(READY_KIND, number, terms.encode(), what, kept=ROUNDS_KEPT)
 
-    def decision(self, number: int, what: str) -> Operation[Decision]:
+    def decision(self, number: int, what: str) -> Operation[RoundDecision]:
         """Fetch the decision of round ``number``."""
         content = np.empty(decision_bytes(self._runner.size), np.uint8)
         return Operation(
@@ -147,7 +147,7 @@ class Rounds:
             elements=content.size,
             block_bytes=content.size,
             wants=(Wanted(self._coordinator_targets, content),),
-            finish=lambda: Decision.decode(content, self._runner.size),
+            finish=lambda: RoundDecision.decode(content, self._runner.size),
             synchronising=False,
         )
 
@@ -315,17 +315,17 @@ class PartialReductions:
         return PartialSum(total, decision.ranks, included)
 
 
-def _require_closed(decision: Decision, number: int, nodes: Sequence[str], what: str) -> None:
+def _require_closed(decision: RoundDecision, number: int, nodes: Sequence[str], what: str) -> None:
     """Raise the error of a round without a sum; it is named by its number among the rounds."""
     in_round = f"{what} in round {number}"
-    if decision.outcome is Outcome.DISAGREEMENT:
+    if decision.outcome is RoundOutcome.DISAGREEMENT:
         ranks = named_ranks(decision.ranks, nodes)
         raise MismatchError(
             f"{in_round}: {ranks} called it with different policies; give the same k and "
             "deadline_s on every rank",
             operation=what,
         )
-    if decision.outcome is Outcome.IN_VAIN:
+    if decision.outcome is RoundOutcome.IN_VAIN:
         missing = [rank for rank in range(len(nodes)) if rank not in decision.ranks]
         raise DeadlineExceeded(
             f"{in_round}: {len(decision.ranks)} of {len(nodes)} ranks called it in time, which are "

@@ -12,11 +12,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from innet.collectives.arrays import Bytes
 from innet.errors import CollectiveError
-
-Bytes = npt.NDArray[np.uint8]
 
 _READY = struct.Struct("<Idd")
 READY_BYTES = _READY.size
@@ -72,7 +70,7 @@ class Terms:
         return cls(None if k == 0 else KOfN(k, deadline_s), timeout_s)
 
 
-class Outcome(enum.IntEnum):
+class RoundOutcome(enum.IntEnum):
     """How a round was decided."""
 
     CLOSED = 0
@@ -81,14 +79,14 @@ class Outcome(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class RoundDecision:
     """The ranks that were ready for a round when it was decided; it never changes.
 
     Attributes:
         ranks: the ready ranks, ascending.
     """
 
-    outcome: Outcome
+    outcome: RoundOutcome
     ranks: tuple[int, ...]
 
     def encode(self, size: int) -> Bytes:
@@ -99,14 +97,14 @@ class Decision:
         return np.concatenate([np.array([self.outcome], np.uint8), mask])
 
     @classmethod
-    def decode(cls, content: Bytes, size: int) -> Decision:
+    def decode(cls, content: Bytes, size: int) -> RoundDecision:
         """Read what :meth:`encode` made.
 
         Raises:
             ValueError: there is no such outcome.
         """
         bits = np.unpackbits(content[1:], count=size, bitorder="little")
-        return cls(Outcome(int(content[0])), tuple(np.flatnonzero(bits).tolist()))
+        return cls(RoundOutcome(int(content[0])), tuple(np.flatnonzero(bits).tolist()))
 
 
 def decision_bytes(size: int) -> int:
@@ -123,7 +121,7 @@ def set_digits(positions: Collection[int]) -> str:
     return f"{sum(1 << position for position in positions):x}"
 
 
-Decided = tuple[int, Decision]
+Decided = tuple[int, RoundDecision]
 """A round's number, and what was decided."""
 
 
@@ -151,15 +149,15 @@ class _OpenRound:
         elif self.policy is not None:
             self.disagree |= self.policy != terms.policy
 
-    def outcome(self, size: int, now_s: float) -> Outcome | None:
+    def outcome(self, size: int, now_s: float) -> RoundOutcome | None:
         if self.policy is None:
-            return Outcome.CLOSED  # the sum of its ranks carries the failure to all ranks
+            return RoundOutcome.CLOSED  # the sum of its ranks carries the failure to all ranks
         if self.disagree:
-            return Outcome.DISAGREEMENT
+            return RoundOutcome.DISAGREEMENT
         enough = len(self.ready) >= self.policy.k
         if len(self.ready) == size or (enough and now_s >= self.closes_s):
-            return Outcome.CLOSED
-        return Outcome.IN_VAIN if now_s >= self.gives_up_s else None
+            return RoundOutcome.CLOSED
+        return RoundOutcome.IN_VAIN if now_s >= self.gives_up_s else None
 
     def due_s(self) -> float:
         enough = self.policy is None or len(self.ready) >= self.policy.k
@@ -212,7 +210,7 @@ class RoundTable:
             if outcome is not None:
                 del self._open[number]
                 self._decided.add(number)
-                yield number, Decision(outcome, tuple(sorted(known.ready)))
+                yield number, RoundDecision(outcome, tuple(sorted(known.ready)))
         while self._all_decided_below in self._decided:
             self._decided.remove(self._all_decided_below)
             self._all_decided_below += 1

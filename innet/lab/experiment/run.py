@@ -35,7 +35,7 @@ from innet.lab.workload.model import AstraSimJob, CollectiveJob, Job, KvJob, Wor
 from innet.node.node_config import Mode
 from innet.settings import Settings
 from innet.topology import Topology
-from innet.topology.link_choice import Links
+from innet.topology.link_choice import DirectedLinks
 
 Payloads = Literal["auto", "real", "virtual"]
 """``auto``: real while the arrays of all hosts take little memory."""
@@ -51,7 +51,7 @@ class PacketTrace:
     """
 
     path: Path
-    links: Links | None = None
+    links: DirectedLinks | None = None
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from innet.topology.document import (
     texts_of,
     texts_schema,
 )
-from innet.topology.names import NAME_EXPECTED, Name
+from innet.topology.names import NAME_EXPECTED, NodeName
 from innet.topology.specification import Specification, optional
 
 _BLOCKS: Final = re.compile(r"\s*([0-9]{1,18})\s*blocks?\s*", re.IGNORECASE)
@@ -383,8 +383,8 @@ JobSpecification = Annotated[
 class WorkloadDocument(Specification):
     """The jobs on a simulated network, with events and background traffic."""
 
-    name: Name = Field(description=NAME_EXPECTED)
-    jobs: dict[Name, JobSpecification] = Field(
+    name: NodeName = Field(description=NAME_EXPECTED)
+    jobs: dict[NodeName, JobSpecification] = Field(
         min_length=1, description="groups of ranks, by name; all run at the same time"
     )
     background: list[BackgroundSpecification] = Field(

@@ -8,7 +8,12 @@ from typing import Any
 from innet.errors import FunctionError
 from innet.names import Name, as_name
 from innet.ndn.client import Client
-from innet.ndn.functions.messages import Arguments, Outcome, new_reflexive_name, trigger_name
+from innet.ndn.functions.messages import (
+    CallArguments,
+    CallOutcome,
+    new_reflexive_name,
+    trigger_name,
+)
 from innet.ndn.functions.transfer import (
     DEFAULT_MOST_BYTES,
     NO_ROUTE_PATIENCE_S,
@@ -56,7 +61,7 @@ async def call(
         total = await innet.call("/sum", np.ones(4))
     """
     function = as_name(name)
-    arguments = Arguments(list(args), kwargs, timeout_s)
+    arguments = CallArguments(list(args), kwargs, timeout_s)
     async with AsyncExitStack() as stack:
         if client is None:
             client = await stack.enter_async_context(Client())
@@ -71,11 +76,11 @@ async def call(
 async def outcome_of(
     client: Client,
     function: Name,
-    arguments: Arguments,
+    arguments: CallArguments,
     validator: Validator,
     reflexive: Name | None = None,
     most_bytes: int = DEFAULT_MOST_BYTES,
-) -> Outcome:
+) -> CallOutcome:
     """Call a function; the outcome. ``reflexive`` is the name that the server's Interests have.
 
     Raises:
@@ -98,7 +103,7 @@ async def outcome_of(
         )
     finally:
         client.stop_producing(back)
-    outcome = Outcome.decode(data.content)
+    outcome = CallOutcome.decode(data.content)
     if not outcome.object_name:
         return outcome
     large = await fetch_content(
@@ -108,10 +113,10 @@ async def outcome_of(
         patience_s=arguments.timeout_s,
         most_bytes=most_bytes,
     )
-    return Outcome.decode(large)
+    return CallOutcome.decode(large)
 
 
-def _result_of(function: Name, outcome: Outcome) -> Name:
+def _result_of(function: Name, outcome: CallOutcome) -> Name:
     """Name of the result, which must be below the function's name."""
     try:
         name = as_name(outcome.object_name)

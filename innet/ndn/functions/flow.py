@@ -21,9 +21,9 @@ from innet.ndn.functions.call import DEFAULT_TIMEOUT_S, outcome_of
 from innet.ndn.functions.messages import (
     MAX_TIMEOUT_S,
     MAX_WINDOW,
-    Arguments,
+    CallArguments,
+    CallOutcome,
     FlowPart,
-    Outcome,
     new_reflexive_name,
 )
 from innet.ndn.functions.stage import END, FLOW, item_name
@@ -56,7 +56,7 @@ class ItemSource:
         self._kept = kept
         self._taken: dict[int, Publication] = {}
         self._next = 0
-        self._end: Outcome | None = None
+        self._end: CallOutcome | None = None
         self._taking = asyncio.Lock()
 
     async def answer(self, interest: ReceivedInterest) -> Answer:
@@ -77,19 +77,19 @@ class ItemSource:
         try:
             content = outcome.encode()
         except FunctionError as error:
-            content = Outcome(error=str(error)).encode()
+            content = CallOutcome(error=str(error)).encode()
         name = item_name(self.prefix, self._next)
         self._taken[self._next] = publication_of(self._client, name, content)
         self._taken.pop(self._next - self._kept, None)
         self._next += 1
 
-    async def _next_outcome(self) -> Outcome:
+    async def _next_outcome(self) -> CallOutcome:
         try:
-            return Outcome(await anext(self._items))
+            return CallOutcome(await anext(self._items))
         except StopAsyncIteration:
-            self._end = Outcome(last=True)
+            self._end = CallOutcome(last=True)
         except Exception as error:
-            self._end = Outcome(error=f"the flow's items: {type(error).__name__}: {error}")
+            self._end = CallOutcome(error=f"the flow's items: {type(error).__name__}: {error}")
         return self._end
 
 
@@ -176,7 +176,7 @@ class _Flow:
         self.reflexive = new_reflexive_name()
         self._stages: list[asyncio.Task[None]] = []
         self._started_s = asyncio.get_running_loop().time()
-        self._asked: deque[asyncio.Task[Outcome]] = deque()
+        self._asked: deque[asyncio.Task[CallOutcome]] = deque()
 
     def start(self, source: Name, validator: Validator) -> None:
         """Open every stage; each stays open until the flow ends."""
@@ -193,7 +193,7 @@ class _Flow:
     async def _keep_open(
         self, function: Name, part: FlowPart, reflexive: Name, validator: Validator
     ) -> None:
-        arguments = Arguments([], {}, MAX_TIMEOUT_S, part)
+        arguments = CallArguments([], {}, MAX_TIMEOUT_S, part)
         outcome = await outcome_of(self._client, function, arguments, validator, reflexive)
         if outcome.error:
             raise FunctionError(outcome.error)
@@ -232,7 +232,7 @@ class _Flow:
                 )
         return error
 
-    async def _first_asked(self) -> Outcome:
+    async def _first_asked(self) -> CallOutcome:
         """The next item; or what a stage has failed with, if that ends the flow before it."""
         first = self._asked.popleft()
         while not first.done():
@@ -245,7 +245,7 @@ class _Flow:
                     stage.result()
         return await first
 
-    async def _item(self, number: int, validator: Validator) -> Outcome:
+    async def _item(self, number: int, validator: Validator) -> CallOutcome:
         content = await fetch_content(
             self._client,
             item_name(self._outputs[-1], number),
@@ -253,7 +253,7 @@ class _Flow:
             patience_s=self._timeout_s * len(self._functions),
             most_bytes=self._most_bytes,
         )
-        return Outcome.decode(content)
+        return CallOutcome.decode(content)
 
     async def close(self) -> None:
         """Stop every stage."""

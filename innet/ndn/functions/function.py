@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from innet.names import Name, as_name
-from innet.ndn.functions.messages import Outcome
+from innet.ndn.functions.messages import CallOutcome
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -33,7 +33,7 @@ class Function(Generic[_Parameters, _Result]):
     def __call__(self, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
         return self.body(*args, **kwargs)
 
-    async def run(self, args: list[Any], kwargs: dict[str, Any], timeout_s: float) -> Outcome:
+    async def run(self, args: list[Any], kwargs: dict[str, Any], timeout_s: float) -> CallOutcome:
         """Run it without blocking the event loop; the outcome has its result or its exception.
 
         ``sys.exit`` in a function is an error of that call and ends nothing else.
@@ -42,11 +42,11 @@ class Function(Generic[_Parameters, _Result]):
             async with asyncio.timeout(timeout_s):
                 result, error = await self._end(args, kwargs)
         except TimeoutError:
-            return Outcome(error=f"{self.name}: it has not ended within {timeout_s:g} s")
+            return CallOutcome(error=f"{self.name}: it has not ended within {timeout_s:g} s")
         if error is None:
-            return Outcome(result)
+            return CallOutcome(result)
         _log.warning("%s failed", self.name, exc_info=error)
-        return Outcome(error=f"{self.name}: {type(error).__name__}: {error}")
+        return CallOutcome(error=f"{self.name}: {type(error).__name__}: {error}")
 
     async def _end(
         self, args: list[Any], kwargs: dict[str, Any]

@@ -177,7 +177,7 @@ MAX_WINDOW = 1024
 
 
 @dataclass(frozen=True)
-class Arguments:
+class CallArguments:
     """Of one call.
 
     Attributes:
@@ -206,7 +206,7 @@ class Arguments:
         return encode_value(message)
 
     @classmethod
-    def decode(cls, encoded: bytes) -> Arguments:
+    def decode(cls, encoded: bytes) -> CallArguments:
         """
         Raises:
             FunctionError: these bytes are no arguments.
@@ -252,7 +252,7 @@ class FlowPart:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CallOutcome:
     """How a call, or one item of a flow, ended.
 
     Attributes:
@@ -282,7 +282,7 @@ class Outcome:
         )
 
     @classmethod
-    def decode(cls, encoded: bytes) -> Outcome:
+    def decode(cls, encoded: bytes) -> CallOutcome:
         """
         Raises:
             FunctionError: these bytes are no outcome.

@@ -20,8 +20,8 @@ from innet.ndn.functions.admission import (
     InputLimits,
 )
 from innet.ndn.functions.function import Function
-from innet.ndn.functions.messages import Arguments, FlowPart, Outcome, reflexive_name_of
-from innet.ndn.functions.stage import Stage, item_name, output_below
+from innet.ndn.functions.messages import CallArguments, CallOutcome, FlowPart, reflexive_name_of
+from innet.ndn.functions.stage import FlowStage, item_name, output_below
 from innet.ndn.functions.transfer import (
     DEFAULT_MOST_BYTES,
     KeptBytes,
@@ -107,8 +107,8 @@ class FunctionServer:
         self._most_bytes = most_bytes
         self._calls = Repetitions()
         self._results = Results(client, _KEPT * most_bytes)
-        self._stages: dict[Name, Stage] = {}
-        self._triggers: dict[Name, Stage] = {}
+        self._stages: dict[Name, FlowStage] = {}
+        self._triggers: dict[Name, FlowStage] = {}
         self._stage_opened = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -154,18 +154,18 @@ class FunctionServer:
             outcome = await self._outcome(function, trigger, reflexive, call)
             content = outcome.encode()
         except (FunctionError, TransportError, SecurityError) as error:
-            content = Outcome(error=f"{function.name}: {error}").encode()
+            content = CallOutcome(error=f"{function.name}: {error}").encode()
         finally:
             call.close()
         if len(content) > _LARGEST_IN_ANSWER_BYTES:
-            content = Outcome(
+            content = CallOutcome(
                 object_name=str(self._results.publish(function.name, content))
             ).encode()
         return wire.encode_data(trigger, content, signer=self._client.signer)
 
     async def _outcome(
         self, function: Function[..., Any], trigger: Name, reflexive: Name, call: AdmittedCall
-    ) -> Outcome:
+    ) -> CallOutcome:
         async with call.fetching():
             encoded = await fetch_content(
                 self._client,
@@ -174,15 +174,15 @@ class FunctionServer:
                 patience_s=_PATIENCE_S,
                 most_bytes=self._most_bytes,
             )
-        arguments = Arguments.decode(encoded)
+        arguments = CallArguments.decode(encoded)
         if arguments.flow is not None:
             part = arguments.flow
             kept_bytes = _KEPT * self._most_bytes
-            stage = Stage(self._client, function, part, self._taker(part), kept_bytes)
+            stage = FlowStage(self._client, function, part, self._taker(part), kept_bytes)
             return await self._run_stage(stage, trigger)
         return await function.run(arguments.args, arguments.kwargs, arguments.timeout_s)
 
-    async def _run_stage(self, stage: Stage, trigger: Name) -> Outcome:
+    async def _run_stage(self, stage: FlowStage, trigger: Name) -> CallOutcome:
         if stage.output in self._stages:
             raise FunctionError(f"a flow through {stage.output} is open already")
         self._stages[stage.output] = self._triggers[trigger] = stage
@@ -192,7 +192,7 @@ class FunctionServer:
             await stage.run()
         finally:
             del self._stages[stage.output], self._triggers[trigger]
-        return Outcome()
+        return CallOutcome()
 
     async def _answer_of_stage(self, interest: ReceivedInterest) -> Answer:
         output = self._output_of(interest.name)
@@ -209,7 +209,7 @@ class FunctionServer:
         outputs = (output_below(function, name) for function in self._functions)
         return max((output for output in outputs if output is not None), key=len, default=None)
 
-    async def _opened(self, output: Name) -> Stage:
+    async def _opened(self, output: Name) -> FlowStage:
         """The consumer's Interests may arrive before the stage is open."""
         try:
             async with asyncio.timeout(_STAGE_OPENS_S):

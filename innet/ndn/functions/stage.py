@@ -14,7 +14,7 @@ from innet.errors import FunctionError, SecurityError, TransportError
 from innet.names import Name, number_at, with_component
 from innet.ndn.client import Client
 from innet.ndn.functions.function import Function
-from innet.ndn.functions.messages import FlowPart, Outcome
+from innet.ndn.functions.messages import CallOutcome, FlowPart
 from innet.ndn.functions.transfer import KeptBytes, Repetitions, publication_of
 from innet.ndn.objects.publication import Publication
 from innet.ndn.production import Answer, Refusal
@@ -36,7 +36,7 @@ class _Item(NamedTuple):
     publication: Publication
 
 
-class Stage:
+class FlowStage:
     """Serves the items ``<output>/seq=<n>``, each computed from the same item of its input.
 
     Args:
@@ -169,7 +169,7 @@ class Stage:
             outcome = await self._outcome(number)
             content = outcome.encode()
         except (FunctionError, TransportError, SecurityError) as error:
-            return Outcome(error=f"{self._function.name}: {error}").encode()
+            return CallOutcome(error=f"{self._function.name}: {error}").encode()
         if outcome.last:
             asyncio.get_running_loop().call_later(_LINGER_S, self._end_when_quiet)
         return content
@@ -183,8 +183,8 @@ class Stage:
         elif not self._ended.is_set():
             loop.call_later(_LINGER_S, self._end_when_quiet)
 
-    async def _outcome(self, number: int) -> Outcome:
-        came = Outcome.decode(await self._take(number))
+    async def _outcome(self, number: int) -> CallOutcome:
+        came = CallOutcome.decode(await self._take(number))
         if came.last or came.error:
             return came
         return await self._function.run([came.value], {}, self._timeout_s)

@@ -133,7 +133,7 @@ async def discover_version(
 
 
 @dataclass(frozen=True)
-class Place:
+class LocatedObject:
     """Where an object is.
 
     Attributes:
@@ -147,7 +147,7 @@ class Place:
 
 async def locate(
     client: Client, name: Name, *, exact: bool, validator: Validator, deadline_s: float
-) -> Place:
+) -> LocatedObject:
     """Where the latest version of ``name`` is.
 
     A name that ends with a version, or is ``exact``, is used unchanged. For any other name, the
@@ -161,7 +161,7 @@ async def locate(
         MalformedPacket: the object has a manifest of another format.
     """
     if exact or number_at(name, -1, ComponentType.VERSION) is not None:
-        return Place(name)
+        return LocatedObject(name)
     ways = [
         asyncio.ensure_future(_by_metadata(client, name, validator, deadline_s)),
         asyncio.ensure_future(_by_any_packet(client, name, validator, deadline_s)),
@@ -176,30 +176,32 @@ async def locate(
 
 async def _by_metadata(
     client: Client, name: Name, validator: Validator, deadline_s: float
-) -> Place:
-    return Place(await discover_version(client, name, validator=validator, deadline_s=deadline_s))
+) -> LocatedObject:
+    return LocatedObject(
+        await discover_version(client, name, validator=validator, deadline_s=deadline_s)
+    )
 
 
 async def _by_any_packet(
     client: Client, name: Name, validator: Validator, deadline_s: float
-) -> Place:
+) -> LocatedObject:
     """Later than metadata: a cache may have a packet of an older version."""
     await asyncio.sleep(min(_HEAD_START_S, deadline_s / 2))
     data = await fetch_believed(
         client, name, _UnlessUnsigned(validator), deadline_s=deadline_s, can_be_prefix=True
     )
     if number_at(data.name, -1, ComponentType.SEGMENT) is not None:
-        return Place(data.name.parent())
+        return LocatedObject(data.name.parent())
     if data.content_type == ContentType.MANIFEST:
         raise MalformedPacket(
             f"{data.name} is a manifest (ContentType {ContentType.MANIFEST}) of a form that innet "
             "does not read: fetch the segments that it lists by their names"
         )
     await validator.check(str(data.name), data)
-    return Place(data.name, data)
+    return LocatedObject(data.name, data)
 
 
-async def _first_success(ways: Sequence[asyncio.Future[Place]]) -> Place:
+async def _first_success(ways: Sequence[asyncio.Future[LocatedObject]]) -> LocatedObject:
     """The first result; without one, the error of an unreadable answer, or the first error."""
     waiting = set(ways)
     while waiting:

@@ -31,7 +31,7 @@ from innet.security.validation import ReceivedData, Validator
 from innet.tlv_numbers import NackReason, SignatureType
 
 if TYPE_CHECKING:
-    from innet.ndn.client import Client, Reply
+    from innet.ndn.client import Client, InterestReply
 
 
 class Manifests:
@@ -351,7 +351,7 @@ class ObjectFetch:
 
     async def _try_once(
         self, name: Name, timeout_s: float, transient: Collection[int]
-    ) -> Reply | None:
+    ) -> InterestReply | None:
         """The answer to one Interest; ``None`` if it was lost or had a ``transient`` Nack."""
         try:
             async with asyncio.timeout(timeout_s):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _READ_AHEAD_BYTES = 1 << 20
 
 
-class Source(Protocol):
+class ContentSource(Protocol):
     """Bytes that can be read from anywhere.
 
     Attributes:
@@ -127,7 +127,7 @@ class FileSource:
         self._file = None
 
 
-def source_of(content: bytes | Path) -> Source:
+def source_of(content: bytes | Path) -> ContentSource:
     """A source of ``content``, the file's when it is a path.
 
     Raises:
@@ -161,7 +161,9 @@ class Publication:
         segments: how many packets it has.
     """
 
-    def __init__(self, name: Name, version: int, source: Source, cut: Cut, signer: Signer) -> None:
+    def __init__(
+        self, name: Name, version: int, source: ContentSource, cut: Cut, signer: Signer
+    ) -> None:
         self.name = name
         self.versioned = with_version(name, version)
         self._source = source

@@ -12,8 +12,7 @@ Source: State Vector Sync specification, version 3 (named-data.github.io/StateVe
 """
 
 from innet.ndn.sync.group import SyncGroup
-from innet.ndn.sync.limits import SyncLimits
-from innet.ndn.sync.protocol import Heard, SyncProtocol, SyncTiming, Update
+from innet.ndn.sync.protocol import Heard, SyncLimits, SyncProtocol, SyncTiming, Update
 from innet.ndn.sync.state_vector import Member, StateVector
 
 __all__ = [

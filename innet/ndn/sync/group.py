@@ -15,8 +15,13 @@ from innet.ndn import wire
 from innet.ndn.client import Client
 from innet.ndn.control import ControlParameters
 from innet.ndn.production import Answer
-from innet.ndn.sync.limits import SyncLimits
-from innet.ndn.sync.protocol import SyncProtocol, SyncTiming, Update, publication_name
+from innet.ndn.sync.protocol import (
+    SyncLimits,
+    SyncProtocol,
+    SyncTiming,
+    Update,
+    publication_name,
+)
 from innet.ndn.sync.state_vector import Member, StateVector
 from innet.ndn.wire import ReceivedData, ReceivedInterest
 from innet.security.signers import Signer

@@ -9,7 +9,7 @@ from innet.plans.algorithms.halving_doubling import plan_halving_doubling
 from innet.plans.algorithms.inc import plan_in_network
 from innet.plans.algorithms.ps import plan_parameter_server
 from innet.plans.algorithms.ring import plan_ring
-from innet.plans.cost import Cost, CostModel
+from innet.plans.cost import CostModel, PlanCost
 from innet.plans.plan import Plan
 from innet.topology import Topology
 
@@ -27,7 +27,7 @@ class Choice:
     """
 
     plan: Plan
-    cost: Cost
+    cost: PlanCost
     why: str
 
 
@@ -91,7 +91,7 @@ def _candidates(size: int) -> dict[str, Callable[[Topology, tuple[str, ...]], Pl
     return candidates | {"ring": plan_ring, "ps": plan_parameter_server}
 
 
-def _say_cost(cost: Cost) -> str:
+def _say_cost(cost: PlanCost) -> str:
     text = f"about {_say_time(cost.total_s)}, of which {_say_time(cost.latency_s)} latency"
     if cost.busiest.link is None:
         return text

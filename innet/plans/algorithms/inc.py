@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from innet.errors import PlanError
 from innet.plans.aggregation_tree import AggregationTree, TreeReduction, reduce_along
-from innet.plans.cost import Cost, CostModel
+from innet.plans.cost import CostModel, PlanCost
 from innet.plans.expression import Interval
 from innet.plans.plan import Placed, Plan, Rule
 from innet.topology import Switch, Topology
@@ -212,7 +212,7 @@ def _explain_splits(reduction: TreeReduction, root: str) -> str:
     )
 
 
-def _rounded(cost: Cost) -> float:
+def _rounded(cost: PlanCost) -> float:
     """Costs of mirrored trees differ in the last bits, by the order of addition."""
     return float(f"{cost.total_s:.9e}")
 

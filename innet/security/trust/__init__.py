@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from innet.security.trust.key_operations import SafeBag
     from innet.security.trust.key_store import KeyStore
     from innet.security.trust.keys import PrivateKey, PublicKey, WrongPassphrase
-    from innet.security.trust.policy import Decision, Policy
+    from innet.security.trust.policy import Policy, PolicyDecision
     from innet.security.trust.revocation import Revocation
     from innet.security.trust.signed_data import parse_data, sign_data
     from innet.security.trust.validator import PacketRefused, PolicyValidator, Verdict
 
 __all__ = [
     "Certificate",
-    "Decision",
     "KeyStore",
     "PacketRefused",
     "Policy",
+    "PolicyDecision",
     "PolicyValidator",
     "PrivateKey",
     "PublicKey",
@@ -50,7 +50,7 @@ _load = lazy_names(
         "PrivateKey": "keys",
         "PublicKey": "keys",
         "WrongPassphrase": "keys",
-        "Decision": "policy",
+        "PolicyDecision": "policy",
         "Policy": "policy",
         "Revocation": "revocation",
         "SafeBag": "key_operations",

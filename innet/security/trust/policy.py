@@ -30,7 +30,7 @@ _ANY_VERSION = 0
 
 
 @dataclass(frozen=True)
-class Decision:
+class PolicyDecision:
     """Whether a key may sign a name.
 
     Attributes:
@@ -169,7 +169,7 @@ class Policy:
         """Whether a certificate of that name can be the anchor of this policy."""
         return any(self.roots & set(m.rules) for m in self._strict.matches(certificate, {}))
 
-    def decide(self, name: str | Name, key: str | Name) -> Decision:
+    def decide(self, name: str | Name, key: str | Name) -> PolicyDecision:
         """Whether a key, or a certificate's key, may sign ``name``.
 
         The chain of certificates above the key is not looked at: that is a
@@ -194,7 +194,7 @@ class Policy:
         self._strict.asked.clear()
         return bool(self._strict.check(_components(packet), _components(certificate)))
 
-    def _decide(self, packet: Name, certificate: Name, signer: Name) -> Decision:
+    def _decide(self, packet: Name, certificate: Name, signer: Name) -> PolicyDecision:
         self._strict.asked.clear()
         packets = list(self._strict.matches(packet, {}))
         for match in packets:
@@ -204,7 +204,7 @@ class Policy:
                     return self._allow(packet, signer, match, key)
         return self._refuse(packet, certificate, signer, packets)
 
-    def _allow(self, packet: Name, signer: Name, match: _Match, key: _Match) -> Decision:
+    def _allow(self, packet: Name, signer: Name, match: _Match, key: _Match) -> PolicyDecision:
         bindings = self._strict.said(key.context)
         rule, key_rule = match.rules[0], key.rules[0]
         above = self._strict.rules_of(self._strict.signers_of(key))
@@ -213,11 +213,11 @@ class Policy:
             f"rule {rule} allows it: {packet} is to be signed by {key_rule}, and "
             f"{signer} is one{_with(bindings)}{chain}"
         )
-        return Decision(True, rule, key_rule, reason, bindings)
+        return PolicyDecision(True, rule, key_rule, reason, bindings)
 
     def _refuse(
         self, packet: Name, certificate: Name, signer: Name, packets: Sequence[_Match]
-    ) -> Decision:
+    ) -> PolicyDecision:
         if not packets:
             return self._refuse_name(packet)
         signable = [match for match in packets if self._strict.signers_of(match)]
@@ -225,25 +225,25 @@ class Policy:
         if not signable:
             rule = packets[0].rules[0]
             reason = f"{packet} is a name of {rule}, which no key may sign"
-            return Decision(False, rule, None, reason, bindings)
+            return PolicyDecision(False, rule, None, reason, bindings)
         match = signable[0]
         wanted = " or ".join(self._strict.rules_of(self._strict.signers_of(match)))
         reason = (
             f"rule {match.rules[0]} refuses it: {packet} is to be signed by {wanted}"
             f"{_with(bindings)}, and {signer} is none: {self._why_not(match, certificate)}"
         )
-        return Decision(False, match.rules[0], None, reason, bindings)
+        return PolicyDecision(False, match.rules[0], None, reason, bindings)
 
-    def _refuse_name(self, packet: Name) -> Decision:
+    def _refuse_name(self, packet: Name) -> PolicyDecision:
         shaped = [m for m in self._relaxed.matches(packet, {}) if self._relaxed.signers_of(m)]
         if not shaped:
             reason = f"no rule of the policy {self.name} is for names such as {packet}"
-            return Decision(False, None, None, reason)
+            return PolicyDecision(False, None, None, reason)
         reason = (
             f"no rule of the policy {self.name} is for {packet}: it looks like "
             f"{shaped[0].rules[0]}, but {self._strict.failure_on_the_way_to(shaped[0].node)}"
         )
-        return Decision(False, None, None, reason)
+        return PolicyDecision(False, None, None, reason)
 
     def _why_not(self, match: _Match, certificate: Name) -> str:
         """Why a certificate's key may not sign a name with this match."""

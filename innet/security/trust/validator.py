@@ -16,7 +16,7 @@ from innet.names import Name
 from innet.security.trust.certificate import Certificate
 from innet.security.trust.keys import PublicKey
 from innet.security.trust.names import is_certificate_name, revocation_name
-from innet.security.trust.policy import Decision, Policy
+from innet.security.trust.policy import Policy, PolicyDecision
 from innet.security.trust.revocation import Revocation
 from innet.security.trust.signed_data import parse_data
 
@@ -48,7 +48,7 @@ class Verdict:
 
     is_valid: bool
     reason: str
-    decision: Decision | None = None
+    decision: PolicyDecision | None = None
     chain: tuple[Certificate, ...] = ()
 
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from innet.collectives.partial.rounds import (
-    Decision,
     KOfN,
-    Outcome,
+    RoundDecision,
+    RoundOutcome,
     RoundTable,
     Terms,
     decision_bytes,
@@ -36,7 +36,7 @@ def arrivals(draw: st.DrawFn) -> tuple[int, Terms, list[tuple[float, int, int]]]
 def test_each_round_is_decided_once_as_its_policy_says(case):
     size, terms, events = case
     table = RoundTable(size)
-    decisions: dict[int, tuple[float, Decision]] = {}
+    decisions: dict[int, tuple[float, RoundDecision]] = {}
 
     def note(decided, now_s):
         for number, decision in decided:
@@ -57,7 +57,7 @@ def test_each_round_is_decided_once_as_its_policy_says(case):
         in_time = {rank for rank, at_s in came.items() if at_s < decided_s}
         assert in_time <= set(decision.ranks) <= {r for r, s in came.items() if s <= decided_s}
         first_s = min(came.values())
-        if decision.outcome is Outcome.IN_VAIN:
+        if decision.outcome is RoundOutcome.IN_VAIN:
             assert len(decision.ranks) < terms.policy.k or decided_s < (
                 first_s + terms.policy.deadline_s
             )
@@ -82,15 +82,15 @@ def test_ranks_with_other_terms_are_told_at_once():
     table = RoundTable(3)
     assert table.ready(0, 0, Terms(KOfN(2, 5.0), 60), 0.0) == []
     ((number, decision),) = table.ready(2, 0, Terms(KOfN(3, 5.0), 60), 0.1)
-    assert (number, decision.outcome, decision.ranks) == (0, Outcome.DISAGREEMENT, (0, 2))
+    assert (number, decision.outcome, decision.ranks) == (0, RoundOutcome.DISAGREEMENT, (0, 2))
 
 
 @given(st.integers(1, 40).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1)))))
 def test_decisions_and_terms_come_back_as_they_were_told(case):
     size, ranks = case
-    decision = Decision(Outcome.CLOSED, tuple(sorted(ranks)))
+    decision = RoundDecision(RoundOutcome.CLOSED, tuple(sorted(ranks)))
     content = decision.encode(size)
     assert content.nbytes == decision_bytes(size)
-    assert Decision.decode(content, size) == decision
+    assert RoundDecision.decode(content, size) == decision
     terms = Terms(KOfN(size, 0.125), 3.5)
     assert Terms.decode(terms.encode()) == terms

@@ -14,7 +14,7 @@ import innet
 from innet.errors import FunctionError, InterestTimeout, TransportError
 from innet.ndn import Name, encode_data
 from innet.ndn.functions.function import Function
-from innet.ndn.functions.messages import Outcome
+from innet.ndn.functions.messages import CallOutcome
 from innet.ndn.functions.server import Results
 from tests.ndn.direct_client import DirectClient
 
@@ -81,7 +81,7 @@ async def test_results_that_wait_for_their_callers_are_bounded() -> None:
 @pytest.mark.parametrize("result", ["/elsewhere/result", "/ec%zz"])
 async def test_a_function_cannot_send_its_callers_elsewhere(result: str) -> None:
     client = DirectClient()
-    outcome = Outcome(object_name=result).encode()
+    outcome = CallOutcome(object_name=result).encode()
     client.produce("/echo", lambda interest: encode_data(interest.name, outcome))
     with pytest.raises(FunctionError, match="says that its result is"):
         await innet.call("/echo", client=client)

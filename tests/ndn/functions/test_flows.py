@@ -14,8 +14,8 @@ from innet.errors import FunctionError, InterestRefused
 from innet.ndn import NackReason, Name, Refusal, encode_interest
 from innet.ndn.functions import stage as stage_module
 from innet.ndn.functions.call import outcome_of
-from innet.ndn.functions.messages import Arguments, FlowPart, Outcome
-from innet.ndn.functions.stage import Stage
+from innet.ndn.functions.messages import CallArguments, CallOutcome, FlowPart
+from innet.ndn.functions.stage import FlowStage
 from innet.ndn.wire import parse_interest
 from tests.ndn.direct_client import DirectClient
 
@@ -192,7 +192,7 @@ async def test_a_flow_through_another_function_s_names_is_refused() -> None:
     async with innet.serving(double, client=client):
         part = FlowPart(Name("/x"), Name("/victim/flow/1"), 4, 1.0)
         outcome = await outcome_of(
-            client, double.name, Arguments([], {}, 1.0, part), client.validator
+            client, double.name, CallArguments([], {}, 1.0, part), client.validator
         )
         assert "not an output of /double" in outcome.error
 
@@ -214,10 +214,10 @@ async def test_what_a_stage_makes_at_once_and_what_it_keeps_are_bounded() -> Non
             full.set()
         await gate.wait()
         under_way.remove(number)
-        return Outcome(bytes(1000)).encode()
+        return CallOutcome(bytes(1000)).encode()
 
     part = FlowPart(Name("/x"), Name("/same/flow/1"), 8, 5.0)
-    stage = Stage(DirectClient(), same, part, take, most_bytes=10_000)
+    stage = FlowStage(DirectClient(), same, part, take, most_bytes=10_000)
 
     async def ask(segment: int) -> Any:
         name = f"/same/flow/1/seq=0/v=1/seg={segment}"

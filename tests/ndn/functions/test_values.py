@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from innet.errors import FunctionError
 from innet.ndn.functions.messages import (
     MAX_DOCUMENT_BYTES,
-    Arguments,
-    Outcome,
+    CallArguments,
+    CallOutcome,
     decode_value,
     encode_value,
 )
@@ -111,7 +111,7 @@ def test_a_hostile_message_is_a_value_or_a_function_error(
 ) -> None:
     hostile = [message_of(tree, buffers) for tree in (document, {"value": message, "sizes": sizes})]
     for encoded in (buffers, *hostile):
-        for decode in (decode_value, Arguments.decode, Outcome.decode):
+        for decode in (decode_value, CallArguments.decode, CallOutcome.decode):
             assert is_value_or_refused(decode, encoded)
 
 
@@ -163,9 +163,9 @@ def test_messages_of_another_form_are_refused() -> None:
     messages: list[object] = [{}, [], {"args": 1, "kwargs": {}, "timeout_s": 1}, 3]
     for message in messages:
         with pytest.raises(FunctionError):
-            Arguments.decode(encode_value(message))
+            CallArguments.decode(encode_value(message))
     for timeout_s in (0, -1, float("nan"), float("inf")):
         with pytest.raises(FunctionError, match="out of range"):
-            Arguments.decode(Arguments([], {}, timeout_s).encode())
+            CallArguments.decode(CallArguments([], {}, timeout_s).encode())
     with pytest.raises(FunctionError):
-        Outcome.decode(encode_value({"value": 1}))
+        CallOutcome.decode(encode_value({"value": 1}))
