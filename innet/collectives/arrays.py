@@ -20,7 +20,7 @@ def reduction_type(array: Array, op: str) -> str:
     """The wire's name of the array's type, such as ``f32``.
 
     Raises:
-        CollectiveError: it is no array, or there is no such operation, or not for this type.
+        CollectiveError: it is not an array, or there is no such operation, or not for this type.
     """
     require_array(array)
     if op not in OPERATIONS:
@@ -44,7 +44,7 @@ def copied_type(array: Array) -> str:
     """The wire's name of a type that is only copied: any type without Python objects.
 
     Raises:
-        CollectiveError: it is no array, or the elements are not plain memory.
+        CollectiveError: it is not an array, or the elements are not plain memory.
     """
     require_array(array)
     if array.dtype.hasobject:
@@ -92,7 +92,7 @@ def output_like(out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any])
     """An output of ``shape`` and ``dtype``, in ``out`` when that is given.
 
     Raises:
-        CollectiveError: ``out`` is no array, or has another shape or type.
+        CollectiveError: ``out`` is not an array, or has another shape or type.
     """
     if out is None:
         return Output(np.empty(shape, dtype))
@@ -108,7 +108,7 @@ def split_blocks(array: Array, blocks: int, operation: str) -> tuple[int, ...]:
     """The shape of one of ``blocks`` equal parts of ``array`` along its first axis.
 
     Raises:
-        CollectiveError: it is no array, or the first axis does not divide.
+        CollectiveError: it is not an array, or the first axis does not divide.
     """
     require_array(array)
     if array.ndim == 0 or array.shape[0] % blocks != 0:
@@ -127,8 +127,8 @@ def require_array(value: object) -> None:
     """
     if not isinstance(value, (np.ndarray, np.generic)):
         raise CollectiveError(
-            f"a {type(value).__name__} is no NumPy array; pass numpy.asarray(...) of it, as out= "
-            "an array for the result"
+            f"a {type(value).__name__} is not a NumPy array; pass numpy.asarray(...) of it, as "
+            "out= an array for the result"
         )
 
 

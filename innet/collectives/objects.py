@@ -137,10 +137,10 @@ def quoted_path(name: str) -> str:
     """A name that a person gave, as components of a packet's name.
 
     Raises:
-        CollectiveError: it is no text, or a component is empty or nothing but periods.
+        CollectiveError: it is not text, or a component is empty or nothing but periods.
     """
     if not isinstance(name, str):
-        raise CollectiveError(f"{name!r} is no name: a name is a str, such as 'model/layer1'")
+        raise CollectiveError(f"{name!r} is not a name: a name is a str, such as 'model/layer1'")
     parts = name.split("/")
     if not all(part.strip(".") for part in parts):
         raise CollectiveError(

@@ -15,6 +15,7 @@ from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from innet.collectives.completion import Completion, OnEnd
 from innet.errors import CollectiveError
+from innet.worker.collector import Delivery
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -45,7 +46,7 @@ def timeout_or(timeout_s: float | None, default_s: float) -> float:
     return timeout_s
 
 
-class CompletionSource(Protocol):
+class CompletionSource(Delivery, Protocol):
     """Delivers the completions of a node's operations, each once."""
 
     def wait(self, operation: int, timeout_s: float) -> tuple[int, str] | None:
@@ -53,12 +54,6 @@ class CompletionSource(Protocol):
 
     def done(self, operation: int) -> bool:
         """Whether ``wait`` would return at once."""
-
-    def cancel(self, operation: int) -> None:
-        """Cancel the operation."""
-
-    def deliver(self, operation: int, callback: Callable[[int, str], None]) -> None:
-        """Call ``callback`` from a thread of the runtime when the operation ends."""
 
     def discard(self, operation: int) -> None:
         """Drop the completion of an operation whose work was deleted."""

@@ -63,7 +63,7 @@ class FaceAddress:
         if scheme in ("tcp", "udp") and parts.hostname:
             return cls(scheme, host=parts.hostname, port=port or NDN_PORT)
         raise NoForwarder(
-            f"{uri!r} is no address of a forwarder; write unix:///path/of/its.sock, "
+            f"{uri!r} is not an address of a forwarder; write unix:///path/of/its.sock, "
             "tcp://host:6363 or udp://host:6363"
         )
 
@@ -78,7 +78,7 @@ def default_address() -> FaceAddress:
     """The forwarder of this process: its node's in a job, else the one that NDN programs share.
 
     Raises:
-        NoForwarder: a variable says something that is no address.
+        NoForwarder: a variable says something that is not an address.
     """
     for variable in (INNET_VARIABLE, NDN_VARIABLE):
         if uri := os.environ.get(variable):

@@ -38,7 +38,7 @@ class StreamFramer:
         """The packets that these bytes complete.
 
         Raises:
-            MalformedPacket: the bytes are no packet; the start of the next one is unknown.
+            MalformedPacket: the bytes are not a packet; the start of the next one is unknown.
         """
         self._bytes += received
         packets: list[bytes] = []

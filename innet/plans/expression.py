@@ -58,7 +58,7 @@ class Interval:
         match = _COMPONENT.fullmatch(component)
         if match is None or match[1] == match[2]:
             raise PlanError(
-                f"{component!r} is no interval of ranks; write one rank as '3' and several as "
+                f"{component!r} is not an interval of ranks; write one rank as '3' and several as "
                 "'0-7', without leading zeros"
             )
         first = int(match[1])

@@ -73,7 +73,7 @@ def _check_ranks(topology: Topology, ranks: Sequence[str] | None) -> tuple[str, 
         if node not in topology.hosts:
             known = f"; its hosts are {', '.join(topology.hosts)}"
             raise PlanError(
-                f"rank {rank} is placed on {node!r}, which is no host of topology "
+                f"rank {rank} is placed on {node!r}, which is not a host of topology "
                 f"{topology.name}{did_you_mean(node, topology.hosts) or known}"
             )
         if node in nodes[:rank]:

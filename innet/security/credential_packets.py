@@ -64,7 +64,7 @@ def seal(secret: bytes, public: str, purpose: bytes) -> bytes:
         key = X25519PublicKey.from_public_bytes(bytes.fromhex(public))
         return _SUITE.encrypt(secret, key, purpose)
     except ValueError as error:
-        raise SecurityError(f"{public!r} is no key that can be sealed to: {error}") from error
+        raise SecurityError(f"{public!r} is not a key that can be sealed to: {error}") from error
 
 
 AUTHORITY_NAME = "/authority/KEY"

@@ -207,7 +207,7 @@ class OperatorKey:
                 "launched a run gives orders to its nodes."
             ) from error
         except ValueError as error:
-            raise SecurityError(f"{path} is no operator's key; launch the run again") from error
+            raise SecurityError(f"{path} is not an operator's key; launch the run again") from error
 
     def save(self, path: Path) -> None:
         """Write the key to ``path``."""

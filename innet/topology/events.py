@@ -75,5 +75,5 @@ def event_problem(event: NetworkEvent, topology: Topology) -> str | None:
         if len(target) == 2 and not topology.graph().has_edge(*target):
             return f"{topology.name} has no link {' -- '.join(target)}"
         if event.kind == "straggle" and target[0] not in topology.hosts:
-            return f"{target[0]} is no host, and computes nothing that could take longer"
+            return f"{target[0]} is not a host, and computes nothing that could take longer"
     return None

@@ -219,7 +219,7 @@ class Server:
                 nothing for this time.
 
         Raises:
-            CollectiveError: this rank is no server, or the parameters cannot be served.
+            CollectiveError: this rank is not a server, or the parameters cannot be served.
         """
         if communicator.rank not in servers:
             raise CollectiveError(

@@ -118,7 +118,7 @@ class SparseSum:
         """Take the contribution of this rank.
 
         Raises:
-            CollectiveError: the layout is not COO, or the operator is no sum.
+            CollectiveError: the layout is not COO, or the operator is not a sum.
         """
         if tensor.layout != torch.sparse_coo:
             raise CollectiveError(

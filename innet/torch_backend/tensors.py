@@ -81,7 +81,7 @@ def reduction_of(op: ReduceOp, dtype: torch.dtype) -> Reduction:
     reduction = _PLAIN.get(kind)
     if reduction is None:
         raise CollectiveError(
-            f"{stated.op} is no reduction; take SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR or "
+            f"{stated.op} is not a reduction; take SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR or "
             "PREMUL_SUM of torch.distributed.ReduceOp"
         )
     return reduction

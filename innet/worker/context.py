@@ -117,7 +117,7 @@ class Worker:
         missing = [name for name in names if name not in os.environ]
         if missing:
             raise EmulationError(
-                f"this process is no worker of a run ({', '.join(missing)} not set). "
+                f"this process is not a worker of a run ({', '.join(missing)} not set). "
                 "Start it with: innet run TOPOLOGY -- python " + (sys.argv[0] or "train.py")
             )
         if (ranks_here := os.environ.get("LOCAL_WORLD_SIZE", "1")) != "1":

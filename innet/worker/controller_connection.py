@@ -98,7 +98,7 @@ class WorkerPools:
             raise
 
     def leave(self, tenant: str) -> None:
-        """Leave a pool; nothing happens when this process is no member."""
+        """Leave a pool; nothing happens when this process is not a member."""
         with self._lock:
             self._readers.pop(tenant, None)
             if self._parts.pop(tenant, None) is None:

@@ -44,7 +44,7 @@ def assert_everyone_gets(results, kind, *texts):
 )
 def test_what_is_no_array_is_refused_with_what_to_pass(cluster, call):
     results = cluster.run(call)
-    assert_everyone_gets(results, CollectiveError, "is no NumPy array; pass numpy.asarray")
+    assert_everyone_gets(results, CollectiveError, "is not a NumPy array; pass numpy.asarray")
 
 
 def test_different_lengths(cluster):

@@ -285,11 +285,11 @@ class PairType:
         """The type of two arrays of equal length.
 
         Raises:
-            CollectiveError: they are no pairs that can be reduced.
+            CollectiveError: they are not pairs that can be reduced.
         """
         if keys.ndim != 1 or values.ndim != 1 or len(keys) != len(values):
             raise CollectiveError(
-                f"keys of shape {keys.shape} and values of shape {values.shape} are no pairs; "
+                f"keys of shape {keys.shape} and values of shape {values.shape} are not pairs; "
                 "pass two one-dimensional arrays of equal length"
             )
         if keys.dtype.name not in _KEY_TYPES:

@@ -278,7 +278,7 @@ def _as_keys(indices: Array, size: int) -> Array:
     if indices.size == 0:
         indices = indices.astype(np.int64)
     if indices.dtype.kind not in "iu":
-        raise CollectiveError(f"indices of {indices.dtype} are no whole numbers")
+        raise CollectiveError(f"indices of {indices.dtype} are not whole numbers")
     if indices.size and (indices.min() < 0 or indices.max() >= size):
         raise CollectiveError(
             f"indices from {indices.min()} to {indices.max()} are not all within the "

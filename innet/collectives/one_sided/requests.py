@@ -82,7 +82,7 @@ class Located(_Record):
         try:
             dtype = dtype_called(value)
         except TypeError as error:
-            raise ValueError(f"{value!r} is no type of NumPy's") from error
+            raise ValueError(f"{value!r} is not a type of NumPy's") from error
         if dtype.hasobject:
             raise ValueError(f"{value!r} is a type of Python objects")
         return value

@@ -259,7 +259,7 @@ class PartialReductions:
                 )
             if not isinstance(policy, KOfN):
                 raise CollectiveError(
-                    f"{policy!r} is no policy; pass innet.KOfN(k), where k is a number of ranks"
+                    f"{policy!r} is not a policy; pass innet.KOfN(k), where k is a number of ranks"
                 )
             if policy.k > runner.size:
                 raise CollectiveError(

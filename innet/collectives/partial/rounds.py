@@ -37,7 +37,7 @@ class KOfN:
     def __post_init__(self) -> None:
         if self.k < 1 or not self.deadline_s >= 0:
             raise CollectiveError(
-                f"{self} is no policy: k must be at least 1, and deadline_s not below 0"
+                f"{self} is not a policy: k must be at least 1, and deadline_s not below 0"
             )
 
 

@@ -209,7 +209,7 @@ class CallArguments:
     def decode(cls, encoded: bytes) -> CallArguments:
         """
         Raises:
-            FunctionError: these bytes are no arguments.
+            FunctionError: these bytes are not arguments.
         """
         message = decode_value(encoded)
         try:
@@ -285,7 +285,7 @@ class CallOutcome:
     def decode(cls, encoded: bytes) -> CallOutcome:
         """
         Raises:
-            FunctionError: these bytes are no outcome.
+            FunctionError: these bytes are not an outcome.
         """
         message = decode_value(encoded)
         try:

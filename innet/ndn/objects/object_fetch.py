@@ -84,7 +84,7 @@ class Manifests:
         digest = self._verifier.manifest_digest(manifest)
         data = await self._client.express(with_digest(name, digest))
         if not self._verifier.add_manifest(data):
-            raise SecurityError(f"{name} is no manifest, though its parent lists it")
+            raise SecurityError(f"{name} is not a manifest, though its parent lists it")
 
 
 _TRANSIENT = (NackReason.CONGESTION, NackReason.DUPLICATE)

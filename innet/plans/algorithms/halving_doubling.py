@@ -2,7 +2,7 @@
 
 The reduce-scatter of R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of Collective
 Communication Operations in MPICH", Int. J. High Perform. Comput. Appl. 19 (2005), said in names.
-With their remedy for a number of ranks that is no power of two: the first ranks go in pairs.
+With their remedy for a number of ranks that is not a power of two: the first ranks go in pairs.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from innet.topology import Topology
 def plan_halving_doubling(topology: Topology, ranks: tuple[str, ...]) -> Plan:
     """Aligned intervals of 2, 4, 8, … parts, each made at the first rank of every part of them.
 
-    A part is one rank, or two of the first ranks where their number is no power of two. Part p asks
-    the two halves of an interval at the parts that agree with p in the low bits, so the level of
-    2^l parts serves every shard whose number agrees with p in the low l bits. The root of shard s
-    is part s, which is also where block s of a reduce-scatter is wanted, when parts are ranks.
+    A part is one rank, or two of the first ranks where their number is not a power of two. Part p
+    requests the two halves of an interval from the parts that agree with p in the low bits, so the
+    level of 2^l parts serves every shard whose number agrees with p in the low l bits. The root of
+    shard s is part s, which is also where block s of a reduce-scatter is wanted, when parts are
+    ranks.
     """
     parts = _parts(len(ranks))
     levels = [2 << level for level in range(len(parts).bit_length() - 1)]
@@ -31,7 +32,7 @@ def plan_halving_doubling(topology: Topology, ranks: tuple[str, ...]) -> Plan:
     why = f"{len(levels)} steps of halving; shard s ends at rank s."
     if pairs:
         why = (
-            f"{len(ranks)} ranks are no power of two: the first {2 * len(pairs)} add in pairs, "
+            f"{len(ranks)} ranks are not a power of two: the first {2 * len(pairs)} add in pairs, "
             f"then {len(levels)} steps of halving among {len(parts)}."
         )
     return Plan("halving-doubling", ranks, roots, pairs + joins, why)

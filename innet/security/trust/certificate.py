@@ -156,7 +156,7 @@ class Certificate:
         """
         if not is_certificate_name(data.name):
             raise SecurityError(
-                f"{data.name} is no certificate: its name would end with "
+                f"{data.name} is not a certificate: its name would end with "
                 "KEY/<id>/<issuer>/<version>"
             )
         if data.content_type != ContentType.KEY:
@@ -288,4 +288,4 @@ def _decode_time(value: bytes) -> datetime:
     try:
         return datetime.strptime(value.decode("ascii"), _TIME_FORMAT).replace(tzinfo=UTC)
     except ValueError as error:
-        raise SecurityError(f"{value!r} is no time of a validity period") from error
+        raise SecurityError(f"{value!r} is not a time of a validity period") from error

@@ -155,7 +155,7 @@ class KeyStore:
             SecurityError: there is one of that name, or the store cannot be written.
         """
         if not is_key_name(name):
-            raise SecurityError(f"{name} is no name of a key: /<identity>/KEY/<id> is")
+            raise SecurityError(f"{name} is not a name of a key: /<identity>/KEY/<id> is")
         path = self._make(name) / _PRIVATE
         if path.exists():
             raise SecurityError(f"there is a key {name} already; take another id")

@@ -160,7 +160,9 @@ class PrivateKey:
         except (ValueError, UnsupportedAlgorithm) as error:
             if passphrase is not None:
                 raise WrongPassphrase("the passphrase is wrong, or the key is damaged") from error
-            raise SecurityError("this is no private key in PKCS#8; the file is damaged") from error
+            raise SecurityError(
+                "this is not a private key in PKCS#8; the file is damaged"
+            ) from error
         if isinstance(key, ed25519.Ed25519PrivateKey | ec.EllipticCurvePrivateKey):
             return cls._of(key)
         raise SecurityError(

@@ -176,7 +176,7 @@ class Policy:
         :class:`innet.security.trust.PolicyValidator`'s.
 
         Raises:
-            SecurityError: one of them is no name.
+            SecurityError: one of them is not a name.
         """
         packet = without_digest(name_of(name) if isinstance(name, str) else name)
         signer = without_digest(name_of(key) if isinstance(key, str) else key)

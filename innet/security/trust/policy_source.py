@@ -67,14 +67,14 @@ def read_policy(which: str) -> tuple[str, Path | None]:
     try:
         return data.decode(), path
     except UnicodeDecodeError as error:
-        raise PolicyError(f"this is no text: {error.reason}", path=path) from error
+        raise PolicyError(f"this is not text: {error.reason}", path=path) from error
 
 
 def compile_policy(text: str, path: Path | None = None) -> LvsModel:
     """The model of a policy.
 
     Raises:
-        PolicyError: the text is no policy; with the line, and the column where there is one.
+        PolicyError: the text is not a policy; with the line, and the column where there is one.
     """
     try:
         file: LvsFile = _parser().parse(text)
@@ -83,7 +83,7 @@ def compile_policy(text: str, path: Path | None = None) -> LvsModel:
         raise PolicyError(message, path=path, line=at_line, column=at_column) from error
     except _MalformedComponent as error:
         raise PolicyError(
-            f"{error.token} is no component of a name",
+            f"{error.token} is not a component of a name",
             path=path,
             line=error.token.line,
             column=error.token.column,
@@ -121,7 +121,7 @@ def _parser() -> lark.Lark:
 
 
 class _MalformedComponent(Exception):
-    """A string that is no component; the token knows where it stands."""
+    """A string that is not a component; the token knows where it stands."""
 
     def __init__(self, token: lark.Token) -> None:
         super().__init__(str(token))

@@ -78,7 +78,7 @@ class Revocation:
             SecurityError: it is malformed.
         """
         if not is_revocation_name(data.name):
-            raise SecurityError(f"{data.name} is no name of a revocation")
+            raise SecurityError(f"{data.name} is not a name of a revocation")
         try:
             content = json.loads(data.content)
             time, reason = datetime.fromisoformat(content["time"]), str(content["reason"])

@@ -275,7 +275,7 @@ class PolicyValidator:
 def _require_anchor(policy: Policy, anchor: Certificate) -> None:
     if not policy.is_anchor(anchor.name):
         raise SecurityError(
-            f"{anchor.name} is no anchor of the policy {policy.name}: its anchors are "
+            f"{anchor.name} is not an anchor of the policy {policy.name}: its anchors are "
             f"{', '.join(sorted(policy.roots)) or 'none'}"
         )
     if not anchor.has_own_signature:

@@ -115,7 +115,7 @@ def test_events_of_a_topology_file_happen_and_are_written_back() -> None:
     [
         ("{kind: crash, node: s7}", "no node 's7'"),
         ("{kind: link-down, link: h0 -- h1}", "no link h0 -- h1"),
-        ("{kind: straggle, node: s0, factor: 2.0}", "s0 is no host"),
+        ("{kind: straggle, node: s0, factor: 2.0}", "s0 is not a host"),
     ],
 )
 def test_what_does_not_exist_is_refused_by_name(event: str, message: str) -> None:

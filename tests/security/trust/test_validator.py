@@ -271,7 +271,7 @@ async def test_a_digest_vouches_for_nothing(lab: Lab) -> None:
 def test_an_anchor_must_be_one_of_the_policy_and_signed_by_itself(lab: Lab) -> None:
     for anchors, said in (
         ([], "needs an anchor"),
-        ([lab.certificate], "is no anchor of the policy store: its anchors are #anchor"),
+        ([lab.certificate], "is not an anchor of the policy store: its anchors are #anchor"),
     ):
         with pytest.raises(SecurityError, match=said):
             PolicyValidator(Policy.load("store"), anchors, fetch=lab.network.fetch, now=lambda: NOW)
