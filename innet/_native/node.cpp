@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "innet/_native/bindings.hpp"
@@ -37,6 +38,29 @@ std::optional<std::int64_t> in_ns(TimePoint time) {
     }
     return time.time_since_epoch().count();
 }
+
+/// A thread that waits looks for signals so often.
+constexpr double kSignalInterval_s = 0.1;
+/// More than a node takes to cancel an operation.
+constexpr double kCancelLimit_s = 1.0;
+
+/// The memory of an object of Python. The object must outlive it, and keep its memory.
+class BufferView {
+  public:
+    BufferView(nb::handle object, int flags) {
+        if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) nb::raise_python_error();
+    }
+    ~BufferView() { PyBuffer_Release(&view_); }
+    BufferView(const BufferView&) = delete;
+    BufferView& operator=(const BufferView&) = delete;
+
+    std::span<std::uint8_t> bytes() const {
+        return {static_cast<std::uint8_t*>(view_.buf), static_cast<std::size_t>(view_.len)};
+    }
+
+  private:
+    Py_buffer view_{};
+};
 
 class PythonNode final : public NodeHandle {
   public:
@@ -126,6 +150,35 @@ class PythonNode final : public NodeHandle {
         release_owners(id);
         return std::pair(static_cast<int>(completion->status),
                          NetworkText{std::move(completion->detail)});
+    }
+
+    /// Starts the operation and waits for its end: its status and detail. An exception of a signal
+    /// handler cancels the operation, which then uses the arrays no more.
+    std::pair<int, NetworkText> run(const RepeatedOperation& operation, nb::handle publishes,
+                                    nb::handle into, std::uint64_t seq, double timeout_s) {
+        const BufferView tensor(publishes, PyBUF_C_CONTIGUOUS);
+        const BufferView result(into, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE);
+        std::vector<nb::object> owners = operation.owners;
+        owners.push_back(nb::borrow(publishes));
+        owners.push_back(nb::borrow(into));
+        const OperationId id =
+            submit(operation.numbered(seq, tensor.bytes(), result.bytes()), std::move(owners),
+                   {.timeout_s = timeout_s,
+                    .stream = operation.stream,
+                    .seq = seq,
+                    .synchronising = true,
+                    .call = operation.call});
+        auto ended = wait(id, kSignalInterval_s);
+        while (!ended) {
+            if (PyErr_CheckSignals() != 0) {
+                nb::python_error raised;
+                post([id](Engine& engine) { engine.streams.cancel(id, engine.now); });
+                if (!wait(id, kCancelLimit_s)) discard(id);
+                throw raised;
+            }
+            ended = wait(id, kSignalInterval_s);
+        }
+        return *std::move(ended);
     }
 
     void discard(OperationId id) {
@@ -231,6 +284,10 @@ void bind_queue(nb::module_& module) {
 
 void bind_completions(nb::class_<PythonNode, NodeHandle>& node) {
     node.def("wait", &PythonNode::wait, "operation"_a, "timeout_s"_a)
+        .def("run", &PythonNode::run, "operation"_a, "publishes"_a, "into"_a, "seq"_a,
+             "timeout_s"_a,
+             "Runs an operation with these contiguous arrays to its end; (status, detail). "
+             "Interrupted, it cancels the operation and raises.")
         .def(
             "done",
             [](PythonNode& self, OperationId id) { return self.thread().completions().done(id); },

@@ -80,12 +80,16 @@ OperationId NodeHandle::submit(const OwnedPublication* publication,
         owners.insert(owners.end(), fetch->owners.begin(), fetch->owners.end());
     }
     spec.in_place = how.in_place;
+    return submit(std::move(spec), std::move(owners), how);
+}
+
+OperationId NodeHandle::submit(OperationSpec spec, std::vector<nb::object> owners, Call how) {
     release_discarded();
     const OperationId id = next_operation_++;
     const Duration timeout = from_seconds(how.timeout_s);
     owners_.emplace(id, std::move(owners));
     const bool queued =
-        post([id, timeout, how = Call(how), spec = std::move(spec)](Engine& engine) mutable {
+        post([id, timeout, how = std::move(how), spec = std::move(spec)](Engine& engine) mutable {
             spec.deadline = engine.now + timeout;
             if (how.stream) {
                 engine.streams.submit(*how.stream,

@@ -52,6 +52,8 @@ class NodeHandle {
     };
     OperationId submit(const OwnedPublication* publication,
                        const std::vector<const OwnedFetch*>& fetches, const Call& how);
+    /// The same of an operation that is specified already; `owners` keep its buffers.
+    OperationId submit(OperationSpec spec, std::vector<nanobind::object> owners, Call how);
     OperationId publish_object(const wire::Name& name, ReadableBytes bytes, const SigningKey& key,
                                std::size_t max_packet_bytes, const ObjectBuffer* root_into,
                                bool lend, bool deferred);

@@ -86,7 +86,42 @@ OwnedFetch make_fetch(const Targets& targets, const wire::Name& kind, std::uint6
     return result;
 }
 
+RepeatedOperation make_repeated(const OwnedPublication& publication,
+                                const std::vector<const OwnedFetch*>& fetches, bool in_place,
+                                StreamId stream, std::string call) {
+    if (fetches.empty()) throw nb::value_error("a repeated operation needs a fetch");
+    RepeatedOperation result;
+    result.spec.publication = publication.spec;
+    for (const OwnedFetch* fetch : fetches) {
+        result.spec.fetches.push_back(fetch->spec);
+        if (fetch == fetches.back()) break;
+        result.owners.insert(result.owners.end(), fetch->owners.begin(), fetch->owners.end());
+    }
+    // The arrays of the call that is prepared here are not kept.
+    result.spec.publication->tensor = {};
+    result.spec.fetches.back().into = {};
+    result.spec.in_place = in_place;
+    result.stream = stream;
+    result.call = std::move(call);
+    return result;
+}
+
 }  // namespace
+
+OperationSpec RepeatedOperation::numbered(std::uint64_t seq, std::span<const std::uint8_t> tensor,
+                                          std::span<std::uint8_t> into) const {
+    OperationSpec result = spec;
+    result.publication->seq = seq;
+    result.publication->tensor = tensor;
+    for (FetchSpec& fetch : result.fetches) {
+        for (FetchTarget& target : fetch.targets) {
+            target.name = wire::Name(target.name.view().parent());
+            target.name.append_number(wire::kSequenceNumComponent, seq);
+        }
+    }
+    result.fetches.back().into = into;
+    return result;
+}
 
 void bind_operations(nb::module_& module) {
     bind_object_buffer(module);
@@ -143,6 +178,19 @@ void bind_operations(nb::module_& module) {
             nb::arg("first_segment"), nb::arg("end_segment"), nb::arg("elements"), nb::arg("into"),
             nb::arg("by_block") = false, nb::arg("sizes").none() = nb::none(),
             "sizes: receives the size of each segment, which may be below the segmentation's.");
+    nb::class_<RepeatedOperation>(module, "RepeatedOperation",
+                                  "An operation that is called again with other arrays.")
+        .def(
+            "__init__",
+            [](RepeatedOperation* self, const OwnedPublication& publication,
+               const std::vector<const OwnedFetch*>& fetches, bool in_place, StreamId stream,
+               std::string call) {
+                new (self) RepeatedOperation(
+                    make_repeated(publication, fetches, in_place, stream, std::move(call)));
+            },
+            nb::arg("publication"), nb::arg("fetches"), nb::kw_only(), nb::arg("in_place"),
+            nb::arg("stream"), nb::arg("call"),
+            "Of the array published and the last fetch, the sizes count, not the memory.");
 }
 
 }  // namespace innet::bindings

@@ -5,9 +5,12 @@
 #include <nanobind/ndarray.h>
 
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "transport/endpoint/operation.hpp"
+#include "transport/endpoint/operation_streams.hpp"
 #include "transport/object/object_memory.hpp"
 
 namespace innet::bindings {
@@ -37,6 +40,19 @@ struct Owned {
 
 using OwnedPublication = Owned<PublicationSpec>;
 using OwnedFetch = Owned<FetchSpec>;
+
+/// An operation that is called again and again with other numbers and arrays: it publishes one
+/// array, and its last fetch fills another.
+struct RepeatedOperation {
+    OperationSpec spec;                    ///< with the buffers of all fetches but the last
+    std::vector<nanobind::object> owners;  ///< of those buffers
+    std::string call;                      ///< as in StreamedOperation
+    StreamId stream = 0;
+
+    /// The operation with the number `seq`.
+    OperationSpec numbered(std::uint64_t seq, std::span<const std::uint8_t> tensor,
+                           std::span<std::uint8_t> into) const;
+};
 
 /// Destination of a fetched object, for Python: `memory`, and its owner when it is the caller's.
 struct ObjectBuffer {

@@ -103,6 +103,18 @@ class CallSequence:
                     self._keep_in_step(synchronising)
                     raise
 
+    def take_single(self) -> int | None:
+        """The number of a synchronising call of one operation, which counts as made.
+
+        ``None`` when only :meth:`call` can make it: within a block, or after a disagreement. A call
+        that fails must publish this by :meth:`fail`.
+        """
+        if self._thread.is_within or self._disagreement is not None or self._next != self._counted:
+            return None
+        seq = self._next
+        self._since_synchronised, self._next, self._counted = 0, seq + 1, seq + 1
+        return seq
+
     def disagree(self, error: MismatchError) -> None:
         """Record that ranks made a call differently that does not wait for every rank.
 

@@ -22,6 +22,7 @@ from innet.collectives.operation import (
     reduce_scatter,
     scatter,
 )
+from innet.collectives.repeated import RepeatedAllreduces, repeating
 from innet.collectives.runner import OperationRunner
 from innet.collectives.transfers import Transfers
 from innet.collectives.work import Work, blocking, non_blocking
@@ -61,6 +62,7 @@ class Communicator(GroupMember):
     ) -> None:
         """``runner`` runs the operations of this rank of the group."""
         super().__init__(runner, on_death)
+        self._repeated = RepeatedAllreduces(runner)
         self._messages = Messages(runner)
         self._objects = Objects(runner)
         self._one_sided = AtFirstUse(self._make_one_sided)
@@ -88,6 +90,7 @@ class Communicator(GroupMember):
 
     # Collectives.
 
+    @repeating
     @blocking
     def allreduce(self, array: Array, op: str = "sum", out: Array | None = None) -> Work[Array]:
         """Reduce over all ranks; all get the result.

@@ -142,6 +142,11 @@ class OperationLog:
     def __init__(self, job: str, group: str) -> None:
         self._group_fields = {"job": job, "group": group}
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether operations that go well leave no record."""
+        return not _log.isEnabledFor(logging.DEBUG)
+
     def follow(self, what: str, seq: int | None = None) -> OnEnd:
         """Log that an operation begins; the result logs its end.
 

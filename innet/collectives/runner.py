@@ -204,7 +204,7 @@ class OperationRunner:
     def start(self, operation: Operation[T], timeout_s: float | None = None) -> Work[T]:
         """Start the one operation of a call, within :meth:`CallSequence.call`."""
         self.require_open(operation.what)
-        timeout_s = timeout_or(timeout_s, self._timeout_for_s(operation.size_bytes))
+        timeout_s = timeout_or(timeout_s, self.timeout_for_s(operation.size_bytes))
         (seq,) = self.calls.take()
         number = self._submit(operation, seq, timeout_s)
         call = Call(
@@ -230,7 +230,7 @@ class OperationRunner:
         ``reserves`` numbers behind ``seq`` are kept for the steps that follow.
         """
         self.require_open(operation.what)
-        deadline_s = began_s + self._timeout_for_s(operation.size_bytes)
+        deadline_s = began_s + self.timeout_for_s(operation.size_bytes)
         # A step that starts after the deadline still tries once: its error can name missing ranks.
         left_s = max(deadline_s - self.services.now_s(), _LEAST_TIMEOUT_S)
         return self._submit(operation, seq, left_s, reserves)
@@ -259,6 +259,18 @@ class OperationRunner:
     def follow(self, what: str, seq: int | None = None) -> OnEnd:
         """Log an operation; see :meth:`OperationLog.follow`."""
         return self._log.follow(what, seq)
+
+    @property
+    def is_unobserved(self) -> bool:
+        """Whether operations can start, and leave no record when they go well."""
+        closed = self.is_closed or self.membership.failure is not None
+        return not closed and self.trace is None and self._log.is_silent
+
+    def raise_error(self, call: Call[Any], status: int, detail: str) -> None:
+        """Raise the error of a call whose operation has ended without a result."""
+        work = self.promise(call)
+        work.end(Completion.of_node(status, detail))
+        work.wait()
 
     def require_open(self, what: str = "") -> None:
         """Check that operations can start.
@@ -329,7 +341,7 @@ class OperationRunner:
     def _ranks_on(self, nodes: Collection[str]) -> list[int]:
         return [rank for rank, node in enumerate(self.nodes) if node in nodes]
 
-    def _timeout_for_s(self, size_bytes: int) -> float:
+    def timeout_for_s(self, size_bytes: int) -> float:
         """Timeout of an operation on tensors of ``size_bytes`` per rank."""
         planned_s = 2 * self.size * 8 * size_bytes / self._slowest_link_bps
         return max(self._timeout_s, _TIMEOUT_OVER_PLANNED * planned_s)
@@ -340,43 +352,22 @@ class OperationRunner:
         number = self._submit(barrier(self.variants), seq, self.timeout_s)
         self.collector.deliver(number, lambda _status, _detail: None)
 
+    def repeated(self, operation: Operation[Any]) -> _core.RepeatedOperation:
+        """What calls like this one have in common. It publishes an array and fetches one."""
+        publication, fetches, call = self._specs(operation, 0)
+        assert publication is not None
+        return _core.RepeatedOperation(
+            publication, fetches, in_place=operation.in_place, stream=self._stream, call=call
+        )
+
     def _submit(
         self, operation: Operation[Any], seq: int, timeout_s: float, reserves: int = 0
     ) -> int:
         """Start an operation under a sequence number; the node's number of it."""
-        kind = _kind(operation.kind)
-        number_in_names = seq if operation.number is None else operation.number
-        segmentation = _core.Segmentation(
-            operation.blocks,
-            operation.block_bytes,
-            operation.segment_bytes(self.segment_bytes),
-        )
-        # For ranks that called something else.
-        call = f"{self.name} called {operation.what}"
-        publication = None
-        if operation.publishes is not None:
-            publication = _core.PublicationSpec(
-                operation.variant.own,
-                kind,
-                number_in_names,
-                byte_view(operation.publishes),
-                segmentation,
-                operation.elements,
-                call,
-                segment_ends=operation.segment_ends,
-            )
+        publication, fetches, call = self._specs(operation, seq)
         number = self.node.submit(
             publication,
-            [
-                *_sums_ahead(
-                    operation,
-                    kind,
-                    number_in_names,
-                    segmentation,
-                    operation.segment_bytes(self.segment_bytes),
-                ),
-                *_fetches(operation, kind, number_in_names, segmentation),
-            ],
+            fetches,
             timeout_s=timeout_s,
             in_place=operation.in_place,
             stream=self._stream,
@@ -396,6 +387,42 @@ class OperationRunner:
                 group=operation.variant.prefix,
             )
         return int(number)
+
+    def _specs(
+        self, operation: Operation[Any], seq: int
+    ) -> tuple[_core.PublicationSpec | None, list[_core.FetchSpec], str]:
+        """What the operation publishes and fetches, and its call for ranks that made another."""
+        kind = _kind(operation.kind)
+        number_in_names = seq if operation.number is None else operation.number
+        segmentation = _core.Segmentation(
+            operation.blocks,
+            operation.block_bytes,
+            operation.segment_bytes(self.segment_bytes),
+        )
+        call = f"{self.name} called {operation.what}"
+        publication = None
+        if operation.publishes is not None:
+            publication = _core.PublicationSpec(
+                operation.variant.own,
+                kind,
+                number_in_names,
+                byte_view(operation.publishes),
+                segmentation,
+                operation.elements,
+                call,
+                segment_ends=operation.segment_ends,
+            )
+        fetches = [
+            *_sums_ahead(
+                operation,
+                kind,
+                number_in_names,
+                segmentation,
+                operation.segment_bytes(self.segment_bytes),
+            ),
+            *_fetches(operation, kind, number_in_names, segmentation),
+        ]
+        return publication, fetches, call
 
 
 class _StepRun(Generic[T]):

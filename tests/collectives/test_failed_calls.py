@@ -27,8 +27,8 @@ from innet.errors import (
 SEGMENT_BYTES = 512
 RANKS = 4
 ELEMENTS = 200
-_BEGINS = inspect.unwrap(CallSequence.call).__code__
-"""Yields once the call has its numbers."""
+_BEGIN = (inspect.unwrap(CallSequence.call).__code__, CallSequence.take_single.__code__)
+"""Yield or return once the call has its numbers."""
 
 HUGE = np.array([2**62, 2**62, 2**62], np.int64)
 EVERY_ALGORITHM = ["inc", "ring", "halving-doubling", "ps"]
@@ -246,7 +246,7 @@ def interrupted(call: Call, line: int) -> Call:
             if frame.f_code.co_name == "__del__":
                 return None  # Python drops what a finalizer raises: the call would go on
             # Before the call has its number, an interrupt may as well have come before the call.
-            begun = begun or (event == "return" and frame.f_code is _BEGINS)
+            begun = begun or (event == "return" and frame.f_code in _BEGIN)
             if event == "line" and begun:
                 left -= 1
                 if left == 0:
