@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 from types import FrameType
@@ -24,6 +25,16 @@ def raise_at_interrupt() -> None:
     """Let Ctrl-C raise :class:`KeyboardInterrupt` from now on."""
     if signal.getsignal(signal.SIGINT) is _exit:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def end_interrupted() -> None:
+    """After a Ctrl-C: let the next end this process at once, and none change its status.
+
+    Python gives its handlers back while it shuts down; a signal would then be the status.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _exit)
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
 
 def _exit(_signum: int, _frame: FrameType | None) -> None:

@@ -18,7 +18,7 @@ from innet.cli.command_table import (
     VERSION_HELP,
     CommandEntry,
 )
-from innet.cli.interrupts import raise_at_interrupt
+from innet.cli.interrupts import end_interrupted, raise_at_interrupt
 from innet.cli.text_output import say
 from innet.errors import InnetError, JobFailed
 from innet.printable import printable
@@ -58,6 +58,9 @@ class CommandGroup(TyperGroup):
         """Run the subcommand; an error ends it with a message instead of a traceback."""
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            end_interrupted()
+            raise
         except InnetError as error:
             if ctx.params["debug"]:
                 raise

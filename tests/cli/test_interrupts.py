@@ -101,3 +101,43 @@ def test_one_while_modules_are_imported_is_enough(module: str) -> None:
         check=False,
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
+INTERRUPTED_END = """
+import atexit, io, os, signal, sys
+
+
+def interrupt(kill=os.kill, process=os.getpid(), signum=signal.SIGINT):
+    kill(process, signum)
+
+
+class Interrupting(io.StringIO):
+    def write(self, text):  # while the command prints
+        interrupt()
+        return len(text)
+
+
+class Late:
+    def __del__(self, interrupt=interrupt):  # after Python has given its signal handlers back
+        interrupt()
+
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+late = Late()
+atexit.register(interrupt)
+sys.stdout = Interrupting()
+sys.argv = ["innet", "topology", "list"]
+from innet.cli.entry import main
+main()
+"""
+
+
+def test_more_of_them_while_python_shuts_down_do_not_change_the_status() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_END],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (130, "")
