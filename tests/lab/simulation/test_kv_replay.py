@@ -296,7 +296,7 @@ def test_beside_other_jobs_a_replay_tells_the_same(topology: Topology, tmp_path:
     [
         ("worker-share: 0.7, switch-share: 0.6", "more than all memory"),
         ("algorithm: inc", "no design 'inc'.*network, home, local"),
-        ("algorithm: 'home:policy=mru'", "policy, which is one of lru, lfu, s3fifo"),
+        ("algorithm: 'home:policy=mru'", "there is no policy 'mru'; policies: lru, lfu, s3fifo"),
         ("homes: {h9: 1}", "homes: there is no host 'h9'"),
         ("homes: {h0: 0}", "weight of h0"),
         ("replicas: 9", "9 replicas"),
