@@ -11,7 +11,7 @@ from pydantic_core import core_schema
 from innet.errors import TopologyError
 from innet.quantities import Quantity, QuantityError, format_duration, parse_duration_s, shown
 from innet.topology import model
-from innet.topology.events import Anything, NetworkEvent, Target
+from innet.topology.events import Anything, Target, TopologyEvent
 from innet.topology.generators import Generator
 from innet.topology.names import NAME_EXPECTED, NodeName
 from innet.topology.settings import (
@@ -273,10 +273,10 @@ EventSpecification = Annotated[
 ]
 
 
-def event_of(written: EventSpecification) -> NetworkEvent:
+def event_of(written: EventSpecification) -> TopologyEvent:
     """The event that a specification describes."""
     lasts_s = None if isinstance(written, ClockJump) else written.lasts
-    return NetworkEvent(
+    return TopologyEvent(
         kind=written.kind,
         targets=written.link if isinstance(written, LinkDown | LinkChange) else written.node,
         at_s=written.at,
@@ -290,7 +290,7 @@ def event_of(written: EventSpecification) -> NetworkEvent:
     )
 
 
-def written_event(event: NetworkEvent) -> dict[str, Any]:
+def written_event(event: TopologyEvent) -> dict[str, Any]:
     """The event as it is written in a file; the inverse of :func:`event_of`."""
     targets: Any = event.targets
     if not isinstance(targets, str):

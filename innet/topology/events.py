@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from innet.topology.model import Topology
 
-NetworkEventKind = Literal["link-down", "link-change", "crash", "pause", "clock-jump", "straggle"]
+TopologyEventKind = Literal["link-down", "link-change", "crash", "pause", "clock-jump", "straggle"]
 Anything = Literal["any host", "any switch", "any node", "any link"]
 
 Target = tuple[str, ...]
@@ -21,7 +21,7 @@ Target = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class NetworkEvent:
+class TopologyEvent:
     """An event that happens once, periodically or at random.
 
     Attributes:
@@ -37,7 +37,7 @@ class NetworkEvent:
         factor: ``straggle``: factor of the computing time.
     """
 
-    kind: NetworkEventKind
+    kind: TopologyEventKind
     targets: tuple[Target, ...] | Anything
     at_s: float = 0.0
     every_s: float | None = None
@@ -49,7 +49,7 @@ class NetworkEvent:
     factor: float = 1.0
 
 
-def targets_of(event: NetworkEvent, topology: Topology) -> list[Target]:
+def targets_of(event: TopologyEvent, topology: Topology) -> list[Target]:
     """The possible targets of the event; one of them is drawn each time."""
     if not isinstance(event.targets, str):
         return list(event.targets)
@@ -63,7 +63,7 @@ def targets_of(event: NetworkEvent, topology: Topology) -> list[Target]:
     return [(node,) for node in nodes[event.targets]]
 
 
-def event_problem(event: NetworkEvent, topology: Topology) -> str | None:
+def event_problem(event: TopologyEvent, topology: Topology) -> str | None:
     """Why the event cannot happen in this topology; ``None`` if it can."""
     targets = targets_of(event, topology)
     if not targets:

@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from innet.errors import TopologyError
-from innet.topology.events import NetworkEvent
+from innet.topology.events import TopologyEvent
 from innet.topology.names import NodeName, PortName, natural_key
 from innet.topology.structure import structural_problems
 from innet.validation_messages import first_message
@@ -246,7 +246,7 @@ class Topology(_Part):
     name: Annotated[NodeName, Field(description="name of the topology")]
     nodes: Mapping[str, Annotated[Node, Field(discriminator="kind")]]
     links: tuple[Link, ...] = ()
-    events: tuple[NetworkEvent, ...] = ()
+    events: tuple[TopologyEvent, ...] = ()
 
     @model_validator(mode="after")
     def _check_structure(self) -> Self:

@@ -12,7 +12,7 @@ from innet.lab.compare.measurement import SimulatedEvent
 from innet.lab.simulation.simulation import Simulation
 from innet.quantities import format_duration
 from innet.topology import Topology
-from innet.topology.events import NetworkEvent, Target, event_problem, targets_of
+from innet.topology.events import Target, TopologyEvent, event_problem, targets_of
 from innet.topology.settings import written_link_settings
 
 
@@ -72,7 +72,7 @@ class EventSchedule:
     """
 
     def __init__(
-        self, events: Sequence[NetworkEvent], sim: Simulation, processors: Processors, seed: int
+        self, events: Sequence[TopologyEvent], sim: Simulation, processors: Processors, seed: int
     ) -> None:
         """
         Raises:
@@ -109,7 +109,7 @@ class EventSchedule:
         elif event.rate_per_s is not None:
             self._plan(number, self._sim.now_s + source.expovariate(event.rate_per_s))
 
-    def _begin(self, event: NetworkEvent, target: Target) -> None:
+    def _begin(self, event: TopologyEvent, target: Target) -> None:
         self._active[event.kind, target] += 1
         do, _undo = self._actions(event, target)
         if self._active[event.kind, target] == 1 or event.kind in ("clock-jump", "straggle"):
@@ -118,7 +118,7 @@ class EventSchedule:
         if event.lasts_s is not None:
             self._sim.at(self._sim.now_s + event.lasts_s, self._end, event, target)
 
-    def _end(self, event: NetworkEvent, target: Target) -> None:
+    def _end(self, event: TopologyEvent, target: Target) -> None:
         self._active[event.kind, target] -= 1
         _do, undo = self._actions(event, target)
         if self._active[event.kind, target] == 0 or event.kind == "straggle":
@@ -129,7 +129,7 @@ class EventSchedule:
         self.applied.append(SimulatedEvent(time_s=self._sim.now_s, text=text))
 
     def _actions(
-        self, event: NetworkEvent, target: Target
+        self, event: TopologyEvent, target: Target
     ) -> tuple[Callable[[], None], Callable[[], None]]:
         """The action of an event, and the action that ends it."""
         sim = self._sim
@@ -175,7 +175,7 @@ def _where(target: Target) -> str:
     return " -- ".join(target)
 
 
-def _description(event: NetworkEvent, target: Target) -> str:
+def _description(event: TopologyEvent, target: Target) -> str:
     what = {
         "link-down": "down",
         "link-change": _changes(event),
@@ -187,12 +187,12 @@ def _description(event: NetworkEvent, target: Target) -> str:
     return f"{_where(target)}: {what[event.kind]}"
 
 
-def _changes(event: NetworkEvent) -> str:
+def _changes(event: TopologyEvent) -> str:
     settings = written_link_settings(event.link_settings)
     return ", ".join(f"{key} {value}" for key, value in settings.items())
 
 
-def _targets(event: NetworkEvent, number: int, topology: Topology) -> list[Target]:
+def _targets(event: TopologyEvent, number: int, topology: Topology) -> list[Target]:
     """The nodes or links that an event can affect."""
     problem = event_problem(event, topology)
     if problem is not None:

@@ -25,7 +25,7 @@ from innet.lab.workload.layer_files import AstraSimModel, Layer, parse_astra_sim
 from innet.shipped_files import located
 from innet.suggestions import did_you_mean
 from innet.topology.document import event_of
-from innet.topology.events import NetworkEvent
+from innet.topology.events import TopologyEvent
 from innet.topology.located_yaml import parse_located
 from innet.topology.names import sanitised_name
 from innet.topology.specification import validated
@@ -83,7 +83,7 @@ class Workload:
 
     name: str
     jobs: tuple[Job, ...]
-    events: tuple[NetworkEvent, ...] = ()
+    events: tuple[TopologyEvent, ...] = ()
     background: tuple[BackgroundSpecification, ...] = ()
 
     @property
