@@ -54,12 +54,13 @@ std::uint32_t OperandRequests::request(NameView name, ReductionName::OperandHash
     added.hash = hash.name;
     added.publication = hash.publication;
     added.interval = wire::hash_name(interval);
-    added.flow = use_flow_to(hint, added.interval);
+    added.contribution = is_contribution(interval);
+    added.flow = use_flow_to(hint, added.interval, added.contribution);
     added.label = {};
     added.late = false;
     // Sums round a ring depend on each other, and a sum without a request is never evaluated. This
     // node's own contribution crosses no link.
-    added.limited = credit_.limited() && is_contribution(interval) && !(hint == own_name_);
+    added.limited = credit_.limited() && added.contribution && !(hint == own_name_);
     index_.insert(hash.name, request);
     if (added.limited) {
         flows_[added.flow].detector.park(request, added.publication);
@@ -154,7 +155,7 @@ void OperandRequests::redirect(std::uint32_t request, const wire::Name& hint, Ti
     Request& redirected = requests_[request];
     flows_[redirected.flow].detector.forget(request);
     flows_.leave(redirected.flow);
-    redirected.flow = use_flow_to(hint, redirected.interval);
+    redirected.flow = use_flow_to(hint, redirected.interval, redirected.contribution);
     send(request, now);
 }
 
@@ -171,13 +172,17 @@ TimePoint OperandRequests::next_deadline() const {
 }
 
 OperandRequests::FlowPlace OperandRequests::use_flow_to(const wire::Name& hint,
-                                                        wire::NameHash interval) {
+                                                        wire::NameHash interval,
+                                                        bool contribution) {
     const wire::NameHash hash = hint.view().hash() ^ interval;
     FlowPlace flow = flows_.find(
         hash, [&](const Flow& known) { return known.interval == interval && known.hint == hint; });
     if (flow == FlowTable<Flow>::kNone) {
+        const AnswerOrder order = hint == own_name_ ? AnswerOrder::kLocal
+                                  : contribution    ? AnswerOrder::kAsSent
+                                                    : AnswerOrder::kWhenReady;
         LossDetector detector(min_rto_, max_rto_, refresh_interval(interest_lifetime_),
-                              &credit_.awaited());
+                              &credit_.awaited(), order);
         flow = flows_.add(hash, {hint, interval, std::move(detector)});
     }
     flows_.use(flow);

@@ -126,11 +126,12 @@ class OperandRequests {
         FlowPlace flow = 0;
         LateLabel label;
         bool late = false;
+        bool contribution = false;
         bool limited = false;  ///< waits for credit and takes it
     };
 
     /// The flow to `hint`, with one more user.
-    FlowPlace use_flow_to(const wire::Name& hint, wire::NameHash interval);
+    FlowPlace use_flow_to(const wire::Name& hint, wire::NameHash interval, bool contribution);
     std::uint32_t new_place();
     void send(std::uint32_t request, TimePoint now);
     bool waits_for_credit(const Request& request) const;

@@ -76,9 +76,9 @@ std::uint32_t Fetcher::flow_to(const wire::Name& hint, std::uint32_t initial_win
     const std::uint32_t known = requesters_.find(hash, to_hint);
     if (known != FlowTable<Asker>::kNone) return known;
     const bool own = requesters_.size() == kOwnFlow;
-    LossDetector detector(options_.min_rto, options_.max_rto,
-                          refresh_interval(options_.interest_lifetime),
-                          &(own ? own_credit_ : credit_).awaited());
+    LossDetector detector(
+        options_.min_rto, options_.max_rto, refresh_interval(options_.interest_lifetime),
+        &(own ? own_credit_ : credit_).awaited(), own ? AnswerOrder::kLocal : AnswerOrder::kAsSent);
     CubicOptions window{initial_window, options_.max_window, options_.target_queue_delay};
     if (own) {
         window.max_window = std::min(options_.max_window, options_.evaluation_window);

@@ -18,6 +18,9 @@ constexpr std::size_t kGapThreshold = 3;
 /// one never is, its answer does not exist yet, and asking again once per RTT would only add load.
 constexpr std::uint32_t kMaxGapLosses = 3;
 
+/// Needless repetitions in a row after which answers are taken for late again, not for lost.
+constexpr std::uint32_t kNeedlessUntilLossless = 8;
+
 /// Requests are kept in one queue per number of back-offs, or of refreshes when held: within a
 /// queue, deadlines are in send order.
 constexpr std::size_t kLevels = 8;
@@ -100,9 +103,16 @@ struct Publication {
 
 }  // namespace
 
+void AwaitedBytes::on_repeated(bool needed) {
+    needless = needed ? 0 : needless + 1;
+    lossy = needed || (lossy && needless < kNeedlessUntilLossless);
+}
+
 struct LossDetector::State {
-    State(Duration min_rto_, Duration max_rto, Duration refresh_interval_, AwaitedBytes* awaited_)
-        : min_rto(min_rto_),
+    State(Duration min_rto_, Duration max_rto, Duration refresh_interval_, AwaitedBytes* awaited_,
+          AnswerOrder order_)
+        : order(order_),
+          min_rto(min_rto_),
           rtt(min_rto_, max_rto),
           refresh_interval(refresh_interval_),
           awaited(awaited_ == nullptr ? &own_awaited : awaited_) {}
@@ -115,6 +125,7 @@ struct LossDetector::State {
         }
     }
 
+    AnswerOrder order;
     Duration min_rto;
     RttEstimator rtt;
     Duration refresh_interval;
@@ -275,7 +286,11 @@ Duration LossDetector::State::gap_delay() const {
     // A guess below the round trip would call every request lost, none would be sampled, and the
     // guess would stay.
     if (!rtt.has_sample()) return rtt.timeout();
-    return std::max(rtt.smoothed(), rtt.latest()) * 9 / 8 + 2 * rtt.variation();
+    const Duration in_order = std::max(rtt.smoothed(), rtt.latest()) * 9 / 8 + 2 * rtt.variation();
+    // The most that RFC 8985 (section 6.2, step 4) allows for reordering. Once packets are lost,
+    // waiting for it costs more than needless repetitions.
+    const bool reordered = order != AnswerOrder::kAsSent && !awaited->lossy;
+    return reordered ? in_order + rtt.smoothed() : in_order;
 }
 
 Duration LossDetector::State::probe_delay() const {
@@ -283,7 +298,7 @@ Duration LossDetector::State::probe_delay() const {
 }
 
 TimePoint LossDetector::State::gap_deadline(const Request& request) const {
-    if (request.gap_losses > kMaxGapLosses) return kNever;
+    if (request.gap_losses > kMaxGapLosses || order == AnswerOrder::kLocal) return kNever;
     const bool was_held = request.interest_number < request.send_number;
     const LatestAnswered& latest = was_held ? latest_answered : latest_interests;
     const TimePoint overdue = request.since + gap_delay();
@@ -318,8 +333,8 @@ void LossDetector::State::report(std::uint32_t place, LossCause cause,
 }
 
 LossDetector::LossDetector(Duration min_rto, Duration max_rto, Duration refresh_interval,
-                           AwaitedBytes* awaited)
-    : state_(std::make_unique<State>(min_rto, max_rto, refresh_interval, awaited)) {}
+                           AwaitedBytes* awaited, AnswerOrder order)
+    : state_(std::make_unique<State>(min_rto, max_rto, refresh_interval, awaited, order)) {}
 LossDetector::~LossDetector() = default;
 LossDetector::LossDetector(LossDetector&&) noexcept = default;
 LossDetector& LossDetector::operator=(LossDetector&&) noexcept = default;
@@ -344,6 +359,9 @@ bool LossDetector::on_answered(RequestKey key, TimePoint now) {
     const std::uint32_t place = state.index.find(key);
     if (place == kNone) return false;
     const Request& request = state.at(place);
+    if (request.where == Where::kSent && request.gap_losses + request.timeouts > 0) {
+        state.awaited->on_repeated(!state.answers_first_sending(request, now));
+    }
     state.sample_rtt(request, now);
     state.last_answer = now;
     // A held request sits in no send order: its answer says when the tensor was published, not that

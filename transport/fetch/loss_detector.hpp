@@ -3,11 +3,12 @@
 // soon as the others).
 //
 // By gap: a request is lost when three sent after it were answered and 9/8 of the smoothed RTT
-// passed (RFC 9002, section 6.1). By timeout: RTO of RFC 6298, with back-off. A flow that falls
-// silent is rather late than lost, as a sum waits for other sums: only its oldest request is
-// repeated, as a probe (RFC 8985, section 7), and all others when the probe times out, too. When
-// the probe is answered, and after it nothing else for a while, what was sent before it is lost. A
-// request is also refreshed once per Interest lifetime, since the tables on its way forget it.
+// passed (RFC 9002, section 6.1), or a round trip later where answers wait for other nodes and no
+// loss is known. By timeout: RTO of RFC 6298, with back-off. A flow that falls silent is rather
+// late than lost, as a sum waits for other sums: only its oldest request is repeated, as a probe
+// (RFC 8985, section 7), and all others when the probe times out, too. When the probe is answered,
+// and after it nothing else for a while, what was sent before it is lost. A request is also
+// refreshed once per Interest lifetime, since the tables on its way forget it.
 //
 // A held request (its producer said "not yet") is not lost: it is only refreshed likewise. When an
 // answer proves that the publication exists by now, what is still held of it becomes an ordinary
@@ -37,6 +38,13 @@ using PublicationTag = std::uint64_t;
 
 enum class LossCause : std::uint8_t { kGap, kTimeout, kRefresh };
 
+/// What the order of the answers on a flow tells.
+enum class AnswerOrder : std::uint8_t {
+    kAsSent,     ///< what the node has is answered in the order of the requests
+    kWhenReady,  ///< sums of another node: each waits for operands of its own
+    kLocal,      ///< sums of this node: no link can lose them
+};
+
 struct LostRequest {
     RequestKey key = 0;
     LossCause cause = LossCause::kGap;
@@ -44,17 +52,22 @@ struct LostRequest {
 };
 
 /// Bytes of answers that several detectors wait for together. What timed out does not count until
-/// it is answered: a node that is dead must not take the room of the others.
+/// it is answered: a node that is dead must not take the room of the others. The detectors also
+/// share whether packets are lost.
 struct AwaitedBytes {
     std::uint64_t in_flight = 0;
     std::uint64_t held = 0;
+    bool lossy = false;          ///< a repetition was needed, and not too many since were needless
+    std::uint32_t needless = 0;  ///< repetitions in a row whose first sending was answered
+
+    void on_repeated(bool needed);
 };
 
 class LossDetector {
   public:
     /// `awaited`, if given, must outlive the detector.
     LossDetector(Duration min_rto, Duration max_rto, Duration refresh_interval,
-                 AwaitedBytes* awaited = nullptr);
+                 AwaitedBytes* awaited = nullptr, AnswerOrder order = AnswerOrder::kAsSent);
     ~LossDetector();
     LossDetector(LossDetector&&) noexcept;
     LossDetector& operator=(LossDetector&&) noexcept;

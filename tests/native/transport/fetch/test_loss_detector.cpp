@@ -51,6 +51,44 @@ TEST_CASE("a request is lost by gap after three later answers and 9/8 of the RTT
     CHECK(detector.outstanding(0));
 }
 
+TEST_CASE("answers that wait for other nodes may overtake each other by a round trip") {
+    for (const AnswerOrder order : {AnswerOrder::kWhenReady, AnswerOrder::kLocal}) {
+        LossDetector detector(5ms, 500ms, 1s, nullptr, order);
+        for (RequestKey key = 0; key < 50; ++key) detector.on_sent(key, kFirst, at(99ms));
+        for (RequestKey key = 0; key < 50; ++key) detector.on_answered(key, at(100ms));
+        for (RequestKey key = 0; key < 4; ++key) detector.on_sent(key, kFirst, at(100ms));
+        for (RequestKey key = 1; key < 4; ++key) detector.on_answered(key, at(101ms));
+        CHECK(lost(detector, at(102ms + 124us)).empty());
+        if (order == AnswerOrder::kWhenReady) {
+            CHECK(detector.next_deadline() == at(102ms + 125us));
+            CHECK(lost(detector, at(102ms + 125us)).size() == 1);
+        } else {
+            CHECK(detector.next_deadline() == at(101ms) + detector.rtt().timeout());
+        }
+    }
+}
+
+TEST_CASE("answers that wait for other nodes are missed sooner once packets are lost") {
+    LossDetector detector(5ms, 500ms, 1s, nullptr, AnswerOrder::kWhenReady);
+    for (RequestKey key = 0; key < 50; ++key) detector.on_sent(key, kFirst, at(99ms));
+    for (RequestKey key = 0; key < 50; ++key) detector.on_answered(key, at(100ms));
+    const auto lost_after = [&](TimePoint sent, Duration answered_after) {
+        for (RequestKey key = 0; key < 4; ++key) detector.on_sent(key, kFirst, sent);
+        for (RequestKey key = 1; key < 4; ++key) detector.on_answered(key, sent + 1ms);
+        const TimePoint deadline = detector.next_deadline();
+        REQUIRE(lost(detector, deadline).size() == 1);
+        detector.on_sent(0, kFirst, deadline);
+        detector.on_answered(0, deadline + answered_after);
+        return deadline - sent;
+    };
+    const Duration unknown = lost_after(at(100ms), 2ms);
+    const Duration lossy = lost_after(at(200ms), 2ms);
+    CHECK(unknown == lossy + 1ms);
+    // Sooner than any answer: the first sending was late, not lost.
+    for (int needless = 0; needless < 8; ++needless) lost_after(at(300ms + needless * 50ms), 10us);
+    CHECK(lost_after(at(900ms), 2ms) > lossy + 1ms);
+}
+
 TEST_CASE("an answer after a retransmission is sampled only when it is unambiguous") {
     LossDetector detector = warmed_up();
     for (RequestKey key = 0; key < 4; ++key) detector.on_sent(key, kFirst, at(100ms));
