@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import wraps
 from inspect import Parameter, Signature, signature
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_type_hints
 
@@ -26,6 +27,24 @@ def values_of(*options: str) -> Iterator[None]:
     except ValueError as error:
         hint = " / ".join(f"'{option}'" for option in options)
         raise typer.BadParameter(str(error), param_hint=hint) from None
+
+
+def seconds(least_s: float, most_s: float = inf) -> Callable[[object], float]:
+    """The parser of an option of seconds: a number, or a time with a unit."""
+
+    def parse(given: object) -> float:
+        from innet.assignments import given_value
+
+        try:
+            time_s = float(given_value(given, "time_s", optional=False))  # type: ignore[arg-type]
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+        if not least_s <= time_s <= most_s:
+            limits = f"at least {least_s:g}" if most_s == inf else f"{least_s:g} to {most_s:g}"
+            raise typer.BadParameter(f"expected {limits} seconds, found {given}")
+        return time_s
+
+    return parse
 
 
 def _shipped_names(incomplete: str) -> Iterator[str]:

@@ -69,8 +69,8 @@ def test_an_error_is_one_message_and_exit_code_1(
         (["run", "star4", "--rate", "200", *COMMAND], "a rate with a unit"),
         (["run", "star4", "--rate", "5gb", *COMMAND], "did you mean '5gbit'?"),
         (["run", "star4", "--metrics-port", "x", *COMMAND], "expected a whole number, found 'x'"),
-        (["tell", "lab", "s0", "set-interval", "abc"], "expected a number, found 'abc'"),
-        (["tell", "lab", "s0", "set-interval", "0"], "expected at least 0.1, found"),
+        (["tell", "lab", "s0", "set-interval", "abc"], "expected seconds, such as 1.5, or a time"),
+        (["tell", "lab", "s0", "set-interval", "0"], "expected 0.1 to 3600 seconds, found"),
         (["run", "star4", "--delay", "fast", *COMMAND], "a duration with a unit"),
         (["run", "star4", "--loss", "200%", *COMMAND], "a probability"),
         (["run", "star4", "--queue", "0.5", *COMMAND], "a size in whole bytes"),
@@ -124,3 +124,10 @@ def test_status_without_a_network_says_so(cli: CliRunner) -> None:
     assert cli.invoke(app, ["status"]).output == "no network is up\n"
     document = json.loads(cli.invoke(app, ["status", "--json"]).output)
     assert document == {"runs": [], "of_other_versions": []}
+
+
+@pytest.mark.parametrize(("time", "outcome"), [("2s", "no run lab"), ("2x", "units: ns, us, ms")])
+def test_seconds_may_have_a_unit(cli: CliRunner, time: str, outcome: str) -> None:
+    result = cli.invoke(app, ["doctor", "lab", "--seconds", time])
+    assert result.exit_code
+    assert outcome in " ".join(result.stderr.replace("│", " ").split())

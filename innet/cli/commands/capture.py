@@ -47,7 +47,8 @@ def capture(
         int | None, typer.Option(min=1, metavar="N", help="End after N packets")
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(min=0.01, metavar="S", help="End after S seconds")
+        float | None,
+        typer.Option(parser=options.seconds(0.01), metavar="S", help="End after S seconds"),
     ] = None,
     size: Annotated[
         str | None,

@@ -23,7 +23,10 @@ EXAMPLES = options.examples(
 def doctor(
     run_id: options.RunId = None,
     seconds: Annotated[
-        float, typer.Option(metavar="S", min=0.1, max=600, help="Time between the two observations")
+        float,
+        typer.Option(
+            parser=options.seconds(0.1, 600), metavar="S", help="Time between the two observations"
+        ),
     ] = 1.0,
     every: Annotated[
         bool, typer.Option("--all", help="Show every finding, not only the worst of each cause")

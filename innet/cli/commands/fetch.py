@@ -35,7 +35,12 @@ def fetch(
     ] = False,
     patience_s: Annotated[
         float,
-        typer.Option("--patience", metavar="SECONDS", min=0.1, help="Deadline of each packet"),
+        typer.Option(
+            "--patience",
+            parser=options.seconds(0.1),
+            metavar="SECONDS",
+            help="Deadline of each packet",
+        ),
     ] = 8.0,
     anchor: options.Anchor = None,
     policy: options.TrustPolicy = "store",

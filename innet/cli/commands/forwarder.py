@@ -87,8 +87,8 @@ def forwarder(
         float,
         typer.Option(
             "--udp-idle",
+            parser=options.seconds(1),
             metavar="SECONDS",
-            min=1,
             help="Close the face of a UDP peer that was silent for this time",
         ),
     ] = 600.0,

@@ -33,7 +33,11 @@ def peek(
     lifetime_s: Annotated[
         float,
         typer.Option(
-            "--lifetime", "-l", metavar="SECONDS", min=0.001, help="Time to wait for the Data"
+            "--lifetime",
+            "-l",
+            parser=options.seconds(0.001),
+            metavar="SECONDS",
+            help="Time to wait for the Data",
         ),
     ] = 4.0,
     packet: Annotated[

@@ -32,12 +32,22 @@ def ping(
     ] = None,
     interval_s: Annotated[
         float,
-        typer.Option("--interval", "-i", metavar="SECONDS", min=0, help="Time between two pings"),
+        typer.Option(
+            "--interval",
+            "-i",
+            parser=options.seconds(0),
+            metavar="SECONDS",
+            help="Time between two pings",
+        ),
     ] = 1.0,
     timeout_s: Annotated[
         float,
         typer.Option(
-            "--timeout", "-o", metavar="SECONDS", min=0.001, help="Time to wait for an answer"
+            "--timeout",
+            "-o",
+            parser=options.seconds(0.001),
+            metavar="SECONDS",
+            help="Time to wait for an answer",
         ),
     ] = 4.0,
     serve: Annotated[bool, typer.Option("--serve", help="Answer pings instead")] = False,

@@ -39,7 +39,12 @@ def publish(
     ] = False,
     freshness_s: Annotated[
         float,
-        typer.Option("--freshness", metavar="SECONDS", min=0, help="Freshness period of segments"),
+        typer.Option(
+            "--freshness",
+            parser=options.seconds(0),
+            metavar="SECONDS",
+            help="Freshness period of segments",
+        ),
     ] = 10.0,
     key: options.SigningKey = None,
     passphrase_file: PassphraseFile = None,

@@ -41,7 +41,9 @@ def set_interval(
     interval_s: Annotated[
         float,
         typer.Argument(
-            metavar="SECONDS", min=0.1, max=3600, help="Time between two publications of counters"
+            parser=options.seconds(0.1, 3600),
+            metavar="SECONDS",
+            help="Time between two publications of counters",
         ),
     ],
 ) -> None:
