@@ -138,8 +138,8 @@ async def flow(
         async for face in innet.flow(frames, "/resize", "/detect"):
             show(face)
     """
-    if not functions or not 1 <= window <= MAX_WINDOW:
-        raise ValueError(f"a flow needs a function and a window between 1 and {MAX_WINDOW}")
+    if not functions or window not in range(1, MAX_WINDOW + 1):
+        raise ValueError(f"a flow needs a function and a whole window of 1 to {MAX_WINDOW} items")
     async with AsyncExitStack() as stack:
         if client is None:
             client = await stack.enter_async_context(Client())
@@ -226,7 +226,7 @@ class _Flow:
             refused = stage.exception() if stage.done() and not stage.cancelled() else None
             if isinstance(refused, InterestRefused) and refused.reason == NackReason.NO_ROUTE:
                 return InterestRefused(
-                    f"no program serves {function}: start one (innet.serve), or check "
+                    f"no program serves {function}: start one (innet.serving), or check "
                     f"the name. {refused}",
                     refused.reason,
                 )

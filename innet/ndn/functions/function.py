@@ -57,7 +57,12 @@ class Function(Generic[_Parameters, _Result]):
             return await asyncio.to_thread(_end_of, body, args, kwargs)
         try:
             return await body(*args, **kwargs), None
-        except (Exception, SystemExit) as error:  # an interrupt or a cancellation is not its own
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():  # by the server: the call is over
+                raise
+            return None, error  # by the function: it awaited a task that was cancelled
+        except (Exception, SystemExit) as error:  # an interrupt is not its own
             return None, error
 
 

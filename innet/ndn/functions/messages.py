@@ -126,7 +126,7 @@ def _encode(value: object, buffers: list[bytes], depth: int) -> object:
         return _encode_mapping(value, buffers, depth)
     if isinstance(value, Sequence):
         return [_encode(item, buffers, depth + 1) for item in value]
-    raise TypeError(f"a {type(value).__name__} cannot be sent")
+    raise TypeError(f"an object of type {type(value).__name__} cannot be sent")
 
 
 def _encode_array(array: np.ndarray[Any, Any], buffers: list[bytes]) -> object:

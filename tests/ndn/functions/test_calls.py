@@ -104,6 +104,12 @@ async def _exits_in_the_loop() -> None:
     sys.exit("enough")
 
 
+async def _awaits_a_cancelled_task() -> None:
+    task = asyncio.ensure_future(asyncio.Event().wait())
+    task.cancel()
+    await task
+
+
 def _stops() -> None:
     raise StopIteration("no more")
 
@@ -113,6 +119,7 @@ def _stops() -> None:
     [
         (_exits, "SystemExit: 3"),
         (_exits_in_the_loop, "SystemExit: enough"),
+        (_awaits_a_cancelled_task, "CancelledError"),
         (_stops, "StopIteration: no more"),
     ],
 )
@@ -130,7 +137,7 @@ async def test_a_result_that_cannot_be_sent_is_an_error_of_the_function() -> Non
     def wrong() -> object:
         return object()
 
-    with pytest.raises(FunctionError, match="/wrong: a object cannot be sent"):
+    with pytest.raises(FunctionError, match="/wrong: an object of type object cannot be sent"):
         await _call(wrong)
 
 

@@ -60,7 +60,7 @@ class RoutelessClient(DirectClient):
 async def test_a_function_that_nobody_serves_is_named(functions: tuple[str, ...]) -> None:
     client = RoutelessClient()
     async with innet.serving(double, client=client):
-        with pytest.raises(InterestRefused, match=r"no program serves /nobody: .*innet\.serve"):
+        with pytest.raises(InterestRefused, match=r"no program serves /nobody: .*innet\.serving"):
             async for _ in innet.flow([1], *functions, client=client, timeout_s=20):
                 pass
 
@@ -239,6 +239,11 @@ async def test_what_a_stage_makes_at_once_and_what_it_keeps_are_bounded() -> Non
 
 
 async def test_a_flow_needs_a_function_and_a_window() -> None:
-    for functions, window in (((), 8), (("/double",), 0), (("/double",), 1025)):
+    for functions, window in (
+        ((), 8),
+        (("/double",), 0),
+        (("/double",), 1025),
+        (("/double",), "8"),
+    ):
         with pytest.raises(ValueError, match="needs a function"):
             await _flow([1], *functions, window=window)
