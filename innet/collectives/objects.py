@@ -126,8 +126,8 @@ def _bytes_of(data: ObjectData) -> npt.NDArray[np.uint8]:
             return np.frombuffer(data, np.uint8)
         except (TypeError, ValueError) as error:
             raise CollectiveError(
-                f"a {type(data).__name__} cannot be published: {error}. Publish a NumPy array or "
-                "bytes, such as json.dumps(value).encode() or pickle.dumps(value)."
+                f"an object of type {type(data).__name__} cannot be published: {error}. Publish a "
+                "NumPy array or bytes, such as json.dumps(value).encode() or pickle.dumps(value)."
             ) from error
     copied_type(data)
     return byte_view(as_input(data))

@@ -38,6 +38,8 @@ def timeout_or(timeout_s: float | None, default_s: float) -> float:
     """
     if timeout_s is None:
         return default_s
+    if not isinstance(timeout_s, int | float):
+        raise CollectiveError(f"timeout_s={timeout_s!r} is no number of seconds")
     if not timeout_s > 0:
         raise CollectiveError(
             f"a timeout of {timeout_s:g} s leaves an operation no time: give a number above 0, or "

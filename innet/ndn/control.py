@@ -6,6 +6,7 @@ Source: NFD Management protocol, "ControlCommand" and "PrefixAnnouncement".
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from innet._native import _core
 from innet.errors import MalformedPacket
@@ -82,9 +83,9 @@ class ControlParameters:
     expiration_s: float | None = None
 
     def __post_init__(self) -> None:
-        for field in ("name", "strategy"):
-            if (given := getattr(self, field)) is not None:
-                object.__setattr__(self, field, as_name(given))
+        for field, given in vars(self).copy().items():
+            if given is not None:
+                object.__setattr__(self, field, _checked(field, given))
 
     def encode(self) -> bytes:
         """The ControlParameters element."""
@@ -144,6 +145,24 @@ class ControlParameters:
             strategy=_strategy_name(found[_STRATEGY]) if _STRATEGY in found else None,
             expiration_s=None if expiration_ms is None else expiration_ms / 1000,
         )
+
+
+def _checked(field: str, given: Any) -> Any:
+    """The value of a field of :class:`ControlParameters`, of its type."""
+    if field in ("name", "strategy"):
+        if not isinstance(given, str | Name):
+            raise TypeError(f"{field}={given!r}: expected a name, such as /video")
+        return as_name(given)
+    if field == "uri":
+        if not isinstance(given, str):
+            raise TypeError(f"uri={given!r}: expected a text, such as udp4://192.0.2.1:6363")
+        return given
+    is_time = field.endswith("_s")
+    kinds = int | float if is_time else int
+    if not isinstance(given, kinds) or isinstance(given, bool) or not given >= 0:
+        expected = "seconds" if is_time else "a whole number"
+        raise TypeError(f"{field}={given!r}: expected {expected}, 0 or more")
+    return given
 
 
 @dataclass(frozen=True)

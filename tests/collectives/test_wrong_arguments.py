@@ -61,7 +61,7 @@ def test_an_unknown_way_to_combine_is_answered_with_those_that_there_are(comm):
 
 @pytest.mark.parametrize("value", [{"step": 1}, "text", 7, None, [b"a"]])
 def test_an_object_without_bytes_is_answered_with_how_to_make_some(comm, value):
-    with pytest.raises(CollectiveError, match=f"a {type(value).__name__} cannot be published"):
+    with pytest.raises(CollectiveError, match=f"type {type(value).__name__} cannot be published"):
         comm.publish("state", value)
 
 

@@ -198,6 +198,16 @@ def test_names_in_control_parameters_may_be_text():
         ControlParameters(**{**text, "name": "video"})
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("name", 5), ("uri", 5), ("cost", "low"), ("face_id", -1), ("expiration_s", "1 min")],
+)
+def test_wrong_parameters_of_commands_are_named(field: str, value: object) -> None:
+    wrong: dict[str, Any] = {field: value}
+    with pytest.raises(TypeError, match=f"{field}={value!r}: expected"):
+        ControlParameters(**wrong)
+
+
 def test_a_name_is_equal_to_no_other_thing():
     assert Name("/a") == Name("/a")
     for thing in (None, "/a", b"/a", 1):
