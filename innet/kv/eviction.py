@@ -16,6 +16,8 @@ from innet._native import _core
 
 PolicyName = Literal["lru", "lfu", "s3fifo", "prefix-depth", "second-use"]
 POLICIES: tuple[PolicyName, ...] = get_args(PolicyName)
+DEFAULT_POLICY: Final[PolicyName] = "second-use"
+"""The policy with the most hits over traces of different reuse (docs/kv-replay.md)."""
 
 _PATIENCE: Final = 2
 """A used block is kept this many times as long as one that was not used since its insertion."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, TypedDict, get_type_hints
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
 from innet.errors import KVError
-from innet.kv.eviction import PolicyName
+from innet.kv.eviction import DEFAULT_POLICY, PolicyName
 from innet.kv.pool import PoolSettings
 from innet.node.messages import MAX_WEIGHT
 from innet.quantities import parse_size_bytes
@@ -54,8 +54,7 @@ class PoolOptions(TypedDict, total=False):
     """For blocks on disk; needed if a disk is more than 0. Each host has a subfolder of its own,
     which is removed at the end if the secret is the job's."""
     policy: PolicyName
-    """Chooses the blocks to evict; default ``second-use`` with ``puts="when-asked"``, and
-    otherwise ``lru``."""
+    """Chooses the blocks to evict; default ``second-use``."""
     replicas: int
     """Homes of each block, the same for all members; default 1."""
     window: int
@@ -88,7 +87,7 @@ class MemberOptions:
     """:class:`PoolOptions`, checked, with sizes in bytes."""
 
     settings: PoolSettings
-    policy: PolicyName
+    policy: PolicyName = DEFAULT_POLICY
     tenant: str = "default"
     secret: Path | bytes | None = None
     memory_bytes: int = _DEFAULT_BYTES
@@ -113,8 +112,6 @@ class MemberOptions:
         except ValidationError as error:
             raise KVError(_message(error, options)) from error
         settings = PoolSettings(**{name: chosen.pop(name) for name in _SETTINGS if name in chosen})
-        # The policies with the most hits in replays of such pools (docs/kv-replay.md).
-        chosen.setdefault("policy", "second-use" if settings.puts == "when-asked" else "lru")
         named = {f"{name}_bytes" if name in _SIZES else name: chosen[name] for name in chosen}
         checked = cls(settings=settings, **named)
         checked._require_possible()

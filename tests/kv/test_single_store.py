@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from innet.kv.eviction import POLICIES, PolicyName
+from innet.kv.eviction import DEFAULT_POLICY, POLICIES, PolicyName
+from innet.kv.pool_options import MemberOptions
 from innet.lab.replay.single_store import BlockStore, ReferenceRates, hit_rate
 from innet.lab.traces import PromptRequest, load_trace
 
@@ -46,6 +47,20 @@ def test_no_policy_gives_more_than_a_store_for_all(
     most = hit_rate(requests, BlockStore(None))
     assert 0 < hit_rate(requests, BlockStore(400, policy)) < most
     assert hit_rate(requests, BlockStore(100_000, policy)) == most
+
+
+def test_the_default_policy_keeps_what_is_used_again_when_much_is_not() -> None:
+    """Prompts with one of 20 shared beginnings, each followed by blocks of its own."""
+    prompts = []
+    for number in range(400):
+        shared = [b"shared %d %d" % (number * number % 20, i) for i in range(5)]
+        own = [b"own %d %d" % (number, i) for i in range(5)]
+        prompts.append(PromptRequest(0.0, 5120, 1, (*shared, *own)))
+    found = {
+        policy: hit_rate(prompts, BlockStore(60, policy)) for policy in ("lru", DEFAULT_POLICY)
+    }
+    assert found[DEFAULT_POLICY] > 1.1 * found["lru"]
+    assert MemberOptions.of({}).policy == DEFAULT_POLICY
 
 
 def test_references_are_one_store_of_that_memory_and_one_for_all() -> None:

@@ -9,7 +9,7 @@ import typer
 from innet.cli import options
 from innet.cli.experiments import parsed_sizes_bytes, run_and_show
 from innet.cli.network_choice import chosen_settings, chosen_topology, with_timed_links
-from innet.kv.eviction import POLICIES
+from innet.kv.eviction import DEFAULT_POLICY, POLICIES
 
 app = typer.Typer()
 
@@ -51,8 +51,7 @@ def replay(
         str | None,
         typer.Option(
             metavar="NAME,…",
-            help=f"Eviction policies to compare: {', '.join(POLICIES)}; by default the one that "
-            "suits each design",
+            help=f"Eviction policies to compare: {', '.join(POLICIES)}; default {DEFAULT_POLICY}",
         ),
     ] = None,
     mode: Annotated[

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from innet.errors import KVError, WorkloadError
-from innet.kv.eviction import POLICIES, PolicyName
+from innet.kv.eviction import DEFAULT_POLICY, POLICIES, PolicyName
 from innet.kv.pool import MemoryTier, PoolSettings, TieredStore
 from innet.kv.pool.peers import Placement
 from innet.kv.prefill import PrefillCost
@@ -36,8 +36,6 @@ _USUAL_SHARES: Final = {NETWORK: (0.7, 0.02), HOME: (0.05, 0.0)}
 """Shares of workers and switches (docs/kv-replay.md). With ``network``, worker and home of a host
 have one store."""
 
-_USUAL_POLICIES: Final[dict[str, PolicyName]] = {NETWORK: "second-use"}
-
 
 @dataclass(frozen=True)
 class Design:
@@ -45,16 +43,11 @@ class Design:
 
     Attributes:
         name: one of :data:`DESIGNS`.
-        policy: of workers and homes; ``None``: the job's policy, or :attr:`usual_policy`.
+        policy: of workers and homes; ``None``: the job's policy, or the pool's default.
     """
 
     name: str
     policy: PolicyName | None = None
-
-    @property
-    def usual_policy(self) -> PolicyName:
-        """The policy with the most hits over traces of different reuse (docs/kv-replay.md)."""
-        return _USUAL_POLICIES.get(self.name, "lru")
 
     @classmethod
     def parse(cls, text: str) -> Design:
@@ -201,7 +194,7 @@ class ReplayPlan:
         each = shares.homes / sum(homes.values()) if homes else 0.0
         return cls(
             design=design.name,
-            policy=design.policy or written.policy or design.usual_policy,
+            policy=design.policy or written.policy or DEFAULT_POLICY,
             block_bytes=written.block,
             replicas=written.replicas,
             window=written.window,
