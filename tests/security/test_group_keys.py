@@ -62,7 +62,7 @@ def test_what_is_sealed_is_read_by_one_key_for_one_purpose(secret, purpose):
 
 @pytest.mark.parametrize("public", ["", "zz", "00" * 31, "00" * 32])
 def test_nothing_is_sealed_to_what_is_no_key(public):
-    with pytest.raises(SecurityError, match="no key that can be sealed to"):
+    with pytest.raises(SecurityError, match="not a key that can be sealed to"):
         seal(b"secret", public, b"")
 
 

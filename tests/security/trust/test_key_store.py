@@ -164,5 +164,5 @@ def test_an_identity_that_is_a_key_is_refused(store: KeyStore) -> None:
         make_key(store, "/alice/KEY/1", FROM_NOW)
     with pytest.raises(SecurityError, match="invalid name"):
         make_key(store, "alice", FROM_NOW)
-    with pytest.raises(SecurityError, match="no name of a key"):
+    with pytest.raises(SecurityError, match="not a name of a key"):
         store.add(name_of("/alice"), PrivateKey.generate())
