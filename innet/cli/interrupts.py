@@ -30,7 +30,8 @@ def raise_at_interrupt() -> None:
 def end_interrupted() -> None:
     """After a Ctrl-C: let the next end this process at once, and none change its status.
 
-    Python gives its handlers back while it shuts down; a signal would then be the status.
+    Python gives its handlers back while it shuts down, and a signal would then be the status. So
+    signals are ignored from the first hook at exit on.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _exit)

@@ -88,9 +88,10 @@ class Variant:
     def place(self, plan: Plan) -> None:
         """Fetch the plan's sums from their new places; operations under way go on."""
         self.plan = plan
-        self.roots = _targets(self.prefix, plan.roots)
-        self.block_roots: Sequence[_core.Targets] = LazyList(len(self.nodes), self._block_root)
         self._sums_ahead: tuple[tuple[int, _core.Targets], ...] | None = None
+        self.block_roots: Sequence[_core.Targets] = LazyList(len(self.nodes), self._block_root)
+        # Last: calls of other threads that find them find the rest of the plan as well.
+        self.roots = _targets(self.prefix, plan.roots)
 
     @property
     def sums_ahead(self) -> tuple[tuple[int, _core.Targets], ...]:

@@ -84,13 +84,16 @@ class RepeatedAllreduces:
         result = np.empty(array.shape, array.dtype) if out is None else out
         timeout_s = runner.timeout_for_s(array.nbytes)
         calls, first = runner.calls, runner.calls.next
+        seq = None
         try:
             seq = calls.take_single()
             if seq is None:
                 return None
             status, detail = self._node.run(prepared.native, array, result, seq, timeout_s)
         except BaseException as error:
-            calls.fail(range(first, calls.next), prepared.what, error)
+            # Other threads may have taken the numbers behind it meanwhile.
+            own = first if seq is None else seq
+            calls.fail(range(own, min(own + 1, calls.next)), prepared.what, error)
             raise
         if status != _core.STATUS_DONE:
             runner.raise_error(Call(prepared.what, lambda: None, seq, timeout_s), status, detail)
@@ -112,7 +115,7 @@ class RepeatedAllreduces:
             return None  # the general way raises it, and publishes that the call failed
         variant = operation.variant
         prepared = _Prepared(
-            operation.what, variant, variant.roots, self._runner.repeated(operation)
+            operation.what, variant, operation.wants[0].targets, self._runner.repeated(operation)
         )
         self._seen[key] = prepared
         return prepared

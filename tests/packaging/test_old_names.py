@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from innet.security import KeyDealer
-from innet.security.trust import Certificate, KeyStore, PolicyValidator, PrivateKey
+from innet.security.trust import Certificate, KeyStore, PrivateKey
 from innet.security.trust.certificate import Issuer, Validity
 from innet.security.trust.key_operations import issue, make_key
 from innet.security.trust.names import name_of
@@ -34,10 +34,19 @@ def test_an_old_package_name_warns_and_gives_the_same_class(old: str, new: str, 
     assert getattr(package, name) is getattr(importlib.import_module(new), name)
 
 
-def test_the_validator_of_policies_has_its_former_name_as_well() -> None:
-    with pytest.warns(DeprecationWarning, match="PolicyValidator"):
-        former = importlib.import_module("innet.security.trust").Validator
-    assert former is PolicyValidator
+@pytest.mark.parametrize(
+    ("former", "name"),
+    [
+        ("Decision", "PolicyDecision"),
+        ("Refusal", "PacketRefused"),
+        ("Validator", "PolicyValidator"),
+    ],
+)
+def test_classes_of_trust_have_their_former_names_as_well(former: str, name: str) -> None:
+    package = importlib.import_module("innet.security.trust")
+    with pytest.warns(DeprecationWarning, match=name):
+        old = getattr(package, former)
+    assert old is getattr(package, name)
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

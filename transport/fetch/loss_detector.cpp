@@ -359,7 +359,9 @@ bool LossDetector::on_answered(RequestKey key, TimePoint now) {
     const std::uint32_t place = state.index.find(key);
     if (place == kNone) return false;
     const Request& request = state.at(place);
-    if (request.where == Where::kSent && request.gap_losses + request.timeouts > 0) {
+    // A sum of this node that timed out was late: no link can have lost it.
+    if (state.order != AnswerOrder::kLocal && request.where == Where::kSent &&
+        request.gap_losses + request.timeouts > 0) {
         state.awaited->on_repeated(!state.answers_first_sending(request, now));
     }
     state.sample_rtt(request, now);

@@ -199,9 +199,9 @@ class Session:
         Other jobs may run at the same time, on other hosts; the switches serve all of them.
 
         Each worker gets what ``torchrun`` sets for its workers and takes for its options (one
-        process per host, c10d rendezvous), and its share of the processors. When one fails, the
-        others are told, and ended if they do not end by themselves, unless the restart policy says
-        otherwise. No worker outlives the call, however it ends.
+        process per host, a rendezvous of the run's own), and its share of the processors. When one
+        fails, the others are told, and ended if they do not end by themselves, unless the restart
+        policy says otherwise. No worker outlives the call, however it ends.
 
         Args:
             argv: program and arguments.

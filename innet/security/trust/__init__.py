@@ -63,9 +63,16 @@ _load = lazy_names(
 )
 
 
+_RENAMED = {
+    "Decision": "PolicyDecision",
+    "Refusal": "PacketRefused",
+    "Validator": "PolicyValidator",
+}
+
+
 def __getattr__(name: str) -> Any:
-    if name == "Validator":
-        what = "innet.security.trust.Validator is now PolicyValidator"
+    if name in _RENAMED:
+        what = f"innet.security.trust.{name} is now {_RENAMED[name]}"
         warnings.warn(what, DeprecationWarning, stacklevel=2)
-        name = "PolicyValidator"
+        name = _RENAMED[name]
     return _load(name)

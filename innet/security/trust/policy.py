@@ -182,7 +182,7 @@ class Policy:
         signer = without_digest(name_of(key) if isinstance(key, str) else key)
         if not is_certificate_name(signer) and is_key_name(signer):
             # A rule may bind the issuer's id: the one that would allow it is taken.
-            issuers = (packet[0], *_ANY_ISSUERS)
+            issuers = (*([packet[0]] if len(packet) else []), *_ANY_ISSUERS)
             candidates = [with_version(signer.append(*each), _ANY_VERSION) for each in issuers]
         else:
             candidates = [signer]

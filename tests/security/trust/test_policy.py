@@ -66,6 +66,10 @@ def test_nodes_of_a_job_are_certified_by_its_anchor_alone() -> None:
     assert not JOB.decide(anchor, anchor).is_allowed
 
 
+def test_a_key_may_not_sign_a_name_of_a_digest_alone() -> None:
+    assert not JOB.decide(f"/sha256digest={64 * '0'}", "/n/h1/KEY/j1").is_allowed
+
+
 def test_a_refusal_says_which_function_said_no() -> None:
     decision = JOB.decide(f"{GROUP}/2/sum.f32/seq=4/seg=9", "/n/h1/KEY/j1")
     assert "#contribution refuses it" in decision.reason

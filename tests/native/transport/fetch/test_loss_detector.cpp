@@ -89,6 +89,21 @@ TEST_CASE("answers that wait for other nodes are missed sooner once packets are 
     CHECK(lost_after(at(900ms), 2ms) > lossy + 1ms);
 }
 
+TEST_CASE("a late sum of the own node is no sign of lost packets") {
+    for (const AnswerOrder order : {AnswerOrder::kAsSent, AnswerOrder::kLocal}) {
+        AwaitedBytes shared;
+        LossDetector detector(5ms, 500ms, 1s, &shared, order);
+        for (RequestKey key = 0; key < 50; ++key) detector.on_sent(key, kFirst, at(99ms));
+        for (RequestKey key = 0; key < 50; ++key) detector.on_answered(key, at(100ms));
+        detector.on_sent(0, kFirst, at(100ms));
+        const TimePoint timeout = detector.next_deadline();
+        REQUIRE(lost(detector, timeout).size() == 1);
+        detector.on_sent(0, kFirst, timeout);
+        detector.on_answered(0, timeout + 2ms);
+        CHECK(shared.lossy == (order == AnswerOrder::kAsSent));
+    }
+}
+
 TEST_CASE("an answer after a retransmission is sampled only when it is unambiguous") {
     LossDetector detector = warmed_up();
     for (RequestKey key = 0; key < 4; ++key) detector.on_sent(key, kFirst, at(100ms));
