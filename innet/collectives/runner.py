@@ -353,7 +353,7 @@ class OperationRunner:
         self.collector.deliver(number, lambda _status, _detail: None)
 
     def repeated(self, operation: Operation[Any]) -> _core.RepeatedOperation:
-        """What calls like this one have in common. It publishes an array and fetches one."""
+        """Prepare the repetition of an operation that publishes one array and fetches one."""
         publication, fetches, call = self._specs(operation, 0)
         assert publication is not None
         return _core.RepeatedOperation(
