@@ -15,6 +15,7 @@ from typing import Self
 
 from innet.telemetry.broker_url import BrokerUrl
 from innet.telemetry.mqtt_broker import BrokerLimits
+from innet.telemetry.mqtt_packets import ConnectCode, connack
 
 _CONNECT_TIMEOUT_S = 5.0
 _PARTING_TIMEOUT_S = 1.0
@@ -90,6 +91,9 @@ class Relay:
                     )
             except OSError as error:
                 self._tell_unreachable(error)
+                # Without this answer a client waits for it until its timeout: aiomqtt for 10 s,
+                # also when the connection is closed.
+                writer.write(connack(ConnectCode.SERVER_UNAVAILABLE))
                 return
             self._tell_reachable()
             async with _hanging_up(far_writer):

@@ -14,6 +14,7 @@ from typing import Any
 
 import aiomqtt
 import pytest
+from aiomqtt.exceptions import MqttConnectError
 
 from innet.telemetry import events
 from innet.telemetry.broker_socket import client_of, client_through
@@ -184,6 +185,15 @@ async def test_a_broker_that_comes_late_goes_and_comes_back(tmp_path: Path) -> N
         async with watching(client_of(url)) as watcher:
             await watcher.until(lambda feed: bool(feed.events))
     assert watcher.feed.events[0].details == {"while_away": True}
+
+
+async def test_a_client_is_refused_while_the_broker_is_away(tmp_path: Path) -> None:
+    """It need not wait for an answer until its timeout, and tries again soon."""
+    path = tmp_path / "broker.sock"
+    away = Mosquitto(tmp_path).url
+    with broker(str(away), path) as url, pytest.raises(MqttConnectError, match="unavailable"):
+        async with client_through(path, url):
+            pass
 
 
 @needs_mosquitto
