@@ -69,7 +69,7 @@ build/.core: $(VENV)/.ready pyproject.toml $(NATIVE_SOURCES)
 # They start thousands of processes: none compiles innet's modules again, or computes with more
 # threads than its share of the cores.
 PYTEST = env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
-    $(PYTHON_BIN) -m tests.crowd -n $(PYTEST_WORKERS) --dist loadfile
+    $(PYTHON_BIN) -m tests.crowd -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 test: lint native-tests ndnts-where-npm-is
 	@$(PYTEST) $(PYTEST_FLAGS)
