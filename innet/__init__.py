@@ -97,7 +97,10 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"innet.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'innet' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    from innet.imports import no_garbage_collection
+
+    with no_garbage_collection():
+        return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

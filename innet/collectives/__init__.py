@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from innet.collectives.communicator import Communicator
 from innet.collectives.joining import Cost, init, measure, present_nodes
 from innet.collectives.work import Work
-from innet.lazy_package import lazy_names
+from innet.imports import lazy_names
 
 if TYPE_CHECKING:
     from innet.collectives.partial import KOfN, PartialSum

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from innet.lazy_package import lazy_names
+from innet.imports import lazy_names
 
 if TYPE_CHECKING:
     from innet.plans.aggregation_tree import rank_order

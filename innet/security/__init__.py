@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from innet.lazy_package import lazy_names
+from innet.imports import lazy_names
 
 if TYPE_CHECKING:
     from innet.security.key_dealer import JobKeys, KeyDealer, deal_keys

@@ -7,11 +7,9 @@ process group. Read ``process_group`` first.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from innet.imports import no_garbage_collection
 from innet.torch_backend.options import BACKEND_NAME, Options
 
 if TYPE_CHECKING:
@@ -46,19 +44,7 @@ def register() -> None:
 
 
 def _create(options: _DistributedBackendOptions, pg_options: object) -> ProcessGroup:
-    with _no_garbage_collection():
+    with no_garbage_collection():
         from innet.torch_backend.creation import create_process_group
 
     return create_process_group(options, pg_options)
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Keep the collector off: a collection visits all of PyTorch's objects, and finds nothing."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from innet.lazy_package import lazy_names
+from innet.imports import lazy_names
 
 if TYPE_CHECKING:
     from innet.security.trust.certificate import Certificate, Validity
