@@ -14,11 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from innet.old_arguments import also_takes
 from innet.security.group_keys import GroupKeySource, JobSecret
 from innet.security.keys import (
     ISSUER,
@@ -132,26 +131,6 @@ class Authorities:
     commands_by: Sequence[Certificate] = ()
 
 
-def _with_authorities(
-    self: KeyDealer,
-    switches: Iterable[str],
-    signature: Signature,
-    operator: str | None = None,
-    authority: str | None = None,
-    policy: str | None = None,
-    key_lifetime_s: float | None = None,
-    commands_by: Iterable[Certificate] = (),
-) -> dict[str, Any]:
-    return {
-        "self": self,
-        "switches": switches,
-        "signature": signature,
-        "authorities": Authorities(operator, authority, tuple(commands_by)),
-        "policy": policy,
-        "key_lifetime_s": key_lifetime_s,
-    }
-
-
 class KeyDealer:
     """Deals the keys of one run: to its switches at the start, to each job when it starts.
 
@@ -160,7 +139,6 @@ class KeyDealer:
     True
     """
 
-    @also_takes(_with_authorities)
     def __init__(
         self,
         switches: Iterable[str],

@@ -10,12 +10,10 @@ import base64
 import binascii
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from innet._native import _core
 from innet.errors import SecurityError
 from innet.names import Name
-from innet.old_arguments import also_takes
 from innet.security.trust import tlv
 from innet.security.trust.keys import PrivateKey, PublicKey
 from innet.security.trust.names import (
@@ -90,27 +88,6 @@ class Issuer:
     id: str
 
 
-def _with_issuer(
-    cls: type[Certificate],
-    key: Name,
-    public_key: PublicKey,
-    validity: Validity,
-    *,
-    version: int,
-    issuer: PrivateKey,
-    issuer_locator: Name,
-    issuer_id: str,
-) -> dict[str, Any]:
-    return {
-        "cls": cls,
-        "key": key,
-        "public_key": public_key,
-        "validity": validity,
-        "issuer": Issuer(issuer, issuer_locator, issuer_id),
-        "version": version,
-    }
-
-
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """A certificate, not yet judged: :class:`innet.security.trust.PolicyValidator` does that.
@@ -167,7 +144,6 @@ class Certificate:
         return cls(data, Validity.decode(period), PublicKey.from_spki(data.content))
 
     @classmethod
-    @also_takes(_with_issuer)
     def issue(
         cls,
         key: Name,

@@ -8,12 +8,10 @@ write the same, in base64.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from innet.errors import SecurityError
-from innet.old_arguments import also_takes
 from innet.security.trust import tlv
 from innet.security.trust.certificate import Certificate, Issuer, Validity, packet_of, text_of
 from innet.security.trust.key_store import KeyStore, StoredKey, new_key_id
@@ -24,14 +22,6 @@ from innet.security.trust.signed_data import parse_data
 from innet.tlv_numbers import TlvType
 
 
-def _made_for(
-    store: KeyStore, identity: str, now: datetime, lifetime: timedelta, **others: Any
-) -> dict[str, Any]:
-    validity = Validity(now, now + lifetime)
-    return {"store": store, "identity": identity, "validity": validity, **others}
-
-
-@also_takes(_made_for)
 def make_key(
     store: KeyStore,
     identity: str,
@@ -57,19 +47,6 @@ def make_key(
     return certificate
 
 
-def _issued_for(
-    store: KeyStore,
-    request: Certificate,
-    issuer: StoredKey,
-    now: datetime,
-    lifetime: timedelta,
-    **others: Any,
-) -> dict[str, Any]:
-    validity = Validity(now, now + lifetime)
-    return {"store": store, "request": request, "issuer": issuer, "validity": validity, **others}
-
-
-@also_takes(_issued_for)
 def issue(
     store: KeyStore,
     request: Certificate,
