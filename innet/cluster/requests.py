@@ -135,7 +135,7 @@ class RequestServer:
             if not result.done():
                 result.cancel()
                 await asyncio.wait([result])
-            return ControlReply(ok=False, error=f"{self._who} ended before {request.method!r} did")
+            return ControlReply.of_end(self._who, request.method)
         except Exception as error:
             return ControlReply.of_error(error, self._who, request.method)
 

@@ -48,7 +48,7 @@ _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _log = logging.getLogger(__name__)
 
 Handler = Callable[..., Any]
-ErrorKind = Literal["control", "host_taken", "rank_failed"]
+ErrorKind = Literal["control", "ended", "host_taken", "rank_failed"]
 
 
 class ControlRequest(BaseModel):
@@ -100,6 +100,11 @@ class ControlReply(BaseModel):
             return cls(ok=False, error=str(error), error_kind="rank_failed", rank=error.rank)
         return cls(ok=False, error=str(error))
 
+    @classmethod
+    def of_end(cls, who: str, method: str) -> Self:
+        """The server ends before ``method`` does; its successor may be asked again."""
+        return cls(ok=False, error=f"{who} ended before {method!r} did", error_kind="ended")
+
     def encoded(self, who: str) -> bytes:
         """The document; an error document if JSON cannot express the result of ``who``."""
         try:
@@ -114,8 +119,11 @@ class ControlReply(BaseModel):
         Raises:
             HostTaken: another process has the host's node.
             RankFailed: a rank failed that the caller waits for.
+            NoAnswer: ``who`` ended first.
             ControlError: ``who`` refused the request for another reason.
         """
+        if self.error_kind == "ended":
+            raise NoAnswer(self.error)
         if self.error_kind == "host_taken":
             raise HostTaken(self.error)
         if self.error_kind == "rank_failed":

@@ -39,7 +39,8 @@ class ControllerConnection:
         """The controller's answer to ``method``.
 
         Raises:
-            NoAnswer: no controller has answered for ``patience_s``.
+            NoAnswer: no controller has answered for ``patience_s``; one that ended in between and
+                its successor are asked again.
             ControlError: the answer is a refusal.
         """
         patience_s = self._patience_s if patience_s is None else patience_s

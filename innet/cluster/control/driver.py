@@ -127,7 +127,7 @@ class ControllerServer:
         try:
             return ControlReply(ok=True, result=await result)
         except asyncio.CancelledError:
-            return ControlReply(ok=False, error=f"{self._who} ended before {request.method!r} did")
+            return ControlReply.of_end(self._who, request.method)
         except Exception as error:
             return ControlReply.of_error(error, self._who, request.method)
         finally:

@@ -137,6 +137,32 @@ def test_a_request_under_way_is_refused_when_the_controller_ends(path, client):
     assert len(refusals) == 1
 
 
+def test_a_worker_asks_the_successor_of_a_controller_that_ends_first(path, monkeypatch):
+    began, may_end, answers = threading.Event(), threading.Event(), []
+    monkeypatch.setattr(
+        "innet.worker.controller_connection._log.warning", lambda *_: may_end.set()
+    )  # the first one has refused
+
+    def hold() -> None:
+        began.set()
+        assert may_end.wait(20)
+
+    def ask() -> None:
+        with closing(ControllerConnection(path, 20.0)) as connection:
+            answers.append(connection.ask("hold"))
+
+    first = ControllerThread(path, {"hold": hold})
+    asker = threading.Thread(target=ask)
+    asker.start()
+    assert began.wait(20)
+    ender = threading.Thread(target=first.close)
+    ender.start()
+    ender.join()
+    with ControllerThread(path, {"hold": lambda: "held"}):
+        asker.join(20)
+    assert answers == ["held"]
+
+
 def test_a_client_that_does_not_read_delays_no_other(path, client):
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
     with serve(path), context.socket(zmq.DEALER) as idle:
