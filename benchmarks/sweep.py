@@ -2,6 +2,7 @@
 
 python benchmarks/sweep.py --json           every case of at most a million packets: an hour
 python benchmarks/sweep.py --quick --json   two minutes at most
+python benchmarks/sweep.py --results FILE   the same, and continues where an earlier run ended
 
 The bound is completion_bound_s of innet.plans.completion: the payload that the links carry, with
 the latency of the requests and answers that wait for each other; see docs/bounds.md. Networks have
@@ -12,9 +13,12 @@ case. The ratio to the time of the bytes alone (innet.plans.bound_s) is told bes
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import product
+from pathlib import Path
 
 import innet
 from innet.cluster.emulation.segmentation import segment_bytes
@@ -32,7 +36,7 @@ TOPOLOGIES = (
     *("fat-tree:8", "star:256", "leaf-spine:16x8x16", "fat-tree:16", "star:1024"),
 )
 RATES_BPS = (1e9, 10e9, 100e9)
-SIZES_BYTES = (64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20)
+SIZES_BYTES = (64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20)
 QUICK_TOPOLOGIES = ("star:8", "leaf-spine:2x2x4", "star:32", "fat-tree:8")
 QUICK_RATES_BPS = (1e9, 100e9)
 DELAY_S = 1e-6
@@ -84,16 +88,54 @@ def cases(quick: bool) -> Iterator[Case]:
         yield Case(*case)
 
 
-def fits(case: Case, topology: Topology, most_packets: float) -> bool:
-    """Whether simulating the case takes a reasonable time."""
+@cache
+def load_network(topology: str, rate_bps: float) -> Topology:
+    """The network of a case."""
+    return load_topology(topology).with_overrides(rate_bps=rate_bps, delay_s=DELAY_S)
+
+
+def estimated_packets(case: Case) -> float:
+    """Packets that the links of the case carry; infinite where its plan takes too long."""
+    topology = load_network(case.topology, case.rate_bps)
     hosts = len(topology.hosts)
+    if case.method == "ring" and hosts > MOST_HOSTS_IN_A_RING:
+        return float("inf")
     segments = -(-case.size_bytes // segment_bytes(topology))
-    packets = segments * hosts * PACKETS_PER_SEGMENT_AND_HOST
-    return packets <= most_packets and (case.method != "ring" or hosts <= MOST_HOSTS_IN_A_RING)
+    return segments * hosts * PACKETS_PER_SEGMENT_AND_HOST
 
 
-def run(case: Case, topology: Topology) -> Result:
+def chosen_cases(only: str, quick: bool) -> tuple[list[Case], int]:
+    """The cases that contain ``only`` and are small enough, and the number of the others.
+
+    Ordered by hosts, then by packets, so that the quick ones come first.
+    """
+    packets = {case: estimated_packets(case) for case in cases(quick) if only in str(case)}
+    most_packets = QUICK_MOST_PACKETS if quick else MOST_PACKETS
+    chosen = [case for case in packets if packets[case] <= most_packets]
+    hosts = {case: len(load_network(case.topology, case.rate_bps).hosts) for case in chosen}
+    chosen.sort(key=lambda case: (hosts[case], packets[case]))
+    return chosen, len(packets) - len(chosen)
+
+
+def load_results(path: Path | None) -> dict[Case, Result]:
+    """The results that earlier runs wrote to ``path``."""
+    if path is None or not path.exists():
+        return {}
+    lines = map(json.loads, path.read_text().splitlines())
+    results = (Result(Case(**line.pop("case")), **line) for line in lines)
+    return {result.case: result for result in results}
+
+
+def save_result(path: Path | None, result: Result) -> None:
+    """Append a line of JSON to ``path``."""
+    if path is not None:
+        with path.open("a") as file:
+            file.write(json.dumps(asdict(result)) + "\n")
+
+
+def run(case: Case) -> Result:
     """Simulate one case."""
+    topology = load_network(case.topology, case.rate_bps)
     with innet.Simulation(topology) as sim:
         group = sim.group(algorithm=case.method)
 
@@ -151,22 +193,24 @@ def main() -> None:
     """Simulate every case that fits."""
     parser = argument_parser("simulated time over its lower bound, for each method and network")
     parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument(
+        "--results", type=Path, metavar="FILE", help="append results there; skip cases it has"
+    )
     arguments = parser.parse_args()
     benchmark = Benchmark("sweep", arguments, deadline_s=600 if arguments.quick else 7200)
-    most_packets = QUICK_MOST_PACKETS if arguments.quick else MOST_PACKETS
 
     async def measure(progress: ProgressBar) -> Figures:
-        chosen = [case for case in cases(arguments.quick) if arguments.only in str(case)]
+        chosen, left_out = chosen_cases(arguments.only, arguments.quick)
+        known = load_results(arguments.results)
         results: list[Result] = []
         for number, case in enumerate(chosen):
-            topology = load_topology(case.topology).with_overrides(
-                rate_bps=case.rate_bps, delay_s=DELAY_S
-            )
             progress(number / len(chosen), str(case))
-            if fits(case, topology, most_packets):
-                results.append(await asyncio.to_thread(run, case, topology))
-                show(results[-1])
-        return figures(results, len(chosen) - len(results))
+            if case not in known:
+                known[case] = await asyncio.to_thread(run, case)
+                save_result(arguments.results, known[case])
+            results.append(known[case])
+            show(known[case])
+        return figures(results, left_out)
 
     benchmark.run(measure)
 
