@@ -48,6 +48,9 @@ Steps = Generator[Operation[Any], Any, T]
 _TIMEOUT_OVER_PLANNED = 4.0
 _ROUNDS_AHEAD = 2
 """A node begins so many segments of each shard that it adds for others without a request."""
+_LAST_BY_WAY = 8
+"""Segments at the end of an operation that nodes begin in the order of their ways to the root. The
+others are begun in their own order, so that results are on their way while others are added up."""
 _MOST_ROUNDS = 8
 """Segments of each shard of an operation that gains by it: windows of longer ones are soon full."""
 _LEAST_TIMEOUT_S = 1e-3
@@ -541,6 +544,14 @@ def _sums_ahead(
         return []
     ahead = variant.sums_ahead
     most_segments = min(segmentation.segments, _ROUNDS_AHEAD * shards)
+    begun = [
+        (segment, targets)
+        for first in range(0, most_segments, shards)
+        for shard, targets in ahead
+        if (segment := first + shard) < most_segments
+    ]
+    first_of_last = segmentation.segments - _LAST_BY_WAY
+    begun.sort(key=lambda one: min(one[0], first_of_last))
     unused = np.empty(min(segment_bytes, operation.size_bytes) if ahead else 0, np.uint8)
     return [
         _core.FetchSpec(
@@ -553,9 +564,7 @@ def _sums_ahead(
             operation.elements,
             unused[: operation.size_bytes - segment * segment_bytes],
         )
-        for first in range(0, most_segments, shards)
-        for shard, targets in ahead
-        if (segment := first + shard) < most_segments
+        for segment, targets in begun
     ]
 
 

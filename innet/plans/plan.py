@@ -159,6 +159,9 @@ class Plan:
     def sums_ahead(self, node: str) -> tuple[AheadSum, ...]:
         """The sums that ``node`` begins without a request of another node, far from the root first.
 
+        Before each comes the first sum that this node makes for it, so that contributions are
+        requested in the order of the list.
+
         Empty where sums wait in long chains, as round a ring: all of them together would fill the
         tables of switches.
         """
@@ -167,7 +170,21 @@ class Plan:
         found = [
             ahead for rule in self.primary_rules(node) for ahead in self._asked_elsewhere(rule)
         ]
-        return tuple(sorted(found, key=lambda ahead: (-ahead.nodes_to_root, ahead.shard)))
+        first = self._first_sums(node)
+        begun: list[AheadSum] = []
+        for ahead in sorted(found, key=lambda ahead: (-ahead.nodes_to_root, ahead.shard)):
+            if first[ahead.interval] != ahead.interval:
+                begun.append(ahead._replace(interval=first[ahead.interval]))
+            begun.append(ahead)
+        return tuple(begun)
+
+    def _first_sums(self, node: str) -> dict[Interval, Interval]:
+        """For each sum of ``node``, the first one that the node makes for it: maybe itself."""
+        first: dict[Interval, Interval] = {}
+        for rule in self.primary_rules(node):  # operands before their sums
+            own = (o.interval for o in rule.operands if o.node == node)
+            first[rule.interval] = next((first[o] for o in own if o in first), rule.interval)
+        return first
 
     def _asked_elsewhere(self, rule: Rule) -> Iterator[AheadSum]:
         """The shards for which another node requests the sum of ``rule``."""

@@ -139,6 +139,7 @@ def test_halving_doubling_begins_first_what_is_farthest_from_its_root(
     assert [(sum_.shard, str(sum_.interval)) for sum_ in ahead] == [
         (6, "0-1"),  # for h2, which adds to it for h6
         (2, "0-1"),
+        (4, "0-1"),  # so that contributions for 0-3 are requested before any other
         (4, "0-3"),
     ]
 

@@ -55,6 +55,8 @@ def test_links_are_not_idle_while_a_sum_is_fetched(
         ("fat-tree:4", 1e9, 256),
         pytest.param("fat-tree:4", 100e9, 64, id="the-way-of-requests-counts"),
         pytest.param("star:32", 100e9, 1024, id="own-sums-out-of-order"),
+        pytest.param("leaf-spine:8x4x8", 1e9, 256, id="results-while-others-are-added"),
+        pytest.param("leaf-spine:8x4x8", 1e9, 1024, id="sums-in-the-order-of-requests"),
     ],
 )
 def test_steps_of_few_segments_do_not_wait_for_requests(
