@@ -13,7 +13,8 @@ namespace {
 
 using wire::ByteView;
 
-constexpr std::size_t kMaxPacket = 65536;
+/// Of sums whose size depends on their operands.
+constexpr std::size_t kMaxVaryingBytes = 65536;
 // Types, lengths and MetaInfo around name, key name, content and signature; generous.
 constexpr std::size_t kDataOverhead = 128;
 
@@ -132,7 +133,7 @@ ReduceStatus ResultBuilder::draft_fixed(const Format& format, const wire::DataFi
 
 ReduceStatus ResultBuilder::draft_varying(const Format& format, const wire::DataFields& fields,
                                           Draft& into) {
-    varying_.resize(std::min(format.max_result_size(operands_), kMaxPacket));
+    varying_.resize(std::min(format.max_result_size(operands_), kMaxVaryingBytes));
     const Reduced reduced = format.reduce(operands_, varying_);
     if (reduced.status != ReduceStatus::kOk) return reduced.status;
     encode(fields, reduced.size, into);
@@ -162,7 +163,7 @@ void ResultBuilder::encode(wire::DataFields fields, std::size_t content_size, Dr
     const std::size_t signature_size = into.signer.signature_size();
     const std::size_t bound = fields.name.value().size() + fields.key_name.value().size() +
                               content_size + signature_size + kDataOverhead;
-    into.packet = pool_.allocate(std::min(bound, kMaxPacket));
+    into.packet = pool_.allocate(std::min(bound, kMaxPacketBytes));
     into.layout = wire::encode_data(fields, content_size, signature_size, into.packet.writable());
     if (into.layout.size == 0) {
         into.packet = PacketRef();

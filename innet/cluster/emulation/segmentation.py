@@ -11,6 +11,9 @@ SEGMENT_OVERHEAD_BYTES = 256
 """Room left in a packet for names, metadata, signature and link headers around a segment."""
 SEGMENT_ALIGNMENT_BYTES = 64
 MAX_SEGMENT_BYTES = 32768
+"""In frames: two packets of this size fit into one run of segmentation offload."""
+MEMORY_SEGMENT_BYTES = 65536
+"""Where all links are shared memory without limits."""
 
 
 def segment_bytes(
@@ -18,14 +21,13 @@ def segment_bytes(
 ) -> int:
     """Content bytes of a full segment: the smallest MTU less headers, a multiple of 64.
 
-    It is at most ``most_bytes``: larger segments would fall out of the processor's caches. With
-    ``in_memory``, links without limits are shared memory, which has no frames: only an MTU that was
-    set counts.
+    It is at most ``most_bytes``. With ``in_memory``, links without limits are shared memory, which
+    has no frames: only an MTU that was set counts.
     """
-    mtu_bytes = min(
-        (link.mtu_bytes for link in topology.links if not (in_memory and _has_no_frames(link))),
-        default=MAX_MTU_BYTES,
-    )
+    frames = [link for link in topology.links if not (in_memory and _has_no_frames(link))]
+    if in_memory and not frames:
+        return MEMORY_SEGMENT_BYTES
+    mtu_bytes = min((link.mtu_bytes for link in frames), default=MAX_MTU_BYTES)
     room = min(mtu_bytes - IP_UDP_HEADER_BYTES - SEGMENT_OVERHEAD_BYTES, most_bytes)
     aligned = room // SEGMENT_ALIGNMENT_BYTES * SEGMENT_ALIGNMENT_BYTES
     if aligned <= 0:

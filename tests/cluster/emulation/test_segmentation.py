@@ -10,7 +10,7 @@ from innet.cluster.emulation.segmentation import block_segment_bytes, segment_by
 from innet.topology import load_topology
 
 IN_A_FRAME = 8704
-LARGEST = 32768
+LARGEST = 65536
 
 
 def test_links_in_memory_take_large_segments() -> None:
