@@ -10,6 +10,9 @@ namespace innet::forwarding {
 
 namespace {
 
+/// How late a contribution is before its requesters learn of it; up to 1 ms more, as timers are.
+constexpr Duration kHoldDelay = std::chrono::milliseconds(1);
+
 /// One face may lead to two hinted nodes: the nonce identifies the Interest that is answered.
 tables::Way answered_way(const tables::PitEntry& entry, const tables::OutRecord& upstream,
                          const wire::InterestView& interest) {
@@ -38,6 +41,19 @@ void Node::State::on_incoming_hold(FaceId face, const wire::InterestView& intere
     on_late_rank(*entry, answered_way(*entry, *upstream, interest), missing, now);
 }
 
+// Ranks call at nearly the same time: most Interests that arrive before their Data are answered
+// sooner than a Hold would be of use.
+void Node::State::schedule_hold(tables::PitEntry& entry, wire::ByteView missing, TimePoint now) {
+    entry.missing.assign(missing);
+    entry.hold_due = true;
+    pit.timers().schedule(entry, std::min(entry.expiry, now + kHoldDelay), now);
+}
+
+void Node::State::on_hold_due(tables::PitEntry& entry, TimePoint now) {
+    const auto missing = entry.missing;
+    on_late_rank(entry, tables::kFirstWay, missing.view(), now);
+}
+
 // Requesters whose Interests name another node receive no Hold. One of them may be the sender of
 // the Hold: it would assume that another node evaluates its own request, and not retransmit it.
 void Node::State::on_late_rank(tables::PitEntry& entry, std::optional<tables::Way> way,
@@ -45,6 +61,7 @@ void Node::State::on_late_rank(tables::PitEntry& entry, std::optional<tables::Wa
     const bool news = !std::ranges::equal(entry.missing.view(), missing);
     entry.missing.assign(missing);
     entry.held = true;
+    entry.hold_due = false;
     for (tables::InRecord& record : entry.in_records()) {
         if (way && record.way != *way) continue;
         if (news || !record.hold_sent) send_hold(entry, record, now);

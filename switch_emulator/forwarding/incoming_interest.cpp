@@ -150,6 +150,7 @@ void Node::State::on_interest_retransmission(const IncomingInterest& interest,
     INNET_LOG(kForwarding, "forwards the retransmission");
     // A Hold is valid for one transmission: the next upstream sends a new one if it still applies.
     entry.held = false;
+    entry.hold_due = false;
     const Production production = query_application(interest, entry.has_network_requester());
     if (production.kind == Production::Kind::kData) {
         if (const auto data = wire::DataView::parse(production.data.bytes())) {
@@ -157,7 +158,8 @@ void Node::State::on_interest_retransmission(const IncomingInterest& interest,
                     Recipients::kEveryone);
         }
     } else if (production.kind == Production::Kind::kPending) {
-        await_application(interest, entry, production.missing);
+        await_application(interest, entry);
+        on_late_rank(entry, entry.way_of(interest.view), production.missing, interest.now);
     } else if (production.kind == Production::Kind::kAbsent) {
         entry.fallback_tried = true;  // no rule makes an object
         on_interest_unanswerable(interest, entry, wire::NackReason::kNoData);
@@ -223,8 +225,9 @@ void Node::State::on_content_store_miss(const IncomingInterest& interest,
     tables::PitEntry* entry = insert_entry(interest);
     if (entry == nullptr) return on_pit_full(interest);
     if (triggers) add_reflexive_route(interest, *entry);
-    if (is_pending) return await_application(interest, *entry, production.missing);
-    on_interest_not_produced_here(interest, *entry);
+    if (!is_pending) return on_interest_not_produced_here(interest, *entry);
+    await_application(interest, *entry);
+    schedule_hold(*entry, production.missing, interest.now);
 }
 
 bool Node::State::may_wait(const IncomingInterest& interest, bool for_application) const {
@@ -233,12 +236,10 @@ bool Node::State::may_wait(const IncomingInterest& interest, bool for_applicatio
            (!for_application || records.may_await_application(interest.face));
 }
 
-void Node::State::await_application(const IncomingInterest& interest, tables::PitEntry& entry,
-                                    wire::ByteView missing) {
+void Node::State::await_application(const IncomingInterest& interest, tables::PitEntry& entry) {
     INNET_LOG(kForwarding, "waits for the application");
     application->await(interest.view, interest.now);
     pit.await_application(entry);
-    on_late_rank(entry, entry.way_of(interest.view), missing, interest.now);
 }
 
 void Node::State::on_pit_full(const IncomingInterest& interest) {

@@ -5,8 +5,9 @@
 
 namespace innet::forwarding {
 
-void Node::State::on_interest_expired(tables::PitEntry& entry, TimePoint now) {
+void Node::State::on_entry_due(tables::PitEntry& entry, TimePoint now) {
     if (entry.expiry > now) {
+        if (entry.hold_due) on_hold_due(entry, now);
         pit.timers().schedule(entry, entry.expiry, now);
         return;
     }

@@ -215,7 +215,7 @@ void Node::run_pending(TimePoint now) {
 void Node::on_timer(TimePoint now) {
     const debug_log::NodeScope scope(state_->options.own_name.view());
     state_->pit.timers().advance(now, [&](tables::TimerLink& link) {
-        state_->on_interest_expired(static_cast<tables::PitEntry&>(link), now);
+        state_->on_entry_due(static_cast<tables::PitEntry&>(link), now);
     });
     state_->on_decisions_due(now);
     state_->reducer.on_timer(now);

@@ -125,8 +125,7 @@ struct Node::State final : strategies::StrategyActions {
     void on_content_store_miss(const IncomingInterest& interest, const PacketRef& unverified);
     /// Whether the face may wait for one thing more, from the application of this node or not.
     bool may_wait(const IncomingInterest& interest, bool for_application) const;
-    void await_application(const IncomingInterest& interest, tables::PitEntry& entry,
-                           wire::ByteView missing);
+    void await_application(const IncomingInterest& interest, tables::PitEntry& entry);
     void on_pit_full(const IncomingInterest& interest);
     void refuse_directly(const IncomingInterest& interest, wire::NackReason reason);
     Production query_application(const IncomingInterest& interest, bool for_network);
@@ -239,9 +238,12 @@ struct Node::State final : strategies::StrategyActions {
     void on_late_rank(tables::PitEntry& entry, std::optional<tables::Way> way,
                       wire::ByteView missing, TimePoint now);
     void send_hold(tables::PitEntry& entry, tables::InRecord& record, TimePoint now);
+    /// For a new entry whose answer the application does not have yet.
+    void schedule_hold(tables::PitEntry& entry, wire::ByteView missing, TimePoint now);
+    void on_hold_due(tables::PitEntry& entry, TimePoint now);
 
     // interest_end.cpp
-    void on_interest_expired(tables::PitEntry& entry, TimePoint now);
+    void on_entry_due(tables::PitEntry& entry, TimePoint now);
     /// `finish` for an entry without requesters: the application drops its request, too.
     void abandon(tables::PitEntry& entry);
     /// Takes an entry away; its nonces are remembered, and the reducer stops working on it.

@@ -20,7 +20,11 @@ struct Home : SwitchUnderTest {
         application.productions[kBlock] = {Production::Kind::kPending, {}, bytes("home")};
         receive_interest(kRequester, kBlock, 1,
                          {.hint = default_options().own_name.view().to_uri()});
-        CHECK(sent(kRequester)[0].kind == Sent::Kind::kHold);
+        now += std::chrono::milliseconds(2);
+        node.on_timer(now);
+        const auto held = sent(kRequester);
+        REQUIRE(held.size() == 1);
+        CHECK(held[0].kind == Sent::Kind::kHold);
         application.productions.clear();
     }
 

@@ -113,6 +113,9 @@ TEST_CASE("a request for unpublished Data is held, then answered") {
     star.receive_interest(0, kSegment, 10);
     star.node.express(RequesterId::kReducer, name(kSegment).view(), {}, 1s);
     star.node.run_pending(star.now);
+    CHECK(star.sent(0).empty());
+    star.now += 2ms;
+    star.node.on_timer(star.now);
     const auto holds = star.sent(0);
     REQUIRE(holds.size() == 1);
     CHECK(holds[0].kind == Sent::Kind::kHold);
@@ -124,6 +127,34 @@ TEST_CASE("a request for unpublished Data is held, then answered") {
     REQUIRE(answers.size() == 1);
     CHECK(answers[0].kind == Sent::Kind::kData);
     CHECK(star.node.counters().pit_entries == 0);
+}
+
+TEST_CASE("a request that is answered within a millisecond gets no Hold") {
+    Star star;
+    star.application.productions[kSegment] = {Production::Kind::kPending, {}, bytes("3")};
+    star.receive_interest(0, kSegment, 10);
+    CHECK(star.node.next_deadline() <= star.now + 2ms);
+    star.node.put_data(RequesterId::kApplication, star.data(kSegment), false);
+    star.node.run_pending(star.now);
+    star.now += 2ms;
+    star.node.on_timer(star.now);
+    const auto answers = star.sent(0);
+    REQUIRE(answers.size() == 1);
+    CHECK(answers[0].kind == Sent::Kind::kData);
+    CHECK(star.node.face_counters(0).holds_out == 0);
+}
+
+TEST_CASE("a repeated request for unpublished Data is held at once, and by the timer no more") {
+    Star star;
+    star.application.productions[kSegment] = {Production::Kind::kPending, {}, bytes("3")};
+    star.receive_interest(0, kSegment, 10);
+    star.receive_interest(0, kSegment, 11);
+    const auto holds = star.sent(0);
+    REQUIRE(holds.size() == 1);
+    CHECK(holds[0].nonce == 11);
+    star.now += 2ms;
+    star.node.on_timer(star.now);
+    CHECK(star.sent(0).empty());
 }
 
 TEST_CASE("a retransmission is answered as soon as the application has the Data") {
