@@ -14,6 +14,7 @@
 
 #include "innet/_native/bindings.hpp"
 #include "innet/_native/name_argument.hpp"
+#include "transport/wire/text.hpp"
 
 namespace nb = nanobind;
 
@@ -44,7 +45,8 @@ OwnedPublication make_publication(const wire::Name& prefix, const wire::Name& ki
                                   std::uint64_t seq, ReadableBytes tensor,
                                   const Segmentation& segmentation, std::uint64_t elements,
                                   std::string description, bool exclusive,
-                                  const std::optional<SegmentEnds>& segment_ends) {
+                                  const std::optional<SegmentEnds>& segment_ends,
+                                  std::string earlier_calls) {
     OwnedPublication result;
     result.spec.prefix = prefix;
     result.spec.kind = kind;
@@ -54,6 +56,7 @@ OwnedPublication make_publication(const wire::Name& prefix, const wire::Name& ki
     result.spec.tensor_elements = elements;
     result.spec.description = std::move(description);
     result.spec.exclusive_seq = exclusive;
+    result.spec.earlier_calls = std::move(earlier_calls);
     result.owners.push_back(nb::cast(tensor));
     if (segment_ends) {
         result.spec.segment_ends = {segment_ends->data(), segment_ends->size()};
@@ -65,7 +68,8 @@ OwnedPublication make_publication(const wire::Name& prefix, const wire::Name& ki
 OwnedFetch make_fetch(const Targets& targets, const wire::Name& kind, std::uint64_t seq,
                       const Segmentation& segmentation, std::uint64_t first_segment,
                       std::uint64_t end_segment, std::uint64_t elements, WritableBytes into,
-                      bool by_block, const std::optional<SegmentSizes>& sizes) {
+                      bool by_block, const std::optional<SegmentSizes>& sizes,
+                      std::string earlier_calls) {
     OwnedFetch result;
     for (const FetchTarget& target : targets.targets) {
         FetchTarget full = target;
@@ -78,6 +82,7 @@ OwnedFetch make_fetch(const Targets& targets, const wire::Name& kind, std::uint6
     result.spec.end_segment = end_segment;
     result.spec.tensor_elements = elements;
     result.spec.into = {into.data(), into.size()};
+    result.spec.earlier_calls = std::move(earlier_calls);
     result.owners.push_back(nb::cast(into));
     if (sizes) {
         result.spec.sizes = {sizes->data(), sizes->size()};
@@ -124,6 +129,8 @@ OperationSpec RepeatedOperation::numbered(std::uint64_t seq, std::span<const std
 }
 
 void bind_operations(nb::module_& module) {
+    module.attr("MAX_EARLIER_CALLS") = wire::kMaxEarlierCalls;
+    module.attr("UNKNOWN_CALLS") = std::string(wire::kUnknownCalls);
     bind_object_buffer(module);
     nb::class_<Segmentation>(module, "Segmentation", "How a tensor is cut into segments.")
         .def(
@@ -153,15 +160,17 @@ void bind_operations(nb::module_& module) {
             [](OwnedPublication* self, const wire::Name& prefix, const wire::Name& kind,
                std::uint64_t seq, ReadableBytes tensor, const Segmentation& segmentation,
                std::uint64_t elements, std::string description, bool exclusive,
-               const std::optional<SegmentEnds>& segment_ends) {
-                new (self) OwnedPublication(
-                    make_publication(prefix, kind, seq, std::move(tensor), segmentation, elements,
-                                     std::move(description), exclusive, segment_ends));
+               const std::optional<SegmentEnds>& segment_ends, std::string earlier_calls) {
+                new (self) OwnedPublication(make_publication(
+                    prefix, kind, seq, std::move(tensor), segmentation, elements,
+                    std::move(description), exclusive, segment_ends, std::move(earlier_calls)));
             },
             nb::arg("prefix"), nb::arg("kind"), nb::arg("seq"), nb::arg("tensor"),
             nb::arg("segmentation"), nb::arg("elements"), nb::arg("description"),
             nb::arg("exclusive") = true, nb::arg("segment_ends").none() = nb::none(),
-            "segment_ends: where segments of unequal sizes end in the tensor.");
+            nb::arg("earlier_calls") = "",
+            "segment_ends: where segments of unequal sizes end in the tensor. earlier_calls: of "
+            "this rank, which must agree with those of all others.");
     nb::class_<OwnedFetch>(module, "FetchSpec",
                            "Segments of a named tensor to fetch into a buffer.")
         .def(
@@ -169,14 +178,15 @@ void bind_operations(nb::module_& module) {
             [](OwnedFetch* self, const Targets& targets, const wire::Name& kind, std::uint64_t seq,
                const Segmentation& segmentation, std::uint64_t first_segment,
                std::uint64_t end_segment, std::uint64_t elements, WritableBytes into, bool by_block,
-               const std::optional<SegmentSizes>& sizes) {
-                new (self)
-                    OwnedFetch(make_fetch(targets, kind, seq, segmentation, first_segment,
-                                          end_segment, elements, std::move(into), by_block, sizes));
+               const std::optional<SegmentSizes>& sizes, std::string earlier_calls) {
+                new (self) OwnedFetch(make_fetch(targets, kind, seq, segmentation, first_segment,
+                                                 end_segment, elements, std::move(into), by_block,
+                                                 sizes, std::move(earlier_calls)));
             },
             nb::arg("targets"), nb::arg("kind"), nb::arg("seq"), nb::arg("segmentation"),
             nb::arg("first_segment"), nb::arg("end_segment"), nb::arg("elements"), nb::arg("into"),
             nb::arg("by_block") = false, nb::arg("sizes").none() = nb::none(),
+            nb::arg("earlier_calls") = "",
             "sizes: receives the size of each segment, which may be below the segmentation's.");
     nb::class_<RepeatedOperation>(module, "RepeatedOperation",
                                   "An operation that is called again with other arrays.")

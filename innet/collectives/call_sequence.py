@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -15,6 +16,66 @@ class _Thread(threading.local):
     """Whether this thread is within a block of :meth:`CallSequence.call`."""
 
     is_within = False
+
+
+class EarlierCalls:
+    """The calls since the last that every rank waited for, which the next such call compares.
+
+    A broadcast, reduce, gather or scatter waits for some ranks only, so that no rank may notice
+    that two of them named different roots.
+    """
+
+    _MOST_LISTED = 8
+
+    def __init__(self) -> None:
+        self._digest = 0
+        self._last: list[tuple[str, int]] = []
+        self._is_cut = False
+        self._is_known = True
+
+    def clear(self) -> None:
+        """Every rank waits for the current call."""
+        if self._last or not self._is_known:
+            self._digest = 0
+            self._last.clear()
+            self._is_cut = False
+            self._is_known = True
+
+    def add(self, call: str) -> None:
+        """Note a call, in words that are the same on every rank."""
+        self._digest = zlib.crc32(call.encode(), self._digest)
+        if self._last and self._last[-1][0] == call:
+            self._last[-1] = (call, self._last[-1][1] + 1)
+            return
+        self._last.append((call, 1))
+        if len(self._last) > self._MOST_LISTED:
+            self._is_cut = True
+            del self._last[0]
+
+    def add_unknown(self) -> None:
+        """Note a call that failed here: nothing says what the other ranks called."""
+        self._is_known = False
+
+    def leave_step(self, what: str) -> None:
+        """Note that this rank may have missed calls of the others, unless they note the same."""
+        self.clear()
+        self.add(f"{what} failed")
+
+    def for_next(self, synchronising: bool = True) -> tuple[str, str]:
+        """What the next call compares with the other ranks', and what else its error is to list.
+
+        The first is the calls, or the last of them and a digest with a list as the second.
+        """
+        if not synchronising:
+            return "", ""
+        if not self._is_known:
+            return _core.UNKNOWN_CALLS, ""
+        if not self._last:
+            return "", ""
+        listed = ", ".join(f"{n} x {call}" if n > 1 else call for call, n in self._last)
+        if not self._is_cut and len(listed) <= _core.MAX_EARLIER_CALLS:
+            return listed, ""
+        return f"...{self._last[-1][0]} ({self._digest:08x})", listed
 
 
 class CallSequence:
@@ -30,6 +91,9 @@ class CallSequence:
         who: this rank as messages name it, such as ``rank 0 (h0)``; an attribute.
         in_flight: operations of the group that may be under way at once.
         start_barrier: starts a barrier with a number, in the background.
+
+    Attributes:
+        earlier: the calls that the next synchronising one compares.
     """
 
     def __init__(
@@ -49,6 +113,7 @@ class CallSequence:
         self._counted = 0
         self._since_synchronised = 0
         self._disagreement: MismatchError | None = None
+        self.earlier = EarlierCalls()
         self._thread = _Thread()
 
     @property
@@ -81,11 +146,15 @@ class CallSequence:
                 self._raise_disagreement()
             yield
             # All ranks use the same numbers, also when the block made fewer calls here than there.
+            if self._next < first + numbers and not synchronising:
+                self.earlier.add_unknown()
             self.fail(range(self._next, first + numbers), what, "it ended without this call")
             self._next = max(self._next, first + numbers)
             if fail_rounds is not None:
                 fail_rounds()
         except BaseException as error:
+            if not synchronising:
+                self.earlier.add_unknown()
             # An operation may have been started under some of the numbers: the node keeps it.
             self.fail(range(first, first + numbers), what, error)
             self._next = max(self._next, first + numbers)
@@ -102,6 +171,8 @@ class CallSequence:
                 except BaseException:  # an interrupt: the other ranks count this call all the same
                     self._keep_in_step(synchronising)
                     raise
+            elif synchronising:
+                self.earlier.clear()
 
     def take_single(self) -> int | None:
         """The number of a synchronising call of one operation, which counts as made.
@@ -112,6 +183,7 @@ class CallSequence:
         if self._thread.is_within or self._disagreement is not None or self._next != self._counted:
             return None
         seq = self._next
+        self.earlier.clear()
         self._since_synchronised, self._next, self._counted = 0, seq + 1, seq + 1
         return seq
 
@@ -147,6 +219,8 @@ class CallSequence:
         In a row of broadcasts, gathers and the like the root does not learn that all ranks have
         them. A barrier in the background tells it, so that it can drop its contributions.
         """
+        if synchronising:
+            self.earlier.clear()
         if self._next == self._counted:
             return  # it used no number, or was counted before an interrupt
         end = self._next

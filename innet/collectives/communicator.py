@@ -243,6 +243,14 @@ class Communicator(GroupMember):
             if raised is not error:
                 raise
 
+    def leave_step(self, what: str) -> None:
+        """Say that this rank may have missed calls that others made, because ``what`` failed here.
+
+        Unless all ranks say the same, the next call that all wait for fails once on all of them,
+        with a :class:`~innet.errors.MismatchError`: it may be another call on each.
+        """
+        self._runner.calls.earlier.leave_step(what)
+
     # Reductions by key, and of sparse tensors.
 
     @blocking

@@ -63,6 +63,8 @@ class Operation(Generic[T]):
         finish: makes the result once all is there.
         in_place: the fetch lands over the published tensor.
         synchronising: the end of it proves that every rank had started it.
+        noted: what a later synchronising call compares of this one, where the ranks that wait for
+            others may not notice a difference.
         number: stands in its names in place of its sequence number, if given.
         granule_bytes: what must not be cut: a segment holds a whole number of these.
         begins_ahead: every rank contributes full segments and fetches all of the sum, so each may
@@ -81,6 +83,7 @@ class Operation(Generic[T]):
     wants: Sequence[Wanted] = field(default_factory=tuple)
     in_place: bool = False
     synchronising: bool = True
+    noted: str = ""
     number: int | None = None
     granule_bytes: int = 1
     begins_ahead: bool = False
@@ -102,6 +105,10 @@ _Call = functools.partial[Operation[Any]]
 def rooted(kind: str, root: int | None) -> str:
     """The kind of a call with a root: ranks that name different roots ask for different tensors."""
     return kind if root is None else f"{kind}.root{root}"
+
+
+def _noted(name: str, root: int | None) -> str:
+    return "" if root is None else f"{name}(root={root})"
 
 
 def describe(name: str, kind: str, array: Array, **details: int | None) -> str:
@@ -164,6 +171,7 @@ def _reducing(
         block_bytes=array.nbytes // blocks,
         blocks=blocks,
         synchronising=root is None,
+        noted=_noted(name, root),
     )
 
 
@@ -358,6 +366,7 @@ def _copying(
         block_bytes=block.nbytes,
         blocks=blocks,
         synchronising=root is None,
+        noted=_noted(name, root),
     )
 
 

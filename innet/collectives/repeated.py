@@ -75,7 +75,8 @@ class RepeatedAllreduces:
         runner = self._runner
         if self._node is None or not runner.is_unobserved or not _is_plain(array, op, out):
             return None
-        key = (array.shape, array.dtype, op, out is array)
+        earlier, after = runner.calls.earlier.for_next()
+        key = (array.shape, array.dtype, op, out is array, earlier)
         prepared = self._seen.get(key)
         if prepared is None or prepared.roots is not prepared.variant.roots:
             prepared = self._prepare(key, array, op, out)
@@ -96,7 +97,9 @@ class RepeatedAllreduces:
             calls.fail(range(own, min(own + 1, calls.next)), prepared.what, error)
             raise
         if status != _core.STATUS_DONE:
-            runner.raise_error(Call(prepared.what, lambda: None, seq, timeout_s), status, detail)
+            runner.raise_error(
+                Call(prepared.what, lambda: None, seq, timeout_s, after=after), status, detail
+            )
         return result
 
     def _prepare(self, key: _Key, array: Array, op: str, out: Array | None) -> _Prepared | None:
@@ -115,7 +118,10 @@ class RepeatedAllreduces:
             return None  # the general way raises it, and publishes that the call failed
         variant = operation.variant
         prepared = _Prepared(
-            operation.what, variant, operation.wants[0].targets, self._runner.repeated(operation)
+            operation.what,
+            variant,
+            operation.wants[0].targets,
+            self._runner.repeated(operation, key[-1]),
         )
         self._seen[key] = prepared
         return prepared

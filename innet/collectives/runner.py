@@ -128,6 +128,7 @@ class Call(Generic[T]):
         timeout_s: its timeout, when an error should state it.
         on_failure: receives the status of a call that ended without a result.
         synchronising: every rank waits for every other, and so all learn of a mismatch.
+        after: earlier calls that a mismatch is to list.
     """
 
     what: str
@@ -136,6 +137,7 @@ class Call(Generic[T]):
     timeout_s: float | None = None
     on_failure: Callable[[int], None] = _nothing
     synchronising: bool = True
+    after: str = ""
 
 
 class OperationRunner:
@@ -209,14 +211,18 @@ class OperationRunner:
         self.require_open(operation.what)
         timeout_s = timeout_or(timeout_s, self.timeout_for_s(operation.size_bytes))
         (seq,) = self.calls.take()
-        number = self._submit(operation, seq, timeout_s)
+        compared, after = self.calls.earlier.for_next(operation.synchronising)
+        number = self._submit(operation, seq, timeout_s, earlier_calls=compared)
         call = Call(
             operation.what,
             operation.finish,
             seq,
             timeout_s,
             synchronising=operation.synchronising,
+            after=after,
         )
+        if operation.noted:
+            self.calls.earlier.add(operation.noted)
         return self.work(number, call)
 
     def start_steps(self, steps: Steps[T], most_steps: int, what: str) -> Work[T]:
@@ -226,17 +232,23 @@ class OperationRunner:
         return run.start()
 
     def submit_step(
-        self, operation: Operation[Any], seq: int, began_s: float, reserves: int
+        self,
+        operation: Operation[Any],
+        seq: int,
+        began_s: float,
+        reserves: int,
+        earlier_calls: str = "",
     ) -> int:
         """Start one operation of a collective that began at ``began_s``; the operation's number.
 
-        ``reserves`` numbers behind ``seq`` are kept for the steps that follow.
+        ``reserves`` numbers behind ``seq`` are kept for the steps that follow. The first step
+        compares the ``earlier_calls`` of the ranks.
         """
         self.require_open(operation.what)
         deadline_s = began_s + self.timeout_for_s(operation.size_bytes)
         # A step that starts after the deadline still tries once: its error can name missing ranks.
         left_s = max(deadline_s - self.services.now_s(), _LEAST_TIMEOUT_S)
-        return self._submit(operation, seq, left_s, reserves)
+        return self._submit(operation, seq, left_s, reserves, earlier_calls)
 
     def release(self, numbers: range) -> None:
         """Give up sequence numbers that no step needs."""
@@ -313,6 +325,9 @@ class OperationRunner:
         call.on_failure(completion.status)
         if completion.status == _core.STATUS_DEADLINE_EXCEEDED:
             completion = completion._replace(detail=self._with_cause(completion.detail))
+        if completion.status == _core.STATUS_MISMATCH and call.after:
+            detail = f"{completion.detail} ({self.name} called {call.after})"
+            completion = completion._replace(detail=detail)
         error = error_of(completion, call.what, call.seq, self.membership.failure, call.timeout_s)
         if isinstance(error, RankFailed):
             self.membership.heard = GroupFailure(error.reason, error.rank)
@@ -355,19 +370,24 @@ class OperationRunner:
         number = self._submit(barrier(self.variants), seq, self.timeout_s)
         self.collector.deliver(number, lambda _status, _detail: None)
 
-    def repeated(self, operation: Operation[Any]) -> _core.RepeatedOperation:
+    def repeated(self, operation: Operation[Any], earlier_calls: str) -> _core.RepeatedOperation:
         """Prepare the repetition of an operation that publishes one array and fetches one."""
-        publication, fetches, call = self._specs(operation, 0)
+        publication, fetches, call = self._specs(operation, 0, earlier_calls)
         assert publication is not None
         return _core.RepeatedOperation(
             publication, fetches, in_place=operation.in_place, stream=self._stream, call=call
         )
 
     def _submit(
-        self, operation: Operation[Any], seq: int, timeout_s: float, reserves: int = 0
+        self,
+        operation: Operation[Any],
+        seq: int,
+        timeout_s: float,
+        reserves: int = 0,
+        earlier_calls: str = "",
     ) -> int:
         """Start an operation under a sequence number; the node's number of it."""
-        publication, fetches, call = self._specs(operation, seq)
+        publication, fetches, call = self._specs(operation, seq, earlier_calls)
         number = self.node.submit(
             publication,
             fetches,
@@ -392,7 +412,7 @@ class OperationRunner:
         return int(number)
 
     def _specs(
-        self, operation: Operation[Any], seq: int
+        self, operation: Operation[Any], seq: int, earlier_calls: str
     ) -> tuple[_core.PublicationSpec | None, list[_core.FetchSpec], str]:
         """What the operation publishes and fetches, and its call for ranks that made another."""
         kind = _kind(operation.kind)
@@ -414,6 +434,7 @@ class OperationRunner:
                 operation.elements,
                 call,
                 segment_ends=operation.segment_ends,
+                earlier_calls=earlier_calls,
             )
         fetches = [
             *_sums_ahead(
@@ -422,8 +443,9 @@ class OperationRunner:
                 number_in_names,
                 segmentation,
                 operation.segment_bytes(self.segment_bytes),
+                earlier_calls,
             ),
-            *_fetches(operation, kind, number_in_names, segmentation),
+            *_fetches(operation, kind, number_in_names, segmentation, earlier_calls),
         ]
         return publication, fetches, call
 
@@ -450,14 +472,17 @@ class _StepRun(Generic[T]):
         seq = self._left[0]
         timeout_s = self._runner.timeout_s
         operation = next(self._steps)
-        number = self._submit(operation, reserves=len(self._left) - 1)
-        call = Call(self._what, lambda: self._result, seq, timeout_s)
+        compared, after = self._runner.calls.earlier.for_next(operation.synchronising)
+        number = self._submit(operation, reserves=len(self._left) - 1, earlier_calls=compared)
+        call = Call(self._what, lambda: self._result, seq, timeout_s, after=after)
         self._promise = self._runner.promise(call)
         self._deliver(operation, number)
         return self._promise
 
-    def _submit(self, operation: Operation[Any], reserves: int = 0) -> int:
-        number = self._runner.submit_step(operation, self._left[0], self._began_s, reserves)
+    def _submit(self, operation: Operation[Any], reserves: int = 0, earlier_calls: str = "") -> int:
+        number = self._runner.submit_step(
+            operation, self._left[0], self._began_s, reserves, earlier_calls
+        )
         self._left = self._left[1:]
         return number
 
@@ -502,7 +527,11 @@ class _StepRun(Generic[T]):
 
 
 def _fetches(
-    operation: Operation[Any], kind: _core.Name, seq: int, segmentation: _core.Segmentation
+    operation: Operation[Any],
+    kind: _core.Name,
+    seq: int,
+    segmentation: _core.Segmentation,
+    earlier_calls: str,
 ) -> list[_core.FetchSpec]:
     per_block = segmentation.segments_per_block
     fetches = []
@@ -521,6 +550,7 @@ def _fetches(
                 byte_view(wanted.into),
                 wanted.by_block,
                 sizes=wanted.sizes,
+                earlier_calls=earlier_calls,
             )
         )
     return fetches
@@ -532,6 +562,7 @@ def _sums_ahead(
     seq: int,
     segmentation: _core.Segmentation,
     segment_bytes: int,
+    earlier_calls: str,
 ) -> list[_core.FetchSpec]:
     """Let this rank's node begin the first sums that others will request of it.
 
@@ -563,6 +594,7 @@ def _sums_ahead(
             segment + 1,
             operation.elements,
             unused[: operation.size_bytes - segment * segment_bytes],
+            earlier_calls=earlier_calls,
         )
         for segment, targets in begun
     ]

@@ -24,6 +24,7 @@ from innet.torch_backend.options import Options
 from innet.torch_backend.patches import (
     guard_object_collectives,
     support_uneven_inputs,
+    watch_communication_hooks,
     watch_front_end,
 )
 from innet.torch_backend.process_group import InnetProcessGroup
@@ -141,6 +142,7 @@ def create_process_group(
     options = _checked_options(pg_options)
     support_uneven_inputs()
     watch_front_end()
+    watch_communication_hooks()
     guard_object_collectives()
     worker = current_worker()
     if worker.trace is not None:

@@ -148,6 +148,10 @@ class Launcher:
         self._in_order(functools.partial(fail, error))
         setattr(error, _TOLD, True)
 
+    def leave_step(self, what: str) -> None:
+        """See :meth:`Communicator.leave_step`."""
+        self._in_order(functools.partial(self._communicator.leave_step, what))
+
     def start(
         self,
         steps: Sequence[Step],

@@ -1,7 +1,8 @@
 """Changes to PyTorch's own functions, which affect groups of innet and no others.
 
 * PyTorch checks arguments and pickles objects before it calls a method of the group. An error there
-  fails the call on the other ranks too (:func:`watch_front_end`).
+  fails the call on the other ranks too (:func:`watch_front_end`), and so does one in a
+  communication hook (:func:`watch_communication_hooks`).
 * ``all_gather_object`` and its like pickle objects, or do not (:func:`guard_object_collectives`).
 * ``join()`` of DistributedDataParallel works over innet (:func:`support_uneven_inputs`).
 """
@@ -84,17 +85,38 @@ def _watched(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         except BaseException as error:
-            with suppress(TypeError):  # arguments that do not fit do not tell the group, or the tag
+            try:
                 given = inspect.signature(function).bind_partial(*args, **kwargs).arguments
+            except TypeError:
+                given = {**kwargs, "group": kwargs.get("group", _UNKNOWN)}
+            with suppress(TypeError):  # a tag or a rank may be no number
                 _tell_others(name, given, calls_begun() - begun, error)
             raise
 
     return watched
 
 
+_UNKNOWN = "unknown"
+"""In place of the group of a call."""
+
+
+def _group_meant(name: str, given: Any) -> object:
+    """The group of a call; where PyTorch refuses what it was given, most likely the world.
+
+    Then the calls of this rank's other groups may be out of step, too.
+    """
+    if isinstance(given, dist.ProcessGroup):
+        return given
+    if given:
+        for group in distributed_c10d._world.pg_map:
+            if isinstance(group, InnetProcessGroup) and group is not dist.group.WORLD:
+                group.launcher.leave_step(name)
+    return dist.group.WORLD
+
+
 def _tell_others(name: str, given: dict[str, Any], begun: int, error: BaseException) -> None:
     """Fail the operations that ``name`` has not called yet, if the other ranks call them."""
-    group = given.get("group") or dist.group.WORLD
+    group = _group_meant(name, given.get("group"))
     if not isinstance(group, InnetProcessGroup):
         return
     stop_recording(group)
@@ -128,6 +150,43 @@ def _fail_message(
     fail = fail_send if name == "send" else fail_recv
     tag = operator.index(given.get("tag", 0))
     group.launcher.fail(name, error, fail(group, peer, tag))
+
+
+@functools.cache
+def watch_communication_hooks() -> None:
+    """From now on, an error in a hook of DistributedDataParallel is one on every rank.
+
+    A rank whose hook raises reduces neither this bucket nor those behind it. The other ranks do,
+    and would take its next operations for those of the buckets.
+    """
+    replaced: Any = DistributedDataParallel
+    as_it_is = replaced.register_comm_hook
+
+    @functools.wraps(as_it_is)
+    def register(module: DistributedDataParallel, state: object, hook: Callable[..., Any]) -> None:
+        group = module.process_group
+        if isinstance(group, InnetProcessGroup) and callable(hook):
+            hook = _watched_hook(group, hook)
+        as_it_is(module, state, hook)
+
+    replaced.register_comm_hook = register
+
+
+def _watched_hook(group: InnetProcessGroup, hook: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(hook)
+    def watched(state: object, bucket: Any) -> Any:
+        begun = calls_begun()
+        try:
+            return hook(state, bucket)
+        except BaseException as error:
+            what = "a communication hook"
+            if calls_begun() == begun:
+                group.launcher.fail(what, error)
+            if not isinstance(error, _OF_ALL_RANKS):
+                group.launcher.leave_step(what)
+            raise
+
+    return watched
 
 
 _OF_ALL_RANKS = (MismatchError, PeerError, ReductionOverflow)

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "transport/security/parameters_digest.hpp"
+#include "transport/wire/text.hpp"
 
 namespace innet::management {
 
@@ -11,9 +12,7 @@ namespace {
 constexpr std::size_t kPrefixComponents = 2;  // localhost or localhop, nfd
 constexpr std::size_t kLegacyComponents = 5;
 
-std::string_view text_of(wire::ByteView bytes) {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+using wire::text_of;
 
 bool is_generic(const wire::Element& component) {
     return component.type == wire::kGenericComponent;

@@ -10,6 +10,7 @@
 
 #include "switch_emulator/management/rib.hpp"
 #include "transport/wire/data.hpp"
+#include "transport/wire/text.hpp"
 
 namespace innet::management {
 
@@ -22,9 +23,7 @@ constexpr std::uint32_t kNotAfter = 0xff;
 constexpr std::uint64_t kAnnouncedOrigin = 129;
 constexpr std::uint64_t kAnnouncedCost = 2048;
 
-std::string_view text_of(wire::ByteView bytes) {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+using wire::text_of;
 
 /// The prefix of `<prefix>/32=PA/54=<version>/50=0`.
 std::optional<wire::NameView> announced_prefix(wire::NameView name) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "transport/debug_log.hpp"
+#include "transport/wire/text.hpp"
 
 namespace innet::reduction {
 
@@ -28,9 +29,7 @@ std::size_t pinned_limit_bytes(std::uint32_t slots) {
 /// A buffer of this size is never worth a copy.
 constexpr std::size_t kSmallBufferBytes = 512;
 
-std::string_view text_of(wire::ByteView bytes) {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+using wire::text_of;
 
 wire::TensorErrorCode error_code(std::uint64_t value) {
     switch (value) {
@@ -279,7 +278,12 @@ ArrivedOperand Reducer::State::keep(const wire::DataView& data, const PacketRef&
     if (pins_much && pinned_bytes + share.pinned_bytes() > pinned_limit_bytes(options.slots)) {
         share = pool.copy_of(share);
     }
-    return {std::move(share), data.tensor_elements(), data.final_segment()};
+    PacketRef earlier_calls;
+    if (const wire::ByteView stated = data.earlier_calls(); !stated.empty()) {
+        earlier_calls = pool.copy_of(stated.first(std::min(stated.size(), wire::kMaxEarlierCalls)));
+    }
+    return {std::move(share), data.tensor_elements(), data.final_segment(),
+            std::move(earlier_calls)};
 }
 
 void Reducer::State::operand_arrived(std::uint32_t place, std::uint32_t operand,
@@ -289,6 +293,7 @@ void Reducer::State::operand_arrived(std::uint32_t place, std::uint32_t operand,
                               << ": operand " << operand << " arrived");
     clear_late(place, operand);
     pinned_bytes += arrived.content.pinned_bytes();
+    slot.compares_calls |= static_cast<bool>(arrived.earlier_calls);
     slot.operands[operand].arrived = std::move(arrived);
     slot.marked |= marked;
     --slot.missing;

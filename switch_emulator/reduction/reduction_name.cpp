@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "switch_emulator/reduction/formats/registry.hpp"
+#include "transport/wire/text.hpp"
 
 namespace innet::reduction {
 
@@ -16,9 +17,7 @@ using wire::NameView;
 
 constexpr std::size_t kComponentsFromEnd = 4;  // interval, op.dtype, seq, seg
 
-std::string_view text_of(ByteView bytes) {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+using wire::text_of;
 
 /// `<op>.<dtype>`, and the digits of the set behind it; without digits when there is no set.
 struct Kind {

@@ -18,27 +18,31 @@ constexpr std::size_t kMaxVaryingBytes = 65536;
 // Types, lengths and MetaInfo around name, key name, content and signature; generous.
 constexpr std::size_t kDataOverhead = 128;
 
-/// `rank 3 has ...` or `ranks 0-3 have ...`, where `verb` is for one rank or for several.
-std::string sentence(const Slot& slot, std::size_t operand,
-                     std::pair<const char*, const char*> verb, const std::string& rest) {
+/// `rank 3 has` or `ranks 0-3 have`, where the verb is for one rank or for several.
+std::string ranks_text(const Slot& slot, std::size_t operand,
+                       std::pair<const char*, const char*> verb) {
     const std::string ranks = interval_text(slot.rule->operand_interval(operand));
-    return ranks.find('-') == std::string::npos ? "rank " + ranks + ' ' + verb.first + rest
-                                                : "ranks " + ranks + ' ' + verb.second + rest;
+    return ranks.find('-') == std::string::npos ? "rank " + ranks + verb.first
+                                                : "ranks " + ranks + verb.second;
 }
 
 std::string elements_text(const Slot& slot, std::size_t operand) {
     const auto elements = slot.operands[operand].arrived->tensor_elements;
-    if (!elements)
-        return sentence(slot, operand, {"does", "do"}, " not state a number of elements");
-    return sentence(slot, operand, {"has", "have"},
-                    ' ' + std::to_string(*elements) + (*elements == 1 ? " element" : " elements"));
+    if (!elements) {
+        return ranks_text(slot, operand, {" does", " do"}) + " not state a number of elements";
+    }
+    return ranks_text(slot, operand, {" has ", " have "}) + std::to_string(*elements) +
+           (*elements == 1 ? " element" : " elements");
 }
 
 std::string size_text(const Slot& slot, std::size_t operand, const ReductionName& name) {
     const std::size_t size = slot.operands[operand].arrived->content.size();
-    return sentence(
-        slot, operand, {"sends", "send"},
-        ' ' + std::to_string(size) + " bytes as segment " + std::to_string(name.segment()));
+    return ranks_text(slot, operand, {" sends ", " send "}) + std::to_string(size) +
+           " bytes as segment " + std::to_string(name.segment());
+}
+
+std::string_view earlier_calls(const SlotOperand& operand) {
+    return wire::text_of(operand.arrived->earlier_calls.bytes());
 }
 
 std::string difference(const ReductionName& name, const std::string& left,
@@ -65,6 +69,31 @@ std::size_t first_arrived(const Slot& slot) {
     return operand;
 }
 
+/// What the ranks called before, as far as they know it.
+ByteView earlier_calls_of(const Slot& slot) {
+    if (!slot.compares_calls) return {};
+    const auto known = [](const SlotOperand& operand) {
+        return operand.arrived && earlier_calls(operand) != wire::kUnknownCalls;
+    };
+    const auto found = std::ranges::find_if(slot.operands, known);
+    return wire::bytes_of(found == slot.operands.end() ? wire::kUnknownCalls
+                                                       : earlier_calls(*found));
+}
+
+/// The error when ranks of another operand called something else before than those of `latest`.
+std::optional<std::string> find_other_calls(const Slot& slot, std::size_t latest) {
+    const std::string_view calls = earlier_calls(slot.operands[latest]);
+    for (std::size_t other = 0; other < slot.operands.size(); ++other) {
+        if (!slot.operands[other].arrived) continue;
+        if (wire::earlier_calls_agree(earlier_calls(slot.operands[other]), calls)) continue;
+        const auto [left, right] = std::minmax(other, latest);
+        return wire::earlier_calls_differ(
+            ranks_text(slot, left, {"", ""}), earlier_calls(slot.operands[left]),
+            ranks_text(slot, right, {"", ""}), earlier_calls(slot.operands[right]));
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> find_disagreement(const ReductionName& name, const Slot& slot,
@@ -73,6 +102,9 @@ std::optional<std::string> find_disagreement(const ReductionName& name, const Sl
     if (const auto fault = name.format().find_fault(arrived.content.bytes())) {
         return size_text(slot, latest, name) + " of operation " + std::to_string(name.sequence()) +
                ", " + *fault;
+    }
+    if (slot.compares_calls) {
+        if (auto error = find_other_calls(slot, latest)) return error;
     }
     // The first of those that are there, or the next one when the latest is the first: all that
     // came before the latest agree.
@@ -115,6 +147,7 @@ ResultBuilder::Outcome ResultBuilder::value(const ReductionName& name, const Slo
     fields.freshness = kResultFreshness;
     fields.final_segment = first.final_segment;
     fields.tensor_elements = first.tensor_elements;
+    fields.earlier_calls = earlier_calls_of(slot);
     const Format& format = name.format();
     Draft result{signer, {}, {}, {}};
     const ReduceStatus status = format.has_fixed_size() ? draft_fixed(format, fields, result)

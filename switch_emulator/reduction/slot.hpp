@@ -17,6 +17,7 @@ struct ArrivedOperand {
     PacketRef content;
     std::optional<std::uint64_t> tensor_elements;
     std::optional<std::uint64_t> final_segment;
+    PacketRef earlier_calls;  ///< empty: none are stated
 };
 
 /// An operand of a slot: requested, arrived, or left out.
@@ -34,13 +35,14 @@ struct Slot {
     std::size_t missing = 0;
     std::size_t late = 0;  ///< operands that are late; a slot with any may be parked
     bool allow_fallback = false;
-    bool marked = false;  ///< some operand met congestion
+    bool marked = false;          ///< some operand met congestion
+    bool compares_calls = false;  ///< some operand states earlier calls
 
     void reset() {
         rule = nullptr;
         operands.clear();
         missing = late = 0;
-        allow_fallback = marked = false;
+        allow_fallback = marked = compares_calls = false;
     }
 };
 

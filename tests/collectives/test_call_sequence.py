@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from innet._native import _core
-from innet.collectives.call_sequence import CallSequence
+from innet.collectives.call_sequence import CallSequence, EarlierCalls
 
 
 class _Node:
@@ -41,3 +41,21 @@ def test_calls_that_a_block_did_not_make_have_failed() -> None:
         block()
     assert node.failed == [range(3)]
     assert calls.next == 3
+
+
+def test_earlier_calls_are_compared_in_few_bytes() -> None:
+    one, other = EarlierCalls(), EarlierCalls()
+    for number in range(100):
+        one.add(f"broadcast(root={number % 300})")
+        other.add(f"broadcast(root={number % 300 if number != 50 else 777})")
+        compared, listed = one.for_next()
+        assert (compared == other.for_next()[0]) == (number < 50)
+        assert len(compared) <= _core.MAX_EARLIER_CALLS
+    assert listed.startswith("broadcast(root=92), broadcast(root=93), ")
+    assert compared.startswith("...broadcast(root=99) (")
+    for calls in (one, other):
+        calls.clear()
+        calls.add("reduce(root=2)")
+    assert one.for_next() == other.for_next() == ("reduce(root=2)", "")
+    one.add_unknown()
+    assert one.for_next() == (_core.UNKNOWN_CALLS, "")

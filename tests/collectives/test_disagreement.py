@@ -110,6 +110,50 @@ def test_different_roots(cluster, call):
     assert all((result == 3).all() for result in results)
 
 
+SYNCHRONISING = {
+    "allreduce": lambda comm: comm.allreduce(ONES),
+    "allreduce_q8": lambda comm: comm.allreduce_q8(ONES.copy()),
+    "reduce_scatter": lambda comm: comm.reduce_scatter(np.ones(3, np.float32)),
+    "allgather": lambda comm: comm.allgather(ONES),
+    "alltoall": lambda comm: comm.alltoall(np.ones(3, np.float32)),
+    "barrier": lambda comm: comm.barrier(),
+    "reduce_by_key": lambda comm: comm.reduce_by_key(np.arange(3), np.ones(3)),
+}
+
+
+@pytest.mark.parametrize("call", SYNCHRONISING.values(), ids=SYNCHRONISING)
+@pytest.mark.parametrize("before", [0, 20], ids=["one call", "after others"])
+def test_two_roots_that_nobody_notices_fail_the_next_call_of_all(cluster, call, before):
+    """Each root has what it needs, and so has rank 2: its broadcast succeeds."""
+
+    def different(comm):
+        for _ in range(before):
+            comm.broadcast(ONES.copy(), root=2)
+        return comm.broadcast(ONES * comm.rank, root=1 if comm.rank == 1 else 0)
+
+    values = cluster.run(different)
+    assert [value[0] for value in values] == [0, 1, 0]
+    results = cluster.run(call)
+    assert_everyone_gets(
+        results, MismatchError, "in an earlier call", "root=0", "root=1", "call it again"
+    )
+    again = cluster.run(call)
+    assert not any(isinstance(result, Exception) for result in again)
+
+
+def test_equal_roots_leave_the_next_calls_as_they_are(cluster):
+    def program(comm):
+        for root in (0, 1, 2, 0):
+            comm.broadcast(ONES.copy(), root=root)
+        sums = []
+        for step in range(100):
+            comm.broadcast(ONES.copy(), root=step % 3)
+            sums.append(comm.allreduce(ONES)[0])
+        return sums
+
+    assert cluster.run(program) == [[3] * 100] * 3
+
+
 def test_different_roots_of_a_reduction_by_key(cluster):
     keys = np.arange(5)
     results = cluster.run(

@@ -31,9 +31,14 @@ std::string difference(const wire::DataView& data, const std::string& expected,
 
 AnswerCheck check_answer(const FetchSpec& spec, std::uint64_t segment, const wire::DataView& data) {
     if (const auto error = data.tensor_error()) {
-        const wire::ByteView content = data.content();
-        const std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
+        const std::string_view text = wire::text_of(data.content());
         return {status_of(*error), std::string(wire::cut_text(text, wire::kMaxErrorText))};
+    }
+    const std::string_view earlier = wire::text_of(data.earlier_calls());
+    if (!wire::earlier_calls_agree(earlier, spec.earlier_calls)) {
+        return {OperationStatus::kMismatch,
+                wire::earlier_calls_differ(data.name().to_uri(), earlier, "this rank",
+                                           spec.earlier_calls)};
     }
     const auto elements = data.tensor_elements();
     if (elements && *elements != spec.tensor_elements) {

@@ -39,6 +39,10 @@ struct PublicationSpec {
     /// End offsets of segments of unequal sizes, none above the segmentation's; they fill `tensor`
     /// without gaps. Must stay valid as `tensor`. Empty: cut as the segmentation says.
     std::span<const std::uint64_t> segment_ends = {};
+    /// What this rank called since all ranks last waited for each other, as text of at most
+    /// wire::kMaxEarlierCalls bytes, or wire::kUnknownCalls. Ranks whose texts do not agree get a
+    /// mismatch.
+    std::string earlier_calls = {};
 };
 
 /// A local call that failed before it published, or that does not publish the requested tensor:
@@ -87,6 +91,7 @@ struct FetchSpec {
     std::span<const security::SegmentTag> tags;
     security::SegmentTagger* tagger = nullptr;
     SegmentReceiver* receiver = nullptr;  ///< takes the answers; `into` is not used then
+    std::string earlier_calls = {};       ///< as of the publication
 };
 
 /// Whether the operation fetches names under `prefix`. All fetches of an operation are in one

@@ -39,7 +39,7 @@ PacketRef make_tensor_error(wire::NameView name, wire::TensorErrorCode code,
 Publication::Publication(const wire::Name& name, std::span<const std::uint8_t> tensor,
                          Segmentation segmentation, std::span<const std::uint64_t> segment_ends,
                          std::uint64_t tensor_elements, std::string description,
-                         std::uint32_t virtual_scale, PacketPool& pool,
+                         std::string earlier_calls, std::uint32_t virtual_scale, PacketPool& pool,
                          std::shared_ptr<security::Signer> signer)
     : namer_(name.view()),
       tensor_(tensor),
@@ -47,6 +47,7 @@ Publication::Publication(const wire::Name& name, std::span<const std::uint8_t> t
       segment_ends_(segment_ends),
       tensor_elements_(tensor_elements),
       description_(std::move(description)),
+      earlier_calls_(std::move(earlier_calls)),
       virtual_scale_(virtual_scale),
       pool_(pool),
       signer_(std::move(signer)),
@@ -72,6 +73,7 @@ void Publication::retain(std::uint64_t segment) {
     fields.name = namer_.segment(segment);
     fields.final_segment = segments_.size() - 1;
     fields.tensor_elements = tensor_elements_;
+    fields.earlier_calls = wire::bytes_of(earlier_calls_);
     fields.signature_type = signer_->type();
     fields.key_name = signer_->key_name();
     const std::size_t signature_size = signer_->signature_size();

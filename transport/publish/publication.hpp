@@ -23,12 +23,13 @@ PacketRef make_tensor_error(wire::NameView name, wire::TensorErrorCode code,
 class Publication {
   public:
     /// `tensor` is read until `retain_all` or `abort`; its size is that of `segmentation`, or of
-    /// `segment_ends` (see PublicationSpec), which are read as long. Each segment stands for
-    /// `virtual_scale` times its bytes.
+    /// `segment_ends` (see PublicationSpec), which are read as long. `earlier_calls` is on each
+    /// segment (see PublicationSpec). Each segment stands for `virtual_scale` times its bytes.
     Publication(const wire::Name& name, std::span<const std::uint8_t> tensor,
                 Segmentation segmentation, std::span<const std::uint64_t> segment_ends,
-                std::uint64_t tensor_elements, std::string description, std::uint32_t virtual_scale,
-                PacketPool& pool, std::shared_ptr<security::Signer> signer);
+                std::uint64_t tensor_elements, std::string description, std::string earlier_calls,
+                std::uint32_t virtual_scale, PacketPool& pool,
+                std::shared_ptr<security::Signer> signer);
 
     wire::NameView name() const { return namer_.tensor(); }
     const Segmentation& segmentation() const { return segmentation_; }
@@ -69,6 +70,7 @@ class Publication {
     std::span<const std::uint64_t> segment_ends_;
     std::uint64_t tensor_elements_;
     std::string description_;
+    std::string earlier_calls_;
     std::string abort_reason_;
     std::uint32_t virtual_scale_;
     PacketPool& pool_;

@@ -285,7 +285,7 @@ std::shared_ptr<Publication> Publisher::publish(const PublicationSpec& spec) {
     Producer& producer = *producer_of(name.view());
     auto publication = std::make_shared<Publication>(
         name, spec.tensor, spec.segmentation, spec.segment_ends, spec.tensor_elements,
-        spec.description, virtual_scale_, pool_, producer.signer);
+        spec.description, spec.earlier_calls, virtual_scale_, pool_, producer.signer);
     by_name_.insert_or_assign(name.view().hash(), publication);
     const bool is_message =
         !spec.exclusive_seq && spec.kind.view().size() == kMessageKindComponents;

@@ -64,6 +64,8 @@ bool DataView::read_meta_info(ByteView value) {
                 tensor_elements_ = read_nonnegative(element->value);
             } else if (element->type == kTensorError) {
                 tensor_error_ = read_nonnegative(element->value);
+            } else if (element->type == kEarlierCalls) {
+                earlier_calls_ = element->value;
             } else if (is_critical(element->type) && !is_application_meta(element->type)) {
                 return false;
             }
@@ -203,6 +205,9 @@ struct DataSizes {
             size += nonnegative_element_size(kTensorError,
                                              static_cast<std::uint64_t>(*fields.tensor_error));
         }
+        if (!fields.earlier_calls.empty()) {
+            size += element_size(kEarlierCalls, fields.earlier_calls.size());
+        }
         return size;
     }
 
@@ -236,6 +241,7 @@ void write_meta_info(Writer& writer, const DataFields& fields, const DataSizes& 
     if (fields.tensor_error) {
         writer.nonnegative_element(kTensorError, static_cast<std::uint64_t>(*fields.tensor_error));
     }
+    if (!fields.earlier_calls.empty()) writer.element(kEarlierCalls, fields.earlier_calls);
 }
 
 void write_signature_info(Writer& writer, const DataFields& fields, const DataSizes& sizes) {

@@ -57,6 +57,8 @@ class DataView {
     /// A reduction or publication that failed says so in a signed Data: an ErrorCode, content is
     /// text.
     std::optional<std::uint64_t> tensor_error() const { return tensor_error_; }
+    /// The publisher's earlier calls that not every rank waited for, as text; empty: none.
+    ByteView earlier_calls() const { return earlier_calls_; }
 
     /// The packet's implicit digest, if already computed; else empty.
     ByteView implicit_digest() const { return implicit_digest_; }
@@ -74,6 +76,7 @@ class DataView {
     ByteView signed_portion_;
     ByteView signature_value_;
     ByteView implicit_digest_;
+    ByteView earlier_calls_;
     Duration freshness_{0};
     std::optional<std::uint64_t> final_segment_;
     std::optional<std::uint64_t> tensor_elements_;
@@ -100,6 +103,7 @@ struct DataFields {
         final_component;  ///< FinalBlockId as a whole component, when there is no final_segment
     std::optional<std::uint64_t> tensor_elements;
     std::optional<TensorErrorCode> tensor_error;
+    ByteView earlier_calls;  ///< empty: element left out
     SignatureType signature_type = SignatureType::kDigestSha256;
     NameView key_name;             ///< empty: no KeyLocator
     ByteView signature_extension;  ///< whole elements after KeyLocator, such as a ValidityPeriod

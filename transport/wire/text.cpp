@@ -27,4 +27,15 @@ std::string_view cut_text(std::string_view text, std::size_t limit) {
     return text.substr(0, end);
 }
 
+std::string earlier_calls_differ(std::string_view left, std::string_view called_left,
+                                 std::string_view right, std::string_view called_right) {
+    const auto shown = [](std::string_view called) {
+        return called.empty() ? "nothing" : cut_text(called, kMaxEarlierCalls);
+    };
+    std::string text = "ranks called different operations in an earlier call: ";
+    text.append(left).append(": ").append(shown(called_left)).append("; ");
+    text.append(right).append(": ").append(shown(called_right));
+    return text + ". This call fails on all of them, once; call it again";
+}
+
 }  // namespace innet::wire

@@ -74,6 +74,7 @@ enum Type : std::uint32_t {
     // innet: tensor metadata in MetaInfo's application range (128..252).
     kTensorElements = 0x80,
     kTensorError = 0x82,
+    kEarlierCalls = 0x94,
     // innet: inside the Content of a manifest.
     kManifestSegments = 0x84,
     kManifestFanOut = 0x86,

@@ -239,6 +239,21 @@ def _sum(first: Array, second: Array) -> Array:
     return reduce_operands([np.ascontiguousarray(first), np.ascontiguousarray(second)], "sum")
 
 
+@dataclass(frozen=True, slots=True)
+class _RoundCall:
+    """A call of one rank.
+
+    Attributes:
+        number: of its round among the rounds, on the wire.
+        seq: of the call in its group, which messages state.
+        what: the call, for people.
+    """
+
+    number: int
+    seq: int
+    what: str
+
+
 class PartialReductions:
     """The reductions of one communicator that do not wait for the last rank."""
 
@@ -269,7 +284,8 @@ class PartialReductions:
             output = output_like(out, array.shape, array.dtype)
             what = describe("allreduce_of", kind, array, k=policy.k)
             number = self._rounds.begin(policy, runner.timeout_s, what)
-            steps = self._steps(number, contribution, kind, output, what)
+            call = _RoundCall(number, runner.calls.next, what)
+            steps = self._steps(call, contribution, kind, output)
             return runner.start_steps(steps, MOST_STEPS, what)
 
     def failing_rounds(self, count: int) -> Callable[[], None]:
@@ -281,12 +297,12 @@ class PartialReductions:
         self._rounds.close()
 
     def _steps(
-        self, number: int, contribution: _Contribution, kind: str, output: Output, what: str
+        self, call: _RoundCall, contribution: _Contribution, kind: str, output: Output
     ) -> Steps[PartialSum]:
-        """Fetch the decision of round ``number``, publish if this rank is in, and fetch the sum."""
+        """Fetch the decision of the round, publish if this rank is in, and fetch the sum."""
         nodes = self._runner.nodes
-        decision = yield self._rounds.decision(number, what)
-        _require_closed(decision, number, nodes, what)
+        decision = yield self._rounds.decision(call.number, call.what)
+        _require_closed(decision, call, nodes)
         included = self._runner.rank in decision.ranks
         has_all = len(decision.ranks) == len(nodes)
         array = contribution.array
@@ -294,7 +310,7 @@ class PartialReductions:
         positions = [variant.plan.ranks.index(nodes[member]) for member in decision.ranks]
         mine = contribution.published(included, output.memory)
         summing: Operation[Array] = Operation(
-            what=what,
+            what=call.what,
             variant=variant,
             kind=kind if has_all else f"{kind}.of-{set_digits(positions)}",
             elements=array.size,
@@ -315,20 +331,21 @@ class PartialReductions:
         return PartialSum(total, decision.ranks, included)
 
 
-def _require_closed(decision: RoundDecision, number: int, nodes: Sequence[str], what: str) -> None:
-    """Raise the error of a round without a sum; it is named by its number among the rounds."""
-    in_round = f"{what} in round {number}"
+def _require_closed(decision: RoundDecision, call: _RoundCall, nodes: Sequence[str]) -> None:
+    """Raise the error of a round without a sum."""
     if decision.outcome is RoundOutcome.DISAGREEMENT:
         ranks = named_ranks(decision.ranks, nodes)
         raise MismatchError(
-            f"{in_round}: {ranks} called it with different policies; give the same k and "
-            "deadline_s on every rank",
-            operation=what,
+            f"{ranks} called it with different policies; give the same k and deadline_s on every "
+            "rank",
+            operation=call.what,
+            seq=call.seq,
         )
     if decision.outcome is RoundOutcome.IN_VAIN:
         missing = [rank for rank in range(len(nodes)) if rank not in decision.ranks]
         raise DeadlineExceeded(
-            f"{in_round}: {len(decision.ranks)} of {len(nodes)} ranks called it in time, which are "
-            f"fewer than k; missing: {named_ranks(missing, nodes)}",
-            operation=what,
+            f"{len(decision.ranks)} of {len(nodes)} ranks called it in time, which are fewer than "
+            f"k; missing: {named_ranks(missing, nodes)}",
+            operation=call.what,
+            seq=call.seq,
         )

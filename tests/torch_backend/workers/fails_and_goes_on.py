@@ -1,9 +1,12 @@
 """Rank 1 calls PyTorch's functions with what these cannot take; all ranks go on."""
 
 import threading
+from typing import Any
 
 import torch
 import torch.distributed as dist
+
+from innet.errors import MismatchError
 
 
 def outcome(function, argument):
@@ -44,6 +47,19 @@ def reduced(mine):
     return total.tolist()
 
 
+def reduced_in(group):
+    total = torch.ones(1)
+    dist.all_reduce(total, group=group)
+    return total.tolist()
+
+
+def reduced_with(keyword):
+    total = torch.ones(1)
+    keywords: dict[str, Any] = {keyword: None}
+    dist.all_reduce(total, **keywords)
+    return total.tolist()
+
+
 def listed(mine):
     everybodys = [torch.empty(1) for _ in range(dist.get_world_size())]
     dist.all_gather(everybodys, mine)
@@ -69,6 +85,30 @@ def sent_to_0(values):
     return outcomes
 
 
+def fails_in_hook(rank):
+    """A hook of DistributedDataParallel fails on rank 1 alone."""
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1, bias=False))
+
+    def hook(state, bucket):
+        if rank == 1:
+            raise ValueError("damaged")
+        return dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(take)
+
+    def take(future):
+        return future.value()[0]
+
+    model.register_comm_hook(None, hook)
+    model(torch.ones(1)).sum().backward()
+
+
+def assert_the_next_call_fails_on_all_once(rank, size, cause):
+    failed = outcome(reduced, torch.ones(1))
+    assert isinstance(failed, MismatchError), failed
+    assert "rank" in str(failed), failed
+    assert cause in str(failed), failed
+    assert reduced(torch.ones(1)) == [size]
+
+
 def main():
     dist.init_process_group("innet")
     rank, size = dist.get_rank(), dist.get_world_size()
@@ -81,6 +121,8 @@ def main():
         (announced, rank, lock, 1),
         (scattered, rank, lock, 1),
         (reduced, number, "no tensor", [sum(numbers)]),
+        (reduced_in, None, "no group", [size]),
+        (reduced_with, "group", "no_such_argument", [size]),
         (listed, number, number.long(), numbers),
         (listed, number, "no tensor", numbers),
         (exchanged, number, number.long(), numbers),
@@ -97,6 +139,22 @@ def main():
     if rank == 0:
         assert "rank 1 (h1): send" in str(sent[0]), sent
         assert sent[1:] == [1.0, 2.0], sent
+    failed = outcome(fails_in_hook, rank)
+    assert isinstance(failed, Exception)
+    assert "damaged" in str(failed), failed
+    assert_the_next_call_fails_on_all_once(rank, size, "communication hook failed")
+    pair = dist.new_group([0, 1])
+    failed = outcome(reduced_in, "no group" if rank == 1 else None)
+    assert isinstance(failed, Exception), failed
+    assert reduced(torch.ones(1)) == [size]
+    if rank < 2:  # rank 1 may have meant this one
+        failed = outcome(reduced_in, pair)
+        assert isinstance(failed, MismatchError), failed
+        assert "all_reduce failed" in str(failed), failed
+        assert reduced_in(pair) == [2]
+    assert isinstance(outcome(reduced_in, "no group"), Exception)  # on all: nothing differs
+    assert reduced(torch.ones(1)) == [size]
+    assert rank > 1 or reduced_in(pair) == [2]
     dist.destroy_process_group()
     print("all right")
 

@@ -179,11 +179,15 @@ class TensorError(NumberElement):
     meanings: ClassVar = numbers.TENSOR_ERRORS
 
 
+class EarlierCalls(BytesElement):
+    """innet: calls of the publisher that its group compares, as text."""
+
+
 class MetaInfo(NestedElement):
     """The kind of the content, and its freshness."""
 
     children: ClassVar = known(
-        ContentType, FreshnessPeriod, FinalBlockId, TensorElements, TensorError
+        ContentType, FreshnessPeriod, FinalBlockId, TensorElements, TensorError, EarlierCalls
     )
 
 

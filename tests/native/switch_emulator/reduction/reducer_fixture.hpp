@@ -16,6 +16,7 @@
 #include "transport/buffer/packet_ref.hpp"
 #include "transport/security/keyring.hpp"
 #include "transport/wire/data.hpp"
+#include "transport/wire/text.hpp"
 
 namespace innet::reduction::test {
 
@@ -131,6 +132,7 @@ class ReducerFixture {
         std::optional<wire::TensorErrorCode> error = std::nullopt;
         bool marked = false;
         std::size_t buffer_bytes = 0;  ///< of the buffer that it arrives in, when larger
+        std::string_view earlier_calls = {};
     };
 
     void arrive(const std::string& uri, const std::vector<std::uint8_t>& content,
@@ -140,6 +142,7 @@ class ReducerFixture {
         fields.name = name.view();
         fields.tensor_elements = contribution.elements;
         fields.tensor_error = contribution.error;
+        fields.earlier_calls = wire::bytes_of(contribution.earlier_calls);
         PacketRef packet = pool.allocate(std::max(content.size() + 256, contribution.buffer_bytes));
         const auto layout = wire::encode_data(fields, content.size(), 32, packet.writable());
         REQUIRE(layout.size > 0);

@@ -33,6 +33,13 @@ TEST_CASE("operands of different lengths give an error that names both sides") {
             "ranks differ in operation 41: ranks 0-3 have 1024 elements, "
             "rank 4 does not state a number of elements";
     }
+    SUBCASE("earlier calls") {
+        f.arrive(f.operand_uri("4"), content, {.earlier_calls = "broadcast(root=1)"});
+        f.arrive(f.operand_uri("0-3"), content, {.earlier_calls = "broadcast(root=0)"});
+        expected =
+            "ranks called different operations in an earlier call: ranks 0-3: broadcast(root=0); "
+            "rank 4: broadcast(root=1). This call fails on all of them, once; call it again";
+    }
     SUBCASE("bytes of the segment") {
         f.arrive(f.operand_uri("0-3"), content, {.elements = 1024});
         f.arrive(f.operand_uri("4"), bytes_of(std::vector<float>(7)), {.elements = 1024});
@@ -52,6 +59,31 @@ TEST_CASE("operands of different lengths give an error that names both sides") {
     CHECK(answers[0].text() == expected);
     CHECK(answers[0].name == f.operand_uri("0-4"));
     CHECK(f.reducer.counters().mismatches == 1);
+    f.check_nothing_left();
+}
+
+TEST_CASE(
+    "a rank that cannot state its earlier calls contributes, and the sum states the others'") {
+    ReducerFixture f;
+    f.reducer.install(rule_of("0-2", {{"0", "h0"}, {"1", "h1"}, {"2", "h2"}}));
+    const std::vector<float> content(8);
+    const auto earlier = [&](std::string_view of_last) {
+        REQUIRE(f.admit(f.operand_uri("0-2")) == Admission::kAccepted);
+        f.arrive(f.operand_uri("0"), bytes_of(content), {.earlier_calls = wire::kUnknownCalls});
+        f.arrive(f.operand_uri("1"), bytes_of(content), {.earlier_calls = "broadcast(root=1)"});
+        f.arrive(f.operand_uri("2"), bytes_of(content), {.earlier_calls = of_last});
+        return f.forwarder.put.back().packet;
+    };
+    {
+        const PacketRef sum = earlier("broadcast(root=1)");
+        const auto data = wire::DataView::parse(sum.bytes());
+        CHECK(wire::text_of(data->earlier_calls()) == "broadcast(root=1)");
+    }
+    CHECK(f.answers()[0].error == std::nullopt);
+    for (const std::string_view differs : {"broadcast(root=0)", ""}) {
+        earlier(differs);
+        CHECK(f.answers()[0].error == kMismatch);
+    }
     f.check_nothing_left();
 }
 

@@ -23,6 +23,7 @@ struct Fixture {
                 {},
                 2500,
                 "text",
+                "",
                 1,
                 pool,
                 signer};
@@ -102,7 +103,7 @@ TEST_CASE("segments of unequal sizes are cut where their ends say") {
     const std::vector<std::uint64_t> ends{700, 700, 1700, 2500};
     std::vector<std::uint8_t> tensor = fixture.tensor;
     Publication publication(name("/job/g0/3/sum.u8/seq=41"), tensor, {1, 4000, 1000}, ends, 99,
-                            "text", 1, fixture.pool, fixture.signer);
+                            "text", "", 1, fixture.pool, fixture.signer);
     const auto content = [&](std::uint64_t segment) {
         const PacketRef packet = publication.packet(segment, true);
         CHECK(fixture.verifies(packet));

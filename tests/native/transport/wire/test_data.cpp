@@ -109,6 +109,8 @@ TEST_CASE("a laid out Data is read back, whatever the size of its content") {
         fields.final_segment = 70000;
         fields.tensor_elements = 4'194'304;
         fields.tensor_error = TensorErrorCode::kOverflow;
+        const Bytes earlier_calls = text("broadcast(root=1)");
+        fields.earlier_calls = earlier_calls;
         fields.signature_type = SignatureType::kGmac;
         fields.key_name = key_name->view();
         Bytes buffer(encoded_data_size(fields, content_size, 28), 0xcc);
@@ -122,6 +124,7 @@ TEST_CASE("a laid out Data is read back, whatever the size of its content") {
         CHECK(data->final_segment() == 70000);
         CHECK(data->tensor_elements() == 4'194'304);
         CHECK(data->tensor_error() == static_cast<std::uint64_t>(TensorErrorCode::kOverflow));
+        CHECK(Bytes(data->earlier_calls().begin(), data->earlier_calls().end()) == earlier_calls);
         CHECK(data->signature_type() == SignatureType::kGmac);
         CHECK(data->key_name() == key_name->view());
         CHECK(data->content().size() == content_size);
