@@ -15,12 +15,17 @@ lifetimes of Interests that are shorter would repeat what is on its way.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 from innet.settings import Settings, TransportSettings
 from innet.topology.model import Link, Topology
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 MOST_QUEUED_S: Final = 0.1
 """Longest queueing time that a receiver allows on its link: far below the longest RTO (0.5 s)."""
@@ -39,7 +44,7 @@ def receive_credit_bytes(topology: Topology, node: str) -> int:
     if not rate_bps:
         return 0
     queued_bytes = rate_bps * _most_queued_s(topology, node) / 8
-    return int(rate_bps * max(_ways_s(topology, node).values()) / 8 + queued_bytes)
+    return int(rate_bps * _longest_way_s(topology, node) / 8 + queued_bytes)
 
 
 def receive_rate_bps(topology: Topology, node: str) -> float:
@@ -49,7 +54,7 @@ def receive_rate_bps(topology: Topology, node: str) -> float:
     >>> receive_rate_bps(load_topology("star:8").with_overrides(rate_bps=1e9), "h0")
     1000000000.0
     """
-    rates_bps = [link.rate_bps for link in topology.links if node in link.nodes]
+    rates_bps = [link.rate_bps for link in topology.links_of[node].values()]
     known = [rate_bps for rate_bps in rates_bps if rate_bps is not None]
     if topology.nodes[node].kind == "switch" or len(known) < len(rates_bps):
         return 0.0
@@ -65,7 +70,7 @@ def longest_round_trip_s(topology: Topology) -> float:
     """
     # Exact on trees; elsewhere half of the longest way at worst.
     edge_of_network = _farthest(_ways_s(topology, next(iter(topology.nodes))))
-    longest_way_s = max(_ways_s(topology, edge_of_network).values())
+    longest_way_s = _longest_way_s(topology, edge_of_network)
     return longest_way_s + max(_most_queued_s(topology, host) for host in topology.hosts)
 
 
@@ -103,6 +108,26 @@ def _ways_s(topology: Topology, node: str) -> Mapping[str, float]:
     return ways_s
 
 
+def _longest_way_s(topology: Topology, node: str) -> float:
+    """How long an Interest to the node farthest from ``node`` and its answer take."""
+    links = topology.links_of[node]
+    if len(links) != 1:
+        return max(_ways_s(topology, node).values())
+    # The hosts of a switch share its search: one for each takes minutes with a thousand of them.
+    ((gate, link),) = links.items()
+    searched = _searched.setdefault(topology.graph(), {})
+    if gate not in searched:
+        ways_s = _ways_s(topology, gate)
+        searched[gate] = {
+            far: ways_s[far] for far in heapq.nlargest(2, ways_s, key=ways_s.__getitem__)
+        }
+    return _there_and_back_s(link) + max(s for far, s in searched[gate].items() if far != node)
+
+
+_searched: WeakKeyDictionary[nx.Graph[str], dict[str, dict[str, float]]] = WeakKeyDictionary()
+"""For each switch with hosts, the two nodes farthest from it and the ways to them, in seconds."""
+
+
 def _farthest(ways_s: Mapping[str, float]) -> str:
     return max(ways_s, key=lambda node: ways_s[node])
 
@@ -112,7 +137,7 @@ def _most_queued_s(topology: Topology, host: str) -> float:
     rate_bps = receive_rate_bps(topology, host)
     if not rate_bps:
         return 0.0
-    links = [link for link in topology.links if host in link.nodes]
+    links = topology.links_of[host].values()
     queued = sum(link.mark_threshold_bytes for link in links) * _share_of_uplinks(topology, host)
     return min(8 * queued / rate_bps, MOST_QUEUED_S)
 
