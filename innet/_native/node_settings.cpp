@@ -36,10 +36,8 @@ forwarding::NodeOptions node_options(const NodeSettings& settings) {
     options.reducer.min_rto = from_seconds(settings.min_rto_s);
     options.reducer.max_rto = from_seconds(settings.max_rto_s);
     options.reducer.timeouts_before_self_evaluation = settings.timeouts_before_self_evaluation;
-    // The reducer counts the bytes that there are, of which each may stand for more.
-    const std::uint32_t scale = std::max<std::uint32_t>(1, settings.virtual_scale);
-    options.reducer.receive_credit_bytes = (settings.receive_credit_bytes + scale - 1) / scale;
-    options.reducer.receive_rate_bps = settings.receive_rate_bps / scale;
+    options.reducer.receive_credit_bytes = settings.receive_credit_bytes;
+    options.reducer.receive_rate_bps = settings.receive_rate_bps;
     return options;
 }
 

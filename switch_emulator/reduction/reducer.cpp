@@ -116,7 +116,7 @@ void Reducer::on_data(const wire::DataView& data, const PacketRef& packet, bool 
     state.last_now = now;
     const std::uint32_t request = state.requests.find(data.name());
     if (request == kNoPlace) return;
-    state.take_answered(request, data.content().size(), marked, now);
+    state.take_answered(request, data.content().size() + packet.virtual_bytes(), marked, now);
     if (data.tensor_error()) {
         state.forward_error(data);
         return;

@@ -49,7 +49,7 @@ constexpr std::uint64_t kFirstWindows = 2;
 
 CreditOptions credit_of_links(const EndpointOptions& options) {
     return {options.receive_credit_bytes, options.receive_rate_bps,
-            kFirstWindows * kUsualAnswerBytes * options.initial_window * options.virtual_scale};
+            kFirstWindows * kUsualAnswerBytes * options.initial_window};
 }
 
 bool wants_room(wire::NackReason reason) {

@@ -31,6 +31,21 @@ def test_thin_arrays_take_the_time_of_full_ones() -> None:
     assert time_s(20_000_000, 1000) == pytest.approx(time_s(20_000_000, 1), rel=0.1)
 
 
+@pytest.mark.parametrize("algorithm", ["inc", "ring", "halving-doubling", "ps"])
+def test_the_scale_does_not_change_what_a_method_takes(algorithm: str) -> None:
+    topology = load_topology("leaf-spine:2x2x4").with_overrides(rate_bps=100e9, delay_s=1e-6)
+    took_s = []
+    for virtual_scale in (1, 16):
+        with innet.Simulation(topology, virtual_scale=virtual_scale) as sim:
+
+            async def program(comm: Communicator, sim: innet.Simulation = sim) -> None:
+                await comm.iallreduce(sim.array(1 << 20))
+
+            sim.run(*map(program, sim.group(algorithm=algorithm)))
+            took_s.append(sim.now_s)
+    assert took_s[1] == pytest.approx(took_s[0], rel=0.005)
+
+
 def test_plans_are_chosen_by_what_arrays_stand_for() -> None:
     topology = load_topology("star:4").with_overrides(rate_bps=1e9, mtu_bytes=65000)
     with innet.Simulation(topology, virtual_scale=1000) as sim:
