@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from innet.errors import SecurityError
+from innet.errors import FileError, SecurityError
 
 if TYPE_CHECKING:
     from innet.ndn import Client
@@ -92,5 +92,11 @@ def trust_of(anchor: str | None, policy: str) -> Trust | None:
     from innet.security.trust.key_store import default_store
 
     file, store = Path(anchor), KeyStore(default_store())
+    if not file.is_file() and not anchor.startswith("/"):
+        raise FileError(
+            "there is no such file; --anchor takes the file of a certificate, or the name of one "
+            "of innet keys, such as /lab",
+            path=file,
+        )
     certificate = load_certificate(file) if file.is_file() else store.find_certificate(anchor)
     return Trust(Policy.load(policy), certificate, tuple(store.revocations()))

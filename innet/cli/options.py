@@ -47,6 +47,25 @@ def seconds(least_s: float, most_s: float = inf) -> Callable[[object], float]:
     return parse
 
 
+def time_option(
+    *flags: str, least_s: float, most_s: float = inf, help: str, default: str | None = None
+) -> Any:
+    """An option of a time in seconds, whose help states the forms that it takes.
+
+    ``default`` is how the help writes the default.
+    """
+    return typer.Option(
+        *flags,
+        parser=seconds(least_s, most_s),
+        metavar="TIME",
+        help=f"{help}: {FORMS_OF_TIME}" + (f". Default: {default}" if default else ""),
+        show_default=False,
+    )
+
+
+FORMS_OF_TIME = "[cyan]500ms[/], [cyan]2s[/] or [cyan]2[/], [cyan]1min[/]"
+
+
 def _shipped_names(incomplete: str) -> Iterator[str]:
     from innet.topology import shipped_topologies
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -15,6 +17,7 @@ from innet.cli import commands
 from innet.cli.command_table import COMMANDS as TABLE
 from innet.cli.command_table import ROOT_OPTIONS, CommandEntry
 from innet.cli.main import app
+from innet.cli.options import seconds
 
 COMMANDS = [
     ["demo"],
@@ -173,3 +176,33 @@ def test_completion_of_commands_loads_none_of_them() -> None:
         env={**os.environ, **asked},
     )
     assert (done.stderr.strip(), "tell" in done.stdout) == ("[]", True)
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "default"),
+    [
+        ("fetch", "--patience", "8s"),
+        ("publish", "--freshness", "10s"),
+        ("peek", "--lifetime", "4s"),
+        ("ping", "--interval", "1s"),
+        ("ping", "--timeout", "4s"),
+        ("forwarder", "--udp-idle", "10min"),
+        ("doctor", "--seconds", "1s"),
+        ("capture", "--seconds", None),
+    ],
+)
+def test_the_help_of_a_time_states_its_forms_and_its_default(
+    command: str, option: str, default: str | None
+) -> None:
+    """The forms that it states are accepted, and the default is the one that is used."""
+    group: Any = typer.main.get_command(app)
+    found = group.get_command(None, command)
+    (parameter,) = [each for each in found.params if option in each.opts]
+    text: str = getattr(parameter, "help", "")
+    forms = re.findall(r"\[cyan\](.*?)\[/\]", text)
+    assert [seconds(0)(form) for form in forms] == [0.5, 2.0, 2.0, 60.0]
+    if default is None:
+        assert "Default" not in text
+    else:
+        assert text.endswith(f". Default: {default}")
+        assert seconds(0)(default) == parameter.default

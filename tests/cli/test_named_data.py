@@ -91,6 +91,13 @@ async def test_fetch_writes_a_file_and_says_what_it_got(forwarder, tmp_path):
     assert (await innet(forwarder, "fetch", "/x/v=5")).stdout_bytes == b"012"
 
 
+def test_an_anchor_that_is_no_file_and_no_name_is_said_to_be_missing(tmp_path):
+    for anchor in ("nofile", str(tmp_path / "nofile.ndncert")[1:]):
+        result = CliRunner().invoke(app, ["fetch", "/x", "--anchor", anchor])
+        assert result.exit_code == 1
+        assert f"{anchor}: there is no such file" in result.stderr
+
+
 async def test_a_producer_s_key_signs_what_it_asks_the_forwarder_for(forwarder, tmp_path):
     store = {"INNET_KEY_STORE": str(tmp_path / "keys")}
     assert CliRunner(env=store).invoke(app, ["keys", "new", "/op"]).exit_code == 0

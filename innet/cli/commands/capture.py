@@ -48,7 +48,7 @@ def capture(
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option(parser=options.seconds(0.01), metavar="S", help="End after S seconds"),
+        options.time_option("--seconds", least_s=0.01, help="End after this time"),
     ] = None,
     size: Annotated[
         str | None,

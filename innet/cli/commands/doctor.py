@@ -24,8 +24,12 @@ def doctor(
     run_id: options.RunId = None,
     seconds: Annotated[
         float,
-        typer.Option(
-            parser=options.seconds(0.1, 600), metavar="S", help="Time between the two observations"
+        options.time_option(
+            "--seconds",
+            least_s=0.1,
+            most_s=600,
+            help="Time between the two observations",
+            default="1s",
         ),
     ] = 1.0,
     every: Annotated[

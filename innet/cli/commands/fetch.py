@@ -35,11 +35,8 @@ def fetch(
     ] = False,
     patience_s: Annotated[
         float,
-        typer.Option(
-            "--patience",
-            parser=options.seconds(0.1),
-            metavar="SECONDS",
-            help="Deadline of each packet",
+        options.time_option(
+            "--patience", least_s=0.1, help="Deadline of each packet", default="8s"
         ),
     ] = 8.0,
     anchor: options.Anchor = None,

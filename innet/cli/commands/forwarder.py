@@ -85,11 +85,11 @@ def forwarder(
     ] = False,
     udp_idle_s: Annotated[
         float,
-        typer.Option(
+        options.time_option(
             "--udp-idle",
-            parser=options.seconds(1),
-            metavar="SECONDS",
+            least_s=1,
             help="Close the face of a UDP peer that was silent for this time",
+            default="10min",
         ),
     ] = 600.0,
 ) -> None:

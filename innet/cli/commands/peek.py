@@ -32,12 +32,8 @@ def peek(
     ] = False,
     lifetime_s: Annotated[
         float,
-        typer.Option(
-            "--lifetime",
-            "-l",
-            parser=options.seconds(0.001),
-            metavar="SECONDS",
-            help="Time to wait for the Data",
+        options.time_option(
+            "--lifetime", "-l", least_s=0.001, help="Time to wait for the Data", default="4s"
         ),
     ] = 4.0,
     packet: Annotated[

@@ -32,22 +32,14 @@ def ping(
     ] = None,
     interval_s: Annotated[
         float,
-        typer.Option(
-            "--interval",
-            "-i",
-            parser=options.seconds(0),
-            metavar="SECONDS",
-            help="Time between two pings",
+        options.time_option(
+            "--interval", "-i", least_s=0, help="Time between two pings", default="1s"
         ),
     ] = 1.0,
     timeout_s: Annotated[
         float,
-        typer.Option(
-            "--timeout",
-            "-o",
-            parser=options.seconds(0.001),
-            metavar="SECONDS",
-            help="Time to wait for an answer",
+        options.time_option(
+            "--timeout", "-o", least_s=0.001, help="Time to wait for an answer", default="4s"
         ),
     ] = 4.0,
     serve: Annotated[bool, typer.Option("--serve", help="Answer pings instead")] = False,

@@ -39,11 +39,8 @@ def publish(
     ] = False,
     freshness_s: Annotated[
         float,
-        typer.Option(
-            "--freshness",
-            parser=options.seconds(0),
-            metavar="SECONDS",
-            help="Freshness period of segments",
+        options.time_option(
+            "--freshness", least_s=0, help="Freshness period of segments", default="10s"
         ),
     ] = 10.0,
     key: options.SigningKey = None,

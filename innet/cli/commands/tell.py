@@ -42,8 +42,8 @@ def set_interval(
         float,
         typer.Argument(
             parser=options.seconds(0.1, 3600),
-            metavar="SECONDS",
-            help="Time between two publications of counters",
+            metavar="TIME",
+            help=f"Time between two publications of counters: {options.FORMS_OF_TIME}",
         ),
     ],
 ) -> None:
