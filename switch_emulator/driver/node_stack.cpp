@@ -4,6 +4,19 @@
 #include <utility>
 
 namespace innet::driver {
+namespace {
+
+forwarding::NodeOptions with_answers(forwarding::NodeOptions options, AnswerHistory& answers) {
+    options.reducer.answers = &answers;
+    return options;
+}
+
+EndpointOptions with_answers(EndpointOptions options, AnswerHistory& answers) {
+    options.answers = &answers;
+    return options;
+}
+
+}  // namespace
 
 NodeStack::NodeStack(forwarding::NodeOptions node_options, const EndpointOptions& endpoint_options,
                      security::Keyring keyring, std::unique_ptr<security::Signer> signer,
@@ -11,9 +24,10 @@ NodeStack::NodeStack(forwarding::NodeOptions node_options, const EndpointOptions
     : pool_(pool),
       keyring_(std::move(keyring)),
       signer_(std::move(signer)),
-      node_(node_options, pool_, keyring_, signer_.get()),
+      node_(with_answers(node_options, answers_), pool_, keyring_, signer_.get()),
       management_(node_, pool_, management_options),
-      endpoint_(endpoint_options, node_options.own_name, node_, pool_, *signer_),
+      endpoint_(with_answers(endpoint_options, answers_), node_options.own_name, node_, pool_,
+                *signer_),
       streams_(endpoint_) {
     node_.set_application(&endpoint_);
     node_.set_management(&management_);

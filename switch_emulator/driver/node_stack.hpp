@@ -55,6 +55,7 @@ class NodeStack {
     PacketPool& pool_;
     security::Keyring keyring_;
     std::unique_ptr<security::Signer> signer_;
+    AnswerHistory answers_;
     forwarding::Node node_;
     management::Management management_;
     Endpoint endpoint_;

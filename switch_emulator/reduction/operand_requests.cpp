@@ -35,7 +35,9 @@ OperandRequests::OperandRequests(Forwarder& forwarder, const ReducerOptions& opt
       max_rto_(options.max_rto),
       interest_lifetime_(options.interest_lifetime),
       own_name_(options.own_name),
-      credit_({options.receive_credit_bytes, options.receive_rate_bps, kFirstCreditBytes}),
+      answers_(options.answers == nullptr ? own_answers_ : *options.answers),
+      credit_({options.receive_credit_bytes, options.receive_rate_bps, kFirstCreditBytes},
+              &answers_),
       expected_bytes_(kFirstExpectedBytes) {}
 
 std::uint32_t OperandRequests::request(NameView name, ReductionName::OperandHash hash,

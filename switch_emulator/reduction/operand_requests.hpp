@@ -147,6 +147,8 @@ class OperandRequests {
     Duration max_rto_;
     Duration interest_lifetime_;
     wire::Name own_name_;
+    AnswerHistory own_answers_;
+    AnswerHistory& answers_;
     ReceiveCredit credit_;  ///< for contributions of other nodes
     std::uint32_t expected_bytes_;
     /// Requests for contributions in the order they were made; not those ended or sent meanwhile.

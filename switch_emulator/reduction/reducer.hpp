@@ -23,6 +23,7 @@
 #include "switch_emulator/jobs/job_table.hpp"
 #include "transport/application/application.hpp"
 #include "transport/audit.hpp"
+#include "transport/fetch/loss_detector.hpp"
 #include "transport/metric.hpp"
 #include "transport/security/keyring.hpp"
 
@@ -62,6 +63,8 @@ struct ReducerOptions {
     /// Bytes of other nodes' contributions on their way at once; 0: no limit.
     std::uint64_t receive_credit_bytes = 0;
     double receive_rate_bps = 0;  ///< of this node's links, as the credit is used; 0: not known
+    /// Shared with the node's endpoint; must outlive the reducer. Null: it is not shared.
+    AnswerHistory* answers = nullptr;
 };
 
 struct ReducerCounters {

@@ -21,6 +21,7 @@
 #include "transport/audit.hpp"
 #include "transport/buffer/packet_ref.hpp"
 #include "transport/endpoint/operation.hpp"
+#include "transport/fetch/loss_detector.hpp"
 #include "transport/metric.hpp"
 #include "transport/object/object_fetch.hpp"
 #include "transport/object/object_keeper.hpp"
@@ -51,6 +52,8 @@ struct EndpointOptions {
     /// Factor by which each published segment counts in rates, queues and counters: simulates
     /// tensors larger than the memory. 1: real bytes.
     std::uint32_t virtual_scale = 1;
+    /// Shared with the node's reducer; must outlive the endpoint. Null: it is not shared.
+    AnswerHistory* answers = nullptr;
     /// Hashes published objects; must outlive the endpoint. Null: the endpoint hashes serially.
     security::BatchHasher* hasher = nullptr;
 };

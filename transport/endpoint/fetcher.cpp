@@ -63,22 +63,30 @@ Fetcher::Fetcher(const EndpointOptions& options, const wire::Name& own_name, For
     : options_(options),
       forwarder_(forwarder),
       counters_(counters),
-      credit_(credit_of_links(options)),
-      own_credit_({.most_bytes = options.receive_credit_bytes}) {
-    requesters_.use(flow_to(own_name, options.initial_window));
+      answers_(options.answers == nullptr ? own_answers_ : *options.answers),
+      credit_(credit_of_links(options), &answers_),
+      own_credit_({.most_bytes = options.receive_credit_bytes}, &answers_) {
+    requesters_.use(flow_to(own_name, AnswerOrder::kLocal, options.initial_window));
 }
 
-std::uint32_t Fetcher::flow_to(const wire::Name& hint, std::uint32_t initial_window) {
-    const wire::NameHash hash = hint.view().hash();
-    const auto to_hint = [&](const Asker& requester) {
-        return requester.flow.hint() == hint.view();
-    };
-    const std::uint32_t known = requesters_.find(hash, to_hint);
+std::uint32_t Fetcher::flow_to(const FetchTarget& target, std::uint32_t initial_window) {
+    if (target.hint.view() == requesters_[kOwnFlow].flow.hint()) return kOwnFlow;
+    return flow_to(target.hint,
+                   target.can_self_evaluate ? AnswerOrder::kWhenReady : AnswerOrder::kAsSent,
+                   initial_window);
+}
+
+std::uint32_t Fetcher::flow_to(const wire::Name& hint, AnswerOrder order,
+                               std::uint32_t initial_window) {
+    const wire::NameHash hash = hint.view().hash() ^ static_cast<wire::NameHash>(order);
+    const std::uint32_t known = requesters_.find(hash, [&](const Asker& requester) {
+        return requester.order == order && requester.flow.hint() == hint.view();
+    });
     if (known != FlowTable<Asker>::kNone) return known;
-    const bool own = requesters_.size() == kOwnFlow;
-    LossDetector detector(
-        options_.min_rto, options_.max_rto, refresh_interval(options_.interest_lifetime),
-        &(own ? own_credit_ : credit_).awaited(), own ? AnswerOrder::kLocal : AnswerOrder::kAsSent);
+    const bool own = order == AnswerOrder::kLocal;
+    LossDetector detector(options_.min_rto, options_.max_rto,
+                          refresh_interval(options_.interest_lifetime),
+                          &(own ? own_credit_ : credit_).awaited(), order);
     CubicOptions window{initial_window, options_.max_window, options_.target_queue_delay};
     if (own) {
         window.max_window = std::min(options_.max_window, options_.evaluation_window);
@@ -86,7 +94,7 @@ std::uint32_t Fetcher::flow_to(const wire::Name& hint, std::uint32_t initial_win
         if (own_credit_.limited()) window.initial_window = window.max_window;
     }
     auto control = std::make_unique<Cubic>(window);
-    return requesters_.add(hash, {Flow(hint, std::move(detector), std::move(control)), {}});
+    return requesters_.add(hash, {order, Flow(hint, std::move(detector), std::move(control)), {}});
 }
 
 std::uint32_t Fetcher::initial_window(const FetchSpec& spec, const FetchTarget& target) const {
@@ -138,7 +146,7 @@ void Fetcher::add_target(OperationState& operation, std::size_t fetch, std::size
     target.hash = spec.targets[number].name.view().hash();
     target.namer = SegmentNamer(spec.targets[number].name.view());
     target.unsent = segments;
-    target.flow = flow_to(spec.targets[number].hint, initial_window(spec, spec.targets[number]));
+    target.flow = flow_to(spec.targets[number], initial_window(spec, spec.targets[number]));
     target.can_self_evaluate = spec.targets[number].can_self_evaluate;
     if (target.flow != kOwnFlow) target.most_awaited = most_awaited(spec);
     const std::uint32_t flow = target.flow;

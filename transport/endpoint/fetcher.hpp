@@ -56,7 +56,9 @@ class Fetcher {
     /// The flow of self-evaluation, whose hint is this node's own name.
     static constexpr std::uint32_t kOwnFlow = 0;
 
+    /// Requests of one kind to one node: sums take longer than what the node has.
     struct Asker {
+        AnswerOrder order;
         Flow flow;
         std::vector<std::uint32_t> unsent;  ///< targets with segments not asked yet, oldest first
         bool waits_for_turn = false;        ///< is in `turns_`
@@ -65,7 +67,8 @@ class Fetcher {
     };
 
     /// `initial_window` is of a flow that is not there yet.
-    std::uint32_t flow_to(const wire::Name& hint, std::uint32_t initial_window);
+    std::uint32_t flow_to(const FetchTarget& target, std::uint32_t initial_window);
+    std::uint32_t flow_to(const wire::Name& hint, AnswerOrder order, std::uint32_t initial_window);
     std::uint32_t initial_window(const FetchSpec& spec, const FetchTarget& target) const;
     /// Segments of one node that a fetch may wait for at once.
     std::uint64_t most_awaited(const FetchSpec& spec) const;
@@ -113,6 +116,8 @@ class Fetcher {
     EndpointCounters& counters_;
     security::Sha256 sha256_;
     TargetTable targets_;
+    AnswerHistory own_answers_;
+    AnswerHistory& answers_;
     ReceiveCredit credit_;         ///< for answers of other nodes
     ReceiveCredit own_credit_;     ///< for this node's own sums, with remote operands
     FlowTable<Asker> requesters_;  ///< each used by the targets whose home it is

@@ -103,7 +103,7 @@ struct Publication {
 
 }  // namespace
 
-void AwaitedBytes::on_repeated(bool needed) {
+void AnswerHistory::on_repeated(bool needed) {
     needless = needed ? 0 : needless + 1;
     lossy = needed || (lossy && needless < kNeedlessUntilLossless);
 }
@@ -115,7 +115,8 @@ struct LossDetector::State {
           min_rto(min_rto_),
           rtt(min_rto_, max_rto),
           refresh_interval(refresh_interval_),
-          awaited(awaited_ == nullptr ? &own_awaited : awaited_) {}
+          awaited(awaited_ == nullptr ? &own_awaited : awaited_),
+          history(awaited->history == nullptr ? &own_history : awaited->history) {}
     State(const State&) = delete;
     State& operator=(const State&) = delete;
     ~State() {
@@ -131,6 +132,8 @@ struct LossDetector::State {
     Duration refresh_interval;
     AwaitedBytes own_awaited;
     AwaitedBytes* awaited;
+    AnswerHistory own_history;
+    AnswerHistory* history;
 
     std::vector<Request> requests;
     std::vector<std::uint32_t> free_requests;
@@ -168,6 +171,8 @@ struct LossDetector::State {
     /// Too soon for an answer to the repetition: the first one was not lost, only late (the Eifel
     /// detection of RFC 3522, by time).
     bool answers_first_sending(const Request& request, TimePoint now) const;
+    /// Whether an answer shows that its request had to be repeated.
+    bool was_needed(const Request& request, TimePoint now) const;
     Duration gap_delay() const;
     Duration probe_delay() const;
     TimePoint gap_deadline(const Request& request) const;
@@ -282,6 +287,13 @@ bool LossDetector::State::answers_first_sending(const Request& request, TimePoin
     return rtt.has_sample() && now - request.since < rtt.minimum();
 }
 
+bool LossDetector::State::was_needed(const Request& request, TimePoint now) const {
+    if (answers_first_sending(request, now)) return false;
+    // A sum whose answer was lost is there when it is requested again. One that takes longer was
+    // not there yet.
+    return order == AnswerOrder::kAsSent || now - request.since < min_rto;
+}
+
 Duration LossDetector::State::gap_delay() const {
     // A guess below the round trip would call every request lost, none would be sampled, and the
     // guess would stay.
@@ -289,7 +301,7 @@ Duration LossDetector::State::gap_delay() const {
     const Duration in_order = std::max(rtt.smoothed(), rtt.latest()) * 9 / 8 + 2 * rtt.variation();
     // The most that RFC 8985 (section 6.2, step 4) allows for reordering. Once packets are lost,
     // waiting for it costs more than needless repetitions.
-    const bool reordered = order != AnswerOrder::kAsSent && !awaited->lossy;
+    const bool reordered = order != AnswerOrder::kAsSent && !history->lossy;
     return reordered ? in_order + rtt.smoothed() : in_order;
 }
 
@@ -311,9 +323,13 @@ TimePoint LossDetector::State::gap_deadline(const Request& request) const {
 TimePoint LossDetector::State::timeout_deadline(const Request& request) const {
     // While answers arrive, a queue drains and the gap rule finds losses (RFC 6298, rule 5.3). A
     // request whose retransmission was lost has a timer of its own.
-    const TimePoint since =
-        request.level == 0 ? std::max({request.since, last_answer, last_timeout}) : request.since;
-    return since + std::min(rtt.timeout(request.level), refresh_interval);
+    if (order == AnswerOrder::kLocal) return kNever;
+    const Duration timeout = std::min(rtt.timeout(request.level), refresh_interval);
+    if (request.level > 0) return request.since + timeout;
+    const TimePoint deadline = std::max({request.since, last_answer, last_timeout}) + timeout;
+    if (order == AnswerOrder::kAsSent || history->lossy) return deadline;
+    // A sum waits for other sums, some of which arrive here: rather late than lost.
+    return std::max(deadline, history->last_sum + timeout);
 }
 
 TimePoint LossDetector::State::refresh_deadline(const Request& request) const {
@@ -362,10 +378,11 @@ bool LossDetector::on_answered(RequestKey key, TimePoint now) {
     // A sum of this node that timed out was late: no link can have lost it.
     if (state.order != AnswerOrder::kLocal && request.where == Where::kSent &&
         request.gap_losses + request.timeouts > 0) {
-        state.awaited->on_repeated(!state.answers_first_sending(request, now));
+        state.history->on_repeated(state.was_needed(request, now));
     }
     state.sample_rtt(request, now);
     state.last_answer = now;
+    if (state.order != AnswerOrder::kAsSent) state.history->last_sum = now;
     // A held request sits in no send order: its answer says when the tensor was published, not that
     // later requests of other publications overtook anything.
     if (request.where == Where::kSent) {

@@ -7,8 +7,10 @@
 // loss is known. By timeout: RTO of RFC 6298, with back-off. A flow that falls silent is rather
 // late than lost, as a sum waits for other sums: only its oldest request is repeated, as a probe
 // (RFC 8985, section 7), and all others when the probe times out, too. When the probe is answered,
-// and after it nothing else for a while, what was sent before it is lost. A request is also
-// refreshed once per Interest lifetime, since the tables on its way forget it.
+// and after it nothing else for a while, what was sent before it is lost. Sums of other nodes wait
+// for each other: until a loss is known, their RTO counts from the latest sum on any flow of the
+// node. A request is also refreshed once per Interest lifetime, since the tables on its way forget
+// it.
 //
 // A held request (its producer said "not yet") is not lost: it is only refreshed likewise. When an
 // answer proves that the publication exists by now, what is still held of it becomes an ordinary
@@ -51,16 +53,21 @@ struct LostRequest {
     std::uint32_t consecutive_timeouts = 0;  ///< of this request
 };
 
-/// Bytes of answers that several detectors wait for together. What timed out does not count until
-/// it is answered: a node that is dead must not take the room of the others. The detectors also
-/// share whether packets are lost.
-struct AwaitedBytes {
-    std::uint64_t in_flight = 0;
-    std::uint64_t held = 0;
+/// What all detectors of a node know together.
+struct AnswerHistory {
+    TimePoint last_sum{};        ///< that arrived, or that this node finished
     bool lossy = false;          ///< a repetition was needed, and not too many since were needless
     std::uint32_t needless = 0;  ///< repetitions in a row whose first sending was answered
 
     void on_repeated(bool needed);
+};
+
+/// Bytes of answers that several detectors wait for together. What timed out does not count until
+/// it is answered: a node that is dead must not take the room of the others.
+struct AwaitedBytes {
+    std::uint64_t in_flight = 0;
+    std::uint64_t held = 0;
+    AnswerHistory* history = nullptr;  ///< null: each detector has its own
 };
 
 class LossDetector {

@@ -30,9 +30,12 @@ struct CreditOptions {
 
 class ReceiveCredit {
   public:
-    explicit ReceiveCredit(const CreditOptions& options)
+    /// `history`, if given, must outlive the detectors.
+    explicit ReceiveCredit(const CreditOptions& options, AnswerHistory* history = nullptr)
         : options_(options),
-          granted_bytes_(static_cast<double>(options.most_bytes) / (grows() ? 1 : 2)) {}
+          granted_bytes_(static_cast<double>(options.most_bytes) / (grows() ? 1 : 2)) {
+        awaited_.history = history;
+    }
 
     bool limited() const { return options_.most_bytes > 0; }
     /// Whether one more may be requested.

@@ -63,7 +63,8 @@ TEST_CASE("answers that wait for other nodes may overtake each other by a round 
             CHECK(detector.next_deadline() == at(102ms + 125us));
             CHECK(lost(detector, at(102ms + 125us)).size() == 1);
         } else {
-            CHECK(detector.next_deadline() == at(101ms) + detector.rtt().timeout());
+            // Until its Interest expires.
+            CHECK(detector.next_deadline() == at(100ms) + 1s);
         }
     }
 }
@@ -89,19 +90,83 @@ TEST_CASE("answers that wait for other nodes are missed sooner once packets are 
     CHECK(lost_after(at(900ms), 2ms) > lossy + 1ms);
 }
 
-TEST_CASE("a late sum of the own node is no sign of lost packets") {
-    for (const AnswerOrder order : {AnswerOrder::kAsSent, AnswerOrder::kLocal}) {
-        AwaitedBytes shared;
-        LossDetector detector(5ms, 500ms, 1s, &shared, order);
-        for (RequestKey key = 0; key < 50; ++key) detector.on_sent(key, kFirst, at(99ms));
-        for (RequestKey key = 0; key < 50; ++key) detector.on_answered(key, at(100ms));
-        detector.on_sent(0, kFirst, at(100ms));
-        const TimePoint timeout = detector.next_deadline();
-        REQUIRE(lost(detector, timeout).size() == 1);
-        detector.on_sent(0, kFirst, timeout);
-        detector.on_answered(0, timeout + 2ms);
-        CHECK(shared.lossy == (order == AnswerOrder::kAsSent));
+/// Detectors of one node: each for a sum of another node, of which it requests four segments.
+class SumsOfOneNode {
+  public:
+    explicit SumsOfOneNode(std::size_t sums) {
+        awaited_.history = &history;
+        for (std::size_t sum = 0; sum < sums; ++sum) {
+            detectors_.emplace_back(50ms, 500ms, 10s, &awaited_, AnswerOrder::kWhenReady);
+            for (RequestKey key = 0; key < 4; ++key) detectors_[sum].on_sent(key, sum, at(0ms));
+        }
     }
+
+    LossDetector& operator[](std::size_t sum) { return detectors_[sum]; }
+    std::size_t lost_until(TimePoint now) {
+        std::size_t found = 0;
+        for (LossDetector& detector : detectors_) found += lost(detector, now).size();
+        return found;
+    }
+
+    AnswerHistory history;
+
+  private:
+    AwaitedBytes awaited_;
+    std::vector<LossDetector> detectors_;
+};
+
+TEST_CASE("sums that come one after the other are not requested again") {
+    // Each takes the link for 100 ms: the last waits for 8 s, longer than any timeout.
+    SumsOfOneNode sums(20);
+    TimePoint now = at(0ms);
+    for (std::size_t sum = 0; sum < 20; ++sum) {
+        for (RequestKey key = 0; key < 4; ++key) {
+            now += 100ms;
+            CHECK(sums.lost_until(now) == 0);
+            sums[sum].on_answered(key, now);
+        }
+    }
+    CHECK_FALSE(sums.history.lossy);
+}
+
+TEST_CASE("when no sum comes any more, one request of each is repeated") {
+    SumsOfOneNode sums(20);
+    for (RequestKey key = 0; key < 4; ++key) sums[0].on_answered(key, at(100ms));
+    CHECK(sums.lost_until(at(599ms)) == 0);
+    CHECK(sums.lost_until(at(600ms)) == 19);
+}
+
+TEST_CASE("once packets are lost, other sums no longer keep a request from being repeated") {
+    SumsOfOneNode sums(2);
+    const auto repeat_after_silence = [&](Duration answered_after) {
+        for (RequestKey key = 1; key < 4; ++key) sums[1].forget(key);
+        const TimePoint deadline = sums[1].next_deadline();
+        REQUIRE(lost(sums[1], deadline).size() == 1);
+        sums[1].on_sent(0, 1, deadline);
+        sums[1].on_answered(0, deadline + answered_after);
+        return deadline + answered_after;
+    };
+    SUBCASE("the answer to the repetition comes as soon as a link allows") {
+        const TimePoint now = repeat_after_silence(10ms);
+        CHECK(sums.history.lossy);
+        CHECK(sums[0].next_deadline() < now);
+    }
+    SUBCASE("the sum was late") {
+        const TimePoint now = repeat_after_silence(100ms);
+        CHECK_FALSE(sums.history.lossy);
+        CHECK(sums[0].next_deadline() == now + 500ms);
+    }
+}
+
+TEST_CASE("a late sum of the own node is not requested again before its Interest expires") {
+    LossDetector detector(5ms, 500ms, 1s, nullptr, AnswerOrder::kLocal);
+    for (RequestKey key = 0; key < 50; ++key) detector.on_sent(key, kFirst, at(99ms));
+    for (RequestKey key = 0; key < 50; ++key) detector.on_answered(key, at(100ms));
+    detector.on_sent(0, kFirst, at(100ms));
+    CHECK(lost(detector, at(1099ms)).empty());
+    const auto found = lost(detector, at(1100ms));
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].cause == LossCause::kRefresh);
 }
 
 TEST_CASE("an answer after a retransmission is sampled only when it is unambiguous") {
