@@ -11,7 +11,12 @@ namespace innet::forwarding {
 namespace {
 
 /// How late a contribution is before its requesters learn of it; up to 1 ms more, as timers are.
-constexpr Duration kHoldDelay = std::chrono::milliseconds(1);
+/// Where round trips are long, requesters have longer timers, and such ranks are not late.
+Duration hold_delay(Duration min_rto) {
+    constexpr Duration kLeast = std::chrono::milliseconds(1);
+    constexpr Duration kUsualMinRto = std::chrono::milliseconds(50);
+    return kLeast + std::max(Duration::zero(), min_rto - kUsualMinRto) / 4;
+}
 
 /// One face may lead to two hinted nodes: the nonce identifies the Interest that is answered.
 tables::Way answered_way(const tables::PitEntry& entry, const tables::OutRecord& upstream,
@@ -46,7 +51,8 @@ void Node::State::on_incoming_hold(FaceId face, const wire::InterestView& intere
 void Node::State::schedule_hold(tables::PitEntry& entry, wire::ByteView missing, TimePoint now) {
     entry.missing.assign(missing);
     entry.hold_due = true;
-    pit.timers().schedule(entry, std::min(entry.expiry, now + kHoldDelay), now);
+    pit.timers().schedule(entry, std::min(entry.expiry, now + hold_delay(options.reducer.min_rto)),
+                          now);
 }
 
 void Node::State::on_hold_due(tables::PitEntry& entry, TimePoint now) {

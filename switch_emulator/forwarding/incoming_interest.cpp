@@ -141,7 +141,9 @@ bool Node::State::must_retransmit(const IncomingInterest& interest, const tables
     if (!entry.last_sent) return record != nullptr || fetches_for_others(interest, entry);
     const tables::LastTransmission last = entry.last_transmission(way);
     if (record != nullptr && record->arrived >= *last.sent) return true;
-    const Duration interval = last.held ? kHeldSuppressionInterval : kSuppressionInterval;
+    const Duration interval = last.held
+                                  ? std::max(kHeldSuppressionInterval, options.reducer.max_rto)
+                                  : std::max(kSuppressionInterval, options.reducer.min_rto);
     return interest.now - *last.sent >= interval;
 }
 

@@ -26,7 +26,8 @@
 namespace innet::forwarding {
 
 /// An Interest for a name that was sent upstream more recently than this waits for that answer,
-/// unless its sender repeats it after that transmission (see `must_retransmit`).
+/// unless its sender repeats it after that transmission (see `must_retransmit`). Longer where
+/// requesters have longer timers.
 inline constexpr Duration kSuppressionInterval = std::chrono::milliseconds(50);
 /// The same while a Hold says that the Interest has arrived where its Data will be made.
 inline constexpr Duration kHeldSuppressionInterval = std::chrono::milliseconds(500);

@@ -15,7 +15,10 @@ constexpr FaceId kOtherUpstream = 7;
 constexpr auto kSegment = "/train1/g0/0-7/sum.f32/seq=41/seg=9";
 
 struct Star : SwitchUnderTest {
-    Star() { node.add_route(name("/train1/g0"), kUpstream, 1); }
+    explicit Star(const forwarding::NodeOptions& options = default_options())
+        : SwitchUnderTest(9, options) {
+        node.add_route(name("/train1/g0"), kUpstream, 1);
+    }
 };
 
 }  // namespace
@@ -142,6 +145,18 @@ TEST_CASE("a request that is answered within a millisecond gets no Hold") {
     REQUIRE(answers.size() == 1);
     CHECK(answers[0].kind == Sent::Kind::kData);
     CHECK(star.node.face_counters(0).holds_out == 0);
+}
+
+TEST_CASE("where timers are long, a request is held later, and before it is repeated") {
+    forwarding::NodeOptions options = SwitchUnderTest::default_options();
+    options.reducer.min_rto = 250ms;
+    Star star(options);
+    star.application.productions[kSegment] = {Production::Kind::kPending, {}, bytes("3")};
+    star.receive_interest(0, kSegment, 10);
+    star.wait(50ms);
+    CHECK(star.sent(0).empty());
+    star.wait(2ms);
+    CHECK(star.sent(0).size() == 1);
 }
 
 TEST_CASE("a repeated request for unpublished Data is held at once, and by the timer no more") {

@@ -125,6 +125,20 @@ TEST_CASE("a late requester's first Interest goes upstream when the last transmi
     CHECK(star.sent(kUpstream).size() == 1);
 }
 
+TEST_CASE("where timers are long, a transmission is old when requesters would repeat it") {
+    forwarding::NodeOptions options = SwitchUnderTest::default_options();
+    options.reducer.min_rto = 260ms;
+    SwitchUnderTest slow(9, options);
+    slow.node.add_route(name("/train1/g0"), kUpstream, 1);
+    slow.receive_interest(0, kSegment, 1);
+    slow.now += 259ms;
+    slow.receive_interest(1, kSegment, 2);
+    CHECK(slow.sent(kUpstream).size() == 1);
+    slow.now += 1ms;
+    slow.receive_interest(2, kSegment, 3);
+    CHECK(slow.sent(kUpstream).size() == 1);
+}
+
 TEST_CASE("an unanswered Interest leaves the table at the end of its lifetime") {
     Star star;
     star.receive_interest(0, kSegment, 1, {.lifetime = 100ms});
