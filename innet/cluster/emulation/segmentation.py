@@ -12,8 +12,9 @@ SEGMENT_OVERHEAD_BYTES = 256
 SEGMENT_ALIGNMENT_BYTES = 64
 MAX_SEGMENT_BYTES = 32768
 """In frames: two packets of this size fit into one run of segmentation offload."""
-MEMORY_SEGMENT_BYTES = 65536
-"""Where all links are shared memory without limits."""
+MEMORY_SEGMENT_BYTES = 65216
+"""Where all links are shared memory without limits. The packet still fits into a UDP datagram, in
+which captures show it."""
 
 
 def segment_bytes(

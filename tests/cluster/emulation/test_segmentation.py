@@ -6,17 +6,26 @@ from typing import Any
 
 import pytest
 
-from innet.cluster.emulation.segmentation import block_segment_bytes, segment_bytes
+from innet.cluster.emulation.segmentation import (
+    SEGMENT_OVERHEAD_BYTES,
+    block_segment_bytes,
+    segment_bytes,
+)
+from innet.node.node_config import IP_UDP_HEADER_BYTES
 from innet.topology import load_topology
 
 IN_A_FRAME = 8704
-LARGEST = 65536
+LARGEST = 65216
 
 
 def test_links_in_memory_take_large_segments() -> None:
     topology = load_topology("star:2")
     assert segment_bytes(topology, in_memory=True) == LARGEST
     assert segment_bytes(topology) == IN_A_FRAME
+
+
+def test_a_capture_can_show_the_packet_of_the_largest_segment_as_a_datagram() -> None:
+    assert LARGEST + SEGMENT_OVERHEAD_BYTES + IP_UDP_HEADER_BYTES <= 65535
 
 
 @pytest.mark.parametrize(
