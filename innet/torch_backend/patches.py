@@ -156,8 +156,8 @@ def _fail_message(
 def watch_communication_hooks() -> None:
     """From now on, an error in a hook of DistributedDataParallel is one on every rank.
 
-    A rank whose hook raises reduces neither this bucket nor those behind it. The other ranks do,
-    and would take its next operations for those of the buckets.
+    The other ranks go on with the buckets behind it. So does this rank, and raises the error after
+    the last of them: otherwise they would take its next operations for those of the buckets.
     """
     replaced: Any = DistributedDataParallel
     as_it_is = replaced.register_comm_hook
@@ -173,22 +173,36 @@ def watch_communication_hooks() -> None:
 
 
 def _watched_hook(group: InnetProcessGroup, hook: Callable[..., Any]) -> Callable[..., Any]:
+    first_error: Exception | None = None  # of this backward pass
+
     @functools.wraps(hook)
     def watched(state: object, bucket: Any) -> Any:
+        nonlocal first_error
+        if bucket.index() == 0:
+            first_error = None
         begun = calls_begun()
         try:
-            return hook(state, bucket)
+            future = hook(state, bucket)
         except BaseException as error:
-            what = "a communication hook"
             if calls_begun() == begun:
-                group.launcher.fail(what, error)
-            if not isinstance(error, _OF_ALL_RANKS):
-                group.launcher.leave_step(what)
-            raise
+                group.launcher.fail(_HOOK, error)
+            if not isinstance(error, Exception):
+                group.launcher.leave_step(_HOOK)
+                raise
+            first_error = first_error or error
+            future = torch.futures.Future[torch.Tensor]()
+            future.set_result(bucket.buffer())
+        if first_error is None or not bucket.is_last():
+            return future
+        raised, first_error = first_error, None
+        if not isinstance(raised, _OF_ALL_RANKS):
+            group.launcher.leave_step(_HOOK)  # hooks of other ranks may have made more calls
+        raise raised
 
     return watched
 
 
+_HOOK = "a communication hook"
 _OF_ALL_RANKS = (MismatchError, PeerError, ReductionOverflow)
 
 

@@ -86,11 +86,17 @@ def sent_to_0(values):
 
 
 def fails_in_hook(rank):
-    """A hook of DistributedDataParallel fails on rank 1 alone."""
-    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1, bias=False))
+    """A hook of DistributedDataParallel fails on rank 1 alone, at the first of three buckets."""
+    layers = [torch.nn.Linear(1, 1, bias=False) for _ in range(3)]
+    model = torch.nn.parallel.DistributedDataParallel(
+        torch.nn.Sequential(*layers), bucket_cap_mb=1e-6
+    )
+    indices: list[int] = []
+    fails = False
 
     def hook(state, bucket):
-        if rank == 1:
+        indices.append(bucket.index())
+        if rank == 1 and fails and bucket.index() == 0:
             raise ValueError("damaged")
         return dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(take)
 
@@ -98,6 +104,11 @@ def fails_in_hook(rank):
         return future.value()[0]
 
     model.register_comm_hook(None, hook)
+    for _ in range(2):  # after the first, PyTorch cuts buckets anew
+        indices.clear()
+        model(torch.ones(1)).sum().backward()
+    assert indices == [0, 1, 2], indices
+    fails = True
     model(torch.ones(1)).sum().backward()
 
 
