@@ -26,6 +26,7 @@ class EarlierCalls:
     """
 
     _MOST_LISTED = 8
+    _MOST_OF_LAST = _core.MAX_EARLIER_CALLS - len("... (01234567)")
 
     def __init__(self) -> None:
         self._digest = 0
@@ -75,7 +76,8 @@ class EarlierCalls:
         listed = ", ".join(f"{n} x {call}" if n > 1 else call for call, n in self._last)
         if not self._is_cut and len(listed) <= _core.MAX_EARLIER_CALLS:
             return listed, ""
-        return f"...{self._last[-1][0]} ({self._digest:08x})", listed
+        last = self._last[-1][0][: self._MOST_OF_LAST]
+        return f"...{last} ({self._digest:08x})", listed
 
 
 class CallSequence:

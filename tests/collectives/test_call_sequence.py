@@ -59,3 +59,12 @@ def test_earlier_calls_are_compared_in_few_bytes() -> None:
     assert one.for_next() == other.for_next() == ("reduce(root=2)", "")
     one.add_unknown()
     assert one.for_next() == (_core.UNKNOWN_CALLS, "")
+
+
+def test_a_long_text_is_cut_and_still_compared() -> None:
+    one, other = EarlierCalls(), EarlierCalls()
+    one.leave_step("a step with a long name" * 2)
+    other.leave_step("a step with a long name" * 3)
+    compared, _ = one.for_next()
+    assert len(compared) == _core.MAX_EARLIER_CALLS
+    assert compared != other.for_next()[0]
