@@ -80,12 +80,16 @@ ByteView earlier_calls_of(const Slot& slot) {
                                                        : earlier_calls(*found));
 }
 
-/// The error when ranks of another operand called something else before than those of `latest`.
+/// The error when ranks of another operand called something else before than those of `latest`. The
+/// others agree: the first that knows stands for all.
 std::optional<std::string> find_other_calls(const Slot& slot, std::size_t latest) {
     const std::string_view calls = earlier_calls(slot.operands[latest]);
+    if (calls == wire::kUnknownCalls) return std::nullopt;
     for (std::size_t other = 0; other < slot.operands.size(); ++other) {
-        if (!slot.operands[other].arrived) continue;
-        if (wire::earlier_calls_agree(earlier_calls(slot.operands[other]), calls)) continue;
+        if (other == latest || !slot.operands[other].arrived) continue;
+        const std::string_view theirs = earlier_calls(slot.operands[other]);
+        if (theirs == wire::kUnknownCalls) continue;
+        if (theirs == calls) return std::nullopt;
         const auto [left, right] = std::minmax(other, latest);
         return wire::earlier_calls_differ(
             ranks_text(slot, left, {"", ""}), earlier_calls(slot.operands[left]),
