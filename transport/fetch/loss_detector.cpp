@@ -328,8 +328,9 @@ TimePoint LossDetector::State::timeout_deadline(const Request& request) const {
     if (request.level > 0) return request.since + timeout;
     const TimePoint deadline = std::max({request.since, last_answer, last_timeout}) + timeout;
     if (order == AnswerOrder::kAsSent || history->lossy) return deadline;
-    // A sum waits for other sums, some of which arrive here: rather late than lost.
-    return std::max(deadline, history->last_sum + timeout);
+    // A sum waits for other sums, some of which arrive here: rather late than lost. Sums in
+    // sequence are at most a full queue apart.
+    return std::max(deadline, history->last_sum + min_rto);
 }
 
 TimePoint LossDetector::State::refresh_deadline(const Request& request) const {

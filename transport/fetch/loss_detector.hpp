@@ -8,9 +8,9 @@
 // late than lost, as a sum waits for other sums: only its oldest request is repeated, as a probe
 // (RFC 8985, section 7), and all others when the probe times out, too. When the probe is answered,
 // and after it nothing else for a while, what was sent before it is lost. Sums of other nodes wait
-// for each other: until a loss is known, their RTO counts from the latest sum on any flow of the
-// node. A request is also refreshed once per Interest lifetime, since the tables on its way forget
-// it.
+// for each other: until a loss is known, they time out at the earliest a shortest RTO after the
+// latest sum on any flow of the node. A request is also refreshed once per Interest lifetime, since
+// the tables on its way forget it.
 //
 // A held request (its producer said "not yet") is not lost: it is only refreshed likewise. When an
 // answer proves that the publication exists by now, what is still held of it becomes an ordinary

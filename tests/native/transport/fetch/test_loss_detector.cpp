@@ -116,12 +116,12 @@ class SumsOfOneNode {
 };
 
 TEST_CASE("sums that come one after the other are not requested again") {
-    // Each takes the link for 100 ms: the last waits for 8 s, longer than any timeout.
+    // Each takes the link for 40 ms: the last waits for 3.2 s, longer than any timeout.
     SumsOfOneNode sums(20);
     TimePoint now = at(0ms);
     for (std::size_t sum = 0; sum < 20; ++sum) {
         for (RequestKey key = 0; key < 4; ++key) {
-            now += 100ms;
+            now += 40ms;
             CHECK(sums.lost_until(now) == 0);
             sums[sum].on_answered(key, now);
         }
@@ -131,9 +131,9 @@ TEST_CASE("sums that come one after the other are not requested again") {
 
 TEST_CASE("when no sum comes any more, one request of each is repeated") {
     SumsOfOneNode sums(20);
-    for (RequestKey key = 0; key < 4; ++key) sums[0].on_answered(key, at(100ms));
-    CHECK(sums.lost_until(at(599ms)) == 0);
-    CHECK(sums.lost_until(at(600ms)) == 19);
+    for (RequestKey key = 0; key < 4; ++key) sums[0].on_answered(key, at(480ms));
+    CHECK(sums.lost_until(at(529ms)) == 0);
+    CHECK(sums.lost_until(at(530ms)) == 19);
 }
 
 TEST_CASE("once packets are lost, other sums no longer keep a request from being repeated") {
@@ -154,7 +154,7 @@ TEST_CASE("once packets are lost, other sums no longer keep a request from being
     SUBCASE("the sum was late") {
         const TimePoint now = repeat_after_silence(100ms);
         CHECK_FALSE(sums.history.lossy);
-        CHECK(sums[0].next_deadline() == now + 500ms);
+        CHECK(sums[0].next_deadline() == now + 50ms);
     }
 }
 
