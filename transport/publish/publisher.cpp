@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/wire/text.hpp"
+
 namespace innet {
 
 namespace {
@@ -266,6 +268,10 @@ std::optional<std::string> Publisher::refusal(const PublicationSpec& spec) const
     if (kind.view().value().size() + producer->signer->key_name().value().size() > kMaxNames) {
         return kind.view().to_uri() + " is too long: it and the key's name must fit into " +
                std::to_string(kMaxNames) + " bytes";
+    }
+    if (spec.earlier_calls.size() > wire::kMaxEarlierCalls) {
+        return "the earlier calls have " + std::to_string(spec.earlier_calls.size()) +
+               " bytes of text, and at most " + std::to_string(wire::kMaxEarlierCalls) + " fit";
     }
     const bool taken = std::ranges::any_of(producer->entries, [&](const Entry& entry) {
         if (entry.seq != spec.seq) return false;

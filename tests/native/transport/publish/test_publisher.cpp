@@ -3,6 +3,7 @@
 #include <string>
 
 #include "transport/publish/publisher.hpp"
+#include "transport/wire/text.hpp"
 
 using namespace innet;
 using namespace std::chrono_literals;
@@ -289,6 +290,15 @@ TEST_CASE("the longest registered prefix owns a name") {
     fixture.publisher.register_producer(name("/job/g0/3/p2p.u8"), "messages of 3");
     const Production pending = fixture.ask("/job/g0/3/p2p.u8/0/0/seq=1/seg=0");
     CHECK(std::string(pending.missing.begin(), pending.missing.end()) == "messages of 3");
+}
+
+TEST_CASE("a text of earlier calls that packets have no room for is refused") {
+    Fixture fixture;
+    PublicationSpec spec = fixture.spec("/sum.u8", 1);
+    spec.earlier_calls.assign(wire::kMaxEarlierCalls, 'x');
+    CHECK_FALSE(fixture.publisher.refusal(spec).has_value());
+    spec.earlier_calls += 'x';
+    CHECK(fixture.publisher.refusal(spec).has_value());
 }
 
 TEST_CASE("ends that do not cut the tensor into segments that fit are refused") {
