@@ -390,6 +390,8 @@ def test_wrong_use_is_told() -> None:
         await pools.put(1)
         with pytest.raises(KVError, match="another tenant"):
             await pool.get(stranger)
+        with pytest.raises(KVError, match="not of the type bytes"):
+            await pool.put(key(1), b"contents")  # type: ignore[arg-type]
         with pytest.raises(KVError, match="one dimension"):
             await pool.put(key(1), np.zeros((2, 2), np.uint8))
         with pytest.raises(KVError, match="one dimension"):

@@ -391,6 +391,11 @@ def _checked(contents: Contents) -> Contents:
     Raises:
         KVError: they are not bytes in one dimension.
     """
+    if not isinstance(contents, np.ndarray):
+        raise KVError(
+            "a block is an array of bytes in one dimension, not of the type "
+            f"{type(contents).__name__}; use numpy.frombuffer(contents, numpy.uint8)"
+        )
     if contents.dtype != np.uint8 or contents.ndim != 1 or not contents.size:
         raise KVError(
             f"a block is an array of bytes in one dimension, not {contents.dtype} of shape "
