@@ -10,9 +10,58 @@ from weakref import WeakValueDictionary
 from innet._native import _core
 from innet.plans import Plan, PlanChooser
 from innet.plans.plan import Placed
+from innet.security.keys import SHARED_KEY_BYTES, node_certificate_name
+from innet.settings import Signature
+from innet.topology.names import MAX_NAME_CHARACTERS
 from innet.worker.membership import Membership
 
 T = TypeVar("T")
+
+_SIGNATURE_BYTES: dict[Signature, int] = {
+    "gmac": 28, "hmac": 32, "digest": 32, "ed25519": 64, "none": 0
+}  # fmt: skip
+_MAX_KIND = "allgather.f8e4m3fn.4294967296.root1023"
+_HEADER_BYTES = 4
+"""Of an element that is as long as a packet."""
+_META_INFO_BYTES = 2 + 4 + 8 + 10 + 2 + _core.MAX_EARLIER_CALLS
+"""MetaInfo with FreshnessPeriod, FinalBlockId, TensorElements and EarlierCalls."""
+_NUMBERS_BYTES = 2 * (2 + 4)
+"""The components of the sequence number and the segment."""
+_LINK_BYTES = 2 * _HEADER_BYTES + 5
+"""LpPacket, Fragment and a CongestionMark."""
+
+
+def overhead_bytes(prefixes: Sequence[str], ranks: int, signature: Signature) -> int:
+    """Bytes beside a segment in the longest packet of a group, without IP and UDP headers.
+
+    Args:
+        prefixes: of the group's names.
+        ranks: of the group.
+        signature: of its segments.
+    """
+    prefix = max(prefixes, key=len)
+    _, job, *rest = prefix.split("/")
+    if signature == "ed25519":  # of any node on the way
+        key = node_certificate_name("n" * MAX_NAME_CHARACTERS, job)
+    elif signature in SHARED_KEY_BYTES:
+        key = f"/{job}/KEY/{'/'.join(rest).partition('.')[0]}/v=999"
+    else:
+        key = ""
+    name = f"{prefix}/{ranks - 1}-{ranks - 1}/{_MAX_KIND}"
+    name_bytes = len(_core.Name(name).value()) + _NUMBERS_BYTES
+    locator_bytes = 4 + len(_core.Name(key).value()) if key else 0
+    return (
+        _LINK_BYTES
+        + _HEADER_BYTES  # Data
+        + (2 if name_bytes < 253 else _HEADER_BYTES)
+        + name_bytes
+        + _META_INFO_BYTES
+        + _HEADER_BYTES  # Content
+        + 5  # SignatureInfo with its type
+        + locator_bytes
+        + 2
+        + _SIGNATURE_BYTES[signature]
+    )
 
 
 class LazyList(Sequence[T]):

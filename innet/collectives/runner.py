@@ -22,7 +22,7 @@ from innet.collectives.completion import (
     error_of,
     error_of_failure,
 )
-from innet.collectives.group import Variants
+from innet.collectives.group import Variants, overhead_bytes
 from innet.collectives.operation import Operation, barrier
 from innet.collectives.work import (
     Complete,
@@ -72,9 +72,8 @@ class Services(Protocol):
     def settings(self) -> Settings:
         """Settings of the run."""
 
-    @property
-    def segment_bytes(self) -> int:
-        """Bytes of a tensor that one packet carries."""
+    def segment_bytes_beside(self, overhead_bytes: int) -> int:
+        """Bytes of a tensor that one packet carries beside headers of that size."""
 
     @property
     def object_segment_bytes(self) -> int:
@@ -173,7 +172,10 @@ class OperationRunner:
         self.size = membership.size
         self.nodes = membership.nodes
         self.name = named_rank(self.rank, self.nodes[self.rank])
-        self.segment_bytes = services.segment_bytes
+        signature = services.settings.security.signature
+        self.segment_bytes = services.segment_bytes_beside(
+            overhead_bytes(tuple(membership.plans), membership.size, signature)
+        )
         self.is_closed = False
         self._log = OperationLog(membership.job, membership.name)
         prefixes = [variant.own for variant in variants.all]

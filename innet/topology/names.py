@@ -7,7 +7,8 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
-NAME_PATTERN: Final = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,31}$"
+MAX_NAME_CHARACTERS: Final = 32
+NAME_PATTERN: Final = rf"^[A-Za-z0-9_][A-Za-z0-9._-]{{0,{MAX_NAME_CHARACTERS - 1}}}$"
 PORT_PATTERN: Final = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,14}$"
 
 NAME_EXPECTED: Final = (

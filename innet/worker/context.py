@@ -141,6 +141,10 @@ class Worker:
         """Bytes of a tensor that one packet carries."""
         return self.job.segment_bytes
 
+    def segment_bytes_beside(self, overhead_bytes: int) -> int:
+        """See :meth:`JobFile.segment_bytes_beside`."""
+        return self.job.segment_bytes_beside(overhead_bytes)
+
     @property
     def object_segment_bytes(self) -> int:
         """Bytes of a published object that one packet carries: NDN programs fetch objects, too."""

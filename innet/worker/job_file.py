@@ -16,6 +16,13 @@ ALGORITHM_VARIABLE = "INNET_ALGORITHM"
 RESTARTS_VARIABLE = "INNET_RESTARTS"
 """Environment variable with the number of restarts of the worker in this job: 0 at first."""
 
+SEGMENT_OVERHEAD_BYTES = 256
+"""Room left in a packet for names, metadata, signature and link headers around a segment.
+
+Groups whose names need more have smaller segments (:meth:`JobFile.segment_bytes_beside`).
+"""
+SEGMENT_ALIGNMENT_BYTES = 64
+
 OnDeath = Literal["abort", "shrink", "wait"]
 """The policy of a group for the death of a rank's process: see docs/faults.md."""
 
@@ -42,6 +49,16 @@ class JobFile(BaseModel):
     """File of the job's certificates, which its nodes serve."""
     on_worker_death: OnDeath = "abort"
     """For groups that do not choose."""
+
+    def segment_bytes_beside(self, overhead_bytes: int) -> int:
+        """Content of a full segment whose packet has ``overhead_bytes`` beside it.
+
+        Where names are short, it is :attr:`segment_bytes`.
+        """
+        excess_bytes = max(0, overhead_bytes - SEGMENT_OVERHEAD_BYTES)
+        return self.segment_bytes - -(-excess_bytes // SEGMENT_ALIGNMENT_BYTES) * (
+            SEGMENT_ALIGNMENT_BYTES
+        )
 
     @classmethod
     def load(cls, path: Path) -> JobFile:

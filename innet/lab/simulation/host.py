@@ -61,6 +61,10 @@ class SimulatedHost:
         self._backgrounds: list[LoopBackground] = []
         time.collectors[self.node.index] = self.collector
 
+    def segment_bytes_beside(self, overhead_bytes: int) -> int:
+        """The bytes of an array in one packet: packets of a simulation may be of any size."""
+        return self.segment_bytes
+
     def join(self, membership: Membership) -> None:
         """Join a group: install the host's rules of the group's plans."""
         self.groups[membership.name] = membership

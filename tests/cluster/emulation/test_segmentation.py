@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from innet.cluster.emulation.segmentation import (
-    SEGMENT_OVERHEAD_BYTES,
     block_segment_bytes,
     segment_bytes,
 )
 from innet.node.node_config import IP_UDP_HEADER_BYTES
 from innet.topology import load_topology
+from innet.worker.job_file import SEGMENT_OVERHEAD_BYTES
 
 IN_A_FRAME = 8704
 LARGEST = 65216
