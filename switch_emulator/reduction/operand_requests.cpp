@@ -62,7 +62,10 @@ std::uint32_t OperandRequests::request(NameView name, ReductionName::OperandHash
     added.late = false;
     // Sums round a ring depend on each other, and a sum without a request is never evaluated. This
     // node's own contribution crosses no link.
-    added.limited = credit_.limited() && added.contribution && !(hint == own_name_);
+    const bool elsewhere = !(hint == own_name_);
+    added.limited = credit_.limited() && added.contribution && elsewhere;
+    added.other_sum = !added.contribution && elsewhere;
+    other_sums_ += added.other_sum ? 1 : 0;
     index_.insert(hash.name, request);
     if (added.limited) {
         flows_[added.flow].detector.park(request, added.publication);
@@ -138,7 +141,10 @@ void OperandRequests::learn_size(std::size_t answer_bytes) {
 void OperandRequests::take_answered(std::uint32_t request, std::size_t answer_bytes, bool marked,
                                     std::vector<Waiter>& waiters, TimePoint now) {
     Request& answered = requests_[request];
-    if (answered.limited) learn_size(answer_bytes);
+    if (answered.limited) {
+        learn_size(answer_bytes);
+        if (other_sums_ > 0) credit_.on_answer_beside_sums(answer_bytes, now);
+    }
     waiters.assign(answered.waiters.begin(), answered.waiters.end());
     LossDetector& detector = flows_[answered.flow].detector;
     if (detector.is_late(answered.publication)) reconsider_kept_back();
@@ -212,6 +218,7 @@ void OperandRequests::send(std::uint32_t request, TimePoint now) {
 void OperandRequests::release(std::uint32_t request) {
     flows_.leave(requests_[request].flow);
     index_.erase(requests_[request].hash);
+    other_sums_ -= requests_[request].other_sum ? 1 : 0;
     requests_[request].waiters.clear();
     free_.push_back(request);
 }

@@ -127,7 +127,8 @@ class OperandRequests {
         LateLabel label;
         bool late = false;
         bool contribution = false;
-        bool limited = false;  ///< waits for credit and takes it
+        bool limited = false;    ///< waits for credit and takes it
+        bool other_sum = false;  ///< is made of several contributions, by another node
     };
 
     /// The flow to `hint`, with one more user.
@@ -151,6 +152,7 @@ class OperandRequests {
     AnswerHistory& answers_;
     ReceiveCredit credit_;  ///< for contributions of other nodes
     std::uint32_t expected_bytes_;
+    std::uint32_t other_sums_ = 0;  ///< requests with `other_sum`
     /// Requests for contributions in the order they were made; not those ended or sent meanwhile.
     TurnQueue waiting_;
     TurnQueue kept_back_;    ///< those of late publications, until there is more room

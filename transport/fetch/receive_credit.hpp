@@ -12,11 +12,14 @@
 // A credit with a rate is granted whole, but after silence only as fast as the host's link carries
 // answers. Requests of a whole credit that leave together return as one burst of answers. The
 // requests that these cause wait behind the answers of others in every queue, so the burst never
-// spreads, and each link is idle between two of them.
+// spreads, and each link is idle between two of them. Beyond what fills the path, more requests
+// only lengthen queues, which sums of other nodes wait in: while such sums are awaited, too, the
+// credit grows slowly from the first answer on.
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 
 #include "transport/fetch/loss_detector.hpp"
 
@@ -51,12 +54,23 @@ class ReceiveCredit {
         if (limited() && in_flight() >= most_in_flight()) return kNever;
         const double beyond_first = in_flight() - static_cast<double>(options_.first_bytes);
         if (!grows() || awaited_.in_flight == 0 || beyond_first < 0) return TimePoint{};
+        const double beyond_path = std::clamp(in_flight() - path_bytes_, 0.0, beyond_first);
+        const double grown_bytes = beyond_first + (kSlowGrowth - 1) * beyond_path;
         return busy_since_ +
-               Duration(static_cast<Duration::rep>(beyond_first * 8e9 / options_.rate_bps));
+               Duration(static_cast<Duration::rep>(grown_bytes * 8e9 / options_.rate_bps));
     }
     /// Before a request that counts leaves.
     void on_request(TimePoint now) {
-        if (awaited_.in_flight == 0) busy_since_ = now;
+        if (awaited_.in_flight > 0) return;
+        busy_since_ = now;
+        path_bytes_ = kNotKnown;
+    }
+    /// Before an answer that counts is taken, while this node awaits sums of other nodes.
+    void on_answer_beside_sums(std::size_t size_bytes, TimePoint now) {
+        if (!grows() || path_bytes_ != kNotKnown) return;
+        const auto waited_ns = static_cast<double>((now - busy_since_).count());
+        // The next request takes the place of this one.
+        path_bytes_ = waited_ns * options_.rate_bps / 8e9 - static_cast<double>(size_bytes);
     }
     /// Of all detectors that take from this credit, which has to outlive them.
     AwaitedBytes& awaited() { return awaited_; }
@@ -75,6 +89,9 @@ class ReceiveCredit {
     static constexpr double kRoundsToRegain = 16;
     static constexpr double kLeastShare = 8;
     static constexpr double kLeastOfOthers = 4;
+    /// How many times slower the credit grows beyond what fills the path, beside sums.
+    static constexpr double kSlowGrowth = 10;
+    static constexpr double kNotKnown = std::numeric_limits<double>::infinity();
 
     bool grows() const { return options_.rate_bps > 0; }
     double most_in_flight() const {
@@ -86,7 +103,8 @@ class ReceiveCredit {
 
     CreditOptions options_;
     double granted_bytes_;
-    TimePoint busy_since_{};  ///< something has been in flight all the time
+    TimePoint busy_since_{};         ///< something has been in flight all the time
+    double path_bytes_ = kNotKnown;  ///< in flight when the first answer since then came
     AwaitedBytes awaited_;
 };
 

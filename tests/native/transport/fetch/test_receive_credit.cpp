@@ -83,6 +83,27 @@ TEST_CASE("after silence, requests leave no faster than the link carries answers
     }
 }
 
+TEST_CASE("beside sums of other nodes, a credit grows slowly beyond what fills the path") {
+    ReceiveCredit credit({.most_bytes = kMost, .rate_bps = kRate, .first_bytes = 2 * kAnswer});
+    for (int round = 0; round < 2; ++round) {
+        const TimePoint begin = kStart + std::chrono::seconds(round);
+        credit.on_request(begin);
+        credit.awaited().in_flight = 3 * kAnswer;
+        credit.on_answer_beside_sums(kAnswer, begin + std::chrono::microseconds(8));
+        // Seven fill the path of 8 µs beside the one that is answered; later answers change
+        // nothing.
+        credit.on_answer_beside_sums(kAnswer, begin + std::chrono::microseconds(30));
+        credit.awaited().in_flight = 7 * kAnswer;
+        const TimePoint full = credit.room_at();
+        CHECK(full - begin == std::chrono::microseconds(5));
+        for (int more = 1; more <= 3; ++more) {
+            credit.awaited().in_flight += kAnswer;
+            CHECK(credit.room_at() - full == more * std::chrono::microseconds(10));
+        }
+        credit.awaited().in_flight = 0;
+    }
+}
+
 TEST_CASE("an answer frees its share of the table at once") {
     ReceiveCredit credit({.most_bytes = kMost, .rate_bps = kRate, .first_bytes = kAnswer});
     credit.on_request(kStart);
