@@ -188,7 +188,7 @@ class StrategyError(InnetError):
     """A forwarding strategy cannot be found, or has the wrong type."""
 
 
-TIMEOUT_HINT = "timeout_s= or the setting collectives.timeout_s changes it"
+TIMEOUT_HINT = "timeout_s=, in PyTorch timeout=, or the setting collectives.timeout_s changes it"
 """In the messages of :class:`DeadlineExceeded`."""
 
 

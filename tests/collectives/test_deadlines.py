@@ -29,7 +29,8 @@ def test_a_queued_operation_ends_at_its_deadline_and_the_others_still_get_its_te
             r"allreduce\(sum\.f32, shape \(5,\)\) seq=4: it was queued behind "
             r"seq=0: rank 1 \(h1\), rank 2 \(h2\) had not sent their data "
             r"within the timeout of 0\.2 s "
-            r"\(timeout_s= or the setting collectives\.timeout_s changes it\)",
+            r"\(timeout_s=, in PyTorch timeout=, or the setting collectives\.timeout_s changes "
+            r"it\)",
             str(told.value),
         )
         assert not any(work.done() for work in under_way)
@@ -98,10 +99,10 @@ def test_the_steps_of_one_call_share_its_deadline(monkeypatch):
         monkeypatch.setattr(runner.services, "now_s", lambda: clock_s[0])
         submit = runner._submit
 
-        def noted(operation, seq, timeout_s, reserves):
+        def noted(operation, seq, timeout_s, reserves, earlier_calls):
             given_s.append(timeout_s)
             clock_s[0] += 8.0
-            return submit(operation, seq, timeout_s, reserves)
+            return submit(operation, seq, timeout_s, reserves, earlier_calls)
 
         monkeypatch.setattr(runner, "_submit", noted)
         theirs = second.iallreduce_blocks(np.ones(100, np.float32))
