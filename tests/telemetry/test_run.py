@@ -242,6 +242,7 @@ async def test_a_run_goes_on_without_its_broker_and_says_so(
         await run.run_workers([sys.executable, "-c", SUM])
     assert lines == ["2.0", "2.0"]
     told = [record.message for record in warnings.records if "cannot be reached" in record.message]
+    assert not any("refuses the run" in record.message for record in warnings.records)
     assert len(told) == 1
 
 

@@ -315,8 +315,12 @@ class LauncherTelemetry:
             events.report("process_ended", process.describe(), node=process.spec.node or "")
 
     def _tell(self, error: Exception) -> None:
-        """Warn once of a wrong login, so that missing telemetry has an explanation."""
-        if isinstance(error, MqttConnectError) and not self._warned:
+        """Warn once of a wrong login, so that missing telemetry has an explanation.
+
+        The relay answers for a broker that it cannot reach, and warns of it itself.
+        """
+        is_refusal = isinstance(error, MqttConnectError) and error.rc != "Server unavailable"
+        if is_refusal and not self._warned:
             self._warned = True
             _log.warning(
                 "the broker %s refuses the run (%s): check user and password in its URL. The run "
