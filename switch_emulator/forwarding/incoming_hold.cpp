@@ -18,6 +18,10 @@ Duration hold_delay(Duration min_rto) {
     return kLeast + std::max(Duration::zero(), min_rto - kUsualMinRto) / 4;
 }
 
+/// A sum of many late ranks is held by each of them, and each hop of a chain of sums adds its own.
+/// A label that is left out reaches requesters when they refresh their Interests.
+constexpr Duration kNewsInterval = std::chrono::milliseconds(50);
+
 /// One face may lead to two hinted nodes: the nonce identifies the Interest that is answered.
 tables::Way answered_way(const tables::PitEntry& entry, const tables::OutRecord& upstream,
                          const wire::InterestView& interest) {
@@ -64,7 +68,9 @@ void Node::State::on_hold_due(tables::PitEntry& entry, TimePoint now) {
 // the Hold: it would assume that another node evaluates its own request, and not retransmit it.
 void Node::State::on_late_rank(tables::PitEntry& entry, std::optional<tables::Way> way,
                                wire::ByteView missing, TimePoint now) {
-    const bool news = !std::ranges::equal(entry.missing.view(), missing);
+    const bool news = !std::ranges::equal(entry.missing.view(), missing) &&
+                      (!entry.last_news || now - *entry.last_news >= kNewsInterval);
+    if (news) entry.last_news = now;
     entry.missing.assign(missing);
     entry.held = true;
     entry.hold_due = false;

@@ -60,6 +60,7 @@ struct alignas(64) PitEntry : TimerLink {
     bool hold_due = false;        ///< its requesters get a Hold unless it is answered soon
     bool fallback_tried = false;  ///< the reducer tried to evaluate it by any rule
     std::optional<TimePoint> last_sent;  ///< upstream
+    std::optional<TimePoint> last_news;  ///< its requesters received a Hold with a new label
     std::optional<wire::NackReason> least_severe_nack;
     ShortBytes<wire::kMaxLabelSize> missing;    ///< the missing ranks, when held
     ReflexiveRoute* reflexive_route = nullptr;  ///< of a trigger Interest

@@ -336,7 +336,10 @@ TimePoint LossDetector::State::timeout_deadline(const Request& request) const {
 TimePoint LossDetector::State::refresh_deadline(const Request& request) const {
     if (request.level == kLevels - 1) return request.since + refresh_interval;
     const Duration delay = std::max(min_rto, rtt.smoothed()) * (std::int64_t{1} << request.level);
-    return request.since + std::min(delay, refresh_interval);
+    const bool waits_for_sums = order == AnswerOrder::kWhenReady && !history->lossy;
+    const TimePoint since =
+        waits_for_sums ? std::max(request.since, history->last_sum) : request.since;
+    return std::min(since + delay, request.since + refresh_interval);
 }
 
 void LossDetector::State::report(std::uint32_t place, LossCause cause,

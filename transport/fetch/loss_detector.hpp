@@ -16,7 +16,8 @@
 // answer proves that the publication exists by now, what is still held of it becomes an ordinary
 // request again: its Data is on the way, or was lost. All of these answers may be lost together, so
 // one held request of each publication is refreshed sooner: after the shortest timeout, or a round
-// trip that is longer, then after twice that, and so on.
+// trip that is longer, then after twice that, and so on. This time, too, counts from the latest sum
+// where the RTO does.
 //
 // Every operation is O(1) amortised per request, and nothing is allocated once the tables are warm.
 

@@ -74,14 +74,26 @@ TEST_CASE("a refreshed Interest gets a new Hold only after a new Hold from upstr
     CHECK(star.sent(1).empty());
 }
 
-TEST_CASE("requesters receive a new Hold when the late rank changes") {
+TEST_CASE("requesters receive a new Hold when the late rank changes, one in 50 ms") {
     Star star;
     star.receive_interest(0, kSegment, 10);
     star.receive(kUpstream, star.hold(kSegment, 10, "3"));
+    star.now += 49ms;
     star.receive(kUpstream, star.hold(kSegment, 10, "5"));
-    const auto holds = star.sent(0);
-    REQUIRE(holds.size() == 2);
-    CHECK(holds[1].missing == "5");
+    CHECK(star.sent(0).size() == 1);
+    star.now += 1ms;
+    star.receive(kUpstream, star.hold(kSegment, 10, "7"));
+    auto holds = star.sent(0);
+    REQUIRE(holds.size() == 1);
+    CHECK(holds[0].missing == "7");
+
+    star.receive(kUpstream, star.hold(kSegment, 10, "8"));
+    CHECK(star.sent(0).empty());
+    star.receive_interest(0, kSegment, 20);
+    star.receive(kUpstream, star.hold(kSegment, 20, "8"));
+    holds = star.sent(0);
+    REQUIRE(holds.size() == 1);
+    CHECK(holds[0].missing == "8");
 }
 
 TEST_CASE("a Hold from a face without a request is ignored") {

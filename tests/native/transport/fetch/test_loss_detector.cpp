@@ -347,6 +347,26 @@ TEST_CASE("the first held request of a publication is refreshed soon, then less 
     }
 }
 
+TEST_CASE("a held request for a sum is refreshed early only after sums have stopped") {
+    AnswerHistory history;
+    AwaitedBytes awaited;
+    awaited.history = &history;
+    LossDetector detector(5ms, 500ms, 1s, &awaited, AnswerOrder::kWhenReady);
+    LossDetector other(5ms, 500ms, 1s, &awaited, AnswerOrder::kWhenReady);
+    detector.on_sent(1, kFirst, at(0ms));
+    detector.on_held(1, at(1ms));
+    for (Duration now = 4ms; now <= 40ms; now += 4ms) {
+        CHECK(lost(detector, at(now)).empty());
+        other.on_sent(2, kSecond, at(now));
+        other.on_answered(2, at(now));
+    }
+    CHECK(lost(detector, at(44ms)).empty());
+    CHECK(detector.next_deadline() == at(45ms));
+    const auto found = lost(detector, at(45ms));
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].cause == LossCause::kRefresh);
+}
+
 TEST_CASE("a held request is refreshed once per interval and nothing else") {
     LossDetector detector = warmed_up();
     detector.on_sent(0, kFirst, at(100ms));
