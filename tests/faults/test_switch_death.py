@@ -40,7 +40,7 @@ async def test_sums_of_a_dead_spine_are_made_by_the_other_one():
         run.result.status["spine1"] = {"made": made}
 
     result = await run_with_faults(
-        LEAF_SPINE, worker("steps.py", 50, 16000, 0.02), faults, settings=NO_RESTARTS
+        LEAF_SPINE, worker("steps.py", 50, 32000, 0.02), faults, settings=NO_RESTARTS
     )
     assert result.failure == ""
     assert len(digests(result)) == 1
