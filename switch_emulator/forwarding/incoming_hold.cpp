@@ -19,7 +19,7 @@ Duration hold_delay(Duration min_rto) {
 }
 
 /// A sum of many late ranks is held by each of them, and each hop of a chain of sums adds its own.
-/// A label that is left out reaches requesters when they refresh their Interests.
+/// Requesters receive the labels of this time in one Hold at its end, unless the Data came first.
 constexpr Duration kNewsInterval = std::chrono::milliseconds(50);
 
 /// One face may lead to two hinted nodes: the nonce identifies the Interest that is answered.
@@ -60,6 +60,7 @@ void Node::State::schedule_hold(tables::PitEntry& entry, wire::ByteView missing,
 }
 
 void Node::State::on_hold_due(tables::PitEntry& entry, TimePoint now) {
+    entry.last_news.reset();
     const auto missing = entry.missing;
     on_late_rank(entry, tables::kFirstWay, missing.view(), now);
 }
@@ -68,20 +69,31 @@ void Node::State::on_hold_due(tables::PitEntry& entry, TimePoint now) {
 // the Hold: it would assume that another node evaluates its own request, and not retransmit it.
 void Node::State::on_late_rank(tables::PitEntry& entry, std::optional<tables::Way> way,
                                wire::ByteView missing, TimePoint now) {
-    const bool news = !std::ranges::equal(entry.missing.view(), missing) &&
-                      (!entry.last_news || now - *entry.last_news >= kNewsInterval);
-    if (news) entry.last_news = now;
+    const bool changed = !std::ranges::equal(entry.missing.view(), missing);
+    const bool early =
+        !entry.several_ways && entry.last_news && now - *entry.last_news < kNewsInterval;
     entry.missing.assign(missing);
     entry.held = true;
     entry.hold_due = false;
     for (tables::InRecord& record : entry.in_records()) {
         if (way && record.way != *way) continue;
-        if (news || !record.hold_sent) send_hold(entry, record, now);
+        record.hold_stale = record.hold_stale || (record.hold_sent && changed);
+        if (record.hold_stale && early) {
+            entry.hold_due = true;
+        } else if (record.hold_stale || !record.hold_sent) {
+            send_hold(entry, record, now);
+        }
+    }
+    if (entry.hold_due) {
+        pit.timers().schedule(entry, std::min(entry.expiry, *entry.last_news + kNewsInterval), now);
+    } else if (changed || !entry.last_news) {
+        entry.last_news = now;
     }
 }
 
 void Node::State::send_hold(tables::PitEntry& entry, tables::InRecord& record, TimePoint now) {
     record.hold_sent = true;
+    record.hold_stale = false;
     if (is_network(record.face)) {
         sender.send_hold(record.face, record.token.view(), interest_of(entry, record),
                          entry.missing.view());

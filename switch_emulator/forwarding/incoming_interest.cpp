@@ -303,6 +303,7 @@ void Node::State::put_in_record(const IncomingInterest& interest, tables::PitEnt
     record.arrived = interest.now;
     record.expiry = interest.now + interest.view.lifetime();
     record.hold_sent = false;
+    record.hold_stale = false;
     if (entry.awaited_here) pit.await_application(entry);
     // The timer stays where it is: when it fires too early, it is set anew.
     entry.expiry = std::max(entry.expiry, record.expiry);

@@ -57,10 +57,10 @@ struct alignas(64) PitEntry : TimerLink {
     bool in_reduction = false;    ///< the reducer works on it
     bool several_ways = false;    ///< requesters name different nodes in their hints
     bool awaited_here = false;    ///< the application of this node will answer it
-    bool hold_due = false;        ///< its requesters get a Hold unless it is answered soon
+    bool hold_due = false;        ///< some requesters get a Hold unless it is answered soon
     bool fallback_tried = false;  ///< the reducer tried to evaluate it by any rule
     std::optional<TimePoint> last_sent;  ///< upstream
-    std::optional<TimePoint> last_news;  ///< its requesters received a Hold with a new label
+    std::optional<TimePoint> last_news;  ///< requesters received a Hold with a new label
     std::optional<wire::NackReason> least_severe_nack;
     ShortBytes<wire::kMaxLabelSize> missing;    ///< the missing ranks, when held
     ReflexiveRoute* reflexive_route = nullptr;  ///< of a trigger Interest

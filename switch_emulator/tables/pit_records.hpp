@@ -54,6 +54,7 @@ inline constexpr Way kFirstWay = 0;
 struct InRecord : RecordLinks<InRecord> {
     FaceId face = kNoFace;
     bool hold_sent = false;           ///< has received the entry's Hold since its last Interest
+    bool hold_stale = false;          ///< that Hold named another late rank than the entry does
     bool awaits_application = false;  ///< counts towards its face's share of what this node awaits
     std::uint32_t nonce = 0;
     Way way = kFirstWay;

@@ -80,9 +80,10 @@ TEST_CASE("requesters receive a new Hold when the late rank changes, one in 50 m
     star.receive(kUpstream, star.hold(kSegment, 10, "3"));
     star.now += 49ms;
     star.receive(kUpstream, star.hold(kSegment, 10, "5"));
-    CHECK(star.sent(0).size() == 1);
-    star.now += 1ms;
     star.receive(kUpstream, star.hold(kSegment, 10, "7"));
+    CHECK(star.sent(0).size() == 1);
+    star.now += 2ms;
+    star.node.on_timer(star.now);
     auto holds = star.sent(0);
     REQUIRE(holds.size() == 1);
     CHECK(holds[0].missing == "7");
