@@ -14,7 +14,8 @@
 // requests that these cause wait behind the answers of others in every queue, so the burst never
 // spreads, and each link is idle between two of them. Beyond what fills the path, more requests
 // only lengthen queues, which sums of other nodes wait in: while such sums are awaited, too, the
-// credit grows slowly from the first answer on.
+// credit grows slowly from the first answer on, and to half: finished sums are fetched with a
+// credit of their own, and come through the same queue.
 
 #include <algorithm>
 #include <chrono>
@@ -91,13 +92,15 @@ class ReceiveCredit {
     static constexpr double kLeastOfOthers = 4;
     /// How many times slower the credit grows beyond what fills the path, beside sums.
     static constexpr double kSlowGrowth = 10;
+    static constexpr double kShareBesideSums = 2;
     static constexpr double kNotKnown = std::numeric_limits<double>::infinity();
 
     bool grows() const { return options_.rate_bps > 0; }
     double most_in_flight() const {
         const double left_to_others = static_cast<double>(options_.most_bytes) / kLeastOfOthers;
         const double beside_held = granted_bytes_ - static_cast<double>(awaited_.held);
-        return std::min(granted_bytes_, std::max(beside_held, left_to_others));
+        const double most = granted_bytes_ / (path_bytes_ == kNotKnown ? 1 : kShareBesideSums);
+        return std::min(most, std::max(beside_held, left_to_others));
     }
     double in_flight() const { return static_cast<double>(awaited_.in_flight); }
 

@@ -104,6 +104,21 @@ TEST_CASE("beside sums of other nodes, a credit grows slowly beyond what fills t
     }
 }
 
+TEST_CASE("beside sums of other nodes, half of a credit is used until nothing is in flight") {
+    ReceiveCredit credit({.most_bytes = kMost, .rate_bps = kRate, .first_bytes = kAnswer});
+    const TimePoint late = kStart + std::chrono::seconds(1);
+    credit.on_request(kStart);
+    credit.awaited().in_flight = kMost / 2;
+    CHECK(credit.has_room(late));
+    credit.on_answer_beside_sums(kAnswer, kStart + std::chrono::microseconds(8));
+    CHECK(!credit.has_room(late));
+    CHECK(credit.room_at() == kNever);
+    credit.awaited().in_flight = 0;
+    credit.on_request(late);
+    credit.awaited().in_flight = kMost / 2;
+    CHECK(credit.has_room(late + std::chrono::seconds(1)));
+}
+
 TEST_CASE("an answer frees its share of the table at once") {
     ReceiveCredit credit({.most_bytes = kMost, .rate_bps = kRate, .first_bytes = kAnswer});
     credit.on_request(kStart);
