@@ -69,6 +69,12 @@ def test_a_job_has_the_environment_and_directory_of_its_terminal(
     assert done.stdout.splitlines() == ["[h1] mauve", f"[h1] {tmp_path}"]
 
 
+def test_run_with_the_name_of_a_network_that_is_up_shows_the_option(network: str) -> None:
+    done = innet("run", network, "--", "python", "my script.py")
+    assert done.returncode == 1
+    assert f"innet run --on {network} -- python 'my script.py'" in done.stderr
+
+
 def test_the_exit_code_of_a_job_arrives(network: str) -> None:
     done = innet("run", "--on", network, "--", "sh", "-c", "exit 7")
     assert done.returncode == 7

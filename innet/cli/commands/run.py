@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import stat
 import sys
 import time
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from innet.cluster.launch import Session
     from innet.cluster.session_client import WorkerOptions
+    from innet.topology import Topology
 
 EXAMPLES = options.examples(
     "innet run star8 -- python train.py --epochs 3",
@@ -167,7 +169,7 @@ def run(
 
     from innet.cluster.launch import Session
 
-    topology = chosen_topology(name, links)
+    topology = _topology_of_run(name, links, command)
     chosen_plan(job.algorithm, topology, workers.hosts)  # fails before the launch, not after it
     chosen = chosen_settings(settings, observation)
     session = Session(topology, mode=mode, settings=chosen, output=chosen_output(chosen))
@@ -176,6 +178,22 @@ def run(
     console = open_console(stderr=True)
     with _reporting_trace(console, workers.trace):
         asyncio.run(_launch_and_run(session, command, workers, console))
+
+
+def _topology_of_run(name: str, links: options.TopologyOptions, command: Sequence[str]) -> Topology:
+    """The topology ``name``; an error that shows ``--on`` where a network has that name instead."""
+    from innet.cluster.emulation.runs import list_runs
+    from innet.errors import TopologyError
+
+    try:
+        return chosen_topology(name, links)
+    except TopologyError as error:
+        if all(record.run_id != name for record in list_runs()):
+            raise
+        raise TopologyError(
+            f"{name!r} is a network that is up, and no topology. "
+            f"Write: innet run --on {name} -- {shlex.join(command)}"
+        ) from error
 
 
 def _worker_options(job: JobOptions, restarts: RestartOptions) -> WorkerOptions:
