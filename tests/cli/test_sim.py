@@ -143,6 +143,13 @@ def test_an_unknown_design_or_policy_is_refused_by_name(
     assert f"error: {message}" in " ".join(done.output.split())
 
 
+def test_a_wrong_size_of_blocks_is_quoted_as_it_was_given(cli: CliRunner) -> None:
+    done = cli.invoke(app, ["kv", "replay", "trace.jsonl", "--block", "2MX"])
+    assert done.exit_code == 2
+    assert "Invalid value for '--block': expected a size" in done.output
+    assert "found '2MX'" in done.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -78,14 +78,17 @@ def replay(
     """
     from innet.lab.experiment.sweep import RunOptions, make_tasks
     from innet.lab.workload import load_workload
+    from innet.quantities import parse_size_bytes
 
+    with options.values_of("--block"):
+        block_bytes = parse_size_bytes(block)
     loaded = with_timed_links(chosen_topology(topology, links), links)
     if trace.lower().endswith(".csv"):
         typer.echo(
             f"{trace} does not record which prompts share a prefix, so the replay finds no block",
             err=True,
         )
-    chosen = load_workload(f"kv:{trace},block={block},time-scale={time_scale}")
+    chosen = load_workload(f"kv:{trace},block={block_bytes},time-scale={time_scale}")
     if requests is not None:
         chosen = chosen.with_repetitions(requests)
     tasks = make_tasks(
