@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
 
 from innet.errors import KVError
-from innet.kv.eviction import PolicyName, make_policy
+from innet.kv.eviction import DEFAULT_POLICY, PolicyName, make_policy
 from innet.kv.pool.block_database import BlockDatabase, BlockRecord
 from innet.kv.pool.network import Sealed
 from innet.kv.pool.statistics import TierStatistics
@@ -163,7 +163,7 @@ class BlockTier(Generic[Kept]):
 class MemoryTier(BlockTier[Sealed]):
     """Blocks in memory, each with its manifest."""
 
-    def __init__(self, capacity_bytes: int, policy: PolicyName = "lru") -> None:
+    def __init__(self, capacity_bytes: int, policy: PolicyName = DEFAULT_POLICY) -> None:
         """See the base class."""
         super().__init__(capacity_bytes, policy)
 
@@ -255,7 +255,7 @@ class DiskTier(BlockTier[_OnDisk]):
         cls,
         folder: Path,
         capacity_bytes: int,
-        policy: PolicyName = "lru",
+        policy: PolicyName = DEFAULT_POLICY,
         work: DiskWork | None = None,
     ) -> DiskTier:
         """Open ``folder``, which is created if there is none, and closed to other users.
