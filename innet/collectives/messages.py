@@ -28,6 +28,8 @@ from innet.errors import CollectiveError
 
 T = TypeVar("T")
 
+_MOST_TAGS = 64
+"""Tags whose requests stay open for the receives that follow."""
 _SHORTEST_S = 0.001
 """Least timeout of a request, so that requests of a receive that ends soon do not spin."""
 
@@ -210,6 +212,7 @@ class AnySource:
         self._rank = runner.rank
         self._lock = threading.RLock()
         self._tags: dict[int, _Tag] = {}
+        """The one that was used last at the end."""
         self._taken: list[Receive] = []
         """Receives that have their message, and are to be ended."""
 
@@ -243,10 +246,25 @@ class AnySource:
         receive.work = make_work(receive, Deadline(receive.deadline_s, partial(give_up, overdue)))
         receive.work.cancel_with(partial(give_up, cancelled))
         with self._lock:
-            self._tags.setdefault(tag, _Tag()).waiting.append(receive)
+            state = self._tags[tag] = self._tags.pop(tag, _Tag())
+            state.waiting.append(receive)
             self._request_for_all(tag)
+            self._drop_idle_tags()
         self._end_taken()
         return receive
+
+    def _drop_idle_tags(self) -> None:
+        """Cancel the requests of tags that were not used for long, and give their numbers back."""
+        while len(self._tags) > _MOST_TAGS:
+            tag = next(iter(self._tags))
+            state = self._tags.pop(tag)
+            if state.waiting:
+                self._tags[tag] = state
+                return
+            for request in state.requests.values():
+                self._node.cancel(request.operation)
+            for source, seq in state.seqs.items():
+                self._messages.give_back(source, tag, seq)
 
     def _give_up(self, tag: int, receive: Receive, completion: Completion) -> None:
         """End a receive with ``completion``, unless it has its message."""
@@ -298,9 +316,9 @@ class AnySource:
 
     def _on_end(self, tag: int, source: int, request: _Request, status: int, detail: str) -> None:
         with self._lock:
-            state = self._tags[tag]
-            if state.requests.get(source) is not request:
-                return  # cancelled for one that fits
+            state = self._tags.get(tag)
+            if state is None or state.requests.get(source) is not request:
+                return  # cancelled
             failed: list[Receive] = []
             if status == _core.STATUS_DONE:
                 request.is_answered = True
@@ -314,7 +332,8 @@ class AnySource:
         for receive in failed:
             receive.work.end(Completion.of_node(status, detail))
         with self._lock:
-            self._request_for_all(tag)
+            if self._tags.get(tag) is state:
+                self._request_for_all(tag)
         self._end_taken()
 
     def _failed_with(self, state: _Tag, source: int, status: int) -> list[Receive]:

@@ -10,7 +10,7 @@ import heapq
 import logging
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +34,10 @@ LOST_MESSAGE = (_core.STATUS_MISMATCH, _core.STATUS_OVERFLOW, _core.STATUS_PEER_
 """Ends of a receive that had its message: it does not fit, or its send failed."""
 
 _RECEIPT_TIMEOUT_S = 3600.0
+_MOST_IDLE_TAGS = 256
+_RECEIPTS_KEPT_S = 10.0
+"""Receipts of one tag go when it was used longer ago than this, and so many tags since. A sender
+that a broken path kept from them meanwhile keeps these messages until its receipts time out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,16 +63,14 @@ class _Channel:
         unconfirmed: messages whose receipt has not arrived.
         queue: sends that wait until earlier messages are confirmed, and the errors of sends that
             failed behind these.
-        lock: guards all of these.
     """
 
-    def __init__(self, to: int, tag: int) -> None:
+    def __init__(self, to: int, tag: int, next_seq: int) -> None:
         self.to = to
         self.tag = tag
-        self.next_seq = 0
+        self.next_seq = next_seq
         self.unconfirmed: set[int] = set()
         self.queue: deque[_QueuedSend | BaseException] = deque()
-        self.lock = threading.RLock()
 
     def take(self) -> int:
         """The number of a message that is sent now."""
@@ -82,33 +84,36 @@ class _Channel:
         """Whether another message may be sent."""
         return len(self.unconfirmed) < MESSAGES_IN_FLIGHT
 
-    def give_up(self, queued: _QueuedSend, completion: Completion) -> None:
-        """End a send that is still queued; a failure takes its place among the messages."""
-        with self.lock:
-            if queued not in self.queue:
-                return
-            place = self.queue.index(queued)
-            self.queue[place] = Cancelled("given up before it was sent")
-        queued.work.end(completion)
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing but the next number is left of it."""
+        return not self.unconfirmed and not self.queue
 
 
-class _Incoming:
-    """Numbers the messages that one rank sends here with one tag."""
+class _Receipts:
+    """The receipts for one sender, of which it may still lack some.
+
+    A sender has at most :data:`MESSAGES_IN_FLIGHT` messages of a tag without a receipt, so it has
+    the older receipts of that tag.
+    """
 
     def __init__(self) -> None:
-        self._next = 0
-        self._given_back: list[int] = []
+        self._latest: dict[int, tuple[float, int]] = {}
+        """By tag, the one that was used last at the end: when, and the highest number."""
 
-    def take(self) -> int:
-        """The number of the oldest message that no receive has, or waits for."""
-        if self._given_back:
-            return heapq.heappop(self._given_back)
-        self._next += 1
-        return self._next - 1
-
-    def give_back(self, seq: int) -> None:
-        """The receive that took the number ended without its message."""
-        heapq.heappush(self._given_back, seq)
+    def add(self, tag: int, seq: int, now_s: float) -> list[tuple[int, int]]:
+        """Note a new receipt; the tags whose receipts may go, each up to a number."""
+        _, highest = self._latest.pop(tag, (now_s, seq))
+        self._latest[tag] = now_s, max(highest, seq)
+        useless = [(tag, seq - MESSAGES_IN_FLIGHT)] if seq >= MESSAGES_IN_FLIGHT else []
+        while len(self._latest) > _MOST_IDLE_TAGS:
+            oldest = next(iter(self._latest))
+            used_s, highest = self._latest[oldest]
+            if used_s + _RECEIPTS_KEPT_S > now_s:
+                break
+            del self._latest[oldest]
+            useless.append((oldest, highest))
+        return useless
 
 
 class PointToPoint:
@@ -124,9 +129,15 @@ class PointToPoint:
         self._collector = runner.collector
         self._rank = runner.rank
         self._transfers = Transfers(runner, "p2p")
-        self._lock = threading.Lock()
-        self._outgoing: dict[tuple[int, int], _Channel] = {}
-        self._incoming: dict[tuple[int, int], _Incoming] = {}
+        self._lock = threading.RLock()
+        """Guards what follows, and the channels."""
+        # By peer and tag. Programs may use ever new tags: a number is kept of each, and no more.
+        self._channels: dict[tuple[int, int], _Channel] = {}
+        self._next_sent: dict[tuple[int, int], int] = {}
+        self._next_received: dict[tuple[int, int], int] = {}
+        self._given_back: dict[tuple[int, int], list[int]] = {}
+        """Numbers, as a heap, that a receive took which ended without its message."""
+        self._receipts: defaultdict[int, _Receipts] = defaultdict(_Receipts)
 
     def send(self, array: Array, to: int, tag: int) -> Work[None]:
         """Offer ``array`` to rank ``to``; ends when it is buffered: it may then be changed.
@@ -137,7 +148,6 @@ class PointToPoint:
         The receive that belongs to a send that fails ends with an error that says so: it would
         take the next message for this one.
         """
-        channel = self._channel(to, tag)
         timeout_s = self._runner.timeout_s
         try:
             contribution = as_input(array)
@@ -148,7 +158,7 @@ class PointToPoint:
             self.fail(to, tag, error)
             raise
 
-        def start() -> int:
+        def start(channel: _Channel) -> int:
             seq = channel.take()
             try:
                 operation = self._transfers.start_publishing(
@@ -166,10 +176,11 @@ class PointToPoint:
             return operation
 
         call = Call(what, _nothing)
-        with channel.lock:
+        with self._lock:
+            channel = self._channel(to, tag)
             if channel.queue or not channel.has_room:
-                return self._enqueue(channel, start, call, timeout_s)
-            operation = start()
+                return self._enqueue(channel, partial(start, channel), call, timeout_s)
+            operation = start(channel)
         if self._runner.trace is not None:
             self._runner.trace.begin(operation, what, "message", bytes=array.nbytes)
         return self._runner.work(operation, call)
@@ -186,7 +197,7 @@ class PointToPoint:
         cancelled = Completion(_core.STATUS_CANCELLED, "given up")
 
         def give_up(completion: Completion) -> None:
-            channel.give_up(queued, completion)
+            self._give_up(channel, queued, completion)
 
         deadline = Deadline(time.monotonic() + timeout_s, partial(give_up, overdue))
         queued = _QueuedSend(start, self._runner.promise(call, deadline))
@@ -194,16 +205,34 @@ class PointToPoint:
         channel.queue.append(queued)
         return queued.work
 
+    def _give_up(self, channel: _Channel, queued: _QueuedSend, completion: Completion) -> None:
+        """End a send that is still queued; a failure takes its place among the messages."""
+        with self._lock:
+            if queued not in channel.queue:
+                return
+            place = channel.queue.index(queued)
+            channel.queue[place] = Cancelled("given up before it was sent")
+        queued.work.end(completion)
+
     def fail(self, to: int, tag: int, error: BaseException) -> None:
         """Send ``error`` in place of a message to rank ``to``; its receive raises it."""
-        channel = self._channel(to, tag)
-        with channel.lock:
+        with self._lock:
+            channel = self._channel(to, tag)
             channel.queue.append(error)
             self._start_waiting(channel)
 
     def _channel(self, to: int, tag: int) -> _Channel:
-        with self._lock:
-            return self._outgoing.setdefault((to, tag), _Channel(to, tag))
+        key = to, tag
+        channel = self._channels.get(key)
+        if channel is None:
+            channel = self._channels[key] = _Channel(to, tag, self._next_sent.pop(key, 0))
+        return channel
+
+    def _drop_if_idle(self, channel: _Channel) -> None:
+        key = channel.to, channel.tag
+        if channel.is_idle and self._channels.get(key) is channel:
+            del self._channels[key]
+            self._next_sent[key] = channel.next_seq
 
     def _start_waiting(self, channel: _Channel) -> None:
         while channel.queue and channel.has_room:
@@ -231,14 +260,23 @@ class PointToPoint:
         self._await_receipt(channel, seq, f"/failed{suffix}")
 
     def next_incoming(self, source: int, tag: int) -> int:
-        """Take the number of the next message of ``source`` with that tag."""
+        """Take the number of the oldest message with that tag that no receive has, or waits for."""
+        key = source, tag
         with self._lock:
-            return self._incoming.setdefault((source, tag), _Incoming()).take()
+            given_back = self._given_back.get(key)
+            if given_back is None:
+                seq = self._next_received.get(key, 0)
+                self._next_received[key] = seq + 1
+                return seq
+            seq = heapq.heappop(given_back)
+            if not given_back:
+                del self._given_back[key]
+            return seq
 
     def give_back(self, source: int, tag: int, seq: int) -> None:
         """Let the next receive take message ``seq``, which was not received."""
         with self._lock:
-            self._incoming[source, tag].give_back(seq)
+            heapq.heappush(self._given_back.setdefault((source, tag), []), seq)
 
     def fetch(self, memory: Array, source: int, tag: int, seq: int, timeout_s: float) -> int:
         """Fetch message ``seq`` of rank ``source`` with that tag; the operation's number."""
@@ -262,7 +300,7 @@ class PointToPoint:
                     detail,
                 )
             refused: list[_QueuedSend] = []
-            with channel.lock:
+            with self._lock:
                 channel.unconfirmed.discard(seq)
                 oldest = min(channel.unconfirmed, default=channel.next_seq)
                 if status == _core.STATUS_ABORTED:  # the receiver has left
@@ -272,6 +310,7 @@ class PointToPoint:
                     channel.queue.clear()
                 else:
                     self._start_waiting(channel)
+                self._drop_if_idle(channel)
             for queued in refused:
                 queued.work.end(Completion.of_node(status, detail))
             if oldest > 0:
@@ -289,9 +328,10 @@ class PointToPoint:
             kind, seq, np.empty(0, np.uint8), f"receipt of message {seq}"
         )
         self._collector.deliver(operation, lambda _status, _detail: None)
-        # The sender has at most MESSAGES_IN_FLIGHT without a receipt, so older ones were received.
-        if seq >= MESSAGES_IN_FLIGHT:
-            self._transfers.retire(kind, seq - MESSAGES_IN_FLIGHT)
+        with self._lock:
+            useless = self._receipts[source].add(tag, seq, self._runner.services.now_s())
+        for old_tag, last in useless:
+            self._transfers.retire(_receipt(source, old_tag), last)
 
     def drop(self, source: int, tag: int, seq: int, status: int, receive: str) -> None:
         """Let rank ``source`` drop its message ``seq``, which ended ``receive`` with an error."""

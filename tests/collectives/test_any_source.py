@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
@@ -10,12 +12,15 @@ import numpy as np
 import pytest
 
 from innet._native import _core
+from innet.collectives import Communicator, messages
 from innet.collectives.arrays import Array
 from innet.collectives.completion import Completion
 from innet.collectives.messages import AnySource, Receive
 from innet.collectives.runner import OperationRunner
 from innet.collectives.work import Deadline, Promise
 from innet.errors import CollectiveError
+from innet.topology import load_topology
+from tests.collectives.cluster import Cluster
 
 FOREVER_S = 1e6
 TAG = 5
@@ -27,6 +32,8 @@ class Network:
     def __init__(self) -> None:
         self.asked: list[tuple[int, int, Array]] = []  # whom, which message, where it goes
         self.confirmed: list[tuple[int, int]] = []
+        self.given_back: list[tuple[int, int, int]] = []  # whose, under which tag, which number
+        self.cancelled: list[int] = []
         self._numbers = {1: 0, 2: 0}
         self._callbacks: list[Callable[[int, str], None]] = []
         self.receives = AnySource(self.runner(3), self)  # type: ignore[arg-type]
@@ -36,8 +43,14 @@ class Network:
         parts = SimpleNamespace(node=self, collector=self, size=size, rank=0)
         return cast(OperationRunner, parts)
 
-    def post(self, source: int | None = None, elements: int = 1, timeout_s: float = FOREVER_S):
-        return self.receives.post(np.zeros(elements), source, TAG, timeout_s, make_work)
+    def post(
+        self,
+        source: int | None = None,
+        elements: int = 1,
+        timeout_s: float = FOREVER_S,
+        tag: int = TAG,
+    ):
+        return self.receives.post(np.zeros(elements), source, tag, timeout_s, make_work)
 
     def answer(self, source: int, value: float = 0.0, status: int = _core.STATUS_DONE) -> None:
         """End the last question to ``source``."""
@@ -50,6 +63,9 @@ class Network:
     def next_incoming(self, source: int, tag: int) -> int:
         self._numbers[source] += 1
         return self._numbers[source] - 1
+
+    def give_back(self, source: int, tag: int, seq: int) -> None:
+        self.given_back.append((source, tag, seq))
 
     def fetch(self, memory: Array, source: int, tag: int, seq: int, timeout_s: float) -> int:
         self.asked.append((source, seq, memory))
@@ -64,6 +80,7 @@ class Network:
 
     def cancel(self, operation: int) -> None:
         """Nothing answers what was given up."""
+        self.cancelled.append(operation)
 
 
 def make_work(_receive: Receive, deadline: Deadline) -> Promise[Completion]:
@@ -168,3 +185,50 @@ def test_a_message_goes_to_the_first_receive_that_has_not_ended(network: Network
     network.answer(2, 20.0)
     assert (status_of(patient), patient.memory[0]) == (_core.STATUS_DONE, 20.0)
     assert network.confirmed == [(2, 0)]
+
+
+def test_a_tag_that_was_not_used_for_long_keeps_no_requests(network):
+    first = network.post()
+    network.answer(1, 4.0)
+    assert status_of(first) == _core.STATUS_DONE
+    assert network.receives.has_tag(TAG)
+    waiting = network.post(tag=TAG + 1)
+    for tag in range(TAG + 2, TAG + 200):
+        receive = network.post(tag=tag)
+        network.answer(2)
+        assert status_of(receive) == _core.STATUS_DONE
+    assert not network.receives.has_tag(TAG)
+    assert (2, TAG, 0) in network.given_back
+    assert network.asked[1][0] == 2
+    assert 1 in network.cancelled
+    assert network.receives.has_tag(TAG + 1)
+    assert status_of(waiting) is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_messages_keep_their_order_whichever_tags_keep_requests(monkeypatch, seed):
+    monkeypatch.setattr(messages, "_MOST_TAGS", 2)
+    chosen = random.Random(seed)
+    sent = [(source, chosen.randrange(6)) for source in (1, 2) for _ in range(60)]
+    left = Counter(sent)
+
+    def program(communicator: Communicator) -> None:
+        count: Counter[tuple[int, int]] = Counter()
+        value = np.zeros(1)
+        for source, tag in sent:
+            if source == communicator.rank:
+                communicator.send(np.full(1, float(count[source, tag])), to=0, tag=tag)
+                count[source, tag] += 1
+        communicator.barrier()
+        while communicator.rank == 0 and left.total():
+            source, tag = chosen.choice(sorted(left.elements()))
+            if chosen.random() < 0.5:
+                source = communicator.recv_any(value, tag=tag)
+            else:
+                communicator.recv(value, source=source, tag=tag)
+            assert value[0] == count[source, tag]
+            count[source, tag] += 1
+            left[source, tag] -= 1
+
+    with Cluster(load_topology("star:3")) as cluster:
+        cluster.run(program)

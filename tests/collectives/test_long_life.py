@@ -10,6 +10,7 @@ import numpy as np
 
 from innet._native import _core
 from innet.collectives import Communicator
+from innet.collectives.point_to_point import MESSAGES_IN_FLIGHT, _Receipts
 from innet.plans import Placed
 from innet.topology import load_topology
 from tests.collectives.cluster import Cluster
@@ -88,3 +89,41 @@ def test_nodes_keep_nothing_of_groups_that_have_ended():
             live_and_end(number)
         assert sizes() == after_one
         assert names_of_sums() == names_after_one
+
+
+def test_ever_new_tags_leave_a_number_each():
+    with Cluster(load_topology("star:2")) as cluster:
+
+        def exchange(communicator: Communicator) -> list[int]:
+            tensor = np.ones(4, np.float32)
+            for tag in range(300):
+                if communicator.rank == 0:
+                    communicator.send(tensor, to=1, tag=tag)
+                else:
+                    communicator.recv(tensor, source=0, tag=tag)
+            for _ in range(20):  # meanwhile the last receipts come
+                communicator.barrier()
+            messages = communicator._messages._point_to_point
+            return [len(messages._channels), len(messages._next_sent)]
+
+        sender, receiver = cluster.run(exchange)
+        assert sender == [0, 300]
+        assert receiver == [0, 0]
+
+
+def test_receipts_of_a_tag_go_when_it_was_not_used_for_long():
+    receipts = _Receipts()
+    gone = [receipts.add(tag, 0, now_s=0.0) for tag in range(1000)]
+    assert not any(gone)
+    assert not receipts.add(1000, 0, now_s=9.9)
+    useless = receipts.add(0, 1, now_s=10.0)
+    assert (1, 0) in useless
+    assert (0, 1) not in useless
+    assert (1000, 0) not in useless
+    assert len(useless) == 1000 + 1 - 256
+
+
+def test_receipts_of_a_busy_tag_go_when_their_sender_must_have_them():
+    receipts = _Receipts()
+    gone = [receipts.add(7, seq, now_s=0.0) for seq in range(MESSAGES_IN_FLIGHT + 2)]
+    assert [useless for useless in gone if useless] == [[(7, 0)], [(7, 1)]]

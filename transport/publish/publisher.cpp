@@ -23,9 +23,6 @@ constexpr std::size_t kCollectiveComponents = 2;
 
 /// Components of a message's kind: its type, its receiver and its tag.
 constexpr std::size_t kMessageKindComponents = 3;
-/// The last components of a message's name, which it shares with messages of other types: its
-/// receiver, its tag and its sequence number.
-constexpr std::size_t kMessageEndComponents = 3;
 
 std::optional<std::uint64_t> sequence_number(wire::NameView tensor) {
     const wire::Element last = tensor.last_component();
@@ -66,23 +63,6 @@ wire::Name joined(const wire::Name& prefix, const wire::Name& kind) {
 
 }  // namespace
 
-/// A publication among its producer's.
-struct Publisher::Entry {
-    std::uint64_t seq = 0;
-    bool exclusive = true;
-    bool is_message = false;
-    std::shared_ptr<Publication> publication;
-
-    /// True when this publication excludes that `tensor`, of the same sequence number, will ever be
-    /// published. Names of another length are numbered apart: collectives and messages. A message
-    /// has one type.
-    bool excludes(wire::NameView tensor) const {
-        const wire::NameView own = publication->name();
-        return tensor.size() == own.size() &&
-               (exclusive || (is_message && end_alike(tensor, own, kMessageEndComponents)));
-    }
-};
-
 /// A call that failed here before it published.
 struct Publisher::Failure {
     wire::Name suffix;
@@ -106,12 +86,6 @@ struct Publisher::Failure {
 };
 
 struct Publisher::Producer {
-    /// Sequence numbers up to and including `seq` of one kind are gone.
-    struct Watermark {
-        wire::Name kind;  ///< the tensor's name without its sequence number
-        std::uint64_t seq = 0;
-    };
-
     /// Collectives from `seq` on are never published here.
     struct End {
         std::uint64_t seq = 0;
@@ -121,30 +95,14 @@ struct Publisher::Producer {
     wire::Name prefix;
     std::string label;
     std::shared_ptr<security::Signer> signer;
-    std::vector<Entry> entries;
+    PublicationTable publications;
     std::vector<Failure> failures;
     WaitingTensors waiting;
-    std::vector<Watermark> watermarks;
     std::optional<End> end;
 
     bool never_publishes(wire::NameView tensor, std::uint64_t seq) const {
         return end && seq >= end->seq &&
                tensor.size() == prefix.view().size() + kCollectiveComponents;
-    }
-
-    bool retired(wire::NameView kind, std::uint64_t seq) const {
-        return std::ranges::any_of(watermarks, [&](const Watermark& watermark) {
-            return seq <= watermark.seq && watermark.kind.view() == kind;
-        });
-    }
-
-    void raise_watermark(wire::NameView kind, std::uint64_t seq) {
-        for (Watermark& watermark : watermarks) {
-            if (watermark.kind.view() != kind) continue;
-            watermark.seq = std::max(watermark.seq, seq);
-            return;
-        }
-        watermarks.push_back({wire::Name(kind), seq});
     }
 
     /// The failed call that would have published `tensor`.
@@ -153,14 +111,6 @@ struct Publisher::Producer {
             return failure.seq == seq && failure.covers(prefix, tensor.parent());
         });
         return found == failures.end() ? nullptr : &*found;
-    }
-
-    /// The publication in place of `tensor`, with the same sequence number.
-    const Entry* rival(wire::NameView tensor, std::uint64_t seq) const {
-        const auto found = std::ranges::find_if(entries, [&](const Entry& entry) {
-            return entry.seq == seq && entry.excludes(tensor);
-        });
-        return found == entries.end() ? nullptr : &*found;
     }
 };
 
@@ -197,7 +147,9 @@ void Publisher::unregister_producer(const wire::Name& prefix) {
     const auto found = std::ranges::find_if(
         producers_, [&](const auto& producer) { return producer->prefix == prefix; });
     if (found == producers_.end()) return;
-    for (const Entry& entry : (*found)->entries) by_name_.erase(entry.publication->name().hash());
+    (*found)->publications.for_each([&](const PublicationTable::Entry& entry) {
+        by_name_.erase(entry.publication->name().hash());
+    });
     for (const WaitingTensor& tensor :
          (*found)->waiting.take_if([](const WaitingTensor&) { return true; })) {
         SegmentNamer namer(tensor.name.view());
@@ -273,12 +225,10 @@ std::optional<std::string> Publisher::refusal(const PublicationSpec& spec) const
         return "the earlier calls have " + std::to_string(spec.earlier_calls.size()) +
                " bytes of text, and at most " + std::to_string(wire::kMaxEarlierCalls) + " fit";
     }
-    const bool taken = std::ranges::any_of(producer->entries, [&](const Entry& entry) {
-        if (entry.seq != spec.seq) return false;
-        return (entry.exclusive && spec.exclusive_seq) ||
-               entry.publication->name().parent() == kind.view();
-    });
-    if (taken || producer->retired(kind.view(), spec.seq)) {
+    const PublicationTable& publications = producer->publications;
+    const bool taken = publications.find(kind.view(), spec.seq) != nullptr ||
+                       (spec.exclusive_seq && publications.exclusive(spec.seq) != nullptr);
+    if (taken || publications.is_retired(kind.view(), spec.seq)) {
         return "sequence number " + std::to_string(spec.seq) + " of " + kind.view().to_uri() +
                (taken ? " is published already" : " is retired");
     }
@@ -295,17 +245,15 @@ std::shared_ptr<Publication> Publisher::publish(const PublicationSpec& spec) {
     by_name_.insert_or_assign(name.view().hash(), publication);
     const bool is_message =
         !spec.exclusive_seq && spec.kind.view().size() == kMessageKindComponents;
-    producer.entries.push_back({spec.seq, spec.exclusive_seq, is_message, publication});
+    producer.publications.add({spec.seq, spec.exclusive_seq, is_message, publication});
     return publication;
 }
 
 void Publisher::answer_waiting(const PublicationSpec& spec) {
     Producer& producer = *producer_of(spec.prefix.view());
     const wire::Name kind = joined(spec.prefix, spec.kind);
-    const auto published = std::ranges::find_if(producer.entries, [&](const Entry& entry) {
-        return entry.seq == spec.seq && entry.publication->name().parent() == kind.view();
-    });
-    if (published != producer.entries.end()) answer_waiting(producer, *published);
+    const auto* const published = producer.publications.find(kind.view(), spec.seq);
+    if (published != nullptr) answer_waiting(producer, *published);
 }
 
 template <typename MakePacket>
@@ -327,7 +275,7 @@ void Publisher::refuse_waiting(Producer& producer) {
     }
 }
 
-void Publisher::answer_waiting(Producer& producer, const Entry& published) {
+void Publisher::answer_waiting(Producer& producer, const PublicationTable::Entry& published) {
     Publication& publication = *published.publication;
     const auto is_decided = [&](const WaitingTensor& tensor) {
         const wire::NameView name = tensor.name.view();
@@ -369,15 +317,9 @@ void Publisher::retire(const wire::Name& prefix, std::uint64_t seq) {
         std::erase_if(producer->failures, [&](const Failure& failure) {
             return failure.is_retired(producer->prefix, prefix, seq);
         });
-        std::erase_if(producer->entries, [&](const Entry& entry) {
-            const wire::NameView name = entry.publication->name();
-            const wire::NameView kind = name.parent();
-            if (entry.seq > seq || !prefix.view().is_prefix_of(name)) return false;
-            if (!entry.exclusive && kind != prefix.view()) return false;
-            producer->raise_watermark(kind, seq);
-            by_name_.erase(name.hash());
-            return true;
-        });
+        for (const wire::NameHash name : producer->publications.retire(prefix.view(), seq)) {
+            by_name_.erase(name);
+        }
     }
 }
 
@@ -414,12 +356,13 @@ Production Publisher::produce(wire::NameView name, bool for_network) {
     }
     const auto seq = sequence_number(parsed->tensor);
     Producer* producer = seq ? producer_of(parsed->tensor) : nullptr;
-    if (producer == nullptr || producer->retired(parsed->tensor.parent(), *seq)) return {};
+    if (producer == nullptr || producer->publications.is_retired(parsed->tensor.parent(), *seq))
+        return {};
     if (const Failure* failure = producer->failure_of(parsed->tensor, *seq)) {
         return data(failed(name, *failure, *producer));
     }
-    if (const Entry* entry = producer->rival(parsed->tensor, *seq)) {
-        return data(mismatch(name, *entry->publication));
+    if (const auto* const rival = producer->publications.rival(parsed->tensor, *seq)) {
+        return data(mismatch(name, *rival->publication));
     }
     if (producer->never_publishes(parsed->tensor, *seq)) return data(never_comes(name, *producer));
     const auto label = std::as_bytes(std::span(producer->label));
@@ -452,7 +395,9 @@ std::size_t Publisher::waiting_count() const {
 std::uint64_t Publisher::retained_bytes() const {
     std::uint64_t bytes = 0;
     for (const auto& producer : producers_) {
-        for (const Entry& entry : producer->entries) bytes += entry.publication->retained_bytes();
+        producer->publications.for_each([&](const PublicationTable::Entry& entry) {
+            bytes += entry.publication->retained_bytes();
+        });
     }
     return bytes;
 }

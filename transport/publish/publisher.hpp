@@ -13,6 +13,7 @@
 #include "transport/application/application.hpp"
 #include "transport/endpoint/operation.hpp"
 #include "transport/publish/publication.hpp"
+#include "transport/publish/publication_table.hpp"
 #include "transport/publish/waiting_tensors.hpp"
 
 namespace innet {
@@ -59,7 +60,6 @@ class Publisher {
     std::size_t waiting_count() const;
 
   private:
-    struct Entry;
     struct Failure;
     struct Producer;
 
@@ -71,7 +71,7 @@ class Publisher {
     PacketRef failed(wire::NameView name, const Failure& failure, const Producer& producer);
     PacketRef answer(Publication& publication, wire::NameView name, std::uint64_t segment,
                      bool for_network);
-    void answer_waiting(Producer& producer, const Entry& published);
+    void answer_waiting(Producer& producer, const PublicationTable::Entry& published);
     /// Puts the packet that `make_packet(name, segment)` gives for each segment, if it gives one.
     template <typename MakePacket>
     void answer_all(WaitingTensor tensor, MakePacket make_packet);

@@ -275,6 +275,35 @@ TEST_CASE("messages are retired by their own name") {
     CHECK(fixture.publisher.retained_bytes() == 0);
 }
 
+TEST_CASE("the number of kinds whose retired numbers are remembered is bounded") {
+    Fixture fixture;
+    const auto tag = [](std::size_t number) { return "/p2p.u8/0/" + std::to_string(number); };
+    for (std::size_t number = 0; number <= PublicationTable::kMaxWatermarks; ++number) {
+        PublicationSpec message = fixture.spec(tag(number), 0);
+        message.exclusive_seq = false;
+        fixture.publish(message);
+        fixture.publisher.retire(name("/job/g0/3" + tag(number)), 0);
+    }
+    const std::string newest = tag(PublicationTable::kMaxWatermarks);
+    CHECK(fixture.kind("/job/g0/3" + newest + "/seq=0/seg=0") == Kind::kNotMine);
+    CHECK(fixture.kind("/job/g0/3" + tag(1) + "/seq=0/seg=0") == Kind::kNotMine);
+    CHECK(fixture.kind("/job/g0/3" + tag(0) + "/seq=0/seg=0") == Kind::kPending);
+}
+
+TEST_CASE("a kind loses the numbers up to the retired one, and keeps the others") {
+    Fixture fixture;
+    for (std::uint64_t seq = 0; seq < 5; ++seq) {
+        PublicationSpec message = fixture.spec("/p2p.u8/0/7", seq);
+        message.exclusive_seq = false;
+        fixture.publish(message);
+    }
+    fixture.publisher.retire(name("/job/g0/3/p2p.u8/0/7"), 2);
+    CHECK(fixture.kind("/job/g0/3/p2p.u8/0/7/seq=2/seg=0") == Kind::kNotMine);
+    CHECK(fixture.kind("/job/g0/3/p2p.u8/0/7/seq=3/seg=0") == Kind::kData);
+    CHECK(fixture.kind("/job/g0/3/p2p.f32/0/7/seq=3/seg=0") == Kind::kData);  // a mismatch
+    CHECK(fixture.kind("/job/g0/3/p2p.f32/0/7/seq=5/seg=0") == Kind::kPending);
+}
+
 TEST_CASE("unregistering notifies pending requesters") {
     Fixture fixture;
     fixture.publish(fixture.spec("/sum.u8", 1));
