@@ -28,7 +28,8 @@ from innet.errors import Cancelled
 _log = logging.getLogger(__name__)
 
 MESSAGES_IN_FLIGHT = 64
-"""Messages from one rank to another with one tag that may wait for their receipt."""
+"""Messages from one rank to another with one tag that are sent from the oldest without a receipt
+on. So a receiver knows from each message which receipts its sender has."""
 
 LOST_MESSAGE = (_core.STATUS_MISMATCH, _core.STATUS_OVERFLOW, _core.STATUS_PEER_FAILED)
 """Ends of a receive that had its message: it does not fit, or its send failed."""
@@ -82,7 +83,12 @@ class _Channel:
     @property
     def has_room(self) -> bool:
         """Whether another message may be sent."""
-        return len(self.unconfirmed) < MESSAGES_IN_FLIGHT
+        return self.next_seq - self.oldest_unconfirmed < MESSAGES_IN_FLIGHT
+
+    @property
+    def oldest_unconfirmed(self) -> int:
+        """The lowest number that has no receipt, or will be given next."""
+        return min(self.unconfirmed, default=self.next_seq)
 
     @property
     def is_idle(self) -> bool:
@@ -93,8 +99,7 @@ class _Channel:
 class _Receipts:
     """The receipts for one sender, of which it may still lack some.
 
-    A sender has at most :data:`MESSAGES_IN_FLIGHT` messages of a tag without a receipt, so it has
-    the older receipts of that tag.
+    A sender sends message n when it has the receipts up to n - :data:`MESSAGES_IN_FLIGHT`.
     """
 
     def __init__(self) -> None:
@@ -302,7 +307,7 @@ class PointToPoint:
             refused: list[_QueuedSend] = []
             with self._lock:
                 channel.unconfirmed.discard(seq)
-                oldest = min(channel.unconfirmed, default=channel.next_seq)
+                oldest = channel.oldest_unconfirmed
                 if status == _core.STATUS_ABORTED:  # the receiver has left
                     refused = [
                         queued for queued in channel.queue if isinstance(queued, _QueuedSend)

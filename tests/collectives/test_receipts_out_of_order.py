@@ -1,0 +1,58 @@
+"""Receipts that were lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from innet.collectives import Communicator, point_to_point
+from innet.collectives.point_to_point import MESSAGES_IN_FLIGHT
+from innet.topology import load_topology
+from tests.collectives.cluster import Cluster
+
+TAG = 7
+FIRST_NUMBER = b"\x3a\x01\x00"
+"""The component ``seq=0``."""
+
+
+def channel_to_1(sender: Communicator) -> point_to_point._Channel | None:
+    return sender._messages._point_to_point._channels.get((1, TAG))
+
+
+def poll(condition: Callable[[], bool]) -> bool:
+    """Whether the condition is met within 20 s."""
+    end_s = time.monotonic() + 20
+    while not condition():
+        if time.monotonic() > end_s:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_a_receipt_that_is_lost_is_there_when_its_sender_repeats_the_request():
+    loses = True
+
+    def lose_first_receipt(datagram: bytes) -> Sequence[bytes]:
+        is_lost = loses and b"receipt" in datagram and FIRST_NUMBER in datagram
+        return [] if is_lost else [datagram]
+
+    count = MESSAGES_IN_FLIGHT + 6
+    with Cluster(load_topology("star:2"), tamper={("h0", "s0"): lose_first_receipt}) as cluster:
+        sender, receiver = cluster.communicators
+        receives = [receiver.irecv(np.zeros(1), source=0, tag=TAG) for _ in range(count)]
+        sends = [sender.isend(np.full(1, float(n)), to=1, tag=TAG) for n in range(count)]
+        for receive in receives[:MESSAGES_IN_FLIGHT]:
+            receive.wait()
+        channel = channel_to_1(sender)
+        assert channel is not None
+        first = set(range(MESSAGES_IN_FLIGHT))
+        assert poll(lambda: channel.unconfirmed & first == {0})
+        assert channel.next_seq == MESSAGES_IN_FLIGHT
+        loses = False
+        for send in sends:
+            send.wait()
+        for receive in receives:
+            receive.wait()
+        assert poll(lambda: channel_to_1(sender) is None)
