@@ -6,7 +6,6 @@ receipts are kept long enough for every message that can be under way.
 
 from __future__ import annotations
 
-import heapq
 import logging
 import threading
 import time
@@ -96,18 +95,52 @@ class _Channel:
         return not self.unconfirmed and not self.queue
 
 
-class _Receipts:
-    """The receipts for one sender, of which it may still lack some.
+class _Incoming:
+    """The messages of one sender: their numbers, and the receipts that it may still lack.
 
-    A sender sends message n when it has the receipts up to n - :data:`MESSAGES_IN_FLIGHT`.
+    A sender sends message n when it has the receipts up to n - :data:`MESSAGES_IN_FLIGHT`. Programs
+    may use ever new tags: of an idle one, its next number is kept alone.
     """
 
     def __init__(self) -> None:
+        self._next: dict[int, int] = {}
+        self._open: dict[int, set[int]] = {}
+        """By tag, lower numbers than the next that have no receipt: a receive may wait for them."""
+        self._given_back: dict[int, set[int]] = {}
+        """Those among them that no receive waits for."""
         self._latest: dict[int, tuple[float, int]] = {}
-        """By tag, the one that was used last at the end: when, and the highest number."""
+        """By tag, the one that was used last at the end: when, and the highest confirmed number."""
 
-    def add(self, tag: int, seq: int, now_s: float) -> list[tuple[int, int]]:
+    def take(self, tag: int) -> int:
+        """The number of the oldest message with that tag that no receive has, or waits for."""
+        given_back = self._given_back.get(tag)
+        if given_back:
+            seq = min(given_back)
+            _discard(self._given_back, tag, seq)
+            return seq
+        seq = self._next.get(tag, 0)
+        self._next[tag] = seq + 1
+        self._open.setdefault(tag, set()).add(seq)
+        return seq
+
+    def give_back(self, tag: int, seq: int) -> None:
+        """Let the next receive take message ``seq``, which was not received."""
+        given_back = self._given_back.setdefault(tag, set())
+        given_back.add(seq)
+        while (last := self._next[tag] - 1) in given_back:
+            self._next[tag] = last
+            self.close(tag, last)
+            _discard(self._given_back, tag, last)
+        if not self._next[tag]:
+            del self._next[tag]
+
+    def close(self, tag: int, seq: int) -> None:
+        """No receive will take message ``seq`` any more."""
+        _discard(self._open, tag, seq)
+
+    def confirm(self, tag: int, seq: int, now_s: float) -> list[tuple[int, int]]:
         """Note a new receipt; the tags whose receipts may go, each up to a number."""
+        self.close(tag, seq)
         _, highest = self._latest.pop(tag, (now_s, seq))
         self._latest[tag] = now_s, max(highest, seq)
         useless = [(tag, seq - MESSAGES_IN_FLIGHT)] if seq >= MESSAGES_IN_FLIGHT else []
@@ -117,8 +150,20 @@ class _Receipts:
             if used_s + _RECEIPTS_KEPT_S > now_s:
                 break
             del self._latest[oldest]
+            if oldest in self._open:  # a retired number could not be published for it any more
+                self._latest[oldest] = now_s, highest
+                break
             useless.append((oldest, highest))
         return useless
+
+
+def _discard(numbers: dict[int, set[int]], tag: int, seq: int) -> None:
+    """Remove a number, and its tag with the last of them."""
+    of_tag = numbers.get(tag)
+    if of_tag is not None:
+        of_tag.discard(seq)
+        if not of_tag:
+            del numbers[tag]
 
 
 class PointToPoint:
@@ -139,10 +184,7 @@ class PointToPoint:
         # By peer and tag. Programs may use ever new tags: a number is kept of each, and no more.
         self._channels: dict[tuple[int, int], _Channel] = {}
         self._next_sent: dict[tuple[int, int], int] = {}
-        self._next_received: dict[tuple[int, int], int] = {}
-        self._given_back: dict[tuple[int, int], list[int]] = {}
-        """Numbers, as a heap, that a receive took which ended without its message."""
-        self._receipts: defaultdict[int, _Receipts] = defaultdict(_Receipts)
+        self._incoming: defaultdict[int, _Incoming] = defaultdict(_Incoming)
 
     def send(self, array: Array, to: int, tag: int) -> Work[None]:
         """Offer ``array`` to rank ``to``; ends when it is buffered: it may then be changed.
@@ -266,22 +308,13 @@ class PointToPoint:
 
     def next_incoming(self, source: int, tag: int) -> int:
         """Take the number of the oldest message with that tag that no receive has, or waits for."""
-        key = source, tag
         with self._lock:
-            given_back = self._given_back.get(key)
-            if given_back is None:
-                seq = self._next_received.get(key, 0)
-                self._next_received[key] = seq + 1
-                return seq
-            seq = heapq.heappop(given_back)
-            if not given_back:
-                del self._given_back[key]
-            return seq
+            return self._incoming[source].take(tag)
 
     def give_back(self, source: int, tag: int, seq: int) -> None:
         """Let the next receive take message ``seq``, which was not received."""
         with self._lock:
-            heapq.heappush(self._given_back.setdefault((source, tag), []), seq)
+            self._incoming[source].give_back(tag, seq)
 
     def fetch(self, memory: Array, source: int, tag: int, seq: int, timeout_s: float) -> int:
         """Fetch message ``seq`` of rank ``source`` with that tag; the operation's number."""
@@ -334,7 +367,7 @@ class PointToPoint:
         )
         self._collector.deliver(operation, lambda _status, _detail: None)
         with self._lock:
-            useless = self._receipts[source].add(tag, seq, self._runner.services.now_s())
+            useless = self._incoming[source].confirm(tag, seq, self._runner.services.now_s())
         for old_tag, last in useless:
             self._transfers.retire(_receipt(source, old_tag), last)
 
@@ -343,6 +376,8 @@ class PointToPoint:
         if status == _core.STATUS_MISMATCH:
             why = f"{self._runner.name} called {receive}"
             self._transfers.fail(f"/{_receiver_part(source)}/{tag}", seq, status, why)
+            with self._lock:
+                self._incoming[source].close(tag, seq)
         else:
             self.confirm(source, tag, seq)
 

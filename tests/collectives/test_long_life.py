@@ -10,7 +10,7 @@ import numpy as np
 
 from innet._native import _core
 from innet.collectives import Communicator
-from innet.collectives.point_to_point import MESSAGES_IN_FLIGHT, _Receipts
+from innet.collectives.point_to_point import MESSAGES_IN_FLIGHT, _Incoming
 from innet.plans import Placed
 from innet.topology import load_topology
 from tests.collectives.cluster import Cluster
@@ -111,12 +111,18 @@ def test_ever_new_tags_leave_a_number_each():
         assert receiver == [0, 0]
 
 
+def confirm(incoming: _Incoming, tag: int, seq: int, now_s: float) -> list[tuple[int, int]]:
+    """Receive the tag's next message, whose number is ``seq``."""
+    assert incoming.take(tag) == seq
+    return incoming.confirm(tag, seq, now_s)
+
+
 def test_receipts_of_a_tag_go_when_it_was_not_used_for_long():
-    receipts = _Receipts()
-    gone = [receipts.add(tag, 0, now_s=0.0) for tag in range(1000)]
+    incoming = _Incoming()
+    gone = [confirm(incoming, tag, 0, now_s=0.0) for tag in range(1000)]
     assert not any(gone)
-    assert not receipts.add(1000, 0, now_s=9.9)
-    useless = receipts.add(0, 1, now_s=10.0)
+    assert not confirm(incoming, 1000, 0, now_s=9.9)
+    useless = confirm(incoming, 0, 1, now_s=10.0)
     assert (1, 0) in useless
     assert (0, 1) not in useless
     assert (1000, 0) not in useless
@@ -124,6 +130,37 @@ def test_receipts_of_a_tag_go_when_it_was_not_used_for_long():
 
 
 def test_receipts_of_a_busy_tag_go_when_their_sender_must_have_them():
-    receipts = _Receipts()
-    gone = [receipts.add(7, seq, now_s=0.0) for seq in range(MESSAGES_IN_FLIGHT + 2)]
+    incoming = _Incoming()
+    gone = [confirm(incoming, 7, seq, now_s=0.0) for seq in range(MESSAGES_IN_FLIGHT + 2)]
     assert [useless for useless in gone if useless] == [[(7, 0)], [(7, 1)]]
+
+
+def test_a_number_that_is_given_back_is_taken_next():
+    incoming = _Incoming()
+    assert [incoming.take(7) for _ in range(4)] == [0, 1, 2, 3]
+    incoming.give_back(7, 2)
+    incoming.give_back(7, 0)
+    assert [incoming.take(7) for _ in range(3)] == [0, 2, 4]
+
+
+def test_receives_without_a_message_leave_nothing_of_their_tag():
+    incoming = _Incoming()
+    for tag in range(100):
+        numbers = [incoming.take(tag) for _ in range(3)]
+        for seq in (numbers[1], numbers[0], numbers[2]):
+            incoming.give_back(tag, seq)
+    assert not incoming._next
+    assert not incoming._open
+    assert not incoming._given_back
+
+
+def test_receipts_stay_while_an_earlier_message_of_their_tag_has_none():
+    incoming = _Incoming()
+    assert [incoming.take(7) for _ in range(2)] == [0, 1]
+    incoming.give_back(7, 0)
+    incoming.confirm(7, 1, now_s=0.0)
+    gone = [useless for tag in range(8, 400) for useless in confirm(incoming, tag, 0, 100.0)]
+    assert gone == []
+    confirm(incoming, 7, 0, now_s=100.0)
+    later = [useless for tag in range(400, 800) for useless in confirm(incoming, tag, 0, 200.0)]
+    assert (7, 1) in later

@@ -1,4 +1,4 @@
-"""Receipts that were lost."""
+"""Receipts of messages that were received in another order than sent, or that were lost."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import pytest
 
 from innet.collectives import Communicator, point_to_point
 from innet.collectives.point_to_point import MESSAGES_IN_FLIGHT
+from innet.errors import DeadlineExceeded
 from innet.topology import load_topology
 from tests.collectives.cluster import Cluster
 
@@ -29,6 +31,25 @@ def poll(condition: Callable[[], bool]) -> bool:
             return False
         time.sleep(0.01)
     return True
+
+
+def test_a_message_is_confirmed_after_later_receipts_of_its_tag_went(monkeypatch):
+    monkeypatch.setattr(point_to_point, "_MOST_IDLE_TAGS", 0)
+    monkeypatch.setattr(point_to_point, "_RECEIPTS_KEPT_S", 0.0)
+    with Cluster(load_topology("star:2")) as cluster:
+        sender, receiver = cluster.communicators
+        early = receiver.irecv(np.zeros(1), source=0, tag=TAG, timeout_s=0.05)
+        later = receiver.irecv(np.zeros(1), source=0, tag=TAG)
+        with pytest.raises(DeadlineExceeded):
+            early.wait()
+        for number in range(2):
+            sender.send(np.full(1, float(number)), to=1, tag=TAG)
+        assert later.wait()[0] == 1
+        for other in (TAG + 1, TAG + 2):  # receipts of tags that are not used go
+            sender.send(np.zeros(1), to=1, tag=other)
+            receiver.recv(np.zeros(1), source=0, tag=other)
+        assert receiver.recv(np.zeros(1), source=0, tag=TAG)[0] == 0
+        assert poll(lambda: channel_to_1(sender) is None)
 
 
 def test_a_receipt_that_is_lost_is_there_when_its_sender_repeats_the_request():
