@@ -31,5 +31,6 @@ cmake -S . -B "$folder" -G Ninja "${options[@]}" --log-level=WARNING
 cmake --build "$folder" --target innet_native_tests
 # Memory that cannot be had is null, as without the sanitizer: what then happens is tested.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-allocator_may_return_null=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 exec "$folder/tests/native/innet_native_tests" "$@"
