@@ -41,6 +41,11 @@ std::optional<std::int64_t> in_ns(TimePoint time) {
 
 /// A thread that waits looks for signals so often.
 constexpr double kSignalInterval_s = 0.1;
+
+/// Operations on tensors of at most this much end so soon that waking the node's thread up for them
+/// takes most of their time: who waits for them runs the node.
+constexpr std::size_t kShortTensor_bytes = 64 << 10;
+
 /// More than a node takes to cancel an operation.
 constexpr double kCancelLimit_s = 1.0;
 
@@ -144,12 +149,17 @@ class PythonNode final : public NodeHandle {
             nb::gil_scoped_release release;
             completion = thread_.completions().wait(id, from_seconds(timeout_s));
         }
-        if (!completion) {
-            return std::nullopt;
+        return taken(id, std::move(completion));
+    }
+
+    /// The end of an operation that was submitted deferred; nothing when signals are due.
+    std::optional<std::pair<int, NetworkText>> wait_for(OperationId id) {
+        std::optional<OperationCompletion> completion;
+        {
+            nb::gil_scoped_release release;
+            completion = thread_.wait_for(id, from_seconds(kSignalInterval_s));
         }
-        release_owners(id);
-        return std::pair(static_cast<int>(completion->status),
-                         NetworkText{std::move(completion->detail)});
+        return taken(id, std::move(completion));
     }
 
     /// Starts the operation and waits for its end: its status and detail. An exception of a signal
@@ -161,14 +171,17 @@ class PythonNode final : public NodeHandle {
         std::vector<nb::object> owners = operation.owners;
         owners.push_back(nb::borrow(publishes));
         owners.push_back(nb::borrow(into));
+        const bool is_short = tensor.bytes().size() <= kShortTensor_bytes;
         const OperationId id =
             submit(operation.numbered(seq, tensor.bytes(), result.bytes()), std::move(owners),
                    {.timeout_s = timeout_s,
                     .stream = operation.stream,
                     .seq = seq,
                     .synchronising = true,
-                    .call = operation.call});
-        auto ended = wait(id, kSignalInterval_s);
+                    .call = operation.call,
+                    .deferred = is_short});
+        const auto wait_on = [&] { return is_short ? wait_for(id) : wait(id, kSignalInterval_s); };
+        auto ended = wait_on();
         while (!ended) {
             if (PyErr_CheckSignals() != 0) {
                 nb::python_error raised;
@@ -176,7 +189,7 @@ class PythonNode final : public NodeHandle {
                 if (!wait(id, kCancelLimit_s)) discard(id);
                 throw raised;
             }
-            ended = wait(id, kSignalInterval_s);
+            ended = wait_on();
         }
         return *std::move(ended);
     }
@@ -215,6 +228,14 @@ class PythonNode final : public NodeHandle {
     }
 
   private:
+    std::optional<std::pair<int, NetworkText>> taken(
+        OperationId id, std::optional<OperationCompletion> completion) {
+        if (!completion) return std::nullopt;
+        release_owners(id);
+        return std::pair(static_cast<int>(completion->status),
+                         NetworkText{std::move(completion->detail)});
+    }
+
     /// Discarded operations end on the node's thread, which must not touch Python.
     void release_discarded() override {
         for (const OperationId id : thread_.completions().take_discarded()) release_owners(id);

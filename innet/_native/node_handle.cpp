@@ -88,22 +88,24 @@ OperationId NodeHandle::submit(OperationSpec spec, std::vector<nb::object> owner
     const OperationId id = next_operation_++;
     const Duration timeout = from_seconds(how.timeout_s);
     owners_.emplace(id, std::move(owners));
-    const bool queued =
-        post([id, timeout, how = std::move(how), spec = std::move(spec)](Engine& engine) mutable {
-            spec.deadline = engine.now + timeout;
-            if (how.stream) {
-                engine.streams.submit(*how.stream,
-                                      {.id = id,
-                                       .seq = how.seq,
-                                       .synchronising = how.synchronising,
-                                       .spec = std::move(spec),
-                                       .reserves = how.reserves,
-                                       .call = std::move(how.call)},
-                                      engine.now);
-            } else {
-                engine.endpoint.submit(id, std::move(spec), engine.now);
-            }
-        });
+    const bool deferred = how.deferred;
+    auto begun = [id, timeout, how = std::move(how),
+                  spec = std::move(spec)](Engine& engine) mutable {
+        spec.deadline = engine.now + timeout;
+        if (how.stream) {
+            engine.streams.submit(*how.stream,
+                                  {.id = id,
+                                   .seq = how.seq,
+                                   .synchronising = how.synchronising,
+                                   .spec = std::move(spec),
+                                   .reserves = how.reserves,
+                                   .call = std::move(how.call)},
+                                  engine.now);
+        } else {
+            engine.endpoint.submit(id, std::move(spec), engine.now);
+        }
+    };
+    const bool queued = deferred ? post_deferred(std::move(begun)) : post(std::move(begun));
     if (!queued) {
         release_owners(id);
     }

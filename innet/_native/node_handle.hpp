@@ -49,6 +49,7 @@ class NodeHandle {
         bool synchronising = false;
         std::uint32_t reserves = 0;
         std::string call = {};  ///< as in StreamedOperation
+        bool deferred = false;  ///< as in post_deferred
     };
     OperationId submit(const OwnedPublication* publication,
                        const std::vector<const OwnedFetch*>& fetches, const Call& how);

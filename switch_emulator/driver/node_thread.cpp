@@ -4,7 +4,9 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,8 +21,16 @@ constexpr int kMaxEvents = 64;
 /// The thread wakes up for deferred functions when this many have been posted.
 constexpr std::size_t kMaxUnhurried = 16;
 
+/// A caller whose next operation comes sooner than this after its last one finds the seat free.
+constexpr Duration kLinger = std::chrono::microseconds(500);
+
 /// Interval between reads of the wall clock, which may be set, and advances in system sleep.
 constexpr Duration kWallClockInterval = std::chrono::seconds(1);
+
+timespec to_timespec(Duration duration) {
+    const auto ns = std::max(Duration::zero(), duration).count();
+    return {.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
+}
 
 std::int64_t in_ms(std::chrono::system_clock::duration duration) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
@@ -55,10 +65,11 @@ NodeThread::NodeThread(forwarding::NodeOptions node_options, EndpointOptions end
       wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       links_(stack_.node(), hasher_, pool_, epoll_.get()),
       listeners_(links_, pool_, epoll_.get()),
-      face_factory_(links_, listeners_, epoll_.get()) {
-    if (!epoll_ || !wake_) {
+      face_factory_(links_, listeners_, epoll_.get()),
+      linger_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)) {
+    if (!epoll_ || !wake_ || !linger_) {
         throw std::system_error(errno, std::generic_category(),
-                                "a node needs two more file descriptors");
+                                "a node needs three more file descriptors");
     }
     stack_.management().set_face_factory(&face_factory_);
     epoll_event event{};
@@ -124,9 +135,11 @@ void NodeThread::stop(const std::string& why) {
             stopping_ = true;
             stop_reason_ = why;
         }
+        stops_.store(true);
         const std::uint64_t one = 1;
         [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
     }
+    set_linger(Duration(1));
     if (thread_.joinable()) {
         thread_.join();
     }
@@ -153,6 +166,7 @@ std::size_t NodeThread::enqueue(std::function<void(Engine&)> function) {
 // The posting thread reads `sleeps_` after it has queued the function, and this thread checks the
 // queue after it has set `sleeps_`: at least one of them sees the other's write.
 void NodeThread::wake_up() {
+    if (seat_.load() == Seat::kFree) set_linger(Duration(1));
     if (!sleeps_.exchange(false)) return;
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
@@ -195,46 +209,99 @@ TimePoint NodeThread::clock_now() {
 
 void NodeThread::run() {
     ::pthread_setname_np(::pthread_self(), "innet-node");
-    while (true) {
-        wait_for_events();
-        run_timers();
-        links_.note_refusals(now_);
-        stack_.settle(now_, finished_);
-        links_.flush(now_);
-        if (links_.note_refusals(now_)) {  // met while sending: no event will tell of them again
-            stack_.settle(now_, finished_);
-            links_.flush(now_);
-        }
-        if (!finished_.empty()) {
-            completions_.post(finished_);
-        }
-        const std::lock_guard lock(mutex_);
-        if (stopping_ && posted_.empty()) {
-            accepting_ = false;
-            break;
-        }
-    }
+    do {
+        step(kNever);
+        if (completed_ && seat_wanted_.exchange(false)) offer_seat();
+    } while (!has_ended());
     listeners_.close();
     links_.close_foreign(now_);
     stack_.abort(stop_reason_, now_, finished_);
     completions_.post(finished_);
 }
 
-void NodeThread::wait_for_events() {
+bool NodeThread::has_ended() {
+    const std::lock_guard lock(mutex_);
+    const bool ended = stopping_ && posted_.empty();
+    if (ended) accepting_ = false;
+    return ended;
+}
+
+void NodeThread::step(TimePoint latest) {
+    wait_for_events(latest);
+    run_timers();
+    links_.note_refusals(now_);
+    stack_.settle(now_, finished_);
+    links_.flush(now_);
+    if (links_.note_refusals(now_)) {  // met while sending: no event will tell of them again
+        stack_.settle(now_, finished_);
+        links_.flush(now_);
+    }
+    completed_ = !finished_.empty();
+    if (completed_) completions_.post(finished_);
+}
+
+// Who leaves the seat frees it before setting the timer, so that the timer is always set after the
+// seat was freed for the last time.
+void NodeThread::offer_seat() {
+    Seat seat = Seat::kFree;
+    seat_.store(seat);
+    set_linger(kLinger);
+    do {
+        std::uint64_t expirations = 0;
+        [[maybe_unused]] const auto read = ::read(linger_.get(), &expirations, sizeof expirations);
+        seat = Seat::kFree;
+    } while (!seat_.compare_exchange_strong(seat, Seat::kThread));
+}
+
+void NodeThread::set_linger(Duration delay) {
+    const itimerspec timer{.it_interval = {}, .it_value = to_timespec(delay)};
+    ::timerfd_settime(linger_.get(), 0, &timer, nullptr);
+}
+
+std::optional<OperationCompletion> NodeThread::wait_for(OperationId id, Duration at_most) {
+    const TimePoint begun = clock_now();
+    std::optional<OperationCompletion> completion;
+    Seat seat = Seat::kFree;
+    if (!stops_.load() && seat_.compare_exchange_strong(seat, Seat::kCaller)) {
+        set_linger(Duration::zero());
+        completion = drive(id, begun + at_most);
+        seat_.store(Seat::kFree);
+        set_linger(kLinger);
+    } else {
+        const bool is_soon =
+            begun.time_since_epoch().count() - last_wait_ns_.load() < kLinger.count();
+        if (is_soon) seat_wanted_.store(true);
+        wake_up();
+        completion = completions_.wait(id, at_most);
+    }
+    last_wait_ns_.store(clock_now().time_since_epoch().count());
+    return completion;
+}
+
+std::optional<OperationCompletion> NodeThread::drive(OperationId id, TimePoint latest) {
+    do {
+        step(latest);
+        if (completed_) {
+            if (auto completion = completions_.wait(id, Duration::zero())) return completion;
+        }
+    } while (!interrupted_ && !stops_.load() && now_ < latest);
+    return std::nullopt;
+}
+
+void NodeThread::wait_for_events(TimePoint latest) {
     std::array<epoll_event, kMaxEvents> events{};
-    const TimePoint deadline = next_deadline();
+    const TimePoint deadline = std::min(next_deadline(), latest);
     timespec timeout{};
     timespec* limit = nullptr;
     sleeps_.store(true);
     if (!links_.rest() || !nothing_posted()) {
         limit = &timeout;
     } else if (deadline != kNever) {
-        const auto left = std::max(Duration::zero(), deadline - clock_now()).count();
-        timeout.tv_sec = left / 1'000'000'000;
-        timeout.tv_nsec = left % 1'000'000'000;
+        timeout = to_timespec(deadline - clock_now());
         limit = &timeout;
     }
     const int count = ::epoll_pwait2(epoll_.get(), events.data(), kMaxEvents, limit, nullptr);
+    interrupted_ = count < 0 && errno == EINTR;
     sleeps_.store(false);
     now_ = clock_now();
     if (now_ >= next_wall_clock_look_) {

@@ -2,13 +2,16 @@
 // The socket driver: one thread that runs a node, its endpoint, its links (over sockets or through
 // shared memory), and the faces of whatever NDN programs connect to it.
 //
-// Everything the engine owns is touched by that thread alone. Other threads reach it through `call`
-// (run this there and wait) and `post` (run this there), and wait for operations on the completion
-// board.
+// Everything the engine owns is touched by one thread at a time, which has the seat: the node's
+// thread, or a caller of `wait_for` whose operations follow each other closely. Other threads reach
+// it through `call` (run this there and wait) and `post` (run this there), and wait for operations
+// on the completion board.
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -73,6 +76,10 @@ class NodeThread {
     bool post_deferred(std::function<void(Engine&)> function);
     /// Wakes the thread up to run all posted functions now.
     void wake_up();
+    /// Waits for an operation that was posted deferred; nothing when `at_most` passed, a signal
+    /// came or the node is being stopped first. A caller that comes back soon after its last
+    /// operation runs the node itself meanwhile: nobody is woken for it.
+    std::optional<OperationCompletion> wait_for(OperationId id, Duration at_most);
 
     /// As the endpoint's, without waiting for the node's thread.
     std::vector<RequestedObject> take_requested_objects() {
@@ -93,8 +100,20 @@ class NodeThread {
     /// How many have been posted; 0: the node is not running.
     std::size_t enqueue(std::function<void(Engine&)> function);
     bool nothing_posted();
+    /// Who may touch the engine.
+    enum class Seat { kThread, kFree, kCaller };
+
     void run();
-    void wait_for_events();
+    /// One round: events until `latest`, timers, what they cause. Needs the seat.
+    void step(TimePoint latest);
+    /// Whether the node was stopped, and nothing is left to run.
+    bool has_ended();
+    /// On the node's thread: lets callers have the seat until none wants it for a while.
+    void offer_seat();
+    std::optional<OperationCompletion> drive(OperationId id, TimePoint latest);
+    /// The node's thread gets a free seat after `delay`; zero: not before it is set again.
+    void set_linger(Duration delay);
+    void wait_for_events(TimePoint latest);
     void on_event(std::uint64_t tag, std::uint32_t events);
     /// Whether there was anything.
     bool run_posted();
@@ -120,8 +139,17 @@ class NodeThread {
     std::string stop_reason_;
     TimePoint now_{};
     TimePoint next_wall_clock_look_{};
-    /// Whether a posting thread must wake this thread up.
+    /// Whether a posting thread must wake up the one that has the seat.
     std::atomic<bool> sleeps_ = false;
+    std::atomic<Seat> seat_ = Seat::kThread;
+    /// A caller that is likely to come back soon waits for its operation.
+    std::atomic<bool> seat_wanted_ = false;
+    std::atomic<bool> stops_ = false;
+    /// When the last `wait_for` ended, in nanoseconds of the clock.
+    std::atomic<std::int64_t> last_wait_ns_ = 0;
+    FileDescriptor linger_;
+    bool completed_ = false;    ///< in the last round
+    bool interrupted_ = false;  ///< the last round, by a signal
     std::thread thread_;
 };
 

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <future>
 #include <stdexcept>
 #include <thread>
@@ -33,6 +34,38 @@ struct RunningNode {
         thread.start();
     }
     NodeThread thread;
+};
+
+/// An allreduce of one rank, which needs nobody else.
+struct SumOfOne {
+    SumOfOne() : tensor(10, 5), result(10) {}
+
+    void prepare(NodeThread& thread) const {
+        thread.call([this](Engine& engine) {
+            engine.endpoint.register_producer(prefix, "0");
+            engine.streams.open(1, {prefix}, 1);
+        });
+    }
+
+    void submit(Engine& engine, std::uint64_t seq) {
+        wire::Name own = wire::Name::from_uri("/job/g0/0/sum.u8").value();
+        own.append_number(wire::kSequenceNumComponent, seq);
+        FetchSpec fetch;
+        fetch.targets.push_back({own, {}});
+        fetch.segmentation = {1, 10, 10};
+        fetch.end_segment = 1;
+        fetch.tensor_elements = 10;
+        fetch.into = result;
+        OperationSpec spec;
+        spec.publication = {prefix, kind, seq, tensor, fetch.segmentation, 10, "", true};
+        spec.fetches.push_back(fetch);
+        engine.streams.submit(1, {seq, seq, true, std::move(spec)}, engine.now);
+    }
+
+    wire::Name prefix = wire::Name::from_uri("/job/g0/0").value();
+    wire::Name kind = wire::Name::from_uri("/sum.u8").value();
+    std::vector<std::uint8_t> tensor;
+    std::vector<std::uint8_t> result;
 };
 
 }  // namespace
@@ -88,33 +121,69 @@ TEST_CASE("deferred work runs at a flush, or once there is much of it") {
 
 TEST_CASE("operations that this node alone answers end without any event from outside") {
     RunningNode node;
+    SumOfOne sum;
     constexpr std::uint64_t kOperations = 10;
-    const auto prefix = wire::Name::from_uri("/job/g0/0").value();
-    const auto kind = wire::Name::from_uri("/sum.u8").value();
-    const std::vector<std::uint8_t> tensor(10, 5);
-    std::vector<std::uint8_t> result(10);
+    sum.prepare(node.thread);
     node.thread.call([&](Engine& engine) {
-        engine.endpoint.register_producer(prefix, "0");
-        engine.streams.open(1, {prefix}, 1);
-        for (std::uint64_t seq = 0; seq < kOperations; ++seq) {
-            wire::Name own = wire::Name::from_uri("/job/g0/0/sum.u8").value();
-            own.append_number(wire::kSequenceNumComponent, seq);
-            FetchSpec fetch;
-            fetch.targets.push_back({own, {}});
-            fetch.segmentation = {1, 10, 10};
-            fetch.end_segment = 1;
-            fetch.tensor_elements = 10;
-            fetch.into = result;
-            OperationSpec spec;
-            spec.publication = {prefix, kind, seq, tensor, fetch.segmentation, 10, "", true};
-            spec.fetches.push_back(fetch);
-            engine.streams.submit(1, {seq, seq, true, std::move(spec)}, engine.now);
-        }
+        for (std::uint64_t seq = 0; seq < kOperations; ++seq) sum.submit(engine, seq);
     });
     const auto last = node.thread.completions().wait(kOperations - 1, std::chrono::seconds(10));
     REQUIRE(last);
     CHECK(last->status == OperationStatus::kDone);
-    CHECK(result == tensor);
+    CHECK(sum.result == sum.tensor);
+}
+
+TEST_CASE("a caller whose operations follow each other runs the node, and others still reach it") {
+    RunningNode node;
+    SumOfOne sum;
+    sum.prepare(node.thread);
+    std::atomic<bool> ended = false;
+    std::uint64_t calls = 0;
+    std::thread other([&] {
+        while (!ended) node.thread.call([&](Engine&) { ++calls; });
+    });
+    const auto caller = std::this_thread::get_id();
+    constexpr std::uint64_t kMost = 100'000;
+    int on_caller = 0;
+    std::uint64_t seq = 0;
+    for (; seq < kMost && on_caller < 100; ++seq) {
+        CHECK(node.thread.post_deferred([&, seq](Engine& engine) {
+            if (std::this_thread::get_id() == caller) ++on_caller;
+            sum.submit(engine, seq);
+        }));
+        const auto completion = node.thread.wait_for(seq, std::chrono::seconds(10));
+        REQUIRE(completion);
+        REQUIRE(completion->status == OperationStatus::kDone);
+    }
+    ended = true;
+    other.join();
+    CHECK(on_caller == 100);
+    CHECK(calls > 0);
+}
+
+TEST_CASE("a caller that runs the node leaves it when the node is stopped") {
+    RunningNode node;
+    SumOfOne sum;
+    sum.prepare(node.thread);
+    const auto caller = std::this_thread::get_id();
+    bool on_caller = false;
+    std::uint64_t seq = 0;
+    for (; seq < 100'000 && !on_caller; ++seq) {
+        CHECK(node.thread.post_deferred([&, seq](Engine& engine) {
+            on_caller = std::this_thread::get_id() == caller;
+            sum.submit(engine, seq);
+        }));
+        REQUIRE(node.thread.wait_for(seq, std::chrono::seconds(10)));
+    }
+    CHECK(on_caller);
+    std::promise<void> waits;
+    CHECK(node.thread.post_deferred([&](Engine&) { waits.set_value(); }));
+    std::thread stopping([&] {
+        waits.get_future().wait();
+        node.thread.stop("enough");
+    });
+    CHECK(!node.thread.wait_for(seq, std::chrono::seconds(10)));  // which is never submitted
+    stopping.join();
 }
 
 TEST_CASE("a request to a closed port fails at once") {
