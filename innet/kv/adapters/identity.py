@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from innet.errors import KVError
 from innet.kv.model import canonical_json, digest_of
+from innet.machine import cache_folder
 
 IDENTITY_VERSION: Final = 1
 """Of the hashed document and of the bytes in blocks."""
@@ -129,11 +130,8 @@ def fingerprint(path: Path, digests: FileDigests) -> str:
 
 def default_cache_folder() -> Path | None:
     """The folder of digests: ``innet/weights`` in the user's cache; ``None`` without a home."""
-    try:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    except RuntimeError:
-        return None
-    return cache / "innet" / "weights"
+    folder = cache_folder()
+    return None if folder is None else folder / "weights"
 
 
 class FileDigests:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_fie
 
 from innet import __version__
 from innet.errors import InnetError
+from innet.machine import processor_name
 from innet.node.node_config import Mode
 
 _BUSY_LOAD_PER_CORE = 0.5
@@ -42,7 +43,7 @@ class Machine(BaseModel):
         """This machine, now."""
         return cls(
             date=datetime.now(UTC).isoformat(timespec="seconds"),
-            processor=_processor(),
+            processor=processor_name(),
             cores=len(os.sched_getaffinity(0)),
             memory_bytes=psutil.virtual_memory().total,
             kernel=f"{platform.system()} {platform.release()}",
@@ -62,14 +63,6 @@ class Machine(BaseModel):
             f"{self.cores} cores of {self.processor}, {self.memory_bytes / 2**30:.0f} GiB, "
             f"{self.kernel}, Python {self.python}"
         )
-
-
-def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() == "model name":
-            return value.strip()
-    return platform.machine()
 
 
 # Read back, computed fields are computed again: "ignore" lets a saved file carry them.
