@@ -5,8 +5,8 @@
     plan.root_for(segment)       # the node that serves the result of a segment
 
 ``expression`` names intervals of ranks, ``algorithms/`` places their sums, ``routes`` and
-``bounds`` say what that costs the links, ``cost`` compares plans, ``replacement`` moves sums away
-from lost nodes, ``reference`` computes the expected result.
+``bounds`` say what that costs the links, ``processor`` what it costs the nodes, ``cost`` compares
+plans, ``replacement`` moves sums away from lost nodes, ``reference`` computes the expected result.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from innet.plans.bounds import bound_s, bytes_per_link, textbook_bound_s
     from innet.plans.expression import Interval
     from innet.plans.plan import Placed, Plan, Rule
+    from innet.plans.processor_costs import ProcessorCosts
     from innet.plans.reference import evaluate, evaluate_allreduce
     from innet.plans.registry import ALGORITHMS, make_plan
     from innet.plans.replacement import place_without
@@ -32,6 +33,7 @@ __all__ = [
     "Placed",
     "Plan",
     "PlanChooser",
+    "ProcessorCosts",
     "Rule",
     "bound_s",
     "bytes_per_link",
@@ -56,6 +58,7 @@ __getattr__ = lazy_names(
         "Placed": "plan",
         "Plan": "plan",
         "Rule": "plan",
+        "ProcessorCosts": "processor_costs",
         "evaluate": "reference",
         "evaluate_allreduce": "reference",
         "ALGORITHMS": "registry",

@@ -83,12 +83,12 @@ def link_bytes(plan: Plan, routes: Routes, shares_bytes: list[float]) -> dict[Di
     total: dict[DirectedLink, float] = defaultdict(float)
     for root, share_bytes in zip(plan.roots, shares_bytes, strict=True):
         if share_bytes:
-            for _, link in _answers(plan, routes, operands, root):
+            for _, link in answers(plan, routes, operands, root):
                 total[link] += share_bytes
     return dict(total)
 
 
-def _answers(
+def answers(
     plan: Plan, routes: Routes, operands: dict[Placed, tuple[Placed, ...]], root: Placed
 ) -> dict[tuple[Placed, DirectedLink], None]:
     """Each (answer, link it crosses) of one shard, once; a dict to keep a reproducible order."""

@@ -1,9 +1,10 @@
-"""How long an allreduce should take: latency plus the busiest link (the alpha-beta model).
+"""How long an allreduce should take: latency, plus the busiest link or the processors.
 
 Alpha is the longest chain of requests that a segment waits for: every link of it costs its delay
 twice (Interest and Data), the work of a node twice, and the time to put one segment on the wire.
-Beta is :func:`innet.plans.bounds.busiest_link`. Their sum overestimates a little, as the first
-segment counts in both; it ranks plans, it does not predict a benchmark.
+Beta is :func:`innet.plans.bounds.busiest_link`, or the time of the processors
+(:mod:`innet.plans.processor`) where they are known and need longer. Their sum overestimates a
+little, as the first segment counts in both; it ranks plans, it does not predict a benchmark.
 """
 
 from __future__ import annotations
@@ -15,14 +16,19 @@ from itertools import pairwise
 
 from innet.plans.bounds import BusiestLink, busiest_link, link_bytes, shard_bytes
 from innet.plans.plan import Placed, Plan
+from innet.plans.processor import ProcessorModel
+from innet.plans.processor_costs import ProcessorCosts
 from innet.topology import Topology
 from innet.topology.routes import Routes
 
 SEGMENT_BYTES = 8192
-"""Payload of one segment that the model assumes."""
+"""Payload of one segment that the model assumes where no processor is known."""
 
 NODE_S = 50e-6
-"""Time a node needs for one packet when it is woken for it: one pass of a socket event loop."""
+"""Time a node needs for one packet when it is woken for it: one pass of a socket event loop.
+
+Assumed where no processor is known.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,34 +38,42 @@ class PlanCost:
     Attributes:
         latency_s: the longest chain of requests.
         busiest: the link that is busy longest, and for how long.
+        processor_s: time of the processors; 0 where they are not known.
     """
 
     latency_s: float
     busiest: BusiestLink
+    processor_s: float = 0.0
 
     @property
     def total_s(self) -> float:
-        """Latency and transfer together."""
-        return self.latency_s + self.busiest.time_s
+        """Latency and work together: links and processors work at the same time."""
+        return self.latency_s + max(self.busiest.time_s, self.processor_s)
 
 
 class CostModel:
     """Estimates plans on one topology."""
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, processor: ProcessorCosts | None = None) -> None:
+        """Without ``processor``, links alone take time, and each node :data:`NODE_S` a packet."""
         self.routes = Routes(topology)
         self._topology = topology
+        self._processor = None if processor is None else ProcessorModel(processor, self.routes)
+        self._segment_bytes = SEGMENT_BYTES if processor is None else processor.segment_bytes
+        self._node_s = NODE_S if processor is None else processor.wake_up_s / 2
         rates_bps = [link.rate_bps for link in topology.links]
         self._fastest_bps = max((rate or math.inf for rate in rates_bps), default=math.inf)
 
     def estimate(self, plan: Plan, size_bytes: int) -> PlanCost:
         """Cost of an allreduce of ``size_bytes`` per rank."""
-        shares_bytes = shard_bytes(plan, size_bytes, SEGMENT_BYTES)
+        shares_bytes = shard_bytes(plan, size_bytes, self._segment_bytes)
         carried = link_bytes(plan, self.routes, shares_bytes)
-        first_segment_bytes = min(size_bytes, SEGMENT_BYTES)
+        first_segment_bytes = min(size_bytes, self._segment_bytes)
+        model = self._processor
         return PlanCost(
             latency_s=self._latency_s(plan, first_segment_bytes),
             busiest=busiest_link(self._topology, carried),
+            processor_s=0.0 if model is None else model.time_s(plan, shares_bytes),
         )
 
     def least_s(self, ranks: Sequence[str], root: str, size_bytes: int) -> float:
@@ -68,12 +82,12 @@ class CostModel:
         The farthest rank's part has to get there before the result does the way back, and every
         rank receives ``size_bytes``.
         """
-        segment_bytes = min(size_bytes, SEGMENT_BYTES)
+        segment_bytes = min(size_bytes, self._segment_bytes)
         # Ranks behind one gate differ by their own links alone: one of them represents all.
         apart = {self.routes.gate(rank) or rank: rank for rank in ranks}.values()
-        back = _Exchanges(self._topology, self.routes, segment_bytes)
+        back = self._exchanges(segment_bytes)
         # The way there is as long, and its links may be as fast as the fastest.
-        there = _Exchanges(self._topology, self.routes, segment_bytes, self._fastest_bps)
+        there = self._exchanges(segment_bytes, self._fastest_bps)
         gates = {rank: self.routes.gate(rank) for rank in ranks}
         links = [self._topology.link_between(rank, gate) for rank, gate in gates.items() if gate]
         rates_bps = [link.rate_bps for link in links if link.rate_bps is not None]
@@ -84,7 +98,7 @@ class CostModel:
         )
 
     def _latency_s(self, plan: Plan, segment_bytes: int) -> float:
-        exchanges = _Exchanges(self._topology, self.routes, segment_bytes)
+        exchanges = self._exchanges(segment_bytes)
         ready_s: dict[Placed, float] = {}
 
         def answer_s(asker: str, placed: Placed) -> float:
@@ -95,6 +109,9 @@ class CostModel:
             ready_s[Placed(rule.interval, rule.node)] = waited_s
         return max(answer_s(asker, root) for root in set(plan.roots) for asker in plan.ranks)
 
+    def _exchanges(self, segment_bytes: int, rate_bps: float | None = None) -> _Exchanges:
+        return _Exchanges(self._topology, self.routes, segment_bytes, self._node_s, rate_bps)
+
 
 class _Exchanges:
     """How long asking a node and its answer with one segment take on the way."""
@@ -104,12 +121,14 @@ class _Exchanges:
         topology: Topology,
         routes: Routes,
         segment_bytes: int,
+        node_s: float,
         rate_bps: float | None = None,
     ) -> None:
         """``rate_bps`` replaces that of every link, if given."""
         self._topology = topology
         self._routes = routes
         self._segment_bits = segment_bytes * 8
+        self._node_s = node_s
         self._rate_bps = rate_bps
         self._known_s: dict[tuple[str, str], float] = {}
 
@@ -127,4 +146,4 @@ class _Exchanges:
         link = self._topology.link_between(u, v)
         rate_bps = self._rate_bps or link.rate_bps
         wire_s = 0.0 if rate_bps is None else self._segment_bits / rate_bps
-        return 2 * (float(link.delay_s) + NODE_S) + wire_s
+        return 2 * (float(link.delay_s) + self._node_s) + wire_s

@@ -36,7 +36,7 @@ def make_plan(
         topology: where the group runs.
         ranks: the node of each rank; all hosts of the topology, in its order, when not given.
         options: of the algorithm (``server`` for ``ps``; ``roots`` and ``place`` for ``inc``;
-            ``size_bytes`` for ``auto``).
+            ``size_bytes`` and ``processor`` for ``auto``).
 
     Raises:
         PlanError: unknown algorithm, option or node, or no such plan exists here.

@@ -11,6 +11,7 @@ from innet.plans.algorithms.ps import plan_parameter_server
 from innet.plans.algorithms.ring import plan_ring
 from innet.plans.cost import CostModel, PlanCost
 from innet.plans.plan import Plan
+from innet.plans.processor_costs import ProcessorCosts
 from innet.topology import Topology
 
 TYPICAL_BYTES = 1 << 20
@@ -34,8 +35,9 @@ class Choice:
 class PlanChooser:
     """The plans that a group can switch between, and the rule for choosing one by size.
 
-    The choice depends on the topology, the ranks and the size alone, so every rank makes the same
-    one. Each plan has its own expressions and therefore needs its own ``<group>`` name component.
+    The choice depends on the topology, the ranks, the costs of the processor and the size alone,
+    and all ranks are given the same, so every rank makes the same one. Each plan has its own
+    expressions and therefore needs its own ``<group>`` name component.
 
     >>> chooser = PlanChooser(topology, topology.hosts)                  # doctest: +SKIP
     >>> chooser.choose(16 << 20).plan.algorithm                          # doctest: +SKIP
@@ -43,11 +45,20 @@ class PlanChooser:
     """
 
     def __init__(
-        self, topology: Topology, ranks: tuple[str, ...], *, virtual_scale: int = 1
+        self,
+        topology: Topology,
+        ranks: tuple[str, ...],
+        *,
+        processor: ProcessorCosts | None = None,
+        virtual_scale: int = 1,
     ) -> None:
-        """Args: each byte of the sizes to choose for stands for ``virtual_scale`` on the links."""
+        """
+        Args:
+            processor: of the nodes; without it, only links take time.
+            virtual_scale: bytes on the links that each byte of the sizes to choose for stands for.
+        """
         self._topology = topology
-        self._model = CostModel(topology)
+        self._model = CostModel(topology, processor)
         self._virtual_scale = virtual_scale
         self._choices: dict[int, Choice] = {}
         self.plans: Mapping[str, Plan] = {
@@ -73,13 +84,18 @@ class PlanChooser:
 
 
 def plan_automatically(
-    topology: Topology, ranks: tuple[str, ...], *, size_bytes: int = TYPICAL_BYTES
+    topology: Topology,
+    ranks: tuple[str, ...],
+    *,
+    size_bytes: int = TYPICAL_BYTES,
+    processor: ProcessorCosts | None = None,
 ) -> Plan:
     """The plan with the lowest estimated time for ``size_bytes`` per rank.
 
-    Its ``algorithm`` is the chosen one; its ``why`` says what spoke for it, in numbers.
+    Its ``algorithm`` is the chosen one; its ``why`` says what spoke for it, in numbers. Without
+    ``processor``, only links take time.
     """
-    choice = PlanChooser(topology, ranks).choose(size_bytes)
+    choice = PlanChooser(topology, ranks, processor=processor).choose(size_bytes)
     why = "\n".join(part for part in (choice.why, choice.plan.why) if part)
     return replace(choice.plan, why=why)
 
@@ -93,10 +109,13 @@ def _candidates(size: int) -> dict[str, Callable[[Topology, tuple[str, ...]], Pl
 
 def _say_cost(cost: PlanCost) -> str:
     text = f"about {_say_time(cost.total_s)}, of which {_say_time(cost.latency_s)} latency"
-    if cost.busiest.link is None:
-        return text
-    link = " to ".join(cost.busiest.link)
-    return f"{text} and {_say_time(cost.busiest.time_s)} on the busiest link, {link}"
+    work = []
+    if cost.busiest.link is not None:
+        link = " to ".join(cost.busiest.link)
+        work.append(f"{_say_time(cost.busiest.time_s)} on the busiest link, {link}")
+    if cost.processor_s:
+        work.append(f"{_say_time(cost.processor_s)} of the processors")
+    return f"{text} and {' beside '.join(work)}" if work else text
 
 
 def _say_time(time_s: float) -> str:

@@ -1,0 +1,117 @@
+"""Processor time of an allreduce: what each node does for it, and what that costs.
+
+A segment that crosses a link costs both ends an exchange: an Interest and its Data, one sent and
+one received. A node that passes Data on has table work beside the exchanges. A node with a rule
+adds each operand. The first segment of an answer wakes both ends up; the later ones arrive in
+batches. All of it is linear in the segments and bytes of a shard, so a shard is walked once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+
+from innet.plans.bounds import answers
+from innet.plans.plan import Placed, Plan
+from innet.plans.processor_costs import ProcessorCosts
+from innet.topology.routes import Routes
+
+
+@dataclass(slots=True)
+class _Linear:
+    """Seconds of a node for a shard: at its start, for each segment and for each byte."""
+
+    start_s: float = 0.0
+    segment_s: float = 0.0
+    byte_s: float = 0.0
+
+    def time_s(self, segments: int, share_bytes: float) -> float:
+        return self.start_s + segments * self.segment_s + share_bytes * self.byte_s
+
+
+class ProcessorModel:
+    """Estimates the processor time of plans on one topology."""
+
+    def __init__(self, costs: ProcessorCosts, routes: Routes) -> None:
+        self.costs = costs
+        self._routes = routes
+        # Plans compare by all their rules: the identity is a faster key, and the value keeps it.
+        self._walks: dict[int, _Walk] = {}
+
+    def time_s(self, plan: Plan, shares_bytes: list[float]) -> float:
+        """Seconds that the processors need at least, when shard s has ``shares_bytes[s]``.
+
+        A node works on one core at a time. Nodes on one machine share its cores.
+        """
+        times_s = self._node_times_s(plan, shares_bytes)
+        busiest_s = max(times_s.values(), default=0.0)
+        if not self.costs.shared:
+            return busiest_s
+        return max(busiest_s, sum(times_s.values()) / self.costs.cores)
+
+    def _node_times_s(self, plan: Plan, shares_bytes: list[float]) -> dict[str, float]:
+        walk = self._walks.get(id(plan))
+        if walk is None:
+            walk = self._walks[id(plan)] = _Walk(plan, self._routes, self.costs)
+        times_s = defaultdict(float, dict.fromkeys(plan.ranks, self.costs.operation_s))
+        for number, share_bytes in enumerate(shares_bytes):
+            if share_bytes:
+                segments = math.ceil(share_bytes / self.costs.segment_bytes)
+                for node, work in walk.shard(number).items():
+                    times_s[node] += work.time_s(segments, share_bytes)
+        return times_s
+
+
+class _Walk:
+    """The work of nodes for each shard of a plan, walked when it is asked for."""
+
+    def __init__(self, plan: Plan, routes: Routes, costs: ProcessorCosts) -> None:
+        self._plan = plan
+        self._routes = routes
+        self._costs = costs
+        self._operands = {Placed(rule.interval, rule.node): rule.operands for rule in plan.rules}
+        self._shards: dict[int, dict[str, _Linear]] = {}
+
+    def shard(self, number: int) -> dict[str, _Linear]:
+        """The work of each node for a shard."""
+        if number not in self._shards:
+            self._shards[number] = self._work_for(self._plan.roots[number])
+        return self._shards[number]
+
+    def _work_for(self, root: Placed) -> dict[str, _Linear]:
+        costs, operands = self._costs, self._operands
+        work: defaultdict[str, _Linear] = defaultdict(_Linear)
+        # Not sets: the order, and so each rounding, is the same in the processes of all ranks.
+        users = defaultdict(dict, {root: dict.fromkeys(self._plan.ranks)})
+        for placed in _sums(operands, root):
+            adding = work[placed.node]
+            for operand in operands[placed]:
+                users[operand][placed.node] = None
+                adding.segment_s += costs.operand_s
+                adding.byte_s += costs.added_byte_s
+        for placed, nodes in users.items():
+            others = [node for node in nodes if node != placed.node]
+            for node in [*others, placed.node] if others else ():
+                work[node].segment_s += costs.signature_s
+                work[node].byte_s += costs.signed_byte_s
+        for placed, link in answers(self._plan, self._routes, operands, root):
+            for end in link:
+                work[end].start_s += costs.wake_up_s
+                work[end].segment_s += costs.exchange_s
+                work[end].byte_s += costs.carried_byte_s
+            if link[1] not in users[placed]:
+                work[link[1]].segment_s += costs.forwarded_s
+        return dict(work)
+
+
+def _sums(operands: dict[Placed, tuple[Placed, ...]], root: Placed) -> list[Placed]:
+    """The sums that ``root`` is made of, itself included, each once."""
+    found = {root: None} if root in operands else {}
+    pending = list(found)
+    while pending:
+        for operand in operands[pending.pop()]:
+            if operand in operands and operand not in found:
+                found[operand] = None
+                pending.append(operand)
+    return list(found)
