@@ -19,6 +19,7 @@ void bind_reductions(nanobind::module_& module);
 void bind_node(nanobind::module_& module);
 void bind_simulation(nanobind::module_& module);
 void bind_signing_speed(nanobind::module_& module);
+void bind_processor_speed(nanobind::module_& module);
 void bind_captures(nanobind::module_& module);
 void bind_eviction(nanobind::module_& module);
 void bind_build_information(nanobind::module_& module);

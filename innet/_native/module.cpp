@@ -20,6 +20,7 @@ NB_MODULE(_core, module) {
     innet::bindings::bind_node(module);
     innet::bindings::bind_simulation(module);
     innet::bindings::bind_signing_speed(module);
+    innet::bindings::bind_processor_speed(module);
     innet::bindings::bind_captures(module);
     innet::bindings::bind_eviction(module);
     innet::bindings::bind_build_information(module);

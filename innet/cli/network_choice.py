@@ -16,7 +16,8 @@ from innet.cli.options import ObservationOptions, TimeOptions
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from innet.plans import Plan
+    from innet.node.node_config import Mode
+    from innet.plans import Plan, ProcessorCosts
     from innet.settings import Settings
     from innet.telemetry.logs.output import ConsoleOutput
     from innet.topology import Topology
@@ -159,10 +160,27 @@ def _in_range(text: str) -> tuple[str, ...]:
 
 
 def chosen_plan(
-    algorithm: str, topology: Topology, hosts: Sequence[str] | None, size_bytes: int | None = None
+    algorithm: str,
+    topology: Topology,
+    hosts: Sequence[str] | None,
+    size_bytes: int | None = None,
+    mode: Mode | None = None,
 ) -> Plan:
-    """The plan of an ``--algorithm`` such as ``ps:server=h3``."""
+    """The plan of an ``--algorithm`` such as ``ps:server=h3``.
+
+    ``auto`` chooses as a network in that ``mode`` on this machine does; without a mode, only links
+    take time.
+    """
     from innet.cluster.control.group_plans import named_plan
     from innet.plans import rank_order
 
-    return named_plan(algorithm, topology, rank_order(topology, hosts), size_bytes)
+    processor = None if mode is None else _processor_costs(topology, mode)
+    return named_plan(algorithm, topology, rank_order(topology, hosts), size_bytes, processor)
+
+
+def _processor_costs(topology: Topology, mode: Mode) -> ProcessorCosts:
+    from innet.cluster.launch.calibration import machine_speed
+    from innet.cluster.launch.network_costs import network_costs
+    from innet.settings import Settings
+
+    return network_costs(topology, mode, Settings(), machine_speed())

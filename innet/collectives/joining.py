@@ -82,7 +82,11 @@ def _communicator(
     settings = worker.settings.collectives
     timeout_s = timeout_or(given_s, settings.usual_timeout_s)
     algorithm, name = membership.algorithm, membership.name
-    chooser = PlanChooser(worker.topology(), membership.positions) if algorithm == "auto" else None
+    chooser = (
+        PlanChooser(worker.topology(), membership.positions, processor=worker.job.processor)
+        if algorithm == "auto"
+        else None
+    )
     runner = OperationRunner(worker, membership, Variants(membership, chooser), timeout_s)
     communicator = Communicator(runner, on_death)
     communicator.succeed_with(lambda successor: _communicator(worker, successor, given_s, on_death))

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from innet.errors import EmulationError
+from innet.plans import ProcessorCosts
 
 JOB_VARIABLE = "INNET_JOB"
 """Environment variable with the path of the job file."""
@@ -49,6 +50,8 @@ class JobFile(BaseModel):
     """File of the job's certificates, which its nodes serve."""
     on_worker_death: OnDeath = "abort"
     """For groups that do not choose."""
+    processor: ProcessorCosts | None = None
+    """Costs of work on the nodes, by which ``auto`` chooses; ``None``: only links take time."""
 
     def segment_bytes_beside(self, overhead_bytes: int) -> int:
         """Content of a full segment whose packet has ``overhead_bytes`` beside it.

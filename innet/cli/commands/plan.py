@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 EXAMPLES = options.examples(
     "innet plan leaf-spine-16 --algorithm inc",
     "innet plan star8 --algorithm auto --size 16MiB --rate 200mbit",
+    "innet plan star8 --size 64KiB --rate unlimited --mode netns",
     "innet plan star8 --algorithm ps:server=h3 --json",
 )
 
@@ -34,6 +35,13 @@ def plan(
     ] = "1MiB",
     hosts: options.Hosts = None,
     *,
+    mode: Annotated[
+        Literal["local", "netns"] | None,
+        typer.Option(
+            help="Let auto choose as on a network in this mode on this machine, by processor time "
+            "too; without it, by the links alone"
+        ),
+    ] = None,
     links: options.TimeOptions,
     as_json: options.AsJson = False,
 ) -> None:
@@ -44,7 +52,7 @@ def plan(
 
     loaded = chosen_topology(topology, links)
     size_bytes = _size_bytes(size)
-    made = chosen_plan(algorithm, loaded, chosen_hosts(hosts), size_bytes)
+    made = chosen_plan(algorithm, loaded, chosen_hosts(hosts), size_bytes, mode)
     if as_json:
         carried = bytes_per_link(made, loaded, size_bytes)
         document = {

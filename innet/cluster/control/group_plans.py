@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from innet.errors import ControlError
-from innet.plans import Plan, PlanChooser, make_plan, rank_order
+from innet.plans import Plan, PlanChooser, ProcessorCosts, make_plan, rank_order
 from innet.topology import Topology
 
 if TYPE_CHECKING:
@@ -128,17 +128,23 @@ class GroupPlans:
 
 
 def named_plan(
-    algorithm: str, topology: Topology, positions: Sequence[str], size_bytes: int | None = None
+    algorithm: str,
+    topology: Topology,
+    positions: Sequence[str],
+    size_bytes: int | None = None,
+    processor: ProcessorCosts | None = None,
 ) -> Plan:
     """The plan of an algorithm with its options, such as ``ps:server=h3``.
 
     ``positions`` are the ranks' nodes in the order of :func:`innet.plans.rank_order`; ``auto``
-    chooses by ``size_bytes``.
+    chooses by ``size_bytes`` and the costs of the ``processor``.
     """
     name, _, text = algorithm.partition(":")
     options = plan_options(text)
-    if name == "auto" and size_bytes is not None:
-        options.setdefault("size_bytes", size_bytes)
+    if name == "auto":
+        options["processor"] = processor
+        if size_bytes is not None:
+            options.setdefault("size_bytes", size_bytes)
     return make_plan(name, topology, positions, **options)
 
 

@@ -22,6 +22,7 @@ from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
 from innet.cluster.emulation.runs import find_run, writing_into
 from innet.cluster.emulation.segmentation import block_segment_bytes, segment_bytes
+from innet.cluster.launch.calibration import machine_speed
 from innet.cluster.launch.infrastructure import (
     ControllerProcess,
     LauncherTelemetry,
@@ -35,6 +36,7 @@ from innet.cluster.launch.jobs import (
     search_path,
     thread_variables,
 )
+from innet.cluster.launch.network_costs import network_costs
 from innet.cluster.launch.supervision import Supervisor
 from innet.cluster.requests import ClientConnection, RequestServer
 from innet.cluster.run_status import read_nodes, read_run_status
@@ -53,7 +55,7 @@ from innet.node.controller_client import CONTROLLER_SOCKET_NAME
 from innet.node.messages import job_of
 from innet.node.node_config import Mode
 from innet.node.requests import ControlClient, ControlRequest, handler_of
-from innet.plans import rank_order
+from innet.plans import ProcessorCosts, rank_order
 from innet.private_files import write_private
 from innet.security.core_dumps import keep_keys_out_of_core_dumps
 from innet.security.key_dealer import Authorities, KeyDealer
@@ -117,6 +119,7 @@ class Session:
         self._stack = AsyncExitStack()
         self._controller: RemoteController | None = None
         self._admission: JobAdmission | None = None
+        self._processor: ProcessorCosts | None = None
         self._job_outputs: dict[str, OutputSink] = {}
 
     async def __aenter__(self) -> Self:
@@ -128,6 +131,9 @@ class Session:
             with writing_into(self.network.run_dir):
                 authority = PrivateKey.generate("ed25519")
                 dealer = await asyncio.to_thread(self._write_files, authority.public)
+            # Measured, where it is not cached, before nodes run.
+            speed = await asyncio.to_thread(machine_speed)
+            self._processor = network_costs(self.topology, self.network.mode, self.settings, speed)
             controller = await stack.enter_async_context(
                 ControllerProcess(self.network, self.settings.recovery, self._say, authority)
             )
@@ -384,6 +390,7 @@ class Session:
             controller_socket=self._controller_socket,
             certificates=self._certificates_path(job),
             on_worker_death=on_worker_death,
+            processor=self._processor,
         )
         path = self.network.run_dir / f"{job.name}.job"
         with writing_into(self.network.run_dir):

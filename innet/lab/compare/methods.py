@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from innet.cluster.control.group_plans import named_plan, plan_options
 from innet.errors import PlanError
 from innet.node.routing import link_ends, next_hops
-from innet.plans import ALGORITHMS, Plan, bound_s, rank_order
+from innet.plans import ALGORITHMS, Plan, ProcessorCosts, bound_s, rank_order
 from innet.plans.bounds import DirectedLink, busiest_link
 from innet.plans.completion import completion_bound_s
 from innet.suggestions import did_you_mean
@@ -162,30 +162,45 @@ class Flow(NamedTuple):
     size_bytes: float
 
 
-def method_bound_s(method: Method, topology: Topology, size_bytes: int) -> float | None:
-    """Least seconds of an allreduce of ``size_bytes`` per host; ``None``: nothing limits it."""
+def method_bound_s(
+    method: Method, topology: Topology, size_bytes: int, processor: ProcessorCosts | None = None
+) -> float | None:
+    """Least seconds of an allreduce of ``size_bytes`` per host; ``None``: nothing limits it.
+
+    ``auto`` chooses by the costs of the ``processor``.
+    """
     if method.contender == OWN:
-        return allreduce_bound_s(topology, topology.hosts, method.call, size_bytes)
+        return allreduce_bound_s(topology, topology.hosts, method.call, size_bytes, processor)
     phases = _phases(method, topology, size_bytes)
     return sum(phase_bound_s(topology, phase) for phase in phases) or None
 
 
 def allreduce_bound_s(
-    topology: Topology, hosts: Sequence[str], algorithm: str, size_bytes: int
+    topology: Topology,
+    hosts: Sequence[str],
+    algorithm: str,
+    size_bytes: int,
+    processor: ProcessorCosts | None = None,
 ) -> float | None:
     """Least seconds of an allreduce of ``size_bytes`` per host; ``None``: nothing limits it."""
     if is_simulated_tcp(algorithm):
         algorithm = plan_alike(algorithm)
-    return bound_s(_plan(topology, hosts, algorithm, size_bytes), topology, size_bytes) or None
+    plan = _plan(topology, hosts, algorithm, size_bytes, processor)
+    return bound_s(plan, topology, size_bytes) or None
 
 
 def allreduce_completion_bound_s(
-    topology: Topology, hosts: Sequence[str], algorithm: str, size_bytes: int, segment_bytes: int
+    topology: Topology,
+    hosts: Sequence[str],
+    algorithm: str,
+    size_bytes: int,
+    segment_bytes: int,
+    processor: ProcessorCosts | None = None,
 ) -> float | None:
     """The same with latency; ``None`` for a method over TCP, which does not follow a plan."""
     if is_over_tcp(algorithm):
         return None
-    plan = _plan(topology, hosts, algorithm, size_bytes)
+    plan = _plan(topology, hosts, algorithm, size_bytes, processor)
     return completion_bound_s(plan, topology, size_bytes, segment_bytes) or None
 
 
@@ -235,8 +250,14 @@ def overlapped_bound_s(
     return max(done_s, computing_s)
 
 
-def _plan(topology: Topology, hosts: Sequence[str], algorithm: str, size_bytes: int) -> Plan:
-    return named_plan(algorithm, topology, rank_order(topology, hosts), size_bytes)
+def _plan(
+    topology: Topology,
+    hosts: Sequence[str],
+    algorithm: str,
+    size_bytes: int,
+    processor: ProcessorCosts | None,
+) -> Plan:
+    return named_plan(algorithm, topology, rank_order(topology, hosts), size_bytes, processor)
 
 
 def _phases(method: Method, topology: Topology, size_bytes: int) -> Iterator[list[Flow]]:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from innet.cluster.emulation.segmentation import segment_bytes
+from innet.cluster.launch.calibration import machine_speed
+from innet.cluster.launch.network_costs import network_costs
 from innet.errors import CollectiveError, EmulationError
 from innet.lab.compare.contender import AllreduceResult, AllreduceTask
 from innet.lab.compare.launchers import Teams, missing_requirement, open_teams
@@ -25,6 +27,7 @@ from innet.lab.compare.progress import ProgressSink, no_progress
 from innet.lab.compare.sampling import QUEUE_PERIOD_S, ProbedQueues, QueueWatch, TrafficTotal
 from innet.lab.harness import Turn, alternating
 from innet.node.node_config import Mode
+from innet.plans import ProcessorCosts
 from innet.quantities import rounded_duration, rounded_rate, rounded_size
 from innet.settings import Settings
 from innet.telemetry.logs.output import OutputSink
@@ -129,7 +132,8 @@ async def compare(
     settings = settings or Settings()
     machine = Machine.here()
     async with open_teams(topology, mode, methods, settings, output) as teams:
-        sweep = _Sweep(topology, methods, schedule or Schedule(), teams, progress)
+        processor = network_costs(topology, mode, settings, machine_speed())
+        sweep = _Sweep(topology, methods, schedule or Schedule(), teams, progress, processor)
         await sweep.run()
     return Comparison(
         topology=topology.name,
@@ -193,6 +197,7 @@ class _Tally:
     bound_s: float | None
     queue: QueueSeries | None
     in_a_row: bool
+    processor: ProcessorCosts
     traffic: TrafficTotal = field(default_factory=TrafficTotal)
     samples_s: list[float] = field(default_factory=list)
     operations: int = 0
@@ -223,7 +228,12 @@ class _Tally:
         if self.in_a_row or self.bound_s is None or took_s < NEAR_BOUND * self.bound_s:
             return None
         return allreduce_completion_bound_s(
-            topology, topology.hosts, self.method.name, size_bytes, segment_bytes(topology)
+            topology,
+            topology.hosts,
+            self.method.name,
+            size_bytes,
+            segment_bytes(topology),
+            self.processor,
         )
 
 
@@ -235,7 +245,9 @@ class _Sweep:
         schedule: Schedule,
         teams: Teams,
         progress: ProgressSink,
+        processor: ProcessorCosts,
     ) -> None:
+        """``processor``: what ``auto`` chooses by."""
         self.measurements: list[Measurement] = []
         self.failures: list[Failure] = []
         self._topology = topology
@@ -243,6 +255,7 @@ class _Sweep:
         self._schedule = schedule
         self._teams = teams
         self._progress = progress
+        self._processor = processor
 
     async def run(self) -> None:
         for number, size_bytes in enumerate(self._schedule.sizes_bytes):
@@ -267,7 +280,7 @@ class _Sweep:
         return tallies
 
     async def _observe_method(self, method: Method, size_bytes: int) -> _Tally:
-        bound_s = method_bound_s(method, self._topology, size_bytes)
+        bound_s = method_bound_s(method, self._topology, size_bytes, self._processor)
         await self._warm_up(method, size_bytes, bound_s)
         async with QueueWatch(ProbedQueues(self._teams.probe.links)) as watch:
             turn = await self._take_turn(method, size_bytes, bound_s)
@@ -278,6 +291,7 @@ class _Sweep:
             bound_s=bound_s,
             queue=watch.deepest(turn.started_s, ended_s, margin_s=QUEUE_PERIOD_S),
             in_a_row=self._schedule.operations(size_bytes) > 1,
+            processor=self._processor,
         )
 
     async def _warm_up(self, method: Method, size_bytes: int, bound_s: float | None) -> None:

@@ -1,0 +1,53 @@
+"""What the work of the nodes of a launched network costs the processors of this machine."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from innet.cluster.emulation.local_fabric import has_only_memory
+from innet.cluster.emulation.segmentation import segment_bytes
+from innet.cluster.launch.calibration import MachineSpeed
+from innet.node.node_config import Mode
+from innet.plans import ProcessorCosts
+from innet.settings import Settings
+from innet.topology import Topology
+
+# What a node does takes longer than the same work in a loop that has the processor for itself, with
+# warm caches. The factors were fitted to comparisons of all algorithms (benchmarks/auto.py).
+_OPERATION_IN_FORWARDED: Final = 190.0
+_WAKE_UP: Final = 17.0
+_EXCHANGE_IN_FORWARDED: Final = 1.0
+_EXCHANGE_IN_DATAGRAMS: Final = 8.4
+_FORWARDED: Final = 9.0
+_OPERAND_IN_FORWARDED: Final = 1.0
+_COPIED_BYTE: Final = 14.0
+_ADDED_BYTE: Final = 2.0
+
+
+def network_costs(
+    topology: Topology, mode: Mode, settings: Settings, speed: MachineSpeed
+) -> ProcessorCosts:
+    """What work costs on the nodes of ``topology``, which all run on this machine.
+
+    It depends on nothing else, so that whoever computes it gets the same on one machine.
+    """
+    in_memory = mode == "local" and settings.transport.shared_memory
+    signature = settings.security.signature
+    trusts_memory = settings.security.trusted_memory and has_only_memory(topology, mode, settings)
+    signing = speed.signatures["none" if signature == "gmac" and trusts_memory else signature]
+    datagram_s = 0.0 if in_memory else speed.datagram_s
+    return ProcessorCosts(
+        operation_s=_OPERATION_IN_FORWARDED * speed.forwarded_s,
+        wake_up_s=_WAKE_UP * speed.wake_up_s,
+        exchange_s=_EXCHANGE_IN_FORWARDED * speed.forwarded_s + _EXCHANGE_IN_DATAGRAMS * datagram_s,
+        carried_byte_s=(_COPIED_BYTE * speed.copied_byte_s if in_memory else speed.datagram_byte_s),
+        forwarded_s=_FORWARDED * speed.forwarded_s,
+        operand_s=_OPERAND_IN_FORWARDED * speed.forwarded_s,
+        added_byte_s=_ADDED_BYTE * speed.added_byte_s,
+        signature_s=signing.packet_s,
+        signed_byte_s=signing.byte_s,
+        cores=len(os.sched_getaffinity(0)),
+        shared=True,
+        segment_bytes=segment_bytes(topology, in_memory=in_memory),
+    )
