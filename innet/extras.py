@@ -7,7 +7,13 @@ from typing import Final
 
 from innet.errors import InnetError
 
-EXTRAS: Final = {"matplotlib": "plots", "scapy": "packets", "torch": "torch"}
+EXTRAS: Final = {
+    "matplotlib": "plots",
+    "scapy": "packets",
+    "torch": "torch",
+    "starlette": "web",
+    "uvicorn": "web",
+}
 """Extras of ``pyproject.toml`` by the library that they install."""
 
 

@@ -296,6 +296,31 @@ class ObservationOptions(OptionGroup):
     ] = None
 
 
+@dataclass(frozen=True)
+class WebOptions(OptionGroup):
+    """The page of ``--web``."""
+
+    panel = "Web page"
+
+    web: Annotated[
+        bool, typer.Option("--web", help="Show the network in a browser; prints the link to open")
+    ] = False
+    web_listen: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Serve the page there; other addresses than loopback's need TLS; port 0: a free "
+            "one",
+        ),
+    ] = "127.0.0.1:0"
+    web_cert: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Certificate of the page's TLS, PEM")
+    ] = None
+    web_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Key of the page's TLS, PEM")
+    ] = None
+
+
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Let a command take groups of options: each field is an option of the command line."""
     groups: dict[str, Any] = {}

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from innet.security.trust.facts import GroupFacts
 
 
-_TIMEOUT_S = 3.0
+ANSWER_TIMEOUT_S = 3.0
+"""For the answer of a node or of the controller."""
 _PLANS_TIMEOUT_S = 5.0
 _CONNECTIONS = 8
 
@@ -54,10 +55,10 @@ class RunStatus(BaseModel):
     kernel_links: list[LinkStatus]
 
 
-def read_run_status(record: RunRecord) -> RunStatus:
+def read_run_status(record: RunRecord, timeout_s: float = ANSWER_TIMEOUT_S) -> RunStatus:
     """Read the status of all nodes; those without an answer are ``silent``. Blocks for seconds."""
     running = _running_nodes(record)
-    nodes, silent = read_nodes({node: record.control_socket(node) for node in running})
+    nodes, silent = read_nodes({node: record.control_socket(node) for node in running}, timeout_s)
     return RunStatus(
         run=record,
         stale=record.is_stale,
@@ -71,7 +72,7 @@ def read_run_status(record: RunRecord) -> RunStatus:
 
 
 def read_nodes(
-    sockets: Mapping[str, Path], timeout_s: float = _TIMEOUT_S
+    sockets: Mapping[str, Path], timeout_s: float = ANSWER_TIMEOUT_S
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """By node, the status that it answers on its control socket, and why others do not answer."""
 
@@ -121,7 +122,7 @@ def _listed(record: RunRecord, method: str) -> list[dict[str, Any]]:
         return []
     try:
         with ControllerClient(socket) as client:
-            found: list[dict[str, Any]] = client.request(method, timeout_s=_TIMEOUT_S)
+            found: list[dict[str, Any]] = client.request(method, timeout_s=ANSWER_TIMEOUT_S)
             return found
     except ControlError:
         return []

@@ -14,7 +14,7 @@ from innet.topology import load_topology
 from innet.topology.show import draw
 
 
-@pytest.mark.parametrize("extra", sorted(extras.EXTRAS.values()))
+@pytest.mark.parametrize("extra", sorted(set(extras.EXTRAS.values())))
 def test_the_extra_of_a_message_exists(extra: str) -> None:
     assert extra in (metadata("innet").get_all("Provides-Extra") or ())
 

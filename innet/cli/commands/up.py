@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 EXAMPLES = options.examples(
     "innet up star8 --rate 200mbit",
     "innet up leaf-spine-16 --mode netns --name lab --detach",
+    "innet up leaf-spine-16 --web                       # and a page that shows it live",
     "innet run --on lab -- python train.py",
     "innet down lab",
 )
@@ -53,12 +55,17 @@ def up(
     *,
     links: options.TopologyOptions,
     observation: options.ObservationOptions,
+    page: options.WebOptions,
     settings: options.SetSettings = [],  # noqa: B006  # typer copies it
 ) -> None:
     """Launch a network and keep it up until Ctrl-C.
 
     Jobs run on it from other terminals: [cyan]innet run --on ID -- COMMAND[/].
     """
+    if page.web:
+        from innet.cli.web_page import check_page
+
+        check_page(page)
     background = _enter_background() if detach else None
 
     from innet.cluster.launch import Session
@@ -74,13 +81,18 @@ def up(
         output=output,
     )
     become_launcher(chosen, session.network.run_id)
-    asyncio.run(_hold(session, _Announcer(console, output), background))
+    asyncio.run(_hold(session, _Announcer(console, output), background, page))
 
 
-async def _hold(session: Session, announce: _Announcer, background: _Background | None) -> None:
+async def _hold(
+    session: Session,
+    announce: _Announcer,
+    background: _Background | None,
+    page: options.WebOptions,
+) -> None:
     from innet.topology.summary import counts
 
-    async with session:
+    async with session, contextlib.AsyncExitStack() as stack:
         session.network.keep_up()
         run_id = session.network.run_id
         announce(
@@ -90,6 +102,11 @@ async def _hold(session: Session, announce: _Announcer, background: _Background 
             f"{_ndn_line(session)}"
             f"  end it:     innet down {run_id}" + ("" if background else ", or Ctrl-C")
         )
+        if page.web:
+            from innet.cli.web_page import page_of_run
+
+            link = await stack.enter_async_context(page_of_run(run_id, page))
+            announce(f"  open the page: {link}")
         session.network.processes.on_exit(_SwitchDeaths(session, announce))
         if background is not None:
             background.report_ready(session.network.run_dir / "session.log")

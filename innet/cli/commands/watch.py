@@ -19,12 +19,22 @@ EXAMPLES = options.examples(
     "innet watch",
     "innet watch lab",
     "innet watch lab --events | grep -v group_",
+    "innet watch lab --web                              # in a browser",
+    "innet watch lab.innetrec --web                     # a recording",
     "innet watch lab --broker mqtt://broker.example     # from another machine",
 )
 
 
+@options.grouped
 def watch(
-    run_id: options.RunId = None,
+    run_id: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[ID|FILE]",
+            help="The run, or with [cyan]--web[/] a recording",
+            autocompletion=options.run_ids,
+        ),
+    ] = None,
     broker: Annotated[
         str | None,
         typer.Option(
@@ -36,11 +46,19 @@ def watch(
     events: Annotated[
         bool, typer.Option("--events", help="Print events line by line, as without a terminal")
     ] = False,
+    *,
+    page: options.WebOptions,
 ) -> None:
     """Watch a run live: its nodes, rates, queues, slots and events.
 
-    It reads what the nodes publish over MQTT, so it works from another machine, too.
+    It reads what the nodes publish over MQTT, so it works from another machine, too. With
+    [cyan]--web[/] it shows the network in a browser, live or from a recording.
     """
+    if page.web:
+        from innet.cli.web_page import watch_in_browser
+
+        watch_in_browser(run_id, broker, page)
+        return
 
     from innet.cli.network_choice import typed_broker
     from innet.cli.watch_view import EventLines, LiveScreen

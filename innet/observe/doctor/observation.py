@@ -13,7 +13,7 @@ import psutil
 
 from innet.cluster.emulation.kernel_network import KernelCounters
 from innet.cluster.emulation.runs import RunRecord
-from innet.cluster.run_status import RunStatus, read_run_status
+from innet.cluster.run_status import ANSWER_TIMEOUT_S, RunStatus, read_run_status
 from innet.errors import TelemetryError
 from innet.topology import Link, Topology, load_topology
 
@@ -232,14 +232,15 @@ def observe(record: RunRecord, interval_s: float = 1.0) -> Observation:
             "it again."
         )
     topology = load_topology(str(record.topology_path))
-    before = _look(record)
+    before = look(record)
     time.sleep(interval_s)
-    return Observation(topology=topology, before=before, after=_look(record))
+    return Observation(topology=topology, before=before, after=look(record))
 
 
-def _look(record: RunRecord) -> Look:
+def look(record: RunRecord, timeout_s: float = ANSWER_TIMEOUT_S) -> Look:
+    """Look at a run once; blocks until the nodes have answered, or for ``timeout_s``."""
     asked_at_s = time.time()
-    status = read_run_status(record)
+    status = read_run_status(record, timeout_s)
     answered_at_s = time.time()
     processes = {}
     for process in record.processes:

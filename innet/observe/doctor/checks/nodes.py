@@ -187,33 +187,56 @@ class _Producer:
     nodes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class LateRank:
+    """A rank whose contribution to the same operations was missing at both looks.
+
+    Attributes:
+        name: such as ``rank 3``.
+        nodes: those that may have it.
+        waiting: the nodes that wait for it.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    waiting: tuple[str, ...]
+
+
+def late_ranks(seen: Observation) -> list[LateRank]:
+    """The ranks that others waited for at both looks, in the order of their numbers."""
+    producers = _producers(seen)
+    waiting: defaultdict[_Producer, list[str]] = defaultdict(list)
+    for node in seen.nodes():
+        late = {
+            producers.get(label, _Producer(label))
+            for number, label in _missed(node.before) & _missed(node.after)
+            if not _waits_itself(seen, number, producers.get(label))
+        }
+        for producer in late:
+            waiting[producer].append(node.name)
+    return [
+        LateRank(producer.name, producer.nodes, tuple(nodes))
+        for producer, nodes in sorted(waiting.items(), key=_by_number)
+    ]
+
+
 class StragglingRank:
-    """A rank whose contribution to the same operations was missing at both looks."""
+    """A rank that others waited for at both looks."""
 
     def findings(self, seen: Observation) -> Iterator[Finding]:
         """One finding for each late rank."""
-        producers = _producers(seen)
-        waiting: defaultdict[_Producer, list[str]] = defaultdict(list)
-        for node in seen.nodes():
-            late = {
-                producers.get(label, _Producer(label))
-                for number, label in _missed(node.before) & _missed(node.after)
-                if not _waits_itself(seen, number, producers.get(label))
-            }
-            for producer in late:
-                waiting[producer].append(node.name)
         span_s = max(0.0, seen.after.asked_at_s - seen.before.answered_at_s)
-        for producer, nodes in sorted(waiting.items(), key=_by_number):
-            place = f" ({' or '.join(producer.nodes)})" if producer.nodes else ""
-            rank = producer.name[0].upper() + producer.name[1:]
+        for late in late_ranks(seen):
+            place = f" ({' or '.join(late.nodes)})" if late.nodes else ""
+            rank = late.name[0].upper() + late.name[1:]
             yield Finding(
                 check="straggling_rank",
-                subject=producer.name,
-                problem=f"{rank}{place} is late: {', '.join(nodes)} waited for its data for "
-                f"more than {span_s:.1f} s." + _doing(seen, producer),
+                subject=late.name,
+                problem=f"{rank}{place} is late: {', '.join(late.waiting)} waited for its data for "
+                f"more than {span_s:.1f} s." + _doing(seen, late),
                 remedy="If that is its usual pace, give it less work or a faster machine; if it "
                 "hangs, `py-spy dump` shows where. Its peers' deadline is collectives.timeout_s.",
-                severity=len(nodes),
+                severity=len(late.waiting),
             )
 
 
@@ -260,8 +283,8 @@ def _waits_itself(seen: Observation, number: int, producer: _Producer | None) ->
     return producer is not None and waiting.issuperset(producer.nodes)
 
 
-def _doing(seen: Observation, producer: _Producer) -> str:
-    match [node for node in seen.nodes() if node.name in producer.nodes]:
+def _doing(seen: Observation, late: LateRank) -> str:
+    match [node for node in seen.nodes() if node.name in late.nodes]:
         case [node]:
             share = (node.after["cpu_s"] - node.before["cpu_s"]) / node.span_s
             return " It computes meanwhile." if share > _WORKING_SHARE else " It is idle itself."

@@ -1,0 +1,238 @@
+"""Follows a run and keeps the history of its live view: the asyncio driver of ``view_state``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from innet.cluster.emulation.runs import RunRecord, find_run
+from innet.cluster.run_broker import RunBroker, broker_of, follow, give_command
+from innet.errors import InnetError, TelemetryError
+from innet.node.node_telemetry import counters_of
+from innet.observe.doctor import Observation, examine
+from innet.observe.doctor.checks.nodes import late_ranks
+from innet.observe.doctor.observation import Look, look
+from innet.observe.web.document import (
+    EventLine,
+    Line,
+    Picture,
+    Recording,
+    picture_of,
+    topology_of_neighbours,
+)
+from innet.observe.web.history import History
+from innet.observe.web.view_state import LookResult, ViewState, event_line, look_result
+from innet.telemetry.commands import Command
+from innet.telemetry.feed import RunFeed
+from innet.telemetry.messages import CommandReply, RunEvent
+from innet.topology import Topology, load_topology
+
+_FRAME_S = 1.0
+_LOOK_S = 2.0
+_ANSWER_TIMEOUT_S = 1.5
+"""Shorter than the doctor's, so that a stopped node shows soon."""
+_GATHER_S = 5.0
+"""For the first counters of a run on another machine."""
+
+GiveCommand = Callable[[str, Command], Awaitable[CommandReply]]
+
+
+@dataclass
+class View:
+    """What a server shows.
+
+    Attributes:
+        give_command: tells a node of the run; ``None``: the page is read-only.
+    """
+
+    picture: Picture
+    history: History
+    give_command: GiveCommand | None = None
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def append(self, line: Line) -> None:
+        """Add a line, and wake the readers."""
+        self.history.append(line)
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def changed(self) -> None:
+        """Wait for the next line."""
+        await self._changed.wait()
+
+
+def recorded_view(recording: Recording) -> View:
+    """The view of a recording."""
+    history = History(kept_s=float("inf"), kept_bytes=1 << 40)
+    for line in recording.lines:
+        history.append(line)
+    picture = recording.picture.model_copy(update={"live": False, "commands": False})
+    return View(picture, history)
+
+
+@contextlib.asynccontextmanager
+async def local_view(record: RunRecord) -> AsyncIterator[View]:
+    """Follow a run of this machine, from its telemetry and as the doctor looks at it."""
+    topology = load_topology(str(record.topology_path))
+    picture = picture_of(topology, record.run_id, record.mode)
+    picture = picture.model_copy(update={"live": True, "commands": record.broker is not None})
+
+    async def tell(node: str, command: Command) -> CommandReply:
+        return await give_command(record, node, command)
+
+    view = View(picture, History(), tell if record.broker is not None else None)
+    follower = _Follower(view, RunFeed(record.run_id))
+    tasks = [follower.frames(), _Looks(record, topology, follower).run()]
+    if record.broker is not None:
+        tasks.append(follower.telemetry(broker_of(record), lambda: not _is_over(record.run_id)))
+    async with _running(tasks):
+        yield view
+
+
+@contextlib.asynccontextmanager
+async def remote_view(broker: RunBroker, run_id: str) -> AsyncIterator[View]:
+    """Follow a run of another machine, from its telemetry alone.
+
+    Raises:
+        TelemetryError: the run publishes nothing there.
+    """
+    feed = RunFeed(run_id)
+    view = View(Picture(run=run_id, topology="", mode="", nodes=(), links=()), History())
+    follower = _Follower(view, feed)
+    async with _running([follower.telemetry(broker, lambda: True)]):
+        await _gather(feed)
+        if feed.launcher is None:
+            raise TelemetryError(
+                f"the broker has no run {run_id}. `mosquitto_sub -t 'innet/+/launcher/status'` on "
+                "it lists the runs."
+            )
+        topology = _reported_topology(feed)
+        picture = picture_of(topology, run_id, feed.launcher.mode)
+        view.picture = picture.model_copy(update={"live": True})
+        follower.state = ViewState(view.picture)
+        async with _running([follower.frames()]):
+            yield view
+
+
+async def _gather(feed: RunFeed) -> None:
+    """Wait until each running node has told its links, or for a few seconds."""
+    deadline = time.monotonic() + _GATHER_S
+    while time.monotonic() < deadline:
+        await asyncio.sleep(0.1)
+        up = [n for n in feed.nodes.values() if n.status is None or n.status.state == "up"]
+        if feed.launcher is not None and up and all(n.counters is not None for n in up):
+            return
+
+
+def _reported_topology(feed: RunFeed) -> Topology:
+    assert feed.launcher is not None
+    counters = [node.counters for node in feed.nodes.values() if node.counters is not None]
+    kinds = {c.node: c.kind for c in counters}
+    neighbours = [(c.node, face.peer) for c in counters for face in c.links]
+    if not neighbours:
+        raise TelemetryError(
+            f"no node of {feed.launcher.run} has reported its links yet. Try again once it is up."
+        )
+    return topology_of_neighbours(feed.launcher.topology, dict(kinds), neighbours)
+
+
+class _Follower:
+    """Moves what telemetry says into the state, and frames out of it."""
+
+    def __init__(self, view: View, feed: RunFeed) -> None:
+        self.view = view
+        self.state = ViewState(view.picture)
+        self._feed = feed
+
+    async def telemetry(self, broker: RunBroker, may_retry: Callable[[], bool]) -> None:
+        """Follow the broker until the run ends."""
+
+        def on_event(event: RunEvent) -> None:
+            self.view.append(Line(event=event_line(event)))
+
+        def on_lost(why: str) -> bool:
+            self.note("broker_lost", f"the broker does not answer: {why}")
+            return may_retry()
+
+        await follow(broker, self._feed.run or "", self._feed, on_event, on_lost)
+        self.note("run_ended", f"{self._feed.run} has ended", alarming=False)
+
+    async def frames(self) -> None:
+        """Take a frame each second, until the run ends."""
+        while True:
+            await asyncio.sleep(_FRAME_S)
+            now_s = time.time()
+            for node in list(self._feed.nodes.values()):
+                if node.status is not None:
+                    self.state.take_status(node.status)
+                if node.counters is not None and (node.status is None or node.status.state == "up"):
+                    self.state.take_counters(node.counters, now_s)
+            self.view.append(Line(frame=self.state.frame(now_s)))
+            if self._feed.has_ended:
+                return
+
+    def note(self, kind: str, message: str, *, alarming: bool = True) -> None:
+        """Add an event of the view itself."""
+        event = EventLine(
+            time_s=time.time(), source="view", kind=kind, message=message, alarming=alarming
+        )
+        self.view.append(Line(event=event))
+
+
+class _Looks:
+    """Looks at a run again and again; each two looks in a row are what the doctor compares."""
+
+    def __init__(self, record: RunRecord, topology: Topology, follower: _Follower) -> None:
+        self._run_id = record.run_id
+        self._topology = topology
+        self._follower = follower
+        self._is_only_source = record.broker is None
+        self._last: Look | None = None
+
+    async def run(self) -> None:
+        """Look until the run is over."""
+        while not _is_over(self._run_id):
+            began_s = time.monotonic()
+            with contextlib.suppress(InnetError):  # it is ending
+                self._follower.state.take_look(await asyncio.to_thread(self._result))
+            took_s = time.monotonic() - began_s
+            await asyncio.sleep(max(_LOOK_S - took_s, took_s / 2))
+        self._follower.state.take_look(LookResult())
+
+    def _result(self) -> LookResult:
+        before, self._last = self._last, look(find_run(self._run_id), _ANSWER_TIMEOUT_S)
+        if self._is_only_source:
+            self._take_counters(self._last)
+        seen = Observation(self._topology, before or self._last, self._last)
+        if before is None:
+            return look_result(seen, (), ())
+        late = [node for rank in late_ranks(seen) for node in rank.nodes]
+        return look_result(seen, examine(seen), late)
+
+    def _take_counters(self, taken: Look) -> None:
+        for node, answer in taken.status.nodes.items():
+            counters = counters_of(answer, self._run_id, node)
+            counters = counters.model_copy(update={"interval_s": _LOOK_S})
+            self._follower.state.take_counters(counters, taken.answered_at_s)
+
+
+def _is_over(run_id: str) -> bool:
+    try:
+        return find_run(run_id).is_stale
+    except InnetError:
+        return True
+
+
+@contextlib.asynccontextmanager
+async def _running(coroutines: Sequence[Awaitable[None]]) -> AsyncIterator[None]:
+    """Run coroutines beside the block; an error of one ends the block."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,114 @@
+// Time series of the network, or of what is selected, by uPlot. Drag to zoom, double click to reset.
+
+import {uPlot} from "/vendor/libraries.js";
+import {colour, element, figure, rate, share, size} from "/texts.js";
+
+const sum = (values) => (values ?? []).reduce((total, value) => total + (value ?? 0), 0);
+const most = (values) => (values ?? []).reduce((best, value) => Math.max(best, value ?? 0), 0);
+
+// For each chart: its title, how values are written, and its series as functions of a frame.
+export function chartsOf(selection, history) {
+  const {nodes, links} = history.picture;
+  if (selection?.kind === "link") {
+    const link = selection.index;
+    const [a, b] = [nodes[links[link].a].name, nodes[links[link].b].name];
+    const both = (column) => [[`${a}→${b}`, (f) => f.links[column]?.[2 * link]], [`${b}→${a}`, (f) => f.links[column]?.[2 * link + 1]]];
+    return [["Rate", rate, both("bps")], ["Queue", size, both("queue_bytes")], ["Dropped packets/s", figure, both("drops_per_s")]];
+  }
+  const of = (column) => (f) => f.nodes[column]?.[selection.index];
+  if (selection?.kind === "node" && nodes[selection.index].kind === "switch") {
+    return [
+      ["Slots in use", figure, [["slots", of("slots_in_use")]]],
+      ["Sums/s", figure, [["sums", of("sums_per_s")]]],
+      ["Shares", share, [["cache hits", of("cache_hit_rate")], ["CPU", of("cpu")]]],
+    ];
+  }
+  if (selection?.kind === "node") {
+    return [
+      ["Fetched", rate, [["fetched", of("fetched_bps")]]],
+      ["CPU", share, [["CPU", of("cpu")]]],
+      ["Memory", size, [["memory", of("memory_bytes")]]],
+    ];
+  }
+  return [
+    ["Traffic of all links", rate, [["sum", (f) => sum(f.links.bps)], ["busiest", (f) => most(f.links.bps)]]],
+    ["Queues and drops", figure, [["queued bytes", (f) => sum(f.links.queue_bytes)], ["dropped packets/s", (f) => sum(f.links.drops_per_s)]]],
+    ["Sums of switches/s", figure, [["sums", (f) => sum(f.nodes.sums_per_s)]]],
+  ];
+}
+
+export class Charts {
+  constructor(container, onSeek) {
+    this.container = container;
+    this.onSeek = onSeek;
+    this.plots = [];
+    new ResizeObserver(() => this.#resize()).observe(container);
+  }
+
+  show(selection, history) {
+    for (const {plot} of this.plots) plot.destroy();
+    this.container.replaceChildren();
+    this.history = history;
+    this.isZoomed = false;
+    this.plots = chartsOf(selection, history).map(([title, write, series]) => this.#make(title, write, series));
+  }
+
+  #make(title, write, series) {
+    const holder = element("div", {class: "chart"});
+    this.container.append(holder);
+    const axis = {stroke: colour("soft"), grid: {stroke: colour("line"), width: 1}, ticks: {stroke: colour("line"), size: 4}, font: "11px system-ui, sans-serif"};
+    const isVirtual = this.history.picture.virtual_time;
+    const plot = new uPlot({
+      title,
+      ...this.#size(),
+      cursor: {sync: {key: "innet"}, drag: {x: true, y: false}},
+      scales: {x: {time: !isVirtual}, y: {range: (_, low, high) => [0, Math.max(high * 1.1, 1e-6)]}},
+      hooks: {
+        draw: [(u) => this.#drawShown(u)],
+        setSelect: [() => { this.isZoomed = true; }],
+        ready: [(u) => u.over.addEventListener("dblclick", () => { this.isZoomed = false; this.update(this.shown); })],
+      },
+      axes: [{...axis, size: 26, values: isVirtual ? (_, ticks) => ticks.map((t) => `${figure(t)} s`) : undefined},
+        {...axis, size: 68, values: (_, ticks) => ticks.map((t) => write(t))}],
+      series: [{label: "time", value: () => ""}, ...series.map(([label], i) => ({
+        label, stroke: colour(`bar-${i + 1}`), width: 1.6, points: {show: false}, dash: i ? [6, 3] : undefined, value: (_, v) => write(v)}))],
+      legend: {live: true},
+    }, [[], ...series.map(() => [])], holder);
+    return {plot, series};
+  }
+
+  #size() {
+    const columns = 3;
+    return {
+      width: Math.max(120, (this.container.clientWidth - 14 * (columns - 1)) / columns),
+      height: Math.max(80, this.container.clientHeight - 44),
+    };
+  }
+
+  #resize() { for (const {plot} of this.plots) plot.setSize(this.#size()); }
+
+  #drawShown(u) {
+    if (this.shown === undefined) return;
+    const x = u.valToPos(this.shown, "x", true);
+    u.ctx.save();
+    u.ctx.strokeStyle = colour("accent");
+    u.ctx.lineWidth = 1.5;
+    u.ctx.setLineDash([]);
+    u.ctx.beginPath();
+    u.ctx.moveTo(x, u.bbox.top);
+    u.ctx.lineTo(x, u.bbox.top + u.bbox.height);
+    u.ctx.stroke();
+    u.ctx.restore();
+  }
+
+  update(shown) {
+    this.shown = shown;
+    const {frames} = this.history;
+    const times = frames.map((frame) => frame.time);
+    for (const {plot, series} of this.plots) {
+      const data = [times, ...series.map(([, of]) => frames.map((frame) => of(frame) ?? null))];
+      plot.setData(data, !this.isZoomed);
+      if (this.isZoomed) plot.redraw();
+    }
+  }
+}

@@ -1,0 +1,429 @@
+// The network on a canvas: nodes and links in a layer that changes with frames, and dots that move.
+
+import {quadtree, select, zoom, zoomIdentity} from "/vendor/libraries.js";
+import {colour} from "/texts.js";
+
+const USE_BOUNDS = [0.01, 0.2, 0.5, 0.8, 0.95];
+const WIDTHS = [1, 1.6, 2.1, 2.6, 3.2, 4];
+const MARGIN = 46;
+const LEGEND_HEIGHT = 40;
+const MOST_SPACING = 150;
+const NEAR_PX = 16;
+const DOT_SPEED = [0, 26, 44, 70, 100, 130];
+const FRAME_MS = 30;
+
+export function useClass(use) {
+  let found = 0;
+  while (found < USE_BOUNDS.length && use >= USE_BOUNDS[found]) found += 1;
+  return found;
+}
+
+export class NetworkView {
+  constructor(canvas, onSelect, onHover) {
+    this.canvas = canvas;
+    this.context = canvas.getContext("2d");
+    this.layer = document.createElement("canvas");
+    this.transform = zoomIdentity;
+    this.onSelect = onSelect;
+    this.onHover = onHover;
+    this.selection = null;
+    this.history = null;
+    this.frame = null;
+    this.isStale = true;
+    this.moves = true;
+    this.drawn = 0;
+    this.#listen();
+    new ResizeObserver(() => this.#resize()).observe(canvas);
+    requestAnimationFrame((now) => this.#tick(now));
+  }
+
+  show(history) {
+    this.history = history;
+    this.frame = this.access = this.switches = this.places = null;
+    this.#resize();
+    this.reset();
+  }
+
+  update(frame, selection, moves) {
+    this.frame = frame;
+    this.selection = selection;
+    this.moves = moves;
+    this.isStale = true;
+  }
+
+  themeChanged() {
+    this.colours = null;
+    this.isStale = true;
+  }
+
+  reset() { select(this.canvas).call(this.zoom.transform, zoomIdentity); }
+
+  scaleBy(factor) { select(this.canvas).call(this.zoom.scaleBy, factor); }
+
+  // Brings a node into the picture when a key or a name has selected it.
+  reveal(index) {
+    const [x, y] = this.place(index);
+    if (x > 20 && y > 20 && x < this.width - 20 && y < this.height - 20) return;
+    const node = this.history.picture.nodes[index];
+    select(this.canvas).call(this.zoom.translateTo, ...this.#base(node));
+  }
+
+  #listen() {
+    this.zoom = zoom().scaleExtent([0.5, 60]).clickDistance(4).on("zoom", ({transform}) => {
+      this.transform = transform;
+      this.isStale = true;
+    });
+    select(this.canvas).call(this.zoom).on("dblclick.zoom", null);
+    this.canvas.addEventListener("click", (event) => this.onSelect(this.hit(event.offsetX, event.offsetY)));
+    this.canvas.addEventListener("pointermove", (event) => {
+      if (event.buttons === 0) this.onHover(this.hit(event.offsetX, event.offsetY), event.offsetX, event.offsetY);
+    });
+    this.canvas.addEventListener("pointerleave", () => this.onHover(null, 0, 0));
+  }
+
+  #resize() {
+    const ratio = window.devicePixelRatio || 1;
+    this.width = this.canvas.clientWidth;
+    this.height = this.canvas.clientHeight;
+    for (const canvas of [this.canvas, this.layer]) {
+      canvas.width = Math.max(1, Math.round(this.width * ratio));
+      canvas.height = Math.max(1, Math.round(this.height * ratio));
+    }
+    this.ratio = ratio;
+    if (this.history) this.#fit();
+    this.isStale = true;
+  }
+
+  #fit() {
+    const {nodes} = this.history.picture;
+    const xs = nodes.map((n) => n.x);
+    const ys = nodes.map((n) => n.y);
+    const [left, right] = [Math.min(...xs), Math.max(...xs)];
+    const [top, bottom] = [Math.min(...ys), Math.max(...ys)];
+    const width = Math.max(50, this.width - 2 * MARGIN);
+    const height = Math.max(50, this.height - 2 * MARGIN - LEGEND_HEIGHT);
+    const sx = Math.min(MOST_SPACING, width / Math.max(1e-9, right - left));
+    const sy = Math.min(MOST_SPACING, height / Math.max(1e-9, bottom - top));
+    this.scale = {x: Math.min(sx, 4 * sy), y: Math.min(sy, 4 * sx)};
+    this.middle = {x: (left + right) / 2, y: (top + bottom) / 2};
+    this.isDense = nodes.length > 300;
+    this.size = Math.max(1, Math.min(1.7, this.width / 1100));
+    this.font = Math.round(12 * Math.min(1.25, this.size));
+  }
+
+  #base(node) {
+    return [
+      this.width / 2 + (node.x - this.middle.x) * this.scale.x,
+      (this.height - LEGEND_HEIGHT) / 2 + (node.y - this.middle.y) * this.scale.y,
+    ];
+  }
+
+  place(index) { return this.transform.apply(this.#base(this.history.picture.nodes[index])); }
+
+  radius(node) {
+    const room = Math.min(this.scale.x, 2 * this.scale.y) * this.transform.k;
+    const wanted = node.kind === "switch" ? 0.3 * room + 3 : 0.26 * room;
+    const most = (node.kind === "switch" ? 17 : 12) * this.size;
+    return Math.max(node.kind === "switch" ? 4 : 2.2, Math.min(wanted, most));
+  }
+
+  hit(x, y) {
+    if (!this.places) return null;
+    const index = this.tree.find(x, y, NEAR_PX);
+    if (index !== undefined) return {kind: "node", index};
+    return this.#hitLink(x, y);
+  }
+
+  #hitLink(x, y) {
+    let best = null;
+    let nearest = 6;
+    this.history.picture.links.forEach(({a, b}, index) => {
+      const [ax, ay] = this.places[a];
+      const [bx, by] = this.places[b];
+      const [dx, dy] = [bx - ax, by - ay];
+      const t = Math.max(0, Math.min(1, ((x - ax) * dx + (y - ay) * dy) / (dx * dx + dy * dy || 1)));
+      const distance = Math.hypot(x - ax - t * dx, y - ay - t * dy);
+      if (distance < nearest) [nearest, best] = [distance, {kind: "link", index}];
+    });
+    return best;
+  }
+
+  // The nearest node in a direction, for the arrow keys.
+  neighbour(index, dx, dy) {
+    let best = index;
+    let least = Infinity;
+    const [x, y] = this.places[index];
+    this.places.forEach(([px, py], other) => {
+      const along = (px - x) * dx + (py - y) * dy;
+      const across = Math.abs((px - x) * dy) + Math.abs((py - y) * dx);
+      if (along > 0.5 && along + 2.5 * across < least) [least, best] = [along + 2.5 * across, other];
+    });
+    return best;
+  }
+
+  #tick(now) {
+    requestAnimationFrame((next) => this.#tick(next));
+    if (!this.history || !this.frame || document.hidden) return;
+    const animates = this.moves && this.dots?.length > 0 && now - (this.painted ?? 0) >= FRAME_MS - 2;
+    if (!this.isStale && !animates) return;
+    this.painted = now;
+    if (this.isStale) this.#paintLayer();
+    this.isStale = false;
+    const c = this.context;
+    c.setTransform(1, 0, 0, 1, 0, 0);
+    c.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    c.drawImage(this.layer, 0, 0);
+    c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    this.#paintDots(c, now / 1000);
+    this.drawn += 1;
+  }
+
+  #colours() {
+    const names = ["node", "node-line", "dot", "gone", "late", "text", "soft", "accent", "surface", "bar-1", "bar-2", "bar-3"];
+    this.colours ??= {
+      ...Object.fromEntries(names.map((name) => [name, colour(name)])),
+      use: WIDTHS.map((_, i) => colour(`use-${i}`)),
+    };
+    return this.colours;
+  }
+
+  #paintLayer() {
+    const {nodes} = this.history.picture;
+    this.places = nodes.map((_, index) => this.place(index));
+    this.tree = quadtree().x((i) => this.places[i][0]).y((i) => this.places[i][1]).addAll(nodes.map((_, i) => i));
+    const c = this.layer.getContext("2d");
+    c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    c.clearRect(0, 0, this.width, this.height);
+    this.#paintLinks(c, this.#colours());
+    this.#paintNodes(c, this.#colours());
+  }
+
+  // The ends of a direction's line, beside that of the other direction.
+  #line(direction) {
+    const {a, b} = this.history.picture.links[direction >> 1];
+    const [from, to] = direction % 2 ? [this.places[b], this.places[a]] : [this.places[a], this.places[b]];
+    const [dx, dy] = [to[0] - from[0], to[1] - from[1]];
+    const length = Math.hypot(dx, dy) || 1;
+    const aside = this.isDense && this.transform.k < 3 ? 0.6 : 2.4;
+    const [ox, oy] = [(-dy / length) * aside, (dx / length) * aside];
+    return {x: from[0] + ox, y: from[1] + oy, dx, dy, length};
+  }
+
+  #isVisible({x, y, dx, dy}) {
+    return Math.max(x, x + dx) > 0 && Math.max(y, y + dy) > 0 && Math.min(x, x + dx) < this.width && Math.min(y, y + dy) < this.height;
+  }
+
+  #paintLinks(c, colours) {
+    const {links, nodes} = this.history.picture;
+    const paths = WIDTHS.map(() => new Path2D());
+    const down = new Path2D();
+    const marks = [];
+    this.dots = [];
+    for (let direction = 0; direction < 2 * links.length; direction += 1) {
+      const link = direction >> 1;
+      const line = this.#line(direction);
+      if (!this.#isVisible(line)) continue;
+      const ends = [nodes[links[link].a].name, nodes[links[link].b].name];
+      const isDown = this.frame.cut.has(link) || ends.some((name) => this.frame.states[name] === "gone");
+      const use = isDown ? 0 : this.history.use(this.frame, direction) ?? 0;
+      const level = useClass(use);
+      const path = isDown ? down : paths[level];
+      path.moveTo(line.x, line.y);
+      path.lineTo(line.x + line.dx, line.y + line.dy);
+      if (level > 0) this.dots.push({...line, level, phase: (direction * 0.618) % 1});
+      if (!isDown) this.#mark(marks, direction, line);
+      else if (direction % 2 === 0 && this.frame.cut.has(link)) marks.push({kind: "cut", x: line.x + line.dx / 2, y: line.y + line.dy / 2});
+    }
+    const thin = this.isDense ? 0.55 : 1;
+    paths.forEach((path, level) => {
+      c.globalAlpha = level === 0 && this.isDense ? 0.55 : 1;
+      c.strokeStyle = colours.use[level];
+      c.lineWidth = WIDTHS[level] * thin;
+      c.stroke(path);
+    });
+    c.globalAlpha = 1;
+    c.strokeStyle = colours.gone;
+    c.lineWidth = 1.4 * thin;
+    c.setLineDash([5, 5]);
+    c.stroke(down);
+    c.setLineDash([]);
+    for (const mark of marks) this.#paintMark(c, mark, colours);
+    this.#paintSelectedLink(c, colours);
+  }
+
+  #mark(marks, direction, line) {
+    const {queue_bytes: depth, drops_per_s: drops} = this.frame.links;
+    const capacity = this.history.picture.links[direction >> 1].queue_bytes || Infinity;
+    const at = Math.min(0.35, 26 / line.length);
+    const spot = {x: line.x + at * line.dx, y: line.y + at * line.dy};
+    if ((drops?.[direction] ?? 0) > 0) marks.push({kind: "drops", ...spot});
+    else if ((depth?.[direction] ?? 0) > 0.2 * capacity) marks.push({kind: "queue", ...spot});
+  }
+
+  #paintMark(c, {kind, x, y}, colours) {
+    c.lineWidth = 2.5;
+    c.strokeStyle = c.fillStyle = kind === "queue" ? colours.late : colours.gone;
+    c.beginPath();
+    if (kind === "cut") {
+      c.moveTo(x - 6, y - 6); c.lineTo(x + 6, y + 6); c.moveTo(x + 6, y - 6); c.lineTo(x - 6, y + 6);
+      c.stroke();
+    } else if (kind === "queue") {
+      c.fillRect(x - 4, y - 4, 8, 8);
+    } else {
+      c.moveTo(x, y - 6); c.lineTo(x + 6, y + 5); c.lineTo(x - 6, y + 5);
+      c.fill();
+    }
+  }
+
+  #paintSelectedLink(c, colours) {
+    if (this.selection?.kind !== "link") return;
+    const {a, b} = this.history.picture.links[this.selection.index];
+    c.strokeStyle = colours.accent;
+    c.globalAlpha = 0.35;
+    c.lineWidth = 12;
+    c.beginPath();
+    c.moveTo(...this.places[a]);
+    c.lineTo(...this.places[b]);
+    c.stroke();
+    c.globalAlpha = 1;
+  }
+
+  #paintNodes(c, colours) {
+    const {nodes} = this.history.picture;
+    const room = this.scale.x * this.transform.k;
+    const rowRoom = this.scale.y * this.transform.k;
+    const hostRoom = nodes.length > 60 ? Math.min(room, 2 * rowRoom) : room;
+    c.textAlign = "center";
+    nodes.forEach((node, index) => {
+      const [x, y] = this.places[index];
+      if (x < -40 || y < -40 || x > this.width + 40 || y > this.height + 40) return;
+      this.#paintNode(c, node, index, this.radius(node), colours);
+      const isSelected = this.selection?.kind === "node" && this.selection.index === index;
+      const state = this.frame.states[node.name] ?? "up";
+      const isOdd = this.frame.late.has(node.name) || ["gone", "stopped", "silent"].includes(state);
+      const isShown = node.kind === "switch" ? this.#switchRoom(room) : hostRoom > 30;
+      if (isShown || isSelected || (isOdd && nodes.length < 3000)) this.#paintLabel(c, node, index, isOdd, colours);
+    });
+  }
+
+  #switchRoom(room) {
+    const {nodes} = this.history.picture;
+    this.switches ??= nodes.filter((n) => n.kind === "switch").length;
+    return this.switches <= 12 || room * nodes.length / this.switches > 56;
+  }
+
+  #paintNode(c, node, index, r, colours) {
+    const [x, y] = this.places[index];
+    const state = this.frame.states[node.name] ?? "up";
+    const isLate = this.frame.late.has(node.name);
+    c.beginPath();
+    if (node.kind === "switch") c.roundRect(x - r, y - r, 2 * r, 2 * r, r / 3.5);
+    else c.arc(x, y, r, 0, 2 * Math.PI);
+    c.fillStyle = colours.node;
+    c.fill();
+    c.lineWidth = r < 4 || state === "off" ? 1 : 1.6;
+    c.strokeStyle = state === "off" ? colours.soft : colours["node-line"];
+    if (state === "gone" || state === "stopped" || state === "silent") c.strokeStyle = colours.gone;
+    if (isLate && state === "up") c.strokeStyle = colours.late;
+    if (isLate || state === "gone" || state === "stopped") c.lineWidth = r < 4 ? 2 : 3;
+    if (state === "off") c.setLineDash([2, 2]);
+    c.stroke();
+    c.setLineDash([]);
+    this.#paintState(c, x, y, r, state, isLate, colours);
+    if (state === "up" && node.kind === "switch" && r >= 12) this.#paintBars(c, x, y, r, index, node, colours);
+    else if (state === "up" && node.kind === "host" && !isLate) this.#paintCore(c, x, y, r, index, colours);
+    if (this.selection?.kind === "node" && this.selection.index === index) {
+      c.strokeStyle = colours.accent;
+      c.lineWidth = 3;
+      c.beginPath();
+      c.arc(x, y, r * (node.kind === "switch" ? 1.42 : 1) + 5, 0, 2 * Math.PI);
+      c.stroke();
+    }
+  }
+
+  // Signs beside colours, for those who cannot tell the colours apart.
+  #paintState(c, x, y, r, state, isLate, colours) {
+    const s = Math.max(3, 0.5 * r);
+    c.strokeStyle = c.fillStyle = isLate && state === "up" ? colours.late : colours.gone;
+    c.lineWidth = Math.max(1.5, r / 5);
+    c.beginPath();
+    if (state === "gone") {
+      c.moveTo(x - s, y - s); c.lineTo(x + s, y + s); c.moveTo(x + s, y - s); c.lineTo(x - s, y + s);
+    } else if (state === "stopped") {
+      c.moveTo(x - s / 2, y - s); c.lineTo(x - s / 2, y + s); c.moveTo(x + s / 2, y - s); c.lineTo(x + s / 2, y + s);
+    } else if (state === "silent") {
+      c.arc(x, y, 1.5, 0, 2 * Math.PI);
+    } else if (isLate) {
+      c.moveTo(x - s, y - s); c.lineTo(x + s, y - s); c.lineTo(x - s, y + s); c.lineTo(x + s, y + s); c.closePath();
+    } else {
+      return;
+    }
+    c.stroke();
+  }
+
+  #paintBars(c, x, y, r, index, node, colours) {
+    const {slots_in_use: slots, cache_hit_rate: hits, cpu} = this.frame.nodes;
+    const shares = [node.slots ? (slots?.[index] ?? 0) / node.slots : 0, hits?.[index] ?? 0, cpu?.[index] ?? 0];
+    const height = 1.3 * r;
+    shares.forEach((share, i) => {
+      const filled = height * Math.min(1, Math.max(share > 0 ? 0.08 : 0, share));
+      const left = x - 0.65 * r + i * 0.48 * r;
+      c.fillStyle = colours.use[0];
+      c.fillRect(left, y - height / 2, 0.34 * r, height);
+      c.fillStyle = colours[`bar-${i + 1}`];
+      c.fillRect(left, y + height / 2 - filled, 0.34 * r, filled);
+    });
+  }
+
+  // A host's busier direction, inside its circle: visible also where lines are too thin.
+  #paintCore(c, x, y, r, index, colours) {
+    this.access ??= accessLinks(this.history.picture);
+    const link = this.access.get(index);
+    if (link === undefined) return;
+    const use = Math.max(this.history.use(this.frame, 2 * link) ?? 0, this.history.use(this.frame, 2 * link + 1) ?? 0);
+    c.fillStyle = colours.use[useClass(use)];
+    c.beginPath();
+    c.arc(x, y, Math.max(1.4, 0.6 * r), 0, 2 * Math.PI);
+    c.fill();
+  }
+
+  #paintLabel(c, node, index, isOdd, colours) {
+    const [x, y] = this.places[index];
+    const r = this.radius(node);
+    const state = this.frame.states[node.name] ?? "up";
+    const words = {gone: "dead", stopped: "stopped", silent: "silent"}[state] ?? (this.frame.late.has(node.name) ? "late" : "");
+    const shown = node.name.length > 16 ? `${node.name.slice(0, 15)}…` : node.name;
+    const label = words ? `${shown} ${words}` : shown;
+    const above = node.kind === "switch";
+    const ly = above ? y - r - 7 : y + r + this.font + 2;
+    c.font = `${isOdd ? 600 : 400} ${this.font}px system-ui, sans-serif`;
+    c.lineWidth = 3;
+    c.strokeStyle = colours.surface;
+    c.strokeText(label, x, ly);
+    c.fillStyle = isOdd ? (state === "up" ? colours.late : colours.gone) : colours.text;
+    c.fillText(label, x, ly);
+  }
+
+  #paintDots(c, seconds) {
+    if (!this.dots) return;
+    c.fillStyle = this.#colours().dot;
+    const side = this.isDense && this.transform.k < 3 ? 1.8 : 3;
+    const time = this.moves ? seconds : 0;
+    for (const {x, y, dx, dy, length, level, phase} of this.dots) {
+      const many = this.isDense ? 1 : Math.max(1, Math.min(4, Math.round(length / 70)));
+      const step = (time * DOT_SPEED[level]) / length + phase;
+      for (let i = 0; i < many; i += 1) {
+        const t = (step + i / many) % 1;
+        c.fillRect(x + t * dx - side / 2, y + t * dy - side / 2, side, side);
+      }
+    }
+  }
+}
+
+function accessLinks(picture) {
+  const found = new Map();
+  picture.links.forEach(({a, b}, index) => {
+    for (const end of [a, b]) if (picture.nodes[end].kind === "host" && !found.has(end)) found.set(end, index);
+  });
+  return found;
+}

@@ -1,0 +1,123 @@
+// The panels beside the network: findings, the selection, jobs and ranks, events.
+
+import {byId, clock, element, figure, rate, share, size} from "/texts.js";
+
+const MOST_RANKS = 64;
+const MOST_EVENTS = 60;
+const STATES = {
+  up: "up", off: "no process runs there", silent: "runs, and does not report", stopped: "stopped by a signal", gone: "dead",
+};
+
+export function showFindings(frame, isLive) {
+  const cards = frame.findings.map(({problem, remedy, more}) => element("div", {class: "card"},
+    element("p", {}, String(problem)),
+    more ? element("p", {class: "more"}, String(more)) : null,
+    element("p", {class: "step"}, String(remedy))));
+  const none = element("p", {class: "well"}, isLive ? "Nothing is wrong." : "Nothing was found at this time.");
+  replaceIfChanged(byId("findings"), cards.length ? cards : [none]);
+}
+
+export function showJobs(frame, onSelect) {
+  const waits = new Map();
+  for (const wait of frame.waits) waits.set(wait.node, [...(waits.get(wait.node) ?? []), wait]);
+  const parts = frame.jobs.flatMap((job) => jobParts(job, frame, waits, onSelect));
+  replaceIfChanged(byId("jobs"), parts.length ? parts : [element("p", {class: "none"}, "No job runs.")]);
+}
+
+function jobParts(job, frame, waits, onSelect) {
+  const title = element("div", {class: "name"}, `${job.name}, ${job.hosts.length} hosts`);
+  const groups = job.groups.map((group) => groupPart(group, frame, waits, onSelect));
+  return [title, ...(groups.length ? groups : [element("p", {class: "none"}, "No group yet.")])];
+}
+
+function groupPart(group, frame, waits, onSelect) {
+  const ranks = Array.isArray(group.ranks) ? group.ranks : [];
+  const late = ranks.filter((node) => frame.late.has(node));
+  const waiting = ranks.filter((node) => waits.has(node) && !frame.late.has(node));
+  const isOdd = (node) => frame.late.has(node) || ["gone", "stopped", "silent"].includes(frame.states[node]);
+  const shown = ranks.length <= MOST_RANKS ? ranks : ranks.filter(isOdd).slice(0, MOST_RANKS);
+  const chips = shown.map((node) => {
+    const state = frame.states[node] ?? "up";
+    const isBad = ["gone", "stopped", "silent"].includes(state);
+    const kind = isBad ? "bad" : frame.late.has(node) ? "late" : waits.has(node) ? "waits" : "";
+    const word = isBad ? ` ${{gone: "dead"}[state] ?? state}` : frame.late.has(node) ? " late" : "";
+    const operations = (waits.get(node) ?? []).map((w) => `operation ${w.number}: ${w.missing}`).join("\n");
+    return element("li", {}, element("button", {class: kind, title: operations, onclick: () => onSelect(node)}, `${ranks.indexOf(node)} ${node}${word}`));
+  });
+  const joined = group.joined < ranks.length ? `, ${group.joined} joined` : "";
+  return element("div", {},
+    element("div", {}, `Group ${group.name}: ${ranks.length} ranks, ${group.algorithm}${joined}`),
+    late.length ? element("div", {class: "name"}, `${waiting.length} ${waiting.length === 1 ? "rank waits" : "ranks wait"} for ${late.join(", ")}.`) : null,
+    element("ul", {class: "ranks"}, ...chips),
+    ranks.length > MOST_RANKS ? element("p", {class: "none"}, `${ranks.length - shown.length} more ranks as usual`) : null);
+}
+
+export function showEvents(history, time, onSeek) {
+  const shown = history.events.filter((event) => event.time <= time + 1).slice(-MOST_EVENTS).reverse();
+  const items = shown.map((event) => element("li", {class: event.alarming ? "alarming" : "", onclick: () => onSeek(event.time)},
+    element("time", {}, clock(event.time, history.picture.virtual_time)),
+    element("span", {}, element("b", {}, `${event.source} ${event.kind.replaceAll("_", " ")} `), event.message)));
+  replaceIfChanged(byId("events"), items.length ? items : [element("li", {class: "none"}, "None yet.")]);
+}
+
+export function showDetails(selection, history, frame, actions) {
+  const box = byId("details");
+  if (selection === null) {
+    replaceIfChanged(box, [element("p", {class: "none"}, "Click a node or a link; arrow keys select nodes.")]);
+  } else if (selection.kind === "link") {
+    replaceIfChanged(box, linkDetails(selection.index, history, frame));
+  } else {
+    replaceIfChanged(box, nodeDetails(selection.index, history, frame, actions));
+  }
+}
+
+const row = (name, value) => element("tr", {}, element("th", {scope: "row"}, name), element("td", {}, value));
+
+function linkDetails(index, history, frame) {
+  const {links, nodes} = history.picture;
+  const link = links[index];
+  const [a, b] = [nodes[link.a].name, nodes[link.b].name];
+  const direction = (number, from, to) => {
+    const use = history.use(frame, number);
+    const known = link.rate_bps ? ` (${share(use)})` : "";
+    return [
+      row(`${from}→${to}`, `${rate(frame.links.bps?.[number])}${known}`),
+      row("queue, drops", `${size(frame.links.queue_bytes?.[number])}, ${figure(frame.links.drops_per_s?.[number])}/s`),
+    ];
+  };
+  return [
+    element("div", {class: "name"}, `Link ${a}–${b}`),
+    frame.cut.has(index) ? element("p", {class: "card"}, "It carries nothing, although both ends run.") : null,
+    element("table", {}, element("tbody", {}, ...direction(2 * index, a, b), ...direction(2 * index + 1, b, a),
+      row("rate, delay", `${link.rate_bps ? rate(link.rate_bps) : "not limited"}, ${figure(1e3 * (link.delay_s ?? 0))} ms`))),
+  ].filter(Boolean);
+}
+
+function nodeDetails(index, history, frame, actions) {
+  const node = history.picture.nodes[index];
+  const state = frame.states[node.name] ?? "up";
+  const value = (column) => frame.nodes[column]?.[index];
+  const of = node.kind === "switch"
+    ? [row("slots", `${figure(value("slots_in_use"))} of ${figure(node.slots)}`), row("sums", `${figure(value("sums_per_s"))}/s`),
+      row("cache", `${size(value("cache_bytes"))}, ${share(value("cache_hit_rate"))} hits`)]
+    : [row("fetches", rate(value("fetched_bps")))];
+  const waits = frame.waits.filter((wait) => wait.node === node.name)
+    .map((wait) => row(`operation ${wait.number}`, String(wait.missing || "in progress")));
+  return [
+    element("div", {class: "name"}, `${node.kind === "switch" ? "Switch" : "Host"} ${node.name}: ${STATES[state] ?? "unknown"}${frame.late.has(node.name) ? ", late" : ""}`),
+    element("table", {}, element("tbody", {}, row("CPU", share(value("cpu"))), row("memory", size(value("memory_bytes"))), ...of,
+      row("pending Interests", figure(value("pending"))), row("refused packets", `${figure(value("refused_per_s"))}/s`), ...waits)),
+    history.picture.commands ? element("div", {class: "actions"}, ...actions.map(([label, action]) =>
+      element("button", {disabled: state !== "up", onclick: () => action(node.name)}, label))) : null,
+  ].filter(Boolean);
+}
+
+// Keeps what is there when nothing changed: focus and a text selection survive.
+function replaceIfChanged(box, children) {
+  const next = element("div", {}, ...children);
+  const same = box.childNodes.length === children.length && [...box.childNodes].every((old, i) => old.isEqualNode(children[i]));
+  if (same) return;
+  const focused = box.contains(document.activeElement) ? document.activeElement.textContent : null;
+  box.replaceChildren(...next.childNodes);
+  if (focused !== null) [...box.querySelectorAll("button")].find((button) => button.textContent === focused)?.focus();
+}

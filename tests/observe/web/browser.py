@@ -1,0 +1,77 @@
+"""Chromium of the system, driven by Playwright, and what the page shows in it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+def chromium() -> str:
+    """The path of the browser; skips the test where there is none."""
+    pytest.importorskip("playwright", reason="playwright is not installed: pip install playwright")
+    for name in _NAMES:
+        found = shutil.which(name)
+        if found is not None:
+            return found
+    pytest.skip("no browser: install Debian's chromium, and the page is tested in it")
+
+
+@contextlib.contextmanager
+def browsing(*, allows_errors: bool = False, **options: Any) -> Iterator[Any]:
+    """A page of a new browser. Errors of scripts, and requests to other hosts, fail the test."""
+    path = chromium()
+    from playwright.sync_api import sync_playwright
+
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    wrong: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=arguments)
+        try:
+            page = browser.new_context(**options).new_page()
+            page.on("pageerror", lambda error: wrong.append(str(error)))
+            page.on("console", lambda m: wrong.append(m.text) if m.type == "error" else None)
+            page.on("request", lambda request: _check_own(request.url, wrong))
+            page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
+            yield page
+        finally:
+            browser.close()
+    assert allows_errors or wrong == []
+
+
+def _check_own(url: str, wrong: list[str]) -> None:
+    if not url.startswith(("http://127.0.0.1:", "blob:", "data:")):
+        wrong.append(f"request to {url}")
+
+
+def wait_for(page: Any, condition: str, timeout_s: float = 30) -> None:
+    """Wait until an expression of the page is true.
+
+    The page's own policy forbids ``wait_for_function``, which makes code of a text in the page.
+    """
+    deadline = time.monotonic() + timeout_s
+    while not page.evaluate(condition):
+        assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {condition}"
+        page.evaluate("new Promise((done) => requestAnimationFrame(done))")
+
+
+def pixels(page: Any) -> bytes:
+    """The picture of the network."""
+    shot: bytes = page.locator("#canvas").screenshot()
+    return shot
+
+
+def changes(page: Any, action: Callable[[], None], condition: str) -> bool:
+    """Whether the picture of the network differs once ``action`` has led to ``condition``."""
+    before = pixels(page)
+    action()
+    wait_for(page, condition)
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return pixels(page) != before

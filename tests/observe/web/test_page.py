@@ -1,0 +1,225 @@
+"""The page in a browser, fed by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import pytest
+
+from innet.observe.web.document import (
+    EventLine,
+    FindingLine,
+    Frame,
+    GroupLine,
+    JobLine,
+    Line,
+    LinkPicture,
+    NodePicture,
+    Picture,
+    Wait,
+    picture_of,
+)
+from innet.observe.web.history import History
+from innet.observe.web.live import View
+from innet.telemetry.messages import CommandReply
+from innet.topology import load_topology
+from tests.observe.web.browser import browsing, changes, wait_for
+from tests.observe.web.pages import Site, served
+
+_HOSTILE = "<img src=x onerror=alert(1)>\"'`</script>"
+
+
+def _view(picture: Picture | None = None) -> View:
+    picture = picture or picture_of(load_topology("star4"), "lab", "local")
+    view = View(picture.model_copy(update={"live": True}), History())
+    view.append(Line(frame=Frame(time_s=1)))
+    return view
+
+
+class _Feeder:
+    """Adds frames a second apart, to a view that a server on another thread shows."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._time_s = 1.0
+
+    def __call__(self, **fields: Any) -> None:
+        self._time_s += 1
+        self._site.append(Line(frame=Frame(time_s=self._time_s, **fields)))
+
+
+@pytest.fixture
+def view() -> View:
+    return _view()
+
+
+@pytest.fixture
+def site(view):
+    with served(view) as site:
+        yield site
+
+
+@pytest.fixture
+def feed(site) -> _Feeder:
+    return _Feeder(site)
+
+
+@pytest.fixture
+def page(site):
+    # Without motion, two pictures of one frame are the same.
+    with browsing(reduced_motion="reduce") as page:
+        page.goto(site.link)
+        wait_for(page, "innet.frame && innet.network.drawn > 0")
+        yield page
+
+
+def test_the_picture_follows_the_network(page, feed):
+    late = {"late": ("h2",), "waits": (Wait(node="h0", number=7, missing="rank 2 (h2)"),)}
+    job = JobLine(
+        name="j1",
+        hosts=("h0", "h2"),
+        groups=(GroupLine(name="g0", algorithm="inc", ranks=("h0", "h2"), joined=2),),
+    )
+    for what, condition in (
+        ({"cut": (1,)}, "innet.frame.cut.has(1)"),
+        ({"jobs": (job,), **late}, "innet.frame.late.has('h2')"),
+        ({"states": {"s0": "gone"}}, "innet.frame.states.s0 === 'gone'"),
+        ({"states": {"h1": "stopped"}}, "innet.frame.states.h1 === 'stopped'"),
+        ({"links": {"bps": [9e8] * 8}}, "innet.frame.links.bps?.length === 8"),
+    ):
+        assert changes(page, partial(feed, **what), condition), what
+        if "late" in what:
+            assert "1 rank waits for h2." in page.inner_text("#jobs")
+
+
+def test_a_finding_is_shown_with_its_next_step(page, feed):
+    finding = FindingLine(check="dead_node", subject="s0", problem="s0 is dead.", remedy="Restart.")
+    feed(findings=(finding,))
+    page.get_by_text("s0 is dead.").first.wait_for()
+    assert "Restart." in page.inner_text("#findings")
+    assert page.inner_text("#status") == "s0 is dead."
+
+
+def test_paused_pages_stay_and_scrub_back(page, feed):
+    for number in range(5):
+        feed(states={"h0": "gone"} if number == 1 else {})
+    wait_for(page, "innet.history.frames.length === 6")
+    page.keyboard.press("Space")
+    feed(states={"h3": "gone"})
+    wait_for(page, "innet.history.frames.length === 7")
+    assert page.evaluate("[innet.mode, innet.frame.time]") == ["paused", 6]
+    for _ in range(3):
+        page.keyboard.press(",")
+    assert page.evaluate("innet.frame.states.h0") == "gone"
+    page.click("#pause")
+    wait_for(page, "innet.mode === 'live' && innet.frame.states.h3 === 'gone'")
+
+
+def test_an_exported_file_opens_again(page, feed, site, tmp_path):
+    feed(states={"h0": "gone"})
+    event = EventLine(time_s=2, source="h0", kind="peer_lost", message="gone")
+    site.append(Line(event=event))
+    wait_for(page, "innet.history.events.length === 1")
+    with page.expect_download() as download:
+        page.click("#export")
+    path = tmp_path / download.value.suggested_filename
+    download.value.save_as(path)
+    assert path.name == "lab.innetrec"
+    page.set_input_files("#file", path)
+    wait_for(page, "innet.mode === 'recording' && innet.history.frames.length === 2")
+    assert "peer lost" in page.text_content("#events") or page.evaluate("innet.frame.time") == 1
+    path.write_text("{}")
+    page.set_input_files("#file", path)
+    page.get_by_text("This is no recording of innet.").wait_for()
+
+
+def test_keys_select_nodes_and_show_their_details(page):
+    page.focus("#canvas")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    wait_for(page, "document.querySelector('#details').textContent.includes('Switch s0')")
+    page.keyboard.press("f")
+    page.keyboard.type("h3")
+    page.keyboard.press("Enter")
+    wait_for(page, "document.querySelector('#details').textContent.includes('Host h3')")
+    assert page.evaluate("document.querySelectorAll('.chart').length") == 3
+
+
+def test_commands_wait_for_a_confirmation(view):
+    told = []
+
+    async def tell(node, command) -> CommandReply:
+        await asyncio.sleep(0)
+        told.append((node, command.kind))
+        return CommandReply(run="lab", node=node, number=1, accepted=True, message=_HOSTILE)
+
+    view.give_command = tell
+    view.picture = view.picture.model_copy(update={"commands": True})
+    with served(view) as site, browsing() as page:
+        page.goto(site.link)
+        wait_for(page, "innet.frame")
+        page.fill("#find", "s0")
+        page.keyboard.press("Enter")
+        page.click("text=Drop cache…")
+        page.click("#dialog-cancel")
+        page.click("text=Drop cache…")
+        assert told == []
+        page.click("#dialog-confirm")
+        page.get_by_text("s0 answered").wait_for()
+        assert told == [("s0", "drop_cache")]
+        assert _HOSTILE in page.inner_text("#dialog-body")
+
+
+def test_hostile_names_inject_nothing():
+    picture = Picture(
+        run=_HOSTILE,
+        topology=_HOSTILE,
+        mode=_HOSTILE,
+        nodes=(
+            NodePicture(name=_HOSTILE, kind="host", x=0, y=0),
+            NodePicture(name="__proto__", kind="switch", x=0, y=-1),
+        ),
+        links=(LinkPicture(a=0, b=1),),
+    )
+    view = _view(picture)
+    group = GroupLine(name=_HOSTILE, algorithm=_HOSTILE, ranks=(_HOSTILE, "constructor"), joined=1)
+    frame = Frame(
+        time_s=2,
+        late=(_HOSTILE,),
+        states={"__proto__": "gone"},
+        waits=(Wait(node=_HOSTILE, number=1, missing=_HOSTILE),),
+        jobs=(JobLine(name=_HOSTILE, hosts=(_HOSTILE,), groups=(group,)),),
+        findings=(
+            FindingLine(
+                check="x", subject=_HOSTILE, problem=_HOSTILE, remedy=_HOSTILE, more=_HOSTILE
+            ),
+        ),
+    )
+    event = EventLine(time_s=2, source=_HOSTILE, kind=_HOSTILE, message=_HOSTILE, alarming=True)
+    view.append(Line(event=event))
+    view.append(Line(frame=frame))
+    with served(view) as site, browsing() as page:
+        page.goto(site.link)
+        wait_for(page, "innet.frame?.time === 2")
+        page.focus("#canvas")
+        page.keyboard.press("ArrowUp")
+        page.keyboard.press("ArrowUp")
+        wait_for(page, "document.querySelector('#events').textContent.includes('onerror')")
+        assert page.evaluate("document.querySelectorAll('img, script:not([src])').length") == 0
+        assert page.inner_text("#findings").count(_HOSTILE) == 3
+
+
+def test_the_session_outlives_a_reload_and_the_link_does_not(view):
+    with served(view) as site:
+        with browsing() as page:
+            page.goto(site.link)
+            wait_for(page, "innet.frame")
+            assert "token" not in page.url
+            page.reload()
+            wait_for(page, "innet.frame")
+        with browsing(allows_errors=True) as page:
+            page.goto(site.link)
+            page.get_by_text("serves once").wait_for()

@@ -1,0 +1,126 @@
+"""Recordings, the history of a server, and where nodes are drawn."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from innet.errors import TelemetryError
+from innet.observe.web.document import (
+    EventLine,
+    Frame,
+    Line,
+    Recording,
+    picture_of,
+    read_recording,
+    topology_of_neighbours,
+)
+from innet.observe.web.history import History
+from innet.observe.web.layout import positions
+from innet.topology import load_topology
+
+
+def _frame(time_s: float) -> Line:
+    return Line(frame=Frame(time_s=time_s))
+
+
+def test_a_recording_is_read_as_it_was_written(tmp_path):
+    event = EventLine(time_s=2, source="h0", kind="peer_lost", message="\n<b>&", alarming=True)
+    picture = picture_of(load_topology("star4"), "lab", "local")
+    written = Recording(picture, (_frame(1), Line(event=event)))
+    path = tmp_path / "a.innetrec"
+    written.write(path)
+    assert read_recording(path) == written
+    assert len(path.read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no recording of innet"),
+        ("[1]", "no recording of innet"),
+        ("\x80", "no recording of innet"),
+        ('{"format": "innet recording", "version": 9}', "version 9"),
+        ('{"format": "innet recording", "version": 1}', "damaged in line 1"),
+    ],
+)
+def test_other_files_are_refused_with_the_reason(tmp_path, text, says):
+    path = tmp_path / "a.innetrec"
+    path.write_text(text)
+    with pytest.raises(TelemetryError, match=says):
+        read_recording(path)
+
+
+def test_damage_names_the_line(tmp_path):
+    path = tmp_path / "a.innetrec"
+    picture = picture_of(load_topology("star4"), "lab", "local").model_dump_json()
+    path.write_text(f'{picture}\n{_frame(1).as_json()}\n{{"frame": {{}}}}\n')
+    with pytest.raises(TelemetryError, match="damaged in line 3"):
+        read_recording(path)
+
+
+def test_a_link_to_no_node_is_refused(tmp_path):
+    path = tmp_path / "a.innetrec"
+    picture = json.loads(picture_of(load_topology("star4"), "lab", "local").model_dump_json())
+    picture["links"][0]["b"] = 99
+    path.write_text(json.dumps(picture))
+    with pytest.raises(TelemetryError, match="not in the list of nodes"):
+        read_recording(path)
+
+
+@given(
+    steps=st.lists(st.floats(0, 50), max_size=60),
+    kept_bytes=st.integers(1, 2000),
+    most=st.integers(1, 7),
+)
+def test_a_reader_of_the_history_misses_nothing_that_is_kept(steps, kept_bytes, most):
+    history, time_s, seen, number = History(100, kept_bytes), 0.0, [], 0
+    for step in steps:
+        time_s += step
+        history.append(_frame(time_s))
+        number, texts = history.since(number, most)
+        seen += texts
+        assert len(texts) <= most
+    while (answer := history.since(number, most))[1]:
+        number = answer[0]
+        seen += answer[1]
+    assert number == history.end == len(steps)
+    assert len(seen) == len(steps)
+    _, kept = history.since(0, 1000)
+    assert kept == seen[len(seen) - len(kept) :]
+    assert all(json.loads(text)["frame"]["time_s"] >= time_s - 100 for text in kept[:-1])
+
+
+def test_a_number_of_another_server_reads_from_the_oldest_on():
+    history = History()
+    history.append(_frame(1))
+    assert history.since(77, 10)[0] == 1
+    assert len(history.since(77, 10)[1]) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["star4", "leaf-spine-16", "fat-tree-4", "wan", "dumbbell-8", "star:200", "fat-tree:8"]
+)
+def test_no_two_nodes_are_drawn_at_one_place(name):
+    topology = load_topology(name)
+    places = positions(topology)
+    assert set(places) == set(topology.nodes)
+    rounded = {(round(x, 1), round(y, 1)) for x, y in places.values()}
+    assert len(rounded) == len(places)
+
+
+def test_tiers_are_above_each_other():
+    places = positions(load_topology("fat-tree-4"))
+    heights = [places[name][1] for name in ("core0", "agg0", "edge0", "h0")]
+    assert heights == sorted(heights)
+
+
+def test_a_topology_is_made_of_what_nodes_report():
+    neighbours = [("s0", "h0"), ("h0", "s0"), ("s0", "h1"), ("s0", "s1")]
+    topology = topology_of_neighbours("far", {"s0": "switch", "s1": "switch"}, neighbours)
+    assert topology.switches == ("s0", "s1")
+    assert topology.hosts == ("h0", "h1")
+    assert len(topology.links) == 3

@@ -1,0 +1,170 @@
+"""The server of the live view: whom it answers, and what."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from innet.errors import TelemetryError
+from innet.observe.web.access import Access, Refused
+from innet.observe.web.document import Frame, Line, picture_of
+from innet.observe.web.history import History
+from innet.observe.web.live import View
+from innet.observe.web.server import WebOptions
+from innet.telemetry.messages import CommandReply
+from innet.topology import load_topology
+from tests.observe.web.pages import Client, served
+
+pytest.importorskip("starlette", reason="the extra web is not installed")
+
+
+class _Told:
+    def __init__(self) -> None:
+        self.orders: list[tuple[str, str]] = []
+
+    async def __call__(self, node, command) -> CommandReply:
+        self.orders.append((node, command.kind))
+        return CommandReply(run="lab", node=node, number=1, accepted=True, message="done")
+
+
+@pytest.fixture
+def told() -> _Told:
+    return _Told()
+
+
+@pytest.fixture
+def view(told) -> View:
+    view = View(picture_of(load_topology("star4"), "lab", "local"), History(), told)
+    view.append(Line(frame=Frame(time_s=1)))
+    return view
+
+
+@pytest.fixture
+def site(view):
+    with served(view) as site:
+        yield site
+
+
+@pytest.fixture
+def client(site) -> Client:
+    return Client(site.link)
+
+
+def test_the_token_serves_once(client):
+    assert client.enter() == 204
+    assert client.ask("GET", "/picture")[0] == 200
+    cookie, client.cookie = client.cookie, ""
+    status, _, body = client.ask("POST", "/session", {"token": client.token})
+    assert status == 403
+    assert "serves once" in json.loads(body)["error"]
+    client.cookie = cookie
+    assert client.ask("GET", "/picture")[0] == 200
+
+
+def test_the_cookie_is_kept_from_scripts_and_other_sites(client):
+    headers = client.ask("POST", "/session", {"token": client.token})[1]
+    assert "HttpOnly" in headers["set-cookie"]
+    assert "samesite=strict" in headers["set-cookie"].lower()
+
+
+@pytest.mark.parametrize("token", ["", "x", "é", "x" * 300])
+def test_wrong_tokens_are_refused_and_spend_nothing(client, token):
+    assert client.ask("POST", "/session", {"token": token})[0] in (400, 403)
+    assert client.enter() == 204
+
+
+@pytest.mark.parametrize("path", ["/picture", "/lines"])
+@pytest.mark.parametrize("cookie", ["", "innet-1=x", "{name}=", "{name}=wrong"])
+def test_data_needs_a_session(client, path, cookie):
+    client.enter()
+    client.cookie = cookie.format(name=client.cookie.partition("=")[0])
+    assert client.ask("GET", path)[0] == 401
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1"]
+)
+def test_other_hosts_are_refused(client, host):
+    client.enter()
+    port = client.netloc.partition(":")[2]
+    assert client.ask("GET", "/picture", Host=host.format(port=port))[0] == 421
+    assert client.ask("GET", "/", Host=host.format(port=port))[0] == 421
+
+
+@pytest.mark.parametrize(
+    "origin", ["null", "http://evil.example", "https://{netloc}", "http://127.0.0.1"]
+)
+def test_other_origins_are_refused(client, told, origin):
+    client.enter()
+    origin = origin.format(netloc=client.netloc)
+    order = {"node": "s0", "command": {"kind": "drop_cache"}}
+    assert client.ask("POST", "/tell", order, Origin=origin)[0] == 403
+    assert client.ask("GET", "/lines", Origin=origin)[0] == 403
+    assert client.ask("POST", "/tell", order, Origin="")[0] == 403
+    assert told.orders == []
+
+
+def test_requests_of_other_pages_are_refused(client):
+    client.enter()
+    assert client.ask("GET", "/lines", Sec_Fetch_Site="cross-site")[0] == 403
+    assert client.ask("GET", "/lines", Sec_Fetch_Site="same-origin")[0] == 200
+    link = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}
+    assert client.ask("GET", "/", **link)[0] == 200
+
+
+def test_every_answer_forbids_foreign_content(client):
+    for path in ("/", "/app.js", "/vendor/libraries.js", "/picture", "/nothing"):
+        headers = client.ask("GET", path)[1]
+        assert headers["content-security-policy"].startswith(
+            "default-src 'none'; script-src 'self'"
+        )
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_lines_are_sent_as_events_and_resumed(client, site):
+    client.enter()
+    _, headers, body = client.ask("GET", "/lines")
+    assert headers["content-type"].startswith("text/event-stream")
+    first, second = (f"data: {Line(frame=Frame(time_s=at)).as_json()}".encode() for at in (1, 2))
+    assert body.splitlines()[-1] == first
+    number = next(line for line in body.splitlines() if line.startswith(b"id: "))[4:].decode()
+    site.append(Line(frame=Frame(time_s=2)))
+    assert client.ask("GET", "/lines", Last_Event_ID=number)[2].splitlines()[-1] == second
+    assert client.ask("GET", "/lines", Last_Event_ID="of-another")[2].splitlines()[-1] == first
+
+
+def test_commands_reach_the_node_and_only_known_ones(client, told):
+    client.enter()
+    order = {"node": "s0", "command": {"kind": "drop_cache"}}
+    assert client.ask("POST", "/tell", order)[0] == 200
+    assert client.ask("POST", "/tell", {**order, "node": "x"})[0] == 404
+    assert client.ask("POST", "/tell", {**order, "command": {"kind": "halt"}})[0] == 400
+    assert client.ask("POST", "/tell", {"node": "s0", "command": {"kind": "x" * 70_000}})[0] == 413
+    assert client.ask("GET", "/tell")[0] == 405
+    assert told.orders == [("s0", "drop_cache")]
+
+
+def test_without_a_run_the_page_is_read_only(view):
+    view.give_command = None
+    with served(view) as site:
+        client = Client(site.link)
+        client.enter()
+        order = {"node": "s0", "command": {"kind": "drop_cache"}}
+        assert client.ask("POST", "/tell", order)[0] == 403
+
+
+def test_only_loopback_is_served_without_tls():
+    with pytest.raises(TelemetryError, match="unencrypted"):
+        WebOptions(host="0.0.0.0").check()
+    with pytest.raises(TelemetryError, match="TLS needs both"):
+        WebOptions(certificate="a.pem").check()  # type: ignore[arg-type]
+    WebOptions(host="::1").check()
+
+
+def test_a_name_beside_loopback_is_served_where_it_was_asked_for():
+    access = Access("https", 8443, host="lab.example")
+    access.check({"host": "lab.example:8443", "origin": "https://lab.example:8443"})
+    with pytest.raises(Refused):
+        access.check({"host": "other.example:8443"})
+    assert access.link.startswith("https://lab.example:8443/#token=")
