@@ -20,6 +20,7 @@ EXAMPLES = options.examples(
     "innet sim star8 allreduce:16MiB --algorithm inc,tcp-ring,tcp-ps --rate 1gbit",
     "innet sim star8 astra-sim:transformer.txt,model-parallel=4",
     "innet sim star8 allreduce:64KiB --algorithm inc --capture a.pcapng --capture-at s0",
+    "innet sim fat-tree:4 allreduce:16MiB --algorithm inc --record lab.innetrec",
     "innet sim fat-tree:16 allreduce:100MB --algorithm inc --mtu 65000 --queue 64MiB",
     "innet sim leaf-spine:4x2x4 kv:trace.jsonl,block=256KiB --sizes 1GiB,8GiB --mtu 65000",
 )
@@ -30,9 +31,9 @@ _DESIGNS = "network,home,local"
 
 @dataclass(frozen=True)
 class TraceOptions(options.OptionGroup):
-    """The packets that are captured."""
+    """What is captured and recorded."""
 
-    panel = "Packet traces"
+    panel = "Packet traces and recordings"
 
     capture: Annotated[
         Path | None,
@@ -47,6 +48,14 @@ class TraceOptions(options.OptionGroup):
         typer.Option(
             metavar="NODE|LINK,…",
             help="Capture only at these nodes and links: [cyan]s0[/], [cyan]h0--s0[/]",
+        ),
+    ] = None
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE|DIR",
+            help="Record for [cyan]innet watch FILE --web[/]: one run into a "
+            "[cyan].innetrec[/] file, or each run into a file of a directory",
         ),
     ] = None
 
@@ -109,7 +118,12 @@ def sim(
     Nodes, plans and collectives are those of a real run; the same seed gives the same result on
     every machine. Ctrl-C keeps what was measured so far.
     """
-    from innet.lab.experiment.sweep import RunOptions, make_tasks, with_packet_traces
+    from innet.lab.experiment.sweep import (
+        RunOptions,
+        make_tasks,
+        with_packet_traces,
+        with_recordings,
+    )
     from innet.lab.workload import load_workload
 
     loaded = with_timed_links(chosen_topology(topology, links), links)
@@ -131,6 +145,8 @@ def sim(
     if traces.capture is not None:
         at = [] if traces.capture_at is None else traces.capture_at.split(",")
         tasks = with_packet_traces(tasks, traces.capture, at=at, sizes_bytes=sizes_bytes)
+    if traces.record is not None:
+        tasks = with_recordings(tasks, traces.record, sizes_bytes)
     directory = options.RESULTS / f"sim-{loaded.name}-{chosen.name}"
     run_and_show(tasks, chosen.name, directory, experiment)
 

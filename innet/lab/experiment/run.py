@@ -7,6 +7,7 @@ replay over an emulated network (:mod:`~innet.lab.experiment.emulated_replay`) h
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import time
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from innet.lab.compare.measurement import (
     SimulatedEvent,
 )
 from innet.lab.compare.sampling import QueueWatch, TrafficTotal, retransmissions
+from innet.lab.experiment.recording import SimulationRecorder
 from innet.lab.replay.plan import Design, with_switch_memory
 from innet.lab.simulation.event_schedule import EventSchedule, Processors
 from innet.lab.simulation.network import largest_virtual_scale
@@ -67,6 +69,7 @@ class Task:
         like: the mode whose links the simulation models.
         payloads: whether arrays are in memory.
         trace: the packets to capture.
+        recording: the file for a recording for the live view.
     """
 
     topology: Topology
@@ -77,6 +80,7 @@ class Task:
     like: Mode = "local"
     payloads: Payloads = "auto"
     trace: PacketTrace | None = None
+    recording: Path | None = None
 
     def __str__(self) -> str:
         return f"{self.algorithm} {self.workload.name} seed {self.seed}"
@@ -275,6 +279,11 @@ class _Run:
             _begin(sim, number, written) for number, written in enumerate(task.workload.background)
         ]
         self._watch = QueueWatch(sim.network, _FIRST_QUEUE_PERIOD_S)
+        self._recorder = (
+            None
+            if task.recording is None
+            else SimulationRecorder(sim, self._schedule, task.recording.stem)
+        )
         self._failures: dict[str, str] = {}
         self._told_at_s = 0.0
 
@@ -289,6 +298,8 @@ class _Run:
             interrupted = True
         finally:
             self._sim.observer = None
+        if self._recorder is not None and self._task.recording is not None:
+            self._recorder.recording().write(self._task.recording)
         network = self._sim.network
         status = network.status()
         return RunResult(
@@ -312,7 +323,7 @@ class _Run:
 
     async def _all_jobs(self) -> None:
         self._schedule.start()
-        async with self._watch:
+        async with self._watch, self._recorder or contextlib.nullcontext():
             await asyncio.gather(*(self._job(program) for program in self._programs))
 
     async def _job(self, program: Program) -> None:

@@ -31,6 +31,7 @@ from innet.lab.experiment.run import (
 from innet.lab.replay.plan import Design
 from innet.lab.workload import Workload
 from innet.node.node_config import Mode
+from innet.observe.web.document import SUFFIX as RECORDING_SUFFIX
 from innet.settings import Settings
 from innet.topology import Topology
 from innet.topology.link_choice import links_at
@@ -38,25 +39,29 @@ from innet.topology.link_choice import links_at
 SUFFIX = ".pcapng"
 
 
-def trace_paths(into: Path, names: Sequence[str]) -> list[Path]:
+def file_paths(into: Path, names: Sequence[str], suffix: str, what: str) -> list[Path]:
     """The file of each run: the file ``into`` for a single run, or files in the directory ``into``.
+
+    Args:
+        suffix: of a file; every other name is a directory's.
+        what: is written, for messages.
 
     Raises:
         SimulationError: there are several runs for one file, or the directory cannot be made.
     """
-    is_file = into.suffix == SUFFIX
+    is_file = into.suffix == suffix
     if is_file and len(names) > 1:
         raise SimulationError(
-            f"{into} can have the packets of one run, and there are {len(names)}; give a directory "
+            f"{into} can have {what} of one run, and there are {len(names)}; give a directory "
             "for a file of each, or one algorithm, size and seed"
         )
     try:
         (into.parent if is_file else into).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SimulationError(
-            f"packet traces cannot be written to {into}: {error.strerror}; give another directory"
+            f"{what} cannot be written to {into}: {error.strerror}; give another directory"
         ) from None
-    return [into] if is_file else [into / f"{name}{SUFFIX}" for name in names]
+    return [into] if is_file else [into / f"{name}{suffix}" for name in names]
 
 
 _LOOK_PERIOD_S: Final = 0.1
@@ -155,8 +160,25 @@ def with_packet_traces(
         SimulationError: packets cannot be captured there, or not written.
     """
     links = links_at(tasks[0].topology, at) if at else None
+    paths = file_paths(into, _names(tasks, sizes_bytes), SUFFIX, "packet traces")
+    return [
+        replace(task, trace=PacketTrace(path, links))
+        for task, path in zip(tasks, paths, strict=True)
+    ]
+
+
+def with_recordings(
+    tasks: Sequence[Task], into: Path, sizes_bytes: Sequence[int] = ()
+) -> list[Task]:
+    """The same runs with recordings for the live view; arguments as of packet traces."""
+    paths = file_paths(into, _names(tasks, sizes_bytes), RECORDING_SUFFIX, "recordings")
+    return [replace(task, recording=path) for task, path in zip(tasks, paths, strict=True)]
+
+
+def _names(tasks: Sequence[Task], sizes_bytes: Sequence[int]) -> list[str]:
+    """Names of the files of the runs."""
     per_size = len(tasks) // max(1, len(sizes_bytes))
-    names = [
+    return [
         "-".join(
             (
                 re.sub(r"[^A-Za-z0-9.]+", "-", task.algorithm),
@@ -165,10 +187,6 @@ def with_packet_traces(
             )
         )
         for number, task in enumerate(tasks)
-    ]
-    return [
-        replace(task, trace=PacketTrace(path, links))
-        for task, path in zip(tasks, trace_paths(into, names), strict=True)
     ]
 
 

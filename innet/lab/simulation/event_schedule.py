@@ -95,6 +95,10 @@ class EventSchedule:
                 first_s += self._sources[number].expovariate(event.rate_per_s)
             self._plan(number, first_s)
 
+    def active(self, kind: str) -> list[Target]:
+        """The targets of events of a kind that have not ended."""
+        return [target for (of, target), count in self._active.items() if of == kind and count]
+
     def _plan(self, number: int, time_s: float) -> None:
         event = self._events[number]
         if event.until_s is None or time_s < event.until_s:

@@ -95,7 +95,7 @@ def _sprung(topology: Topology) -> dict[str, Position]:
     for switch in topology.switches:
         hosts = [name for name in topology.links_of[switch] if topology.nodes[name].kind == "host"]
         for host, angle in zip(hosts, _fan(placed[switch], len(hosts)), strict=True):
-            radius = 1.2 + 0.2 * max(0, len(hosts) - 6)
+            radius = 1.7 + 0.2 * max(0, len(hosts) - 6)
             x, y = placed[switch]
             placed[host] = (x + radius * math.cos(angle), y + radius * math.sin(angle))
     for number, name in enumerate(name for name in topology.nodes if name not in placed):

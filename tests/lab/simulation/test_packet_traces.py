@@ -10,7 +10,7 @@ import pytest
 from scapy.utils import RawPcapNgReader
 
 from innet.errors import SimulationError
-from innet.lab.experiment.sweep import make_tasks, sweep, trace_paths, with_packet_traces
+from innet.lab.experiment.sweep import SUFFIX, file_paths, make_tasks, sweep, with_packet_traces
 from innet.lab.workload import load_workload
 from innet.topology import load_topology
 from innet.topology.link_choice import links_at
@@ -42,12 +42,12 @@ def test_each_run_has_a_file_with_the_packets_of_the_chosen_links(tmp_path: Path
 
 def test_one_file_has_one_run(tmp_path: Path) -> None:
     file = tmp_path / "new" / "a.pcapng"
-    assert trace_paths(file, ["one"]) == [file]
+    assert file_paths(file, ["one"], SUFFIX, "packet traces") == [file]
     with pytest.raises(SimulationError, match="there are 2; give a directory"):
-        trace_paths(file, ["one", "two"])
+        file_paths(file, ["one", "two"], SUFFIX, "packet traces")
 
 
 def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SimulationError, match="cannot be written to"):
-        trace_paths(tmp_path / "file", ["one", "two"])
+        file_paths(tmp_path / "file", ["one", "two"], SUFFIX, "packet traces")

@@ -62,7 +62,7 @@ export class Charts {
       title,
       ...this.#size(),
       cursor: {sync: {key: "innet"}, drag: {x: true, y: false}},
-      scales: {x: {time: !isVirtual}, y: {range: (_, low, high) => [0, Math.max(high * 1.1, 1e-6)]}},
+      scales: {x: {time: !isVirtual}, y: {range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1]}},
       hooks: {
         draw: [(u) => this.#drawShown(u)],
         setSelect: [() => { this.isZoomed = true; }],
