@@ -348,23 +348,26 @@ void bind_node(nb::module_& module) {
             "add_link",
             [](PythonNode& self, std::string local_address, std::uint16_t local_port,
                std::string peer_address, std::uint16_t peer_port, int fd, bool beside_listener,
-               int receive_buffer_bytes, int send_buffer_bytes,
+               std::size_t datagram_bytes, int receive_buffer_bytes, int send_buffer_bytes,
                const std::optional<simulation::LinkOptions>& shape) {
                 return self.add_link({.endpoints = {.local_address = std::move(local_address),
                                                     .local_port = local_port,
                                                     .peer_address = std::move(peer_address),
                                                     .peer_port = peer_port,
                                                     .bound_fd = fd,
-                                                    .beside_listener = beside_listener},
+                                                    .beside_listener = beside_listener,
+                                                    .datagram_bytes = datagram_bytes},
                                       .receive_buffer_bytes = receive_buffer_bytes,
                                       .send_buffer_bytes = send_buffer_bytes,
                                       .shape = shape});
             },
             nb::kw_only(), "local_address"_a, "local_port"_a, "peer_address"_a, "peer_port"_a,
-            "fd"_a = -1, "beside_listener"_a = false, "receive_buffer_bytes"_a = 4 << 20,
-            "send_buffer_bytes"_a = 4 << 20, "shape"_a = nb::none(),
+            "fd"_a = -1, "beside_listener"_a = false, "datagram_bytes"_a = 0,
+            "receive_buffer_bytes"_a = 4 << 20, "send_buffer_bytes"_a = 4 << 20,
+            "shape"_a = nb::none(),
             "A link over UDP. `fd`: a socket that is bound already. `beside_listener`: `listen` "
-            "may have the same port at all addresses.")
+            "may have the same port at all addresses. `datagram_bytes`: larger packets travel in "
+            "fragments of this size; 0: whole.")
         .def(
             "add_socket_link",
             [](PythonNode& self, int fd, int receive_buffer_bytes, int send_buffer_bytes,

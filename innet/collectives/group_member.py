@@ -81,14 +81,19 @@ class GroupMember(JointlyClosed):
         """The plan of a reduction of ``size_bytes`` per rank: who adds what, and where.
 
         Its expression, evaluated with :func:`innet.plans.evaluate_allreduce` in steps of
-        :attr:`segment_bytes`, gives the result to the bit.
+        :meth:`segment_bytes_of`, gives the result to the bit.
         """
         return self._variants.for_size(size_bytes).plan
 
     @property
     def segment_bytes(self) -> int:
-        """Bytes of a tensor that one packet carries."""
-        return self._runner.segment_bytes
+        """Bytes of a tensor that one packet of a small operation carries."""
+        return self._runner.segment_room.packet_bytes
+
+    def segment_bytes_of(self, size_bytes: int) -> int:
+        """Bytes of a full segment of a reduction of ``size_bytes`` per rank."""
+        shards = len(self.plan_for(size_bytes).roots)
+        return self._runner.segment_room.of(size_bytes, shards)
 
     def stats(self) -> dict[str, Any]:
         """Counters of this rank's node; see ``innet status``."""

@@ -26,6 +26,7 @@ from innet.collectives.arrays import (
 )
 from innet.collectives.group import Variant, Variants
 from innet.errors import CollectiveError
+from innet.plans import SegmentRoom
 
 T = TypeVar("T")
 
@@ -67,6 +68,7 @@ class Operation(Generic[T]):
             others may not notice a difference.
         number: stands in its names in place of its sequence number, if given.
         granule_bytes: what must not be cut: a segment holds a whole number of these.
+        fixed_segments: its segments have the size of a packet, however many there are.
         begins_ahead: every rank contributes full segments and fetches all of the sum, so each may
             begin what its node adds for others.
     """
@@ -86,6 +88,7 @@ class Operation(Generic[T]):
     noted: str = ""
     number: int | None = None
     granule_bytes: int = 1
+    fixed_segments: bool = False
     begins_ahead: bool = False
 
     @property
@@ -93,8 +96,10 @@ class Operation(Generic[T]):
         """Bytes of the whole tensor."""
         return self.block_bytes * self.blocks
 
-    def segment_bytes(self, room_bytes: int) -> int:
-        """Bytes of a full segment where a packet has room for ``room_bytes``."""
+    def segment_bytes(self, room: SegmentRoom) -> int:
+        """Bytes of a full segment, the same on every rank."""
+        shards = len(self.variant.plan.roots)
+        room_bytes = room.packet_bytes if self.fixed_segments else room.of(self.size_bytes, shards)
         return room_bytes // self.granule_bytes * self.granule_bytes
 
 

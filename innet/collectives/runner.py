@@ -35,6 +35,7 @@ from innet.collectives.work import (
 )
 from innet.errors import Cancelled, CollectiveError, ControlError, MismatchError, RankFailed
 from innet.node.messages import GroupFailure, named_rank, named_ranks, producer_label
+from innet.plans import SegmentRoom
 from innet.settings import Settings
 from innet.telemetry.trace.recorder import Recorder
 from innet.worker.background import Background
@@ -72,8 +73,8 @@ class Services(Protocol):
     def settings(self) -> Settings:
         """Settings of the run."""
 
-    def segment_bytes_beside(self, overhead_bytes: int) -> int:
-        """Bytes of a tensor that one packet carries beside headers of that size."""
+    def segment_room_beside(self, overhead_bytes: int) -> SegmentRoom:
+        """Bytes of a tensor that a segment carries beside headers of that size."""
 
     @property
     def object_segment_bytes(self) -> int:
@@ -153,7 +154,7 @@ class OperationRunner:
         size: number of ranks.
         nodes: the node of each rank.
         name: this rank as messages name it, such as ``rank 0 (h0)``.
-        segment_bytes: bytes of a tensor that one packet carries.
+        segment_room: bytes of a tensor that a segment carries.
         calls: numbers the collective calls.
         is_closed: the communicator is closed.
     """
@@ -173,7 +174,7 @@ class OperationRunner:
         self.nodes = membership.nodes
         self.name = named_rank(self.rank, self.nodes[self.rank])
         signature = services.settings.security.signature
-        self.segment_bytes = services.segment_bytes_beside(
+        self.segment_room = services.segment_room_beside(
             overhead_bytes(tuple(membership.plans), membership.size, signature)
         )
         self.is_closed = False
@@ -186,6 +187,11 @@ class OperationRunner:
         self.calls = CallSequence(
             self.node, self._stream, self.name, in_flight, self._start_unwaited_barrier
         )
+
+    @property
+    def segment_bytes(self) -> int:
+        """Bytes of a tensor that a segment of one packet carries."""
+        return self.segment_room.packet_bytes
 
     @property
     def label(self) -> str:
@@ -418,12 +424,9 @@ class OperationRunner:
     ) -> tuple[_core.PublicationSpec | None, list[_core.FetchSpec], str]:
         """What the operation publishes and fetches, and its call for ranks that made another."""
         kind = _kind(operation.kind)
+        segment_bytes = operation.segment_bytes(self.segment_room)
         number_in_names = seq if operation.number is None else operation.number
-        segmentation = _core.Segmentation(
-            operation.blocks,
-            operation.block_bytes,
-            operation.segment_bytes(self.segment_bytes),
-        )
+        segmentation = _core.Segmentation(operation.blocks, operation.block_bytes, segment_bytes)
         call = f"{self.name} called {operation.what}"
         publication = None
         if operation.publishes is not None:
@@ -440,12 +443,7 @@ class OperationRunner:
             )
         fetches = [
             *_sums_ahead(
-                operation,
-                kind,
-                number_in_names,
-                segmentation,
-                operation.segment_bytes(self.segment_bytes),
-                earlier_calls,
+                operation, kind, number_in_names, segmentation, segment_bytes, earlier_calls
             ),
             *_fetches(operation, kind, number_in_names, segmentation, earlier_calls),
         ]

@@ -112,6 +112,7 @@ def _add_link(
                 peer_address=channel.peer_address,
                 peer_port=channel.peer_port,
                 beside_listener=_listens_on_ip(config, settings),
+                datagram_bytes=face.mtu_bytes,
                 receive_buffer_bytes=receive_buffer_bytes,
                 send_buffer_bytes=send_buffer_bytes,
                 shape=shape,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from innet.plans.reference import evaluate, evaluate_allreduce
     from innet.plans.registry import ALGORITHMS, make_plan
     from innet.plans.replacement import place_without
+    from innet.plans.segment_room import SegmentRoom
 
 __all__ = [
     "ALGORITHMS",
@@ -35,6 +36,7 @@ __all__ = [
     "PlanChooser",
     "ProcessorCosts",
     "Rule",
+    "SegmentRoom",
     "bound_s",
     "bytes_per_link",
     "evaluate",
@@ -59,6 +61,7 @@ __getattr__ = lazy_names(
         "Plan": "plan",
         "Rule": "plan",
         "ProcessorCosts": "processor_costs",
+        "SegmentRoom": "segment_room",
         "evaluate": "reference",
         "evaluate_allreduce": "reference",
         "ALGORITHMS": "registry",

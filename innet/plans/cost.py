@@ -18,6 +18,7 @@ from innet.plans.bounds import BusiestLink, busiest_link, link_bytes, shard_byte
 from innet.plans.plan import Placed, Plan
 from innet.plans.processor import ProcessorModel
 from innet.plans.processor_costs import ProcessorCosts
+from innet.plans.segment_room import SegmentRoom
 from innet.topology import Topology
 from innet.topology.routes import Routes
 
@@ -59,21 +60,22 @@ class CostModel:
         self.routes = Routes(topology)
         self._topology = topology
         self._processor = None if processor is None else ProcessorModel(processor, self.routes)
-        self._segment_bytes = SEGMENT_BYTES if processor is None else processor.segment_bytes
+        self._room = SegmentRoom(SEGMENT_BYTES, 0) if processor is None else processor.segment_room
         self._node_s = NODE_S if processor is None else processor.wake_up_s / 2
         rates_bps = [link.rate_bps for link in topology.links]
         self._fastest_bps = max((rate or math.inf for rate in rates_bps), default=math.inf)
 
     def estimate(self, plan: Plan, size_bytes: int) -> PlanCost:
         """Cost of an allreduce of ``size_bytes`` per rank."""
-        shares_bytes = shard_bytes(plan, size_bytes, self._segment_bytes)
+        segment_bytes = self._room.of(size_bytes, len(plan.roots))
+        shares_bytes = shard_bytes(plan, size_bytes, segment_bytes)
         carried = link_bytes(plan, self.routes, shares_bytes)
-        first_segment_bytes = min(size_bytes, self._segment_bytes)
+        first_segment_bytes = min(size_bytes, segment_bytes)
         model = self._processor
         return PlanCost(
             latency_s=self._latency_s(plan, first_segment_bytes),
             busiest=busiest_link(self._topology, carried),
-            processor_s=0.0 if model is None else model.time_s(plan, shares_bytes),
+            processor_s=0.0 if model is None else model.time_s(plan, shares_bytes, segment_bytes),
         )
 
     def least_s(self, ranks: Sequence[str], root: str, size_bytes: int) -> float:
@@ -82,7 +84,7 @@ class CostModel:
         The farthest rank's part has to get there before the result does the way back, and every
         rank receives ``size_bytes``.
         """
-        segment_bytes = min(size_bytes, self._segment_bytes)
+        segment_bytes = min(size_bytes, self._room.packet_bytes)
         # Ranks behind one gate differ by their own links alone: one of them represents all.
         apart = {self.routes.gate(rank) or rank: rank for rank in ranks}.values()
         back = self._exchanges(segment_bytes)

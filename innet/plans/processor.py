@@ -39,25 +39,27 @@ class ProcessorModel:
         # Plans compare by all their rules: the identity is a faster key, and the value keeps it.
         self._walks: dict[int, _Walk] = {}
 
-    def time_s(self, plan: Plan, shares_bytes: list[float]) -> float:
+    def time_s(self, plan: Plan, shares_bytes: list[float], segment_bytes: int) -> float:
         """Seconds that the processors need at least, when shard s has ``shares_bytes[s]``.
 
         A node works on one core at a time. Nodes on one machine share its cores.
         """
-        times_s = self._node_times_s(plan, shares_bytes)
+        times_s = self._node_times_s(plan, shares_bytes, segment_bytes)
         busiest_s = max(times_s.values(), default=0.0)
         if not self.costs.shared:
             return busiest_s
         return max(busiest_s, sum(times_s.values()) / self.costs.cores)
 
-    def _node_times_s(self, plan: Plan, shares_bytes: list[float]) -> dict[str, float]:
+    def _node_times_s(
+        self, plan: Plan, shares_bytes: list[float], segment_bytes: int
+    ) -> dict[str, float]:
         walk = self._walks.get(id(plan))
         if walk is None:
             walk = self._walks[id(plan)] = _Walk(plan, self._routes, self.costs)
         times_s = defaultdict(float, dict.fromkeys(plan.ranks, self.costs.operation_s))
         for number, share_bytes in enumerate(shares_bytes):
             if share_bytes:
-                segments = math.ceil(share_bytes / self.costs.segment_bytes)
+                segments = math.ceil(share_bytes / segment_bytes)
                 for node, work in walk.shard(number).items():
                     times_s[node] += work.time_s(segments, share_bytes)
         return times_s

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from innet.plans.segment_room import SegmentRoom
+
 
 class ProcessorCosts(BaseModel):
     """Seconds of processor time that the work of nodes takes, and who shares the processors.
@@ -26,4 +28,10 @@ class ProcessorCosts(BaseModel):
     signed_byte_s: float = Field(ge=0, description="of a byte of it")
     cores: int = Field(gt=0, description="processors of a machine")
     shared: bool = Field(description="all nodes are on one machine; false: each on its own")
-    segment_bytes: int = Field(gt=0, description="content of a full segment")
+    segment_bytes: int = Field(gt=0, description="content of a full segment of one datagram")
+    bulk_segment_bytes: int = Field(ge=0, description="the most in a segment of several; 0: none")
+
+    @property
+    def segment_room(self) -> SegmentRoom:
+        """How large segments are."""
+        return SegmentRoom(self.segment_bytes, self.bulk_segment_bytes)

@@ -33,8 +33,11 @@ MOST_QUEUED_S: Final = 0.1
 _LONGEST_ROUND_TRIP_S: Final = 3.75  # 16 of them are the longest lifetime of an Interest
 
 
-def receive_credit_bytes(topology: Topology, node: str) -> int:
+def receive_credit_bytes(topology: Topology, node: str, *, bulk_segment_bytes: int = 0) -> int:
     """The credit of ``node``; 0 for no limit: a switch, or a host with a link without a rate.
+
+    A request leaves while any credit is left, so answers exceed the credit by up to one of them.
+    That is little, except where segments span several packets, of ``bulk_segment_bytes`` at most.
 
     >>> from innet.topology import load_topology
     >>> receive_credit_bytes(load_topology("star8"), "s0")
@@ -44,7 +47,9 @@ def receive_credit_bytes(topology: Topology, node: str) -> int:
     if not rate_bps:
         return 0
     queued_bytes = rate_bps * _most_queued_s(topology, node) / 8
-    return int(rate_bps * _longest_way_s(topology, node) / 8 + queued_bytes)
+    mtu_bytes = min(link.mtu_bytes for link in topology.links_of[node].values())
+    excess_bytes = min(max(0, bulk_segment_bytes - mtu_bytes), queued_bytes / 2)
+    return int(rate_bps * _longest_way_s(topology, node) / 8 + queued_bytes - excess_bytes)
 
 
 def receive_rate_bps(topology: Topology, node: str) -> float:

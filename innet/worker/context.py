@@ -19,7 +19,7 @@ from innet.node.messages import WorkerReport
 from innet.node.node_config import NODE_CONFIG_VARIABLE, NodeConfig
 from innet.node.node_telemetry import publish_node
 from innet.node.runtime import network_threads
-from innet.plans import Plan
+from innet.plans import Plan, SegmentRoom
 from innet.security.core_dumps import keep_keys_out_of_core_dumps
 from innet.security.credential_packets import CredentialOpener
 from innet.security.keys import KEYS_VARIABLE, NodeKeys, load_packets
@@ -141,9 +141,9 @@ class Worker:
         """Bytes of a tensor that one packet carries."""
         return self.job.segment_bytes
 
-    def segment_bytes_beside(self, overhead_bytes: int) -> int:
-        """See :meth:`JobFile.segment_bytes_beside`."""
-        return self.job.segment_bytes_beside(overhead_bytes)
+    def segment_room_beside(self, overhead_bytes: int) -> SegmentRoom:
+        """See :meth:`JobFile.segment_room_beside`."""
+        return self.job.segment_room_beside(overhead_bytes)
 
     @property
     def object_segment_bytes(self) -> int:

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from innet.errors import EmulationError
-from innet.plans import ProcessorCosts
+from innet.plans import ProcessorCosts, SegmentRoom
 
 JOB_VARIABLE = "INNET_JOB"
 """Environment variable with the path of the job file."""
@@ -43,6 +43,8 @@ class JobFile(BaseModel):
     """Bits per second of the network's slowest link; ``None``: no link has a rate."""
     segment_bytes: int
     """Content of a full segment: what the smallest MTU on the way leaves room for."""
+    bulk_segment_bytes: int
+    """The most that a segment of a large operation has, where packets may span datagrams."""
     block_segment_bytes: int
     """Content of a full segment of a pool's block."""
     controller_socket: Path
@@ -53,14 +55,15 @@ class JobFile(BaseModel):
     processor: ProcessorCosts | None = None
     """Costs of work on the nodes, by which ``auto`` chooses; ``None``: only links take time."""
 
-    def segment_bytes_beside(self, overhead_bytes: int) -> int:
+    def segment_room_beside(self, overhead_bytes: int) -> SegmentRoom:
         """Content of a full segment whose packet has ``overhead_bytes`` beside it.
 
-        Where names are short, it is :attr:`segment_bytes`.
+        Where names are short, it is :attr:`segment_bytes` and :attr:`bulk_segment_bytes`.
         """
         excess_bytes = max(0, overhead_bytes - SEGMENT_OVERHEAD_BYTES)
-        return self.segment_bytes - -(-excess_bytes // SEGMENT_ALIGNMENT_BYTES) * (
-            SEGMENT_ALIGNMENT_BYTES
+        excess_bytes = -(-excess_bytes // SEGMENT_ALIGNMENT_BYTES) * SEGMENT_ALIGNMENT_BYTES
+        return SegmentRoom(
+            self.segment_bytes - excess_bytes, self.bulk_segment_bytes - excess_bytes
         )
 
     @classmethod

@@ -18,7 +18,6 @@ namespace innet::driver {
 namespace {
 
 constexpr std::size_t kControlBytes = CMSG_SPACE(sizeof(int));
-constexpr std::size_t kReceiveBufferBytes = 65536;
 /// Of sockets that belong to no link of a topology, whose settings say another size.
 constexpr int kOwnBufferBytes = 4 << 20;
 
@@ -118,7 +117,7 @@ std::optional<UdpSocket> UdpSocket::open(const UdpEndpoints& endpoints, int rece
         FileDescriptor connected(endpoints.connected_fd);
         improve(connected.get(), receive_buffer_bytes, send_buffer_bytes);
         const bool is_unix = is_unix_socket(connected.get());
-        return UdpSocket(std::move(connected), is_unix);
+        return UdpSocket(std::move(connected), is_unix, endpoints.datagram_bytes);
     }
     FileDescriptor given(endpoints.bound_fd);
     const bool binds = !given;
@@ -137,7 +136,7 @@ std::optional<UdpSocket> UdpSocket::open(const UdpEndpoints& endpoints, int rece
     if (binds) discard_received(fd.get());
     improve(fd.get(), receive_buffer_bytes, send_buffer_bytes);
     if (endpoints.beside_listener) let_share(fd.get(), true);
-    return UdpSocket(std::move(fd));
+    return UdpSocket(std::move(fd), false, endpoints.datagram_bytes);
 }
 
 std::optional<UdpSocket> UdpSocket::connect(const SocketAddress& peer, std::string& error) {
@@ -161,17 +160,13 @@ std::optional<UdpSocket> UdpSocket::listen(const SocketAddress& local, bool besi
 bool UdpSocket::receive_batch(PacketPool& pool, std::vector<PacketRef>& into,
                               std::vector<SocketAddress>* from) {
     std::array<mmsghdr, kReceiveBatch> messages{};
-    std::array<iovec, kReceiveBatch> vectors{};
     alignas(cmsghdr) std::array<std::array<std::uint8_t, kControlBytes>, kReceiveBatch> controls{};
     std::array<SocketAddress, kReceiveBatch> senders;
+    while (landings_.size() < kReceiveBatch) landings_.emplace_back(datagram_bytes_, pool);
     for (std::size_t i = 0; i < kReceiveBatch; ++i) {
-        if (!receive_buffers_[i]) {
-            receive_buffers_[i] = pool.allocate(kReceiveBufferBytes);
-        }
-        const std::span<std::uint8_t> room = receive_buffers_[i].writable();
-        vectors[i] = {room.data(), room.size()};
-        messages[i].msg_hdr.msg_iov = &vectors[i];
-        messages[i].msg_hdr.msg_iovlen = 1;
+        const std::span<iovec> vectors = landings_[i].vectors();
+        messages[i].msg_hdr.msg_iov = vectors.data();
+        messages[i].msg_hdr.msg_iovlen = vectors.size();
         // Of a Unix socket's peer the kernel would put descriptors there, and open them here.
         if (!is_unix_) {
             messages[i].msg_hdr.msg_control = controls[i].data();
@@ -192,41 +187,35 @@ bool UdpSocket::receive_batch(PacketPool& pool, std::vector<PacketRef>& into,
         return false;
     }
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-        deliver(i, messages[i], pool, into);
+        deliver(landings_[i], messages[i], into);
         if (from != nullptr) from->resize(into.size(), senders[i]);
     }
     return static_cast<std::size_t>(count) == kReceiveBatch;
 }
 
-void UdpSocket::deliver(std::size_t slot, const mmsghdr& message, PacketPool& pool,
+void UdpSocket::deliver(FragmentLanding& landing, const mmsghdr& message,
                         std::vector<PacketRef>& into) {
     const std::size_t total = message.msg_len;
     if ((message.msg_hdr.msg_flags & MSG_TRUNC) != 0 || total == 0) {
         return;
     }
     const std::size_t step = coalesced_size(message.msg_hdr, total);
-    const bool copy = total <= kCopyBelowBytes;
-    for (std::size_t offset = 0; offset < total; offset += step) {
-        const std::size_t size = std::min(step, total - offset);
-        if (copy) {
-            into.push_back(pool.copy_of(receive_buffers_[slot].bytes().subspan(offset, size)));
-        } else {
-            into.push_back(receive_buffers_[slot].slice(offset, size));
-        }
+    if (PacketRef whole = landing.join(total, step)) {
+        into.push_back(std::move(whole));
+        return;
     }
-    if (!copy) {
-        receive_buffers_[slot] = PacketRef();
+    const bool copies = total <= kCopyBelowBytes;
+    for (std::size_t offset = 0; offset < total; offset += step) {
+        into.push_back(landing.take(offset, std::min(step, total - offset), copies));
     }
 }
 
 std::size_t UdpSocket::run_length(std::span<const OutgoingPacket> packets) const {
-    if (is_unix_ || unsegmented_messages_ > 0) {
-        return 1;
-    }
+    if (!segments()) return 1;
     const std::size_t size = packets.front().size();
     std::size_t total = size;
     std::size_t count = 1;
-    while (count < packets.size() && count < kMaxSegments) {
+    while (count < packets.size() && count < kMaxDatagramsOfMessage) {
         const std::size_t next = packets[count].size();
         if (next > size || total + next > kMaxDatagramBytes) {
             break;
@@ -234,61 +223,86 @@ std::size_t UdpSocket::run_length(std::span<const OutgoingPacket> packets) const
         total += next;
         ++count;
         if (next < size) {
-            break;  // only the last segment may be shorter
+            break;  // only the last datagram may be shorter
         }
     }
     return count;
 }
 
+UdpSocket::Message UdpSocket::plan_message(std::span<const OutgoingPacket> packets,
+                                           const Position& position) {
+    const auto rest = packets.subspan(position.packet);
+    if (datagram_bytes_ > 0 && rest.front().size() > datagram_bytes_) {
+        const FragmentCut cut =
+            cut_into_fragments(rest.front(), datagram_bytes_, position.sequence);
+        if (cut.fragments > 0) return plan_fragments(rest.front(), cut, position);
+    }
+    Message message;
+    message.first_vector = send_vectors_.size();
+    const std::size_t count = run_length(rest);
+    if (count > 1) message.datagram_bytes = rest.front().size();
+    for (const OutgoingPacket& packet : rest.first(count)) {
+        if (packet.header_size > 0) {
+            send_vectors_.push_back(
+                {const_cast<std::uint8_t*>(packet.header.data()), packet.header_size});
+        }
+        const auto bytes = packet.payload.bytes();
+        send_vectors_.push_back({const_cast<std::uint8_t*>(bytes.data()), bytes.size()});
+    }
+    message.end = {position.packet + count, 0, position.sequence};
+    return message;
+}
+
+UdpSocket::Message UdpSocket::plan_fragments(const OutgoingPacket& packet, const FragmentCut& cut,
+                                             const Position& position) {
+    fragment_headers_.reserve(kSendBatch * (1 + kMaxDatagramBytes / datagram_bytes_));
+    Message message;
+    message.first_vector = send_vectors_.size();
+    const std::size_t end = segments() ? cut.fragments : position.fragment + 1;
+    for (std::size_t i = position.fragment; i < end; ++i) {
+        append_fragment(packet, cut, i, fragment_headers_.emplace_back(), send_vectors_);
+    }
+    if (end - position.fragment > 1) message.datagram_bytes = cut.datagram_bytes;
+    message.end = end < cut.fragments ? Position{position.packet, end, position.sequence}
+                                      : Position{position.packet + 1, 0, cut.sequence + end};
+    return message;
+}
+
 std::size_t UdpSocket::send_batches(std::span<const OutgoingPacket> packets,
                                     const SocketAddress* peer) {
-    std::size_t taken = 0;
-    while (taken < packets.size()) {
+    Position sent_to{0, begun_.fragment, begun_.sequence};
+    while (sent_to.packet < packets.size()) {
         std::array<mmsghdr, kSendBatch> messages{};
-        std::array<std::size_t, kSendBatch> runs{};
+        std::array<Message, kSendBatch> plans;
         alignas(cmsghdr) std::array<std::array<std::uint8_t, kControlBytes>, kSendBatch> controls{};
         // Pointers into send_vectors_ are set once it no longer grows.
         send_vectors_.clear();
-        std::array<std::size_t, kSendBatch> first_vector{};
+        fragment_headers_.clear();
         std::size_t batch = 0;
-        std::size_t planned = taken;
-        for (; batch < kSendBatch && planned < packets.size(); ++batch) {
-            runs[batch] = run_length(packets.subspan(planned));
-            first_vector[batch] = send_vectors_.size();
-            for (const OutgoingPacket& packet : packets.subspan(planned, runs[batch])) {
-                if (packet.header_size > 0) {
-                    send_vectors_.push_back(
-                        {const_cast<std::uint8_t*>(packet.header.data()), packet.header_size});
-                }
-                const auto bytes = packet.payload.bytes();
-                send_vectors_.push_back({const_cast<std::uint8_t*>(bytes.data()), bytes.size()});
-            }
-            planned += runs[batch];
+        for (Position next = sent_to; batch < kSendBatch && next.packet < packets.size(); ++batch) {
+            plans[batch] = plan_message(packets, next);
+            next = plans[batch].end;
         }
         for (std::size_t i = 0; i < batch; ++i) {
-            const std::size_t end = i + 1 < batch ? first_vector[i + 1] : send_vectors_.size();
-            messages[i].msg_hdr.msg_iov = &send_vectors_[first_vector[i]];
-            messages[i].msg_hdr.msg_iovlen = end - first_vector[i];
+            const std::size_t first = plans[i].first_vector;
+            const std::size_t end =
+                i + 1 < batch ? plans[i + 1].first_vector : send_vectors_.size();
+            messages[i].msg_hdr.msg_iov = &send_vectors_[first];
+            messages[i].msg_hdr.msg_iovlen = end - first;
             if (peer != nullptr) {
                 messages[i].msg_hdr.msg_name = const_cast<sockaddr*>(peer->data());
                 messages[i].msg_hdr.msg_namelen = peer->size();
             }
-        }
-        std::size_t start = taken;
-        for (std::size_t i = 0; i < batch; ++i) {
-            if (runs[i] > 1) {
-                set_segment_size(messages[i].msg_hdr, controls[i], packets[start].size());
+            if (plans[i].datagram_bytes > 0) {
+                set_segment_size(messages[i].msg_hdr, controls[i], plans[i].datagram_bytes);
             }
-            start += runs[i];
         }
         const int sent =
             ::sendmmsg(fd_.get(), messages.data(), static_cast<unsigned>(batch), MSG_DONTWAIT);
         ++counters_.send_calls;
         if (sent < 0) {
-            if (errno == EAGAIN || errno == EWOULDBLOCK) {
-                return taken;
-            }
-            if (runs[0] > 1 && cannot_segment(errno)) {
+            if (errno == EAGAIN || errno == EWOULDBLOCK) break;
+            if (plans[0].datagram_bytes > 0 && cannot_segment(errno)) {
                 ++counters_.segmentation_refused;
                 unsegmented_messages_ = kUnsegmentedMessages;
                 continue;
@@ -296,19 +310,16 @@ std::size_t UdpSocket::send_batches(std::span<const OutgoingPacket> packets,
             // The first message met an error of its own (a closed port, a too large packet): it is
             // lost, like a packet on the wire; those behind it are not.
             ++(errno == ECONNREFUSED ? counters_.refused : counters_.send_errors);
-            taken += errno == ECONNREFUSED ? 0 : runs[0];
+            if (errno != ECONNREFUSED) sent_to = plans[0].end;
             continue;
         }
         counters_.messages_sent += static_cast<std::uint64_t>(sent);
         unsegmented_messages_ -= std::min(unsegmented_messages_, static_cast<std::uint32_t>(sent));
-        for (std::size_t i = 0; i < static_cast<std::size_t>(sent); ++i) {
-            taken += runs[i];
-        }
-        if (sent == 0) {
-            return taken;
-        }
+        if (sent == 0) break;
+        sent_to = plans[static_cast<std::size_t>(sent) - 1].end;
     }
-    return taken;
+    begun_ = {0, sent_to.fragment, sent_to.sequence};
+    return sent_to.packet;
 }
 
 }  // namespace innet::driver

@@ -15,6 +15,7 @@
 
 #include "switch_emulator/driver/channel.hpp"
 #include "switch_emulator/driver/file_descriptor.hpp"
+#include "switch_emulator/driver/fragments.hpp"
 #include "switch_emulator/driver/socket_address.hpp"
 
 namespace innet::driver {
@@ -32,6 +33,8 @@ struct UdpEndpoints {
     int connected_fd = -1;
     /// A listener of the same user will have this port at all addresses: see `listen`.
     bool beside_listener = false;
+    /// Larger packets leave in fragments of this size; 0: whole. The peer's node has the same.
+    std::size_t datagram_bytes = 0;
 };
 
 class UdpSocket final : public Channel {
@@ -78,8 +81,6 @@ class UdpSocket final : public Channel {
   private:
     static constexpr std::size_t kReceiveBatch = 8;
     static constexpr std::size_t kSendBatch = 16;
-    static constexpr std::size_t kMaxSegments = 64;
-    static constexpr std::size_t kMaxDatagramBytes = 65507;
     /// After a refusal, which may pass (a route or a device changed), so many messages leave
     /// unsegmented before the next attempt: where it lasts, the attempts cost one system call in
     /// thousands.
@@ -88,23 +89,47 @@ class UdpSocket final : public Channel {
     /// packet that is kept for a while does not keep a large buffer with it.
     static constexpr std::size_t kCopyBelowBytes = 2048;
 
-    explicit UdpSocket(FileDescriptor fd, bool is_unix = false)
-        : fd_(std::move(fd)), is_unix_(is_unix) {}
+    /// How far sending has come: whole packets, fragments of the next one, and the sequence number
+    /// of its first.
+    struct Position {
+        std::size_t packet = 0;
+        std::size_t fragment = 0;
+        std::uint64_t sequence = 0;
+    };
+    /// One message to the kernel: its part of `send_vectors_`, the size of its datagrams where it
+    /// has several, and where the next one begins.
+    struct Message {
+        std::size_t first_vector = 0;
+        std::size_t datagram_bytes = 0;
+        Position end;
+    };
+
+    explicit UdpSocket(FileDescriptor fd, bool is_unix = false, std::size_t datagram_bytes = 0)
+        : fd_(std::move(fd)), is_unix_(is_unix), datagram_bytes_(is_unix ? 0 : datagram_bytes) {}
+    bool segments() const { return !is_unix_ && unsegmented_messages_ == 0; }
     /// How many packets from the front can leave as one message.
     std::size_t run_length(std::span<const OutgoingPacket> packets) const;
+    /// Plans the next message from `position` of `packets` on.
+    Message plan_message(std::span<const OutgoingPacket> packets, const Position& position);
+    Message plan_fragments(const OutgoingPacket& packet, const FragmentCut& cut,
+                           const Position& position);
     bool receive_batch(PacketPool& pool, std::vector<PacketRef>& into,
                        std::vector<SocketAddress>* from);
     std::size_t send_batches(std::span<const OutgoingPacket> packets, const SocketAddress* peer);
-    void deliver(std::size_t slot, const mmsghdr& message, PacketPool& pool,
-                 std::vector<PacketRef>& into);
+    static void deliver(FragmentLanding& landing, const mmsghdr& message,
+                        std::vector<PacketRef>& into);
 
     FileDescriptor fd_;
     SocketCounters counters_;
     bool is_unix_;
     /// Messages that still leave one packet each, since the kernel refused to segment one.
     std::uint32_t unsegmented_messages_ = 0;
-    std::array<PacketRef, kReceiveBatch> receive_buffers_;
+    std::size_t datagram_bytes_;
+    std::vector<FragmentLanding> landings_;  ///< of the messages of a batch; empty until the first
     std::vector<iovec> send_vectors_;
+    std::vector<FragmentHeader> fragment_headers_;  ///< of a batch; never grows beyond its capacity
+    /// What has left of the packet that the next call begins with.
+    Position begun_;
 };
 
 }  // namespace innet::driver

@@ -17,12 +17,11 @@ void Node::State::on_packet(FaceId face, const PacketRef& packet, TimePoint now,
     on_link_packet(face, packet, *link, now, data_digest);
 }
 
-// Between nodes of innet a link's MTU is the size of its packets.
 void Node::State::on_fragment(FaceId face, const PacketRef& packet, const wire::LpView& fragment,
                               TimePoint now) {
-    if (!faces.is_foreign(face)) return on_malformed_packet(face);
     PacketRef whole;
-    const auto outcome = reassembler.add(face, packet, fragment, now, whole);
+    const std::size_t max_bytes = faces.options(face).max_packet_bytes;
+    const auto outcome = reassembler.add(face, packet, fragment, max_bytes, now, whole);
     if (outcome == Reassembler::Outcome::kWaiting) return;
     const auto link = wire::LpView::parse(whole.bytes());
     if (outcome == Reassembler::Outcome::kRefused || !link) return on_malformed_packet(face);

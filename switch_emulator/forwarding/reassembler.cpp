@@ -8,13 +8,12 @@ namespace {
 
 /// What the link headers of one packet take at most.
 constexpr std::size_t kMaxHeaderBytes = 96;
-/// Of one packet's fragments with their own headers, which are kept with them.
-constexpr std::size_t kMaxFragmentsBytes = 2 * kMaxForeignPacketBytes;
 
 }  // namespace
 
 Reassembler::Outcome Reassembler::add(FaceId face, const PacketRef& fragment,
-                                      const wire::LpView& view, TimePoint now, PacketRef& whole) {
+                                      const wire::LpView& view, std::size_t max_packet_bytes,
+                                      TimePoint now, PacketRef& whole) {
     on_timer(now);
     const wire::FragmentInfo info = *view.fragment();
     if (info.count > kMaxFragments || info.index >= info.count) return Outcome::kRefused;
@@ -24,7 +23,9 @@ Reassembler::Outcome Reassembler::add(FaceId face, const PacketRef& fragment,
     if (place) return Outcome::kWaiting;
     packet->payload_bytes += view.payload().size();
     packet->kept_bytes += fragment.size();
-    if (packet->payload_bytes > kMaxForeignPacketBytes || packet->kept_bytes > kMaxFragmentsBytes) {
+    // Their own headers are kept with them.
+    max_packet_bytes = std::min(max_packet_bytes, kMaxPacketBytes - kMaxHeaderBytes);
+    if (packet->payload_bytes > max_packet_bytes || packet->kept_bytes > 2 * max_packet_bytes) {
         packets_.erase(packet);
         return Outcome::kRefused;
     }

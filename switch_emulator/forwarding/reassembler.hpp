@@ -1,5 +1,5 @@
 #pragma once
-// Packets that foreign programs send in fragments, put together again (NDNLPv2,
+// Packets whose fragments arrive apart, put together again (NDNLPv2,
 // redmine.named-data.net/projects/nfd/wiki/NDNLPv2, "Fragmentation and Reassembly": sequence
 // numbers are consecutive, and the other fields of the header stand on the first fragment).
 
@@ -13,7 +13,8 @@
 namespace innet::forwarding {
 
 /// Keeps copies of a bounded number of fragments, for each face and in all, for a bounded time. It
-/// allocates: nodes of innet send no fragments to each other.
+/// allocates: fragments of innet's nodes arrive together (`driver::FragmentLanding`), unless a link
+/// takes their message apart.
 class Reassembler {
   public:
     /// Fragments of one packet; NFD's limit is higher, but no MTU in use needs it.
@@ -30,9 +31,10 @@ class Reassembler {
         kComplete,  ///< `whole` is the packet, with the link headers of its first fragment
         kRefused,   ///< there are too many, they do not fit together, or are too large for a packet
     };
-    /// `fragment` is what `view` shows, which has a `fragment()`.
-    Outcome add(FaceId face, const PacketRef& fragment, const wire::LpView& view, TimePoint now,
-                PacketRef& whole);
+    /// `fragment` is what `view` shows, which has a `fragment()`; of a packet of at most
+    /// `max_packet_bytes`.
+    Outcome add(FaceId face, const PacketRef& fragment, const wire::LpView& view,
+                std::size_t max_packet_bytes, TimePoint now, PacketRef& whole);
     /// The face has been closed.
     void forget(FaceId face);
     void on_timer(TimePoint now);

@@ -21,7 +21,7 @@ from innet.collectives.runner import OperationRunner
 from innet.node.messages import GroupFailure
 from innet.node.routing import next_hops
 from innet.node.runtime import install_rules
-from innet.plans import Plan, make_plan, rank_order
+from innet.plans import Plan, SegmentRoom, make_plan, rank_order
 from innet.security import NodeKeys, deal_keys, node_certificate_name
 from innet.security.group_keys import GroupCredentials
 from innet.security.keys import Key
@@ -53,9 +53,9 @@ class _Member:
         self.gone: set[str] = set()
         self.halted: set[str] = set()
 
-    def segment_bytes_beside(self, overhead_bytes: int) -> int:
+    def segment_room_beside(self, overhead_bytes: int) -> SegmentRoom:
         """What the test says: there are no links with frames."""
-        return self.segment_bytes
+        return SegmentRoom(self.segment_bytes, self.segment_bytes)
 
     def leave_group(self, membership: Membership) -> None:
         """What others may still need of it stays until the cluster closes."""

@@ -8,7 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from innet.cluster.emulation.segmentation import segment_bytes
+from innet.cluster.emulation.segmentation import (
+    FRAGMENT_HEADER_BYTES,
+    MAX_DATAGRAM_BYTES,
+    MAX_DATAGRAMS,
+    bulk_segment_bytes,
+    segment_bytes,
+)
 from innet.collectives import Communicator
 from innet.collectives.group import overhead_bytes
 from innet.node.node_config import IP_UDP_HEADER_BYTES
@@ -31,6 +37,7 @@ def job(topology: Topology) -> JobFile:
         topology="",
         slowest_link_bps=None,
         segment_bytes=segment_bytes(topology),
+        bulk_segment_bytes=bulk_segment_bytes(topology, "netns"),
         block_segment_bytes=segment_bytes(topology),
         controller_socket=Path(),
         certificates=Path(),
@@ -78,7 +85,8 @@ def test_with_the_longest_names_and_metadata_packets_fit_the_mtu(
         communicator.broadcast(array[:1], root=0)
         communicator.allgather(array)
 
-    content = job(topology).segment_bytes_beside(overhead_bytes([f"/j/{GROUP}"], 2, signature))
+    room = job(topology).segment_room_beside(overhead_bytes([f"/j/{GROUP}"], 2, signature))
+    content = room.packet_bytes
     with Cluster(
         topology, tamper={(host, switch): note}, segment_bytes=content, signature=signature
     ) as cluster:
@@ -102,5 +110,9 @@ def test_the_longest_names_leave_room_for_a_segment_on_every_link(
 ) -> None:
     topology = load_topology("star:2").with_overrides(mtu_bytes=mtu_bytes)
     overhead = overhead_bytes([LONGEST_PREFIX], 1024, signature)
-    content = job(topology).segment_bytes_beside(overhead)
-    assert 0 < content <= mtu_bytes - IP_UDP_HEADER_BYTES - overhead
+    room = job(topology).segment_room_beside(overhead)
+    assert 0 < room.packet_bytes <= mtu_bytes - IP_UDP_HEADER_BYTES - overhead
+    datagram_bytes = mtu_bytes - IP_UDP_HEADER_BYTES
+    datagrams = -(-(room.bulk_bytes + overhead) // (datagram_bytes - FRAGMENT_HEADER_BYTES))
+    assert datagrams <= MAX_DATAGRAMS
+    assert datagrams * datagram_bytes <= MAX_DATAGRAM_BYTES

@@ -68,7 +68,8 @@ void run(Input input, innet::PacketPool& pool) {
         const auto view = innet::wire::LpView::parse(packet.bytes());
         if (!view || !view->fragment()) continue;
         innet::PacketRef whole;
-        const auto outcome = reassembler.add(face, packet, *view, now, whole);
+        const auto outcome =
+            reassembler.add(face, packet, *view, innet::kMaxForeignPacketBytes, now, whole);
         require(static_cast<bool>(whole) == (outcome == Reassembler::Outcome::kComplete),
                 "what is complete is a packet, and nothing else is");
         require(!whole || whole.size() <= innet::kMaxForeignPacketBytes + kMaxHeader,

@@ -27,7 +27,7 @@ FREE = {
 
 def costs_of(**changes: float | bool) -> ProcessorCosts:
     """Costs of nodes that share two cores, all 0 but those given."""
-    shared = {"cores": 2, "shared": True, "segment_bytes": SEGMENT_BYTES}
+    shared = {"cores": 2, "shared": True, "segment_bytes": SEGMENT_BYTES, "bulk_segment_bytes": 0}
     return ProcessorCosts.model_validate({**FREE, **shared, **changes})
 
 
@@ -36,6 +36,7 @@ any_costs = st.builds(
     cores=st.integers(1, 64),
     shared=st.booleans(),
     segment_bytes=st.integers(1000, 65000),
+    bulk_segment_bytes=st.integers(0, 65000),
     **{name: st.floats(0, 1e-3 if "byte" not in name else 1e-8) for name in FREE},
 )
 

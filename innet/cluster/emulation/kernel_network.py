@@ -88,6 +88,11 @@ class TokenBucket(BaseModel):
             limit_bytes=min(limit_bytes, _MAX_FIELD),
         )
 
+    @property
+    def passes_superpackets(self) -> bool:
+        """Whether tbf leaves superpackets whole, and its queue holds two."""
+        return self.burst_bytes >= SUPERPACKET_BYTES and self.limit_bytes >= 2 * SUPERPACKET_BYTES
+
 
 FDS_PER_MESSAGE = 200
 """Namespace descriptors sent in one message; the kernel takes at most 253."""

@@ -30,6 +30,7 @@ from innet.cluster.emulation.runs import (
     remove_stale_runs,
     writing_into,
 )
+from innet.cluster.emulation.segmentation import bulk_segment_bytes
 from innet.cluster.emulation.termination import TerminationSignals
 from innet.errors import EmulationError
 from innet.node.link_descriptors import LINKS_SOCKET_NAME, LinkDescriptorServer
@@ -96,6 +97,7 @@ class Network:
             _require_links_of_kernel(topology)
         self._topology = topology
         self._mode: Mode = mode
+        self._bulk_segment_bytes = bulk_segment_bytes(topology, mode)
         self._run_id = run_id or new_run_id(topology.name)
         self._seed = seed
         self._shared_memory = shared_memory
@@ -291,7 +293,11 @@ class Network:
             routes=tuple(RouteConfig(node=to, face=face) for to, face in hops[name].items()),
             slots=node.slots if node.kind == "switch" else 0,
             cache_bytes=node.cache_bytes,
-            receive_credit_bytes=receive_credit_bytes(self._topology, name),
+            receive_credit_bytes=receive_credit_bytes(
+                self._topology,
+                name,
+                bulk_segment_bytes=self._bulk_segment_bytes,
+            ),
             receive_rate_bps=receive_rate_bps(self._topology, name),
             cache_policy=node.cache_policy if node.kind == "switch" else HOST_CACHE_POLICY,
             control_socket=self.socket_path(control_socket_name(name)),

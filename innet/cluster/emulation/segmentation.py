@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from innet.cluster.emulation.kernel_network import TokenBucket
 from innet.errors import EmulationError
-from innet.node.node_config import IP_UDP_HEADER_BYTES
+from innet.node.node_config import IP_UDP_HEADER_BYTES, Mode
 from innet.topology import Link, Topology
 from innet.topology.model import MAX_MTU_BYTES
 from innet.worker.job_file import SEGMENT_ALIGNMENT_BYTES, SEGMENT_OVERHEAD_BYTES
+
+MAX_DATAGRAM_BYTES = 65507
+"""The most that the kernel takes as one message, which it cuts into datagrams."""
+MAX_DATAGRAMS = 64
+FRAGMENT_HEADER_BYTES = 24
 
 MAX_SEGMENT_BYTES = 32768
 """In frames: two packets of this size fit into one run of segmentation offload."""
@@ -39,6 +45,30 @@ def segment_bytes(
 
 def _has_no_frames(link: Link) -> bool:
     return not link.is_shaped and "mtu_bytes" not in link.given
+
+
+def bulk_segment_bytes(topology: Topology, mode: Mode) -> int:
+    """The most content bytes of a segment whose packet spans several datagrams of each link.
+
+    0 where packets have one datagram each. Several need links of the kernel that carry the
+    fragments of a packet together: one that takes them apart, or loses some of them, loses packets
+    more often than datagrams.
+    """
+    if mode != "netns" or not all(_carries_superpackets(link) for link in topology.links):
+        return 0
+    room = min((_fragments_bytes(link) for link in topology.links), default=0)
+    return (room - SEGMENT_OVERHEAD_BYTES) // SEGMENT_ALIGNMENT_BYTES * SEGMENT_ALIGNMENT_BYTES
+
+
+def _carries_superpackets(link: Link) -> bool:
+    bucket = TokenBucket.for_link(link)
+    return not link.loss and (bucket is None or bucket.passes_superpackets)
+
+
+def _fragments_bytes(link: Link) -> int:
+    datagram_bytes = link.mtu_bytes - IP_UDP_HEADER_BYTES
+    datagrams = min(MAX_DATAGRAMS, MAX_DATAGRAM_BYTES // datagram_bytes)
+    return datagrams * (datagram_bytes - FRAGMENT_HEADER_BYTES)
 
 
 def block_segment_bytes(topology: Topology) -> int:

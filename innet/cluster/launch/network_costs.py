@@ -6,7 +6,7 @@ import os
 from typing import Final
 
 from innet.cluster.emulation.local_fabric import has_only_memory
-from innet.cluster.emulation.segmentation import segment_bytes
+from innet.cluster.emulation.segmentation import bulk_segment_bytes, segment_bytes
 from innet.cluster.launch.calibration import MachineSpeed
 from innet.node.node_config import Mode
 from innet.plans import ProcessorCosts
@@ -50,4 +50,5 @@ def network_costs(
         cores=len(os.sched_getaffinity(0)),
         shared=True,
         segment_bytes=segment_bytes(topology, in_memory=in_memory),
+        bulk_segment_bytes=bulk_segment_bytes(topology, mode),
     )

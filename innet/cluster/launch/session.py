@@ -21,7 +21,11 @@ from innet.cluster.emulation.local_fabric import free_port, has_only_memory, wit
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
 from innet.cluster.emulation.runs import find_run, writing_into
-from innet.cluster.emulation.segmentation import block_segment_bytes, segment_bytes
+from innet.cluster.emulation.segmentation import (
+    block_segment_bytes,
+    bulk_segment_bytes,
+    segment_bytes,
+)
 from innet.cluster.launch.calibration import machine_speed
 from innet.cluster.launch.infrastructure import (
     ControllerProcess,
@@ -386,6 +390,7 @@ class Session:
             topology=self.topology.model_dump_json(),
             slowest_link_bps=slowest if math.isfinite(slowest) else None,
             segment_bytes=segment_bytes(self.topology, in_memory=self._links_are_memory),
+            bulk_segment_bytes=bulk_segment_bytes(self.topology, self.network.mode),
             block_segment_bytes=block_segment_bytes(self.topology),
             controller_socket=self._controller_socket,
             certificates=self._certificates_path(job),

@@ -430,4 +430,5 @@ class PairExchange:
             wants=(Wanted(variant.roots, segments, sizes=sizes),) if wanted_here else (),
             finish=finish,
             synchronising=wanted_here,
+            fixed_segments=True,
         )

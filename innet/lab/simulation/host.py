@@ -9,7 +9,7 @@ from innet.lab.simulation.event_loop import LoopBackground, SimulatedCollector, 
 from innet.lab.simulation.network import SimulatedNetwork
 from innet.node.messages import GroupFailure
 from innet.node.runtime import install_rules
-from innet.plans import Plan
+from innet.plans import Plan, SegmentRoom
 from innet.worker.collector import AskedObjects
 from innet.worker.membership import Membership
 
@@ -61,9 +61,9 @@ class SimulatedHost:
         self._backgrounds: list[LoopBackground] = []
         time.collectors[self.node.index] = self.collector
 
-    def segment_bytes_beside(self, overhead_bytes: int) -> int:
+    def segment_room_beside(self, overhead_bytes: int) -> SegmentRoom:
         """The bytes of an array in one packet: packets of a simulation may be of any size."""
-        return self.segment_bytes
+        return SegmentRoom(self.segment_bytes, self.segment_bytes)
 
     def join(self, membership: Membership) -> None:
         """Join a group: install the host's rules of the group's plans."""

@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from innet.cluster.emulation.segmentation import (
     block_segment_bytes,
+    bulk_segment_bytes,
     segment_bytes,
 )
 from innet.node.node_config import IP_UDP_HEADER_BYTES
+from innet.plans import SegmentRoom
 from innet.topology import load_topology
 from innet.worker.job_file import SEGMENT_OVERHEAD_BYTES
 
@@ -43,3 +47,39 @@ def test_an_override_of_something_else_sets_no_mtu() -> None:
 
 def test_blocks_of_pools_fit_the_packets_of_ndn_programs() -> None:
     assert block_segment_bytes(load_topology("star:2")) == IN_A_FRAME
+
+
+def test_fast_links_of_the_kernel_take_segments_of_several_datagrams() -> None:
+    topology = load_topology("star:2")
+    for rate_bps in (None, 1e9, 200e6):
+        fast = topology.with_overrides(rate_bps=rate_bps)
+        assert bulk_segment_bytes(fast, "netns") > 6 * IN_A_FRAME
+
+
+@pytest.mark.parametrize(
+    "setting", [{"rate_bps": 50e6}, {"loss": 0.01}, {"rate_bps": 1e9, "queue_bytes": 100_000}]
+)
+def test_a_link_that_may_part_fragments_has_a_datagram_per_segment(setting: dict[str, Any]) -> None:
+    topology = load_topology("star:2").with_overrides(**setting)
+    assert bulk_segment_bytes(topology, "netns") == 0
+
+
+def test_links_without_datagrams_have_no_fragments() -> None:
+    assert bulk_segment_bytes(load_topology("star:2"), "local") == 0
+
+
+@given(
+    size_bytes=st.integers(0, 1 << 34),
+    shards=st.integers(1, 1024),
+    packet=st.integers(1, 500),
+    bulk=st.integers(0, 1000),
+)
+def test_operations_have_segments_of_a_packet_or_more_and_many_of_them(
+    size_bytes: int, shards: int, packet: int, bulk: int
+) -> None:
+    room = SegmentRoom(64 * packet, 64 * bulk)
+    content = room.of(size_bytes, shards)
+    assert content % 64 == 0
+    assert room.packet_bytes <= content <= max(room.packet_bytes, room.bulk_bytes)
+    assert content == room.packet_bytes or size_bytes >= 64 * content
+    assert content == room.packet_bytes or size_bytes >= 8 * shards * content

@@ -48,7 +48,8 @@ def check(comm, name, dtype, op, size):
     mine = everybody[comm.rank].copy()
     plan = comm.plan_for(mine.nbytes)
     with np.errstate(all="ignore"):
-        expected = evaluate_allreduce(plan, everybody, op, comm.segment_bytes // dtype.itemsize)
+        step = comm.segment_bytes_of(mine.nbytes) // dtype.itemsize
+        expected = evaluate_allreduce(plan, everybody, op, step)
     result = comm.allreduce(mine, op)
     same = result.tobytes() == expected.tobytes() or same_but_for_nan_payload(result, expected)
     assert same, f"{op} of {size} {name} differs"

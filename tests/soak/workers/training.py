@@ -77,7 +77,7 @@ class Training:
 
 def check(comm, gradients, total, step):
     plan = comm.plan_for(total.nbytes)
-    expected = evaluate_allreduce(plan, gradients, "sum", comm.segment_bytes // 4)
+    expected = evaluate_allreduce(plan, gradients, "sum", comm.segment_bytes_of(total.nbytes) // 4)
     assert total.tobytes() == expected.tobytes(), f"WRONG: step {step} of {total.size} elements"
 
 

@@ -3,11 +3,13 @@
 #include <netinet/in.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 
 #include "switch_emulator/driver/udp_socket.hpp"
+#include "transport/wire/lp.hpp"
 
 using namespace innet;
 using namespace innet::driver;
@@ -47,9 +49,10 @@ UdpSocket open(const UdpEndpoints& endpoints) {
     return std::move(*socket);
 }
 
-UdpSocket open(const Bound& local, const Bound& peer) {
+UdpSocket open(const Bound& local, const Bound& peer, std::size_t datagram_bytes = 0) {
     UdpEndpoints result = endpoints(local, peer);
     result.bound_fd = local.fd;
+    result.datagram_bytes = datagram_bytes;
     return open(result);
 }
 
@@ -73,9 +76,9 @@ struct Ends {
     UdpSocket left, right;
 };
 
-Ends udp_ends() {
+Ends udp_ends(std::size_t datagram_bytes = 0) {
     Bound left, right;
-    return {open(left, right), open(right, left)};
+    return {open(left, right, datagram_bytes), open(right, left, datagram_bytes)};
 }
 
 Ends unix_ends() {
@@ -185,6 +188,54 @@ TEST_CASE("a path that can segment again is used so again") {
     wire.check_carries(std::vector<std::size_t>(50, 900));
     CHECK(wire.left.counters().messages_sent - before < 50);
     CHECK(wire.left.counters().segmentation_refused == 1);
+}
+
+TEST_CASE("packets larger than a datagram of the link arrive whole, in one message each") {
+    constexpr std::size_t kDatagram = 1472;
+    Wire wire(udp_ends(kDatagram));
+    std::vector<OutgoingPacket> packets;
+    std::vector<std::size_t> sizes;
+    for (std::size_t i = 0; i < 40; ++i) {
+        sizes.push_back(i % 3 == 0 ? 100 + i : 1450 + 777 * i);
+        OutgoingPacket& packet = packets.emplace_back();
+        packet.payload = wire.pool.allocate(sizes.back());
+        const auto bytes = packet.payload.writable();
+        std::ranges::fill(bytes, static_cast<std::uint8_t>(i));
+        wire::Writer writer(bytes);
+        writer.header(wire::kData, bytes.size() - (bytes.size() < 255 ? 2 : 4));
+    }
+    const int on = 1;
+    bool joins = true;
+    SUBCASE("with segmentation offload") {}
+    SUBCASE("where the kernel does not segment, each fragment alone") {
+        REQUIRE(::setsockopt(wire.left.fd(), SOL_SOCKET, SO_NO_CHECK, &on, sizeof on) == 0);
+        joins = false;
+    }
+    CHECK(wire.left.send(packets) == packets.size());
+    std::vector<PacketRef> arrived;
+    for (pollfd polled{wire.right.fd(), POLLIN, 0}; ::poll(&polled, 1, 200) == 1;) {
+        while (wire.right.receive(wire.pool, arrived)) {
+        }
+    }
+    CHECK(wire.left.counters().send_errors == 0);
+    if (joins) {
+        REQUIRE(arrived.size() == packets.size());
+        for (std::size_t i = 0; i < packets.size(); ++i) {
+            CHECK(std::ranges::equal(arrived[i].bytes(), packets[i].payload.bytes()));
+        }
+        return;
+    }
+    std::vector<std::uint8_t> pieces, all;
+    for (const PacketRef& one : arrived) {
+        const auto payload = wire::LpView::parse(one.bytes()).value().payload();
+        CHECK(one.size() <= kDatagram);
+        pieces.insert(pieces.end(), payload.begin(), payload.end());
+    }
+    for (const OutgoingPacket& one : packets) {
+        const auto bytes = one.payload.bytes();
+        all.insert(all.end(), bytes.begin(), bytes.end());
+    }
+    CHECK(pieces == all);
 }
 
 TEST_CASE("a packet that no datagram can hold is lost alone") {

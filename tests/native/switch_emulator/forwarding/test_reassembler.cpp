@@ -149,12 +149,36 @@ TEST_CASE("fragments of a closed face are not those of the face that reuses its 
     CHECK(test.sent_everywhere() == 0);
 }
 
+TEST_CASE("between nodes, a packet in fragments may be as large as any packet of theirs") {
+    Fragmented test;
+    std::vector<std::uint8_t> large(60000);
+    wire::Writer(large).header(wire::kData, large.size() - 4);
+    const auto all = test.pieces(test.pool.copy_of(large), 1400, 7);
+    for (std::size_t i = all.size(); i > 0; --i) test.receive(kLink, all[i - 1]);
+    CHECK(test.reassembled(kLink) == 1);
+    for (const PacketRef& one : all) test.receive(kNear, one);
+    CHECK(test.reassembled(kNear) == 0);
+    CHECK(test.malformed(kNear) > 0);
+}
+
+TEST_CASE("between nodes, pieces that would make a packet too large are dropped") {
+    Fragmented test;
+    const std::vector<std::uint8_t> zeros(kMaxPacketBytes + 1000);
+    const auto half = zeros.size() / 2;
+    std::vector<PacketRef> pieces;
+    for (std::size_t i = 0; i < 40; ++i) {
+        pieces.push_back(
+            test.piece(test.pool.copy_of(std::span(zeros).first(half / 20)), {100 + i, i, 40}));
+    }
+    for (const PacketRef& one : pieces) test.receive(kLink, one);
+    CHECK(test.reassembled(kLink) == 0);
+    CHECK(test.malformed(kLink) == 1);
+}
+
 TEST_CASE("inconsistent fields are malformed") {
     Fragmented test;
     const PacketRef interest = test.interest("/nowhere/with/a/long/name", 5);
     const auto all = test.pieces(interest, 20, 1);
-    test.receive(kLink, all[0]);  // between nodes
-    CHECK(test.malformed(kLink) == 1);
     std::uint64_t malformed = 0;
     const auto refused = [&](const PacketRef& one) {
         test.receive(kNear, one);
@@ -227,8 +251,9 @@ TEST_CASE("many faces that send no more than beginnings cost bounded memory, too
         for (FaceId face = 0; face < 600; ++face) {
             const PacketRef one = test.piece(large, {100 * i, 0, 3});
             PacketRef whole;
-            CHECK(reassembler.add(face, one, *wire::LpView::parse(one.bytes()), test.now, whole) ==
-                  Reassembler::Outcome::kWaiting);
+            CHECK(reassembler.add(face, one, *wire::LpView::parse(one.bytes()),
+                                  kMaxForeignPacketBytes, test.now,
+                                  whole) == Reassembler::Outcome::kWaiting);
         }
     }
     CHECK(reassembler.packets() == Reassembler::kMaxPackets);
