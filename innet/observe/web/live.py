@@ -151,6 +151,7 @@ class _Follower:
         """Follow the broker until the run ends."""
 
         def on_event(event: RunEvent) -> None:
+            self.state.take_event(event, time.time())
             self.view.append(Line(event=event_line(event)))
 
         def on_lost(why: str) -> bool:

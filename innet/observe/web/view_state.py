@@ -49,6 +49,8 @@ ALARMING = frozenset(
 
 _FRESH_INTERVALS = 2.5
 """A node that has not reported for so many of its intervals is silent."""
+_LOST_S = 4.0
+"""How long a lost switch is shown as dead at least: the launcher may restart it at once."""
 _DIGITS = 4
 _LONGEST_TEXT = 4000
 
@@ -101,6 +103,13 @@ class ViewState:
         self._is_switch = {node.name: node.kind == "switch" for node in picture.nodes}
         self._nodes = {name: _Reporter() for name in self._names}
         self._look = LookResult()
+        self._lost_s: dict[str, float] = {}
+
+    def take_event(self, event: RunEvent, now_s: float) -> None:
+        """Take an event; of those that change the picture, the loss of a switch."""
+        node = event.details.get("node")
+        if event.kind == "switch_lost" and isinstance(node, str) and node in self._nodes:
+            self._lost_s[node] = now_s
 
     def take_counters(self, counters: NodeCounters, now_s: float) -> None:
         """Take a node's counters; those of unknown nodes are ignored."""
@@ -144,7 +153,7 @@ class ViewState:
         status = reporter.feed.status
         if name in self._look.stopped:
             return "stopped"
-        if name in self._look.dead:
+        if name in self._look.dead or now_s - self._lost_s.get(name, -_LOST_S) < _LOST_S:
             return "gone"
         if status is None:
             return "up" if reporter.feed.counters is not None else "off"

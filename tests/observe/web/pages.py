@@ -79,6 +79,18 @@ class Client:
             is_stream = names.get("content-type", "").startswith("text/event-stream")
             return answer.status, names, _first_event(answer) if is_stream else answer.read()
 
+    def read_lines(self) -> None:
+        """Read the stream of lines until the server ends."""
+        connection = http.client.HTTPConnection(self._host or "", self._port)
+        with (
+            contextlib.closing(connection),
+            contextlib.suppress(OSError, http.client.HTTPException),
+        ):
+            connection.request("GET", "/lines", headers={"Cookie": self.cookie})
+            answer = connection.getresponse()
+            while answer.readline():
+                pass
+
     def enter(self) -> int:
         """Exchange the token for the cookie; the status."""
         status, headers, _ = self.ask("POST", "/session", {"token": self.token})

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from innet.observe.web.document import Frame, Picture, Wait, picture_of
 from innet.observe.web.view_state import LookResult, ViewState
+from innet.telemetry.messages import RunEvent
 from innet.topology import load_topology
 from tests.observe.web.reports import counters, status
 
@@ -54,6 +55,17 @@ def test_states_of_nodes(state):
     assert state.frame(11).states == {"h1": "gone", "h2": "off"}
     state.take_look(LookResult(stopped=frozenset({"h3"}), dead=frozenset({"s0"})))
     assert state.frame(11).states == {"h1": "gone", "h2": "off", "h3": "stopped", "s0": "gone"}
+
+
+def test_a_switch_that_is_restarted_at_once_is_shown_as_dead_for_two_intervals(state):
+    state.take_status(status("s0"))
+    lost = RunEvent(
+        run="lab", source="launcher", number=1, time_s=5, kind="switch_lost", message="",
+        details={"node": "s0"},
+    )  # fmt: skip
+    state.take_event(lost, 10)
+    assert state.frame(13).states["s0"] == "gone"
+    assert "s0" not in state.frame(14).states
 
 
 def test_a_node_that_no_longer_reports_is_silent_and_has_no_figures(state, picture):

@@ -33,7 +33,9 @@ function jobParts(job, frame, waits, onSelect) {
 function groupPart(group, frame, waits, onSelect) {
   const ranks = Array.isArray(group.ranks) ? group.ranks : [];
   const late = ranks.filter((node) => frame.late.has(node));
+  const held = ranks.filter((node) => ["gone", "stopped", "silent"].includes(frame.states[node]));
   const waiting = ranks.filter((node) => waits.has(node) && !frame.late.has(node));
+  const blockers = [...late, ...held.filter((node) => !late.includes(node))];
   const isOdd = (node) => frame.late.has(node) || ["gone", "stopped", "silent"].includes(frame.states[node]);
   const shown = ranks.length <= MOST_RANKS ? ranks : ranks.filter(isOdd).slice(0, MOST_RANKS);
   const chips = shown.map((node) => {
@@ -47,7 +49,7 @@ function groupPart(group, frame, waits, onSelect) {
   const joined = group.joined < ranks.length ? `, ${group.joined} joined` : "";
   return element("div", {},
     element("div", {}, `Group ${group.name}: ${ranks.length} ranks, ${group.algorithm}${joined}`),
-    late.length ? element("div", {class: "name"}, `${waiting.length} ${waiting.length === 1 ? "rank waits" : "ranks wait"} for ${late.join(", ")}.`) : null,
+    blockers.length ? element("div", {class: "name"}, `${waiting.length} ${waiting.length === 1 ? "rank waits" : "ranks wait"} for ${blockers.join(", ")}.`) : null,
     element("ul", {class: "ranks"}, ...chips),
     ranks.length > MOST_RANKS ? element("p", {class: "none"}, `${ranks.length - shown.length} more ranks as usual`) : null);
 }
