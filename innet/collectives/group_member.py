@@ -88,7 +88,7 @@ class GroupMember(JointlyClosed):
     @property
     def segment_bytes(self) -> int:
         """Bytes of a tensor that one packet of a small operation carries."""
-        return self._runner.segment_room.packet_bytes
+        return self._runner.segment_bytes
 
     def segment_bytes_of(self, size_bytes: int) -> int:
         """Bytes of a full segment of a reduction of ``size_bytes`` per rank."""

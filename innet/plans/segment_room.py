@@ -28,5 +28,9 @@ class SegmentRoom(NamedTuple):
         """
         least_segments = max(_LEAST_SEGMENTS, _LEAST_SEGMENTS_OF_SHARD * shards)
         wanted_bytes = size_bytes // least_segments
-        aligned_bytes = wanted_bytes // _ALIGNMENT_BYTES * _ALIGNMENT_BYTES
-        return max(self.packet_bytes, min(aligned_bytes, self.bulk_bytes))
+        return max(self.packet_bytes, min(aligned(wanted_bytes), self.bulk_bytes))
+
+
+def aligned(size_bytes: int) -> int:
+    """The largest content of a segment within ``size_bytes``."""
+    return size_bytes // _ALIGNMENT_BYTES * _ALIGNMENT_BYTES

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from innet.errors import EmulationError
 from innet.plans import ProcessorCosts, SegmentRoom
+from innet.plans.segment_room import aligned
 
 JOB_VARIABLE = "INNET_JOB"
 """Environment variable with the path of the job file."""
@@ -20,9 +21,8 @@ RESTARTS_VARIABLE = "INNET_RESTARTS"
 SEGMENT_OVERHEAD_BYTES = 256
 """Room left in a packet for names, metadata, signature and link headers around a segment.
 
-Groups whose names need more have smaller segments (:meth:`JobFile.segment_bytes_beside`).
+Groups whose names need more have smaller segments (:meth:`JobFile.segment_room_beside`).
 """
-SEGMENT_ALIGNMENT_BYTES = 64
 
 OnDeath = Literal["abort", "shrink", "wait"]
 """The policy of a group for the death of a rank's process: see docs/faults.md."""
@@ -61,7 +61,7 @@ class JobFile(BaseModel):
         Where names are short, it is :attr:`segment_bytes` and :attr:`bulk_segment_bytes`.
         """
         excess_bytes = max(0, overhead_bytes - SEGMENT_OVERHEAD_BYTES)
-        excess_bytes = -(-excess_bytes // SEGMENT_ALIGNMENT_BYTES) * SEGMENT_ALIGNMENT_BYTES
+        excess_bytes = -aligned(-excess_bytes)
         return SegmentRoom(
             self.segment_bytes - excess_bytes, self.bulk_segment_bytes - excess_bytes
         )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from innet.cluster.emulation.kernel_network import TokenBucket
 from innet.errors import EmulationError
 from innet.node.node_config import IP_UDP_HEADER_BYTES, Mode
+from innet.plans.segment_room import aligned
 from innet.topology import Link, Topology
 from innet.topology.model import MAX_MTU_BYTES
-from innet.worker.job_file import SEGMENT_ALIGNMENT_BYTES, SEGMENT_OVERHEAD_BYTES
+from innet.worker.job_file import SEGMENT_OVERHEAD_BYTES
 
 MAX_DATAGRAM_BYTES = 65507
 """The most that the kernel takes as one message, which it cuts into datagrams."""
@@ -34,13 +35,13 @@ def segment_bytes(
         return MEMORY_SEGMENT_BYTES
     mtu_bytes = min((link.mtu_bytes for link in frames), default=MAX_MTU_BYTES)
     room = min(mtu_bytes - IP_UDP_HEADER_BYTES - SEGMENT_OVERHEAD_BYTES, most_bytes)
-    aligned = room // SEGMENT_ALIGNMENT_BYTES * SEGMENT_ALIGNMENT_BYTES
-    if aligned <= 0:
+    content_bytes = aligned(room)
+    if content_bytes <= 0:
         raise EmulationError(
             f"a link of {topology.name} has an MTU of {mtu_bytes} bytes; a segment with its name "
             "and signature needs at least 576"
         )
-    return aligned
+    return content_bytes
 
 
 def _has_no_frames(link: Link) -> bool:
@@ -57,7 +58,7 @@ def bulk_segment_bytes(topology: Topology, mode: Mode) -> int:
     if mode != "netns" or not all(_carries_superpackets(link) for link in topology.links):
         return 0
     room = min((_fragments_bytes(link) for link in topology.links), default=0)
-    return (room - SEGMENT_OVERHEAD_BYTES) // SEGMENT_ALIGNMENT_BYTES * SEGMENT_ALIGNMENT_BYTES
+    return aligned(max(0, room - SEGMENT_OVERHEAD_BYTES))
 
 
 def _carries_superpackets(link: Link) -> bool:
