@@ -18,25 +18,11 @@ from innet.cli.terminal import (
 )
 from innet.quantities import counted
 from innet.telemetry.feed import NodeFeed, RunFeed
-from innet.telemetry.messages import RunEvent, refused_packets
+from innet.telemetry.messages import ALARMING_KINDS, RunEvent, refused_packets
 
 _EVENTS_SHOWN = 12
 _SOURCE_WIDTH = 10
 _STATE_STYLES = {"up": "green", "stopped": "yellow", "gone": "bold red"}
-_ALARMING = frozenset(
-    {
-        "command_refused",
-        "link_lost",
-        "link_silent",
-        "operation_failed",
-        "packets_refused",
-        "peer_lost",
-        "route_missing",
-        "slots_exhausted",
-        "switch_lost",
-        "worker_expelled",
-    }
-)
 
 
 class Viewer(Protocol):
@@ -114,7 +100,7 @@ def live_view(feed: RunFeed, note: str = "") -> RenderableType:
 def event_line(event: RunEvent) -> Text:
     """One event: when, where, what."""
     at = time.strftime("%H:%M:%S", time.localtime(event.time_s))
-    style = "red" if event.kind in _ALARMING else "cyan"
+    style = "red" if event.kind in ALARMING_KINDS else "cyan"
     source = f" {shortened(event.source, _SOURCE_WIDTH):{_SOURCE_WIDTH}} "
     return Text.assemble((at, "dim"), source, (f"{event.kind:18} ", style), event.message)
 

@@ -40,34 +40,34 @@ def check_page(page: WebOptions) -> ServerOptions:
 
 def watch_in_browser(run_id: str | None, broker: str | None, page: WebOptions) -> None:
     """Serve the page of a run or of a recording until Ctrl-C."""
-    check_page(page)
+    server = check_page(page)
     if broker is not None and run_id is None:
         raise typer.BadParameter(
             "name the run: innet watch ID --broker URL --web", param_hint="'ID'"
         )
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_watch(run_id, broker, page))
+        asyncio.run(_watch(run_id, broker, server))
 
 
-async def _watch(run_id: str | None, broker: str | None, page: WebOptions) -> None:
-    async with _view(run_id, broker) as view, _served(view, page) as link:
+async def _watch(run_id: str | None, broker: str | None, server: ServerOptions) -> None:
+    async with _view(run_id, broker) as view, _served(view, server) as link:
         say(f"{view.picture.run}: open {link}")
         say("  The link serves once. Ctrl-C ends the page.")
         await asyncio.Event().wait()
 
 
 @contextlib.asynccontextmanager
-async def page_of_run(run_id: str, page: WebOptions) -> AsyncIterator[str]:
+async def page_of_run(run_id: str, server: ServerOptions) -> AsyncIterator[str]:
     """Serve the page of a run of this machine; yields the link to open."""
-    async with _view(run_id, None) as view, _served(view, page) as link:
+    async with _view(run_id, None) as view, _served(view, server) as link:
         yield link
 
 
 @contextlib.asynccontextmanager
-async def _served(view: View, page: WebOptions) -> AsyncIterator[str]:
+async def _served(view: View, server: ServerOptions) -> AsyncIterator[str]:
     from innet.observe.web.server import serving
 
-    async with serving(view, check_page(page)) as link:
+    async with serving(view, server) as link:
         yield link
 
 

@@ -36,6 +36,21 @@ EventKind = Literal[
     "worker_busy",
     "worker_expelled",
 ]
+ALARMING_KINDS: Final[frozenset[EventKind]] = frozenset(
+    {
+        "command_refused",
+        "link_lost",
+        "link_silent",
+        "operation_failed",
+        "packets_refused",
+        "peer_lost",
+        "route_missing",
+        "slots_exhausted",
+        "switch_lost",
+        "worker_expelled",
+    }
+)
+"""Kinds of events that say that something is wrong."""
 
 
 class _Message(BaseModel):

@@ -50,8 +50,8 @@ class FragmentLanding {
 
     /// Where the kernel puts the message, in order.
     std::span<iovec> vectors();
-    /// The packet whose fragments, one after another, the message of `total` bytes is; empty when
-    /// it is none. `step`: size of every datagram but the last.
+    /// The packet whose fragments the message of `total` bytes holds in their order; empty when
+    /// it holds anything else. `step`: size of every datagram but the last.
     PacketRef join(std::size_t total, std::size_t step);
     /// `size` bytes of the message from `offset`: a share of the memory where they lie together and
     /// are more than a few, else a copy.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from innet.cluster.emulation.processes import SupervisedProcess
     from innet.cluster.launch import Session
+    from innet.observe.web.server import WebOptions as ServerOptions
     from innet.telemetry.logs.output import ConsoleOutput
 
 EXAMPLES = options.examples(
@@ -62,10 +63,11 @@ def up(
 
     Jobs run on it from other terminals: [cyan]innet run --on ID -- COMMAND[/].
     """
+    server = None
     if page.web:
         from innet.cli.web_page import check_page
 
-        check_page(page)
+        server = check_page(page)
     background = _enter_background() if detach else None
 
     from innet.cluster.launch import Session
@@ -81,14 +83,14 @@ def up(
         output=output,
     )
     become_launcher(chosen, session.network.run_id)
-    asyncio.run(_hold(session, _Announcer(console, output), background, page))
+    asyncio.run(_hold(session, _Announcer(console, output), background, server))
 
 
 async def _hold(
     session: Session,
     announce: _Announcer,
     background: _Background | None,
-    page: options.WebOptions,
+    server: ServerOptions | None,
 ) -> None:
     from innet.topology.summary import counts
 
@@ -102,10 +104,10 @@ async def _hold(
             f"{_ndn_line(session)}"
             f"  end it:     innet down {run_id}" + ("" if background else ", or Ctrl-C")
         )
-        if page.web:
+        if server is not None:
             from innet.cli.web_page import page_of_run
 
-            link = await stack.enter_async_context(page_of_run(run_id, page))
+            link = await stack.enter_async_context(page_of_run(run_id, server))
             announce(f"  open the page: {link}")
         session.network.processes.on_exit(_SwitchDeaths(session, announce))
         if background is not None:

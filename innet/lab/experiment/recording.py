@@ -52,12 +52,7 @@ class SimulationRecorder:
         self._schedule = schedule
         self._picture = picture_of(sim.topology, name, "sim", virtual_time=True)
         self._names = [node.name for node in self._picture.nodes]
-        self._directions = [
-            ends
-            for link in self._picture.links
-            for a, b in [(self._names[link.a], self._names[link.b])]
-            for ends in ((a, b), (b, a))
-        ]
+        self._directions = list(self._picture.directions())
         self._most_frames = max(
             _LEAST_FRAMES, min(_MOST_FRAMES, _FIGURES_OF_ALL_FRAMES // len(self._directions or "x"))
         )

@@ -129,7 +129,7 @@ class Access:
         """Check the secret of a session.
 
         Raises:
-            Refused: it is none of this server's.
+            Refused: this server opened no such session.
         """
         given = (session or "").encode()
         if not any(hmac.compare_digest(given, known.encode()) for known in self._sessions):

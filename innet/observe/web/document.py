@@ -77,6 +77,13 @@ class Picture(_Document):
     commands: bool = False
     """Whether the server passes on commands to nodes."""
 
+    def directions(self) -> Iterator[tuple[str, str]]:
+        """Both directions of each link, in the order of :class:`LinkFigures`."""
+        for link in self.links:
+            a, b = self.nodes[link.a].name, self.nodes[link.b].name
+            yield a, b
+            yield b, a
+
     @model_validator(mode="after")
     def _check_links(self) -> Picture:
         if any(max(link.a, link.b) >= len(self.nodes) for link in self.links):

@@ -229,7 +229,7 @@ def _is_over(run_id: str) -> bool:
 
 @contextlib.asynccontextmanager
 async def _running(coroutines: Sequence[Awaitable[None]]) -> AsyncIterator[None]:
-    """Run coroutines beside the block; an error of one ends the block."""
+    """Run coroutines beside the block, and cancel them at its end."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
         yield

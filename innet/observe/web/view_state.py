@@ -24,28 +24,13 @@ from innet.observe.web.document import (
 )
 from innet.telemetry.feed import NodeFeed
 from innet.telemetry.messages import (
+    ALARMING_KINDS,
     FaceCounters,
     NodeCounters,
     NodeStatus,
     RunEvent,
     refused_packets,
 )
-
-ALARMING = frozenset(
-    {
-        "command_refused",
-        "link_lost",
-        "link_silent",
-        "operation_failed",
-        "packets_refused",
-        "peer_lost",
-        "route_missing",
-        "slots_exhausted",
-        "switch_lost",
-        "worker_expelled",
-    }
-)
-"""Kinds of events that say that something is wrong."""
 
 _FRESH_INTERVALS = 2.5
 """A node that has not reported for so many of its intervals is silent."""
@@ -184,18 +169,12 @@ class ViewState:
             refused_per_s=rate(lambda c: refused_packets(c.tables.model_dump())),
         )
 
-    def _directions(self) -> Iterable[tuple[str, str]]:
-        for link in self.picture.links:
-            a, b = self._names[link.a], self._names[link.b]
-            yield a, b
-            yield b, a
-
     def _link_figures(self, states: Mapping[str, NodeState]) -> LinkFigures:
         faces = {name: self._faces(name) for name in self._names if states[name] == "up"}
         bps: list[float | None] = []
         queues: list[float | None] = []
         drops: list[float | None] = []
-        for source, to in self._directions():
+        for source, to in self.picture.directions():
             kernel = self._look.kernel.get((source, to))
             if kernel is not None:
                 before, after, span_s = kernel
@@ -247,7 +226,7 @@ def event_line(event: RunEvent) -> EventLine:
         source=event.source[:256],
         kind=event.kind,
         message=event.message[:_LONGEST_TEXT],
-        alarming=event.kind in ALARMING,
+        alarming=event.kind in ALARMING_KINDS,
     )
 
 
