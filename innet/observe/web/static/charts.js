@@ -1,7 +1,9 @@
 // Time series of the network, or of what is selected, by uPlot. Drag to zoom, double click to reset.
 
 import {uPlot} from "/vendor/libraries.js";
-import {colour, element, figure, rate, share, size} from "/texts.js";
+import {clock, colour, element, figure, rate, share, size} from "/texts.js";
+
+const POWERS_OF_TWO = Array.from({length: 48}, (_, i) => 2 ** i);
 
 const sum = (values) => (values ?? []).reduce((total, value) => total + (value ?? 0), 0);
 const most = (values) => (values ?? []).reduce((best, value) => Math.max(best, value ?? 0), 0);
@@ -31,8 +33,10 @@ export function chartsOf(selection, history) {
     ];
   }
   return [
-    ["Traffic of all links", rate, [["sum", (f) => sum(f.links.bps)], ["busiest", (f) => most(f.links.bps)]]],
-    ["Queues and drops", figure, [["queued bytes", (f) => sum(f.links.queue_bytes)], ["dropped packets/s", (f) => sum(f.links.drops_per_s)]]],
+    ["Traffic of all links", rate, [["sum", (f) => sum(f.links.bps)]]],
+    ["Busiest link", rate, [["one direction", (f) => most(f.links.bps)]]],
+    ["Queues of all links", size, [["queued", (f) => sum(f.links.queue_bytes)]]],
+    ["Dropped packets/s", figure, [["dropped", (f) => sum(f.links.drops_per_s)]]],
     ["Sums of switches/s", figure, [["sums", (f) => sum(f.nodes.sums_per_s)]]],
   ];
 }
@@ -47,15 +51,14 @@ export class Charts {
 
   show(selection, history) {
     for (const {plot} of this.plots) plot.destroy();
-    this.container.replaceChildren();
     this.history = history;
     this.isZoomed = false;
-    this.plots = chartsOf(selection, history).map(([title, write, series]) => this.#make(title, write, series));
+    const charts = chartsOf(selection, history).map((chart) => [...chart, element("div", {class: "chart"})]);
+    this.container.replaceChildren(...charts.map(([,,, holder]) => holder));
+    this.plots = charts.map((chart) => this.#make(...chart));
   }
 
-  #make(title, write, series) {
-    const holder = element("div", {class: "chart"});
-    this.container.append(holder);
+  #make(title, write, series, holder) {
     const axis = {stroke: colour("soft"), grid: {stroke: colour("line"), width: 1}, ticks: {stroke: colour("line"), size: 4}, font: "11px system-ui, sans-serif"};
     const isVirtual = this.history.picture.virtual_time;
     const plot = new uPlot({
@@ -68,21 +71,28 @@ export class Charts {
         setSelect: [() => { this.isZoomed = true; }],
         ready: [(u) => u.over.addEventListener("dblclick", () => { this.isZoomed = false; this.update(this.shown); })],
       },
-      axes: [{...axis, size: 26, values: isVirtual ? (_, ticks) => ticks.map((t) => `${figure(t)} s`) : undefined},
-        {...axis, size: 68, values: (_, ticks) => ticks.map((t) => write(t))}],
+      axes: [{...axis, size: 26, space: 56, values: (_, ticks) => ticks.map((t) => (isVirtual ? `${figure(t)}s` : clock(t, false)))},
+        {...axis, size: 68, incrs: write === size ? POWERS_OF_TWO : undefined, values: (_, ticks) => ticks.map((t) => write(t))}],
       series: [{label: "time", value: () => ""}, ...series.map(([label], i) => ({
-        label, stroke: colour(`bar-${i + 1}`), width: 1.6, points: {show: false}, dash: i ? [6, 3] : undefined, value: (_, v) => write(v)}))],
+        label, stroke: colour(`bar-${i + 1}`), width: 1.6, points: {show: false}, dash: i ? [6, 3] : undefined,
+        value: (u, v, _, at) => write(at === null || at === undefined ? this.#shownValue(u, i + 1) : v)}))],
       legend: {live: true},
     }, [[], ...series.map(() => [])], holder);
     return {plot, series};
   }
 
   #size() {
-    const columns = 3;
+    const columns = Math.max(1, this.container.childElementCount);
     return {
       width: Math.max(120, (this.container.clientWidth - 14 * (columns - 1)) / columns),
       height: Math.max(80, this.container.clientHeight - 44),
     };
+  }
+
+  // Of the moment that the page shows, while the pointer is elsewhere.
+  #shownValue(u, series) {
+    const at = u.data[0].findLastIndex((time) => time <= this.shown);
+    return at < 0 ? null : u.data[series][at];
   }
 
   #resize() { for (const {plot} of this.plots) plot.setSize(this.#size()); }

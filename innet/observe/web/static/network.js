@@ -5,7 +5,8 @@ import {colour} from "/texts.js";
 
 const USE_BOUNDS = [0.01, 0.2, 0.5, 0.8, 0.95];
 const WIDTHS = [1, 1.6, 2.1, 2.6, 3.2, 4];
-const MARGIN = 46;
+const MARGIN = 50;
+const DENSE_NODES = 150;
 const LEGEND_HEIGHT = 40;
 const MOST_SPACING = 150;
 const NEAR_PX = 16;
@@ -100,14 +101,15 @@ export class NetworkView {
     const ys = nodes.map((n) => n.y);
     const [left, right] = [Math.min(...xs), Math.max(...xs)];
     const [top, bottom] = [Math.min(...ys), Math.max(...ys)];
-    const width = Math.max(50, this.width - 2 * MARGIN);
-    const height = Math.max(50, this.height - 2 * MARGIN - LEGEND_HEIGHT);
+    this.size = Math.max(1, Math.min(1.7, this.width / 1100));
+    const margin = MARGIN * Math.min(1.4, this.size);
+    const width = Math.max(50, this.width - 2 * margin);
+    const height = Math.max(50, this.height - 2 * margin - LEGEND_HEIGHT);
     const sx = Math.min(MOST_SPACING, width / Math.max(1e-9, right - left));
     const sy = Math.min(MOST_SPACING, height / Math.max(1e-9, bottom - top));
     this.scale = {x: Math.min(sx, 4 * sy), y: Math.min(sy, 4 * sx)};
     this.middle = {x: (left + right) / 2, y: (top + bottom) / 2};
-    this.isDense = nodes.length > 300;
-    this.size = Math.max(1, Math.min(1.7, this.width / 1100));
+    this.isDense = nodes.length > DENSE_NODES;
     this.font = Math.round(12 * Math.min(1.25, this.size));
   }
 
@@ -221,6 +223,15 @@ export class NetworkView {
     return {x: from[0] + ox, y: from[1] + oy, dx, dy, length};
   }
 
+  // The part of a line that no node covers.
+  #between(line, direction) {
+    const {links, nodes} = this.history.picture;
+    const {a, b} = links[direction >> 1];
+    const [from, to] = (direction % 2 ? [b, a] : [a, b]).map((index) => Math.min(0.45, (this.radius(nodes[index]) + 2) / line.length));
+    const part = 1 - from - to;
+    return {x: line.x + from * line.dx, y: line.y + from * line.dy, dx: part * line.dx, dy: part * line.dy, length: part * line.length};
+  }
+
   #isVisible({x, y, dx, dy}) {
     return Math.max(x, x + dx) > 0 && Math.max(y, y + dy) > 0 && Math.min(x, x + dx) < this.width && Math.min(y, y + dy) < this.height;
   }
@@ -242,7 +253,7 @@ export class NetworkView {
       const path = isDown ? down : paths[level];
       path.moveTo(line.x, line.y);
       path.lineTo(line.x + line.dx, line.y + line.dy);
-      if (level > 0) this.dots.push({...line, level, phase: (direction * 0.618) % 1});
+      if (level > 0) this.dots.push({...this.#between(line, direction), level, phase: (direction * 0.618) % 1});
       if (!isDown) this.#mark(marks, direction, line);
       else if (direction % 2 === 0 && this.frame.cut.has(link)) marks.push({kind: "cut", x: line.x + line.dx / 2, y: line.y + line.dy / 2});
     }
@@ -310,12 +321,30 @@ export class NetworkView {
       const [x, y] = this.places[index];
       if (x < -40 || y < -40 || x > this.width + 40 || y > this.height + 40) return;
       this.#paintNode(c, node, index, this.radius(node), colours);
-      const isSelected = this.selection?.kind === "node" && this.selection.index === index;
-      const state = this.frame.states[node.name] ?? "up";
-      const isOdd = this.frame.late.has(node.name) || ["gone", "stopped", "silent"].includes(state);
-      const isShown = node.kind === "switch" ? this.#switchRoom(node.tier) : hostRoom > 30;
-      if (isShown || isSelected || (isOdd && nodes.length < 3000)) this.#paintLabel(c, node, index, isOdd, colours);
     });
+    this.#paintLabels(c, hostRoom, colours);
+  }
+
+  #paintLabels(c, hostRoom, colours) {
+    const {nodes} = this.history.picture;
+    const isSelected = (index) => this.selection?.kind === "node" && this.selection.index === index;
+    const all = nodes.map((_, index) => index);
+    const odd = all.filter((index) => isSelected(index) || (this.#isOdd(nodes[index]) && nodes.length < 3000));
+    const usual = all.filter((index) => !odd.includes(index) && (nodes[index].kind === "switch" ? this.#switchRoom(nodes[index].tier) : hostRoom > 30));
+    this.labels = [];
+    // Labels leave the signs of nodes free, and those of odd nodes come first.
+    const taken = (nodes.length < 60 ? all : odd).map((index) => this.#box(index));
+    for (const index of [...odd, ...usual]) this.#paintLabel(c, index, taken, odd.includes(index), colours);
+  }
+
+  #isOdd({name}) {
+    return this.frame.late.has(name) || ["gone", "stopped", "silent"].includes(this.frame.states[name]);
+  }
+
+  #box(index) {
+    const [x, y] = this.places[index];
+    const r = this.radius(this.history.picture.nodes[index]) + 1;
+    return {left: x - r, right: x + r, top: y - r, bottom: y + r};
   }
 
   // The least distance of neighbours in a tier of switches, as the picture has them.
@@ -407,23 +436,48 @@ export class NetworkView {
     c.fill();
   }
 
-  #paintLabel(c, node, index, isOdd, colours) {
+  #paintLabel(c, index, taken, isNeeded, colours) {
+    const node = this.history.picture.nodes[index];
     const [px, y] = this.places[index];
-    const r = this.radius(node);
+    if (px < -40 || y < -40 || px > this.width + 40 || y > this.height + 40) return;
+    const isOdd = this.#isOdd(node);
     const state = this.frame.states[node.name] ?? "up";
     const words = {gone: "dead", stopped: "stopped", silent: "silent"}[state] ?? (this.frame.late.has(node.name) ? "late" : "");
     const shown = node.name.length > 16 ? `${node.name.slice(0, 15)}…` : node.name;
     const label = words ? `${shown} ${words}` : shown;
-    const above = node.kind === "switch";
-    const ly = above ? y - r - 7 : y + r + this.font + 2;
     c.font = `${isOdd ? 600 : 400} ${this.font}px system-ui, sans-serif`;
-    const half = c.measureText(label).width / 2 + 4;
-    const x = px > 0 && px < this.width ? Math.max(half, Math.min(this.width - half, px)) : px;
+    const box = this.#labelBox(index, c.measureText(label).width / 2 + 3, taken, isNeeded);
+    if (box === null) return;
+    taken.push(box);
+    this.labels.push({label, box});
+    const [x, ly] = [(box.left + box.right) / 2, box.bottom - 3];
     c.lineWidth = 3;
     c.strokeStyle = colours.surface;
     c.strokeText(label, x, ly);
     c.fillStyle = isOdd ? (state === "up" ? colours.late : colours.gone) : colours.text;
     c.fillText(label, x, ly);
+  }
+
+  // Where a label hides nothing: above a switch or below a host, else on another side, else farther.
+  #labelBox(index, half, taken, isNeeded) {
+    const node = this.history.picture.nodes[index];
+    const [x, y] = this.places[index];
+    const r = this.radius(node);
+    const height = this.font + 3;
+    const beside = r + 3 + half;
+    const [above, below] = [[0, -r - height / 2 - 4], [0, r + height / 2 + 3]];
+    const sides = node.kind === "switch" ? [above, below] : [below, above];
+    const places = [...(isNeeded ? sides : sides.slice(0, 1))];
+    if (isNeeded) {
+      places.push([beside, 0], [-beside, 0]);
+      for (let row = 1; row < 6; row += 1) places.push([beside, row * height], [-beside, row * height], [beside, -row * height], [-beside, -row * height]);
+    }
+    const boxes = places.map(([dx, dy]) => {
+      const middle = x > 0 && x < this.width ? Math.max(half, Math.min(this.width - half, x + dx)) : x + dx;
+      return {left: middle - half, right: middle + half, top: y + dy - height / 2, bottom: y + dy + height / 2};
+    });
+    const isFree = (box) => taken.every((other) => box.right <= other.left || other.right <= box.left || box.bottom <= other.top || other.bottom <= box.top);
+    return boxes.find(isFree) ?? (isNeeded ? boxes[0] : null);
   }
 
   #paintDots(c, seconds) {

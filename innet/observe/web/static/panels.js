@@ -10,12 +10,15 @@ const STATES = {
 
 export function showFindings(frame, isLive) {
   const cards = frame.findings.map(({problem, remedy, more}) => element("div", {class: "card"},
-    element("p", {}, String(problem)),
-    more ? element("p", {class: "more"}, String(more)) : null,
-    element("p", {class: "step"}, String(remedy))));
+    element("p", {}, ...withCommands(problem)),
+    more ? element("p", {class: "more"}, ...withCommands(more)) : null,
+    element("p", {class: "step"}, ...withCommands(remedy))));
   const none = element("p", {class: "well"}, isLive ? "Nothing is wrong." : "Nothing was found at this time.");
   replaceIfChanged(byId("findings"), cards.length ? cards : [none]);
 }
+
+// Texts of findings have commands between backticks.
+const withCommands = (text) => String(text).split("`").map((part, i) => (i % 2 ? element("code", {}, part) : part));
 
 export function showJobs(frame, onSelect) {
   const waits = new Map();
@@ -34,8 +37,8 @@ function groupPart(group, frame, waits, onSelect) {
   const ranks = Array.isArray(group.ranks) ? group.ranks : [];
   const late = ranks.filter((node) => frame.late.has(node));
   const held = ranks.filter((node) => ["gone", "stopped", "silent"].includes(frame.states[node]));
-  const waiting = ranks.filter((node) => waits.has(node) && !frame.late.has(node));
   const blockers = [...late, ...held.filter((node) => !late.includes(node))];
+  const waiting = ranks.filter((node) => waits.has(node) && !blockers.includes(node));
   const isOdd = (node) => frame.late.has(node) || ["gone", "stopped", "silent"].includes(frame.states[node]);
   const shown = ranks.length <= MOST_RANKS ? ranks : ranks.filter(isOdd).slice(0, MOST_RANKS);
   const chips = shown.map((node) => {
