@@ -125,6 +125,8 @@ class KernelCounters(BaseModel):
     """Packets that found the queue full."""
     backlog_bytes: int
     """Bytes in the queue at this moment; always 0 on a link without a rate."""
+    is_up: bool = True
+    """Whether the interface of the sender is up and has a carrier at this moment."""
 
 
 class LinkStatus(BaseModel):

@@ -14,9 +14,12 @@ order, then that of the user namespace, if it made one. End of file ends the pro
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import fcntl
 import os
 import socket
+import struct
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -48,6 +51,9 @@ from innet.node.requests import Handler, reply_to
 _WHO = "the namespace holder"
 _LOOPBACK_INDEX = 1
 _NUD_PERMANENT = 0x80
+_SIOCETHTOOL = 0x8946
+_ETHTOOL_GLINK = 0x0A
+_IFREQ = struct.Struct("@16sP16x")
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,7 @@ class _Node:
         self.fd = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         _set_sysctls(spec)
         self.netlink = IPRoute()
+        self._asker = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         self.interfaces: list[_Interface] = []
         self.netlink.link("set", index=_LOOPBACK_INDEX, state="up")
         if spec.address is not None:
@@ -115,7 +122,18 @@ class _Node:
             if not interface.shaped:
                 (link,) = self.netlink.get_links(interface.index)
                 by_index[interface.index] = _link_counters(link)
-            yield interface.direction, by_index[interface.index]
+            counters = by_index[interface.index]
+            is_up = self._is_up(interface.direction.port)
+            yield interface.direction, counters.model_copy(update={"is_up": is_up})
+
+    def _is_up(self, port: str) -> bool:
+        """Ask for an interface's carrier.
+
+        Netlink would send all that is known of it, and the flags follow a carrier up to 1 s later.
+        """
+        value = (ctypes.c_uint32 * 2)(_ETHTOOL_GLINK, 0)
+        fcntl.ioctl(self._asker, _SIOCETHTOOL, _IFREQ.pack(port.encode(), ctypes.addressof(value)))
+        return bool(value[1])
 
 
 class _Network:

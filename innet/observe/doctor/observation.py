@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,11 @@ class Look:
     processes: Mapping[str, ProcessState] = field(default_factory=dict)
     asked_at_s: float = 0.0
     answered_at_s: float = 0.0
+
+    @cached_property
+    def kernel(self) -> Mapping[tuple[str, str], KernelCounters]:
+        """In ``netns`` mode, the kernel's counters by direction."""
+        return {(e.link.node, e.link.peer): e.counters for e in self.status.kernel_links}
 
 
 @dataclass(frozen=True)
@@ -160,9 +166,16 @@ class Observation:
                     yield self._link(link, nodes[near.node], near.node, far.node, nodes)
 
     def is_cut(self, link: Link) -> bool:
-        """Whether the nodes at both ends of a link report it silent."""
+        """Whether both ends of a link report it silent, or the kernel has one of its ports down."""
         near, far = link.nodes
-        return self._finds_silent(near, far) and self._finds_silent(far, near)
+        return self._is_down(near, far) or (
+            self._finds_silent(near, far) and self._finds_silent(far, near)
+        )
+
+    def _is_down(self, near: str, far: str) -> bool:
+        answers = self.after.status.nodes
+        ports = (self.after.kernel.get(ends) for ends in ((near, far), (far, near)))
+        return {near, far} <= answers.keys() and any(p is not None and not p.is_up for p in ports)
 
     def _finds_silent(self, node: str, peer: str) -> bool:
         answer = self.after.status.nodes.get(node)
@@ -176,7 +189,7 @@ class Observation:
         sent = port_after["sent_bytes"] - port_before["sent_bytes"]
         dropped = port_after["dropped_queue"] - port_before["dropped_queue"]
         depths = (port_before["depth_bytes"], port_after["depth_bytes"])
-        kernel = (_kernel(self.before, near, far), _kernel(self.after, near, far))
+        kernel = (self.before.kernel.get((near, far)), self.after.kernel.get((near, far)))
         if kernel[0] is not None and kernel[1] is not None:
             sent = kernel[1].bytes - kernel[0].bytes
             dropped = kernel[1].drops - kernel[0].drops
@@ -214,13 +227,6 @@ def _packets(face: Mapping[str, Any], direction: str) -> int:
 
 def _grown(faces: tuple[Mapping[str, Any], Mapping[str, Any]], counter: str) -> int:
     return int(faces[1][counter] - faces[0][counter])
-
-
-def _kernel(look: Look, near: str, far: str) -> KernelCounters | None:
-    for entry in look.status.kernel_links:
-        if (entry.link.node, entry.link.peer) == (near, far):
-            return entry.counters
-    return None
 
 
 def observe(record: RunRecord, interval_s: float = 1.0) -> Observation:

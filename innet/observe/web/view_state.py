@@ -63,6 +63,7 @@ class LookResult:
         stopped: nodes whose process a signal holds.
         dead: nodes that should run and have no process.
         late: nodes that others wait for.
+        cut: the two ends of each link that carries nothing.
     """
 
     stopped: frozenset[str] = frozenset()
@@ -71,6 +72,7 @@ class LookResult:
     waits: tuple[Wait, ...] = ()
     jobs: tuple[JobLine, ...] = ()
     findings: tuple[FindingLine, ...] = ()
+    cut: frozenset[frozenset[str]] = frozenset()
     kernel: Mapping[tuple[str, str], tuple[KernelCounters, KernelCounters, float]] = field(
         default_factory=dict
     )
@@ -205,7 +207,7 @@ class ViewState:
         return {face.peer: (face, earlier.get(face.peer), span_s) for face in feed.counters.links}
 
     def _cut(self, states: Mapping[str, NodeState]) -> Iterable[int]:
-        """Links whose ends both run, and of which one finds the other silent."""
+        """Links whose ends both run, and that an end or the doctor finds silent."""
         silent = {
             (name, face.peer)
             for name, reporter in self._nodes.items()
@@ -215,7 +217,8 @@ class ViewState:
         }
         for number, link in enumerate(self.picture.links):
             a, b = self._names[link.a], self._names[link.b]
-            if states[a] == states[b] == "up" and ((a, b) in silent or (b, a) in silent):
+            is_silent = (a, b) in silent or (b, a) in silent or frozenset((a, b)) in self._look.cut
+            if states[a] == states[b] == "up" and is_silent:
                 yield number
 
 
@@ -277,6 +280,7 @@ def look_result(seen: Observation, findings: Iterable[Finding], late: Iterable[s
             )
             for group in grouped(findings)
         ),
+        cut=frozenset(frozenset(link.nodes) for link in seen.topology.links if seen.is_cut(link)),
         kernel=_kernel(seen),
     )
 
@@ -287,15 +291,11 @@ def _kernel(
     span_s = seen.after.answered_at_s - seen.before.answered_at_s
     if span_s <= 0:
         return {}
-    earlier = {(e.link.node, e.link.peer): e.counters for e in seen.before.status.kernel_links}
+    earlier = seen.before.kernel
     return {
-        (entry.link.node, entry.link.peer): (
-            earlier[entry.link.node, entry.link.peer],
-            entry.counters,
-            span_s,
-        )
-        for entry in seen.after.status.kernel_links
-        if (entry.link.node, entry.link.peer) in earlier
+        direction: (earlier[direction], now, span_s)
+        for direction, now in seen.after.kernel.items()
+        if direction in earlier
     }
 
 

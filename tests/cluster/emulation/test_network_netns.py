@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
 
@@ -13,6 +14,7 @@ from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import SupervisedProcess
 from innet.errors import EmulationError
 from innet.topology import Host, Topology
+from tests.faults.links import set_link
 
 pytestmark = pytest.mark.netns
 
@@ -130,6 +132,21 @@ async def test_the_rate_is_a_limit(line: TopologyFactory) -> None:
         _, count, elapsed_s = await transfer(network, lines, 2_500_000)
     assert count == 2_500_000
     assert count * 8 / elapsed_s <= 1.1 * 20e6
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="sets a port down from outside, which takes root")
+@pytest.mark.parametrize("rate_bps", [None, 100e6])
+async def test_a_port_that_is_set_down_is_reported_at_both_ends(
+    line: TopologyFactory, rate_bps: float | None
+) -> None:
+    async with Network(line(rate_bps=rate_bps), mode="netns") as network:
+        assert all(counters.is_up for counters in (await network.link_counters()).values())
+        set_link(network.run_id, "s1", "eth0", "down")
+        counters = await network.link_counters()
+        down = {str(link) for link, of_link in counters.items() if not of_link.is_up}
+        assert down == {"s1:eth0->h1:eth0", "h1:eth0->s1:eth0"}
+        set_link(network.run_id, "s1", "eth0", "up")
+        assert all(counters.is_up for counters in (await network.link_counters()).values())
 
 
 @pytest.mark.parametrize("rate_bps", [None, 100e6])

@@ -6,6 +6,7 @@ import copy
 from pathlib import Path
 from typing import Any
 
+from innet.cluster.emulation.kernel_network import KernelCounters, LinkDirection, LinkStatus
 from innet.cluster.emulation.runs import ProcessIdentity, RecordedProcess, RunRecord
 from innet.cluster.run_status import RunStatus
 from innet.observe.doctor import Finding, Observation, examine
@@ -41,6 +42,7 @@ class State:
         ]
         self.pools: list[dict[str, Any]] = []
         self.launcher = ProcessIdentity.current()
+        self.kernel_links: list[LinkStatus] = []
 
     def face(self, node: str, peer: str, look: str = "after") -> dict[str, Any]:
         """A node's face towards a peer."""
@@ -94,10 +96,16 @@ class State:
             nodes=answers,
             silent={node: "no answer" for node in NODES if node not in answers},
             groups=self.groups,
-            kernel_links=[],
+            kernel_links=self.kernel_links,
             jobs=[],
             pools=self.pools,
         )
+
+
+def port_down(node: str, peer: str) -> LinkStatus:
+    """The kernel's account of a direction whose sender has its port down."""
+    counters = KernelCounters(bytes=0, packets=0, drops=0, backlog_bytes=0, is_up=False)
+    return LinkStatus(link=LinkDirection(node, "eth0", peer, "eth0"), counters=counters)
 
 
 def _answer(node: str) -> dict[str, Any]:

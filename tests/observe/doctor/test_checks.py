@@ -9,7 +9,7 @@ import pytest
 from innet.cluster.emulation.runs import ProcessIdentity
 from innet.observe.doctor.observation import STARTING_S, ProcessState
 
-from .states import RATE_BYTES, State
+from .states import RATE_BYTES, State, port_down
 
 
 def test_a_healthy_run_has_no_findings() -> None:
@@ -136,6 +136,13 @@ def test_a_link_that_both_ends_find_silent_is_cut() -> None:
     state = State()
     state.face("h0", "s0")["silent"] = state.face("s0", "h0")["silent"] = True
     state.face("h0", "s0")["port"]["dropped_queue"] = 100  # which says nothing more
+    finding = state.only_finding()
+    assert (finding.check, finding.subject) == ("cut_link", "h0--s0")
+
+
+def test_a_link_with_a_port_down_is_cut_before_its_ends_miss_a_sign_of_life() -> None:
+    state = State()
+    state.kernel_links = [port_down("h0", "s0")]
     finding = state.only_finding()
     assert (finding.check, finding.subject) == ("cut_link", "h0--s0")
 
