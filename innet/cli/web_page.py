@@ -53,6 +53,7 @@ async def _watch(run_id: str | None, broker: str | None, server: ServerOptions) 
     async with _view(run_id, broker) as view, _served(view, server) as link:
         say(f"{view.picture.run}: open {link}")
         say("  The link serves once. Ctrl-C ends the page.")
+        say(f"{await view.closed()} The page keeps the last minutes until Ctrl-C.", err=True)
         await asyncio.Event().wait()
 
 

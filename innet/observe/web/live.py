@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -30,12 +31,18 @@ from innet.telemetry.feed import RunFeed
 from innet.telemetry.messages import CommandReply, RunEvent
 from innet.topology import Topology, load_topology
 
+_log = logging.getLogger(__name__)
+
 _FRAME_S = 1.0
-_LOOK_S = 2.0
+_LOOK_S = 1.5
+"""What two looks find is shown within two intervals of telemetry (2 s each by default)."""
 _ANSWER_TIMEOUT_S = 1.5
 """Shorter than the doctor's, so that a stopped node shows soon."""
 _GATHER_S = 5.0
 """For the first counters of a run on another machine."""
+
+VIEW = "view"
+"""The source of events that are of the view itself."""
 
 GiveCommand = Callable[[str, Command], Awaitable[CommandReply]]
 
@@ -51,6 +58,8 @@ class View:
     picture: Picture
     history: History
     give_command: GiveCommand | None = None
+    notice: str = ""
+    """Why nothing more comes; empty while the run is followed."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def append(self, line: Line) -> None:
@@ -62,6 +71,25 @@ class View:
     async def changed(self) -> None:
         """Wait for the next line."""
         await self._changed.wait()
+
+    def close(self, kind: str, notice: str, *, alarming: bool) -> None:
+        """Tell the readers why nothing more comes; only the first reason counts."""
+        if not self.notice:
+            self.notice = notice
+            self.note(kind, notice, alarming=alarming)
+
+    async def closed(self) -> str:
+        """Wait until nothing more comes, and return why."""
+        while not self.notice:
+            await self.changed()
+        return self.notice
+
+    def note(self, kind: str, message: str, *, alarming: bool = True) -> None:
+        """Add an event of the view itself."""
+        event = EventLine(
+            time_s=time.time(), source=VIEW, kind=kind, message=message, alarming=alarming
+        )
+        self.append(Line(event=event))
 
 
 def recorded_view(recording: Recording) -> View:
@@ -88,7 +116,7 @@ async def local_view(record: RunRecord) -> AsyncIterator[View]:
     tasks = [follower.frames(), _Looks(record, topology, follower).run()]
     if record.broker is not None:
         tasks.append(follower.telemetry(broker_of(record), lambda: not _is_over(record.run_id)))
-    async with _running(tasks):
+    async with _running(view, tasks):
         yield view
 
 
@@ -97,13 +125,18 @@ async def remote_view(broker: RunBroker, run_id: str) -> AsyncIterator[View]:
     """Follow a run of another machine, from its telemetry alone.
 
     Raises:
-        TelemetryError: the run publishes nothing there.
+        TelemetryError: the broker does not answer, or the run publishes nothing there.
     """
     feed = RunFeed(run_id)
     view = View(Picture(run=run_id, topology="", mode="", nodes=(), links=()), History())
     follower = _Follower(view, feed)
-    async with _running([follower.telemetry(broker, lambda: True)]):
-        await _gather(feed)
+    async with _running(view, [follower.telemetry(broker, lambda: True)]):
+        await _gather(view, feed)
+        if feed.launcher is None and follower.lost:
+            raise TelemetryError(
+                f"the broker does not answer: {follower.lost}. Check the address and the password "
+                "of --broker, and whether the broker runs."
+            )
         if feed.launcher is None:
             raise TelemetryError(
                 f"the broker has no run {run_id}. `mosquitto_sub -t 'innet/+/launcher/status'` on "
@@ -113,14 +146,14 @@ async def remote_view(broker: RunBroker, run_id: str) -> AsyncIterator[View]:
         picture = picture_of(topology, run_id, feed.launcher.mode)
         view.picture = picture.model_copy(update={"live": True})
         follower.state = ViewState(view.picture)
-        async with _running([follower.frames()]):
+        async with _running(view, [follower.frames()]):
             yield view
 
 
-async def _gather(feed: RunFeed) -> None:
+async def _gather(view: View, feed: RunFeed) -> None:
     """Wait until each running node has told its links, or for a few seconds."""
     deadline = time.monotonic() + _GATHER_S
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and not view.notice:
         await asyncio.sleep(0.1)
         up = [n for n in feed.nodes.values() if n.status is None or n.status.state == "up"]
         if feed.launcher is not None and up and all(n.counters is not None for n in up):
@@ -146,6 +179,10 @@ class _Follower:
         self.view = view
         self.state = ViewState(view.picture)
         self._feed = feed
+        self._is_due = asyncio.Event()
+        self._has_ended = False
+        self.lost = ""
+        """Why the broker was lost last."""
 
     async def telemetry(self, broker: RunBroker, may_retry: Callable[[], bool]) -> None:
         """Follow the broker until the run ends."""
@@ -155,16 +192,31 @@ class _Follower:
             self.view.append(Line(event=event_line(event)))
 
         def on_lost(why: str) -> bool:
-            self.note("broker_lost", f"the broker does not answer: {why}")
+            self.lost = why
+            self.view.note("broker_lost", f"the broker does not answer: {why}")
             return may_retry()
 
         await follow(broker, self._feed.run or "", self._feed, on_event, on_lost)
-        self.note("run_ended", f"{self._feed.run} has ended", alarming=False)
+        self.end()
+
+    def take_look(self, result: LookResult) -> None:
+        """Take what the doctor sees, and show it at once."""
+        self.state.take_look(result)
+        self._is_due.set()
+
+    def end(self) -> None:
+        """Take the last frame, and close the view: the run has ended."""
+        self._has_ended = True
+        self._is_due.set()
 
     async def frames(self) -> None:
-        """Take a frame each second, until the run ends."""
-        while True:
-            await asyncio.sleep(_FRAME_S)
+        """Take a frame after each look and at least each second, until the run ends."""
+        ends = False
+        while not ends:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._is_due.wait(), _FRAME_S)
+            self._is_due.clear()
+            ends = self._has_ended
             now_s = time.time()
             for node in list(self._feed.nodes.values()):
                 if node.status is not None:
@@ -172,15 +224,7 @@ class _Follower:
                 if node.counters is not None and (node.status is None or node.status.state == "up"):
                     self.state.take_counters(node.counters, now_s)
             self.view.append(Line(frame=self.state.frame(now_s)))
-            if self._feed.has_ended:
-                return
-
-    def note(self, kind: str, message: str, *, alarming: bool = True) -> None:
-        """Add an event of the view itself."""
-        event = EventLine(
-            time_s=time.time(), source="view", kind=kind, message=message, alarming=alarming
-        )
-        self.view.append(Line(event=event))
+        self.view.close("run_ended", f"{self._feed.run} has ended.", alarming=False)
 
 
 class _Looks:
@@ -198,10 +242,11 @@ class _Looks:
         while not _is_over(self._run_id):
             began_s = time.monotonic()
             with contextlib.suppress(InnetError):  # it is ending
-                self._follower.state.take_look(await asyncio.to_thread(self._result))
+                self._follower.take_look(await asyncio.to_thread(self._result))
             took_s = time.monotonic() - began_s
             await asyncio.sleep(max(_LOOK_S - took_s, took_s / 2))
-        self._follower.state.take_look(LookResult())
+        self._follower.take_look(LookResult())
+        self._follower.end()
 
     def _result(self) -> LookResult:
         before, self._last = self._last, look(find_run(self._run_id), _ANSWER_TIMEOUT_S)
@@ -228,9 +273,23 @@ def _is_over(run_id: str) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def _running(coroutines: Sequence[Awaitable[None]]) -> AsyncIterator[None]:
-    """Run coroutines beside the block, and cancel them at its end."""
-    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+async def _running(view: View, coroutines: Sequence[Awaitable[None]]) -> AsyncIterator[None]:
+    """Run coroutines beside the block, and cancel them at its end; the view tells of a failure."""
+
+    async def told(coroutine: Awaitable[None]) -> None:
+        try:
+            await coroutine
+        except Exception as error:
+            run, reason = view.picture.run, f"{type(error).__name__}: {error}"
+            _log.error("the live view of %s failed", run, exc_info=error)
+            view.close(
+                "view_failed",
+                f"The page no longer follows {run}: {reason}. What it has stays. Run `innet watch "
+                f"{run} --web` for a new page; if it fails again, report the log.",
+                alarming=True,
+            )
+
+    tasks = [asyncio.ensure_future(told(coroutine)) for coroutine in coroutines]
     try:
         yield
     finally:

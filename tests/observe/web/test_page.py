@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from functools import partial
 from typing import Any
 
@@ -173,6 +174,47 @@ def test_commands_wait_for_a_confirmation(view):
         assert _HOSTILE in page.inner_text("#dialog-body")
 
 
+@pytest.mark.parametrize(
+    ("kind", "word", "alarming"),
+    [("run_ended", "ended", False), ("view_failed", "not followed", True)],
+)
+def test_the_page_says_why_nothing_more_comes(page, site, feed, kind, word, alarming):
+    feed(states={"h0": "gone"})
+    site.loop.call_soon_threadsafe(
+        lambda: site.view.close(kind, f"because of {_HOSTILE}", alarming=alarming)
+    )
+    page.get_by_text("because of").first.wait_for()
+    assert page.inner_text("#message") == f"because of {_HOSTILE}"
+    assert page.inner_text("#mode") == word
+    page.keyboard.press(",")
+    wait_for(page, "innet.mode === 'paused' && !innet.frame.states.h0")
+
+
+def test_labels_of_nodes_that_need_attention_hide_neither_each_other_nor_a_node():
+    topology = load_topology("leaf-spine:12x8x15")
+    view = _view(picture_of(topology, "lab", "local"))
+    states = {"h3": "stopped", "h7": "gone", "h8": "silent", "spine0": "gone"}
+    view.append(Line(frame=Frame(time_s=2, states=states, late=("h4", "h5"))))
+    with served(view) as site, browsing(reduced_motion="reduce") as page:
+        page.goto(site.link)
+        wait_for(page, "innet.frame?.time === 2 && innet.network.labels?.length > 5")
+        labels = page.evaluate("innet.network.labels")
+    odd = {"h3 stopped", "h7 dead", "h8 silent", "h4 late", "h5 late", "spine0 dead"}
+    assert odd <= {label["label"] for label in labels}
+    boxes = [label["box"] for label in labels]
+    for one, other in itertools.combinations(boxes, 2):
+        beside = one["right"] <= other["left"] or other["right"] <= one["left"]
+        assert beside or one["bottom"] <= other["top"] or other["bottom"] <= one["top"]
+
+
+def test_charts_show_the_values_of_the_moment(page, feed):
+    feed(links={"bps": [1e6] * 8})
+    wait_for(page, "document.querySelector('#charts').innerText.includes('8 Mbit/s')")
+    page.keyboard.press("Space")
+    page.keyboard.press(",")
+    wait_for(page, "!document.querySelector('#charts').innerText.includes('8 Mbit/s')")
+
+
 def test_hostile_names_inject_nothing():
     picture = Picture(
         run=_HOSTILE,
@@ -209,7 +251,7 @@ def test_hostile_names_inject_nothing():
         page.keyboard.press("ArrowUp")
         wait_for(page, "document.querySelector('#events').textContent.includes('onerror')")
         assert page.evaluate("document.querySelectorAll('img, script:not([src])').length") == 0
-        assert page.inner_text("#findings").count(_HOSTILE) == 3
+        assert page.inner_text("#findings").count(_HOSTILE.replace("`", "")) == 3
 
 
 def test_the_session_outlives_a_reload_and_the_link_does_not(view):

@@ -5,23 +5,31 @@ With ``INNET_SCREENSHOTS=DIR`` they save the pictures of docs/live-view.md there
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psutil
 import pytest
 
 from innet.cluster.emulation.runs import find_run
+from innet.cluster.run_broker import broker_of
 from innet.observe.web.document import Frame, Line, LinkFigures, Recording, picture_of
 from innet.observe.web.live import recorded_view
+from innet.telemetry.topics import node_topics
 from innet.topology import load_topology
+from tests.faults.links import set_link
 from tests.observe.web.browser import browsing, wait_for
 from tests.observe.web.pages import served
 
@@ -38,16 +46,88 @@ while True:
         time.sleep(0.05)
     comm.allreduce(x)
 """
-_WITHIN_S = 30
-"""More than two intervals of telemetry: tests share their machine."""
 
 
-@pytest.fixture
-def network() -> Iterator[tuple[str, str]]:
+@dataclass(frozen=True)
+class _Site:
+    """A network with a page and a job on eight of its hosts."""
+
+    run: str
+    page: Any
+    slow: Path
+    """While this file exists, the worker of h5 computes longer."""
+
+    def pid(self, node: str) -> int:
+        """The process of a node."""
+        return next(p.identity.pid for p in find_run(self.run).processes if p.node == node)
+
+    def shows(self, condition: str, action: Callable[[], object], words: Mapping[str, str]) -> None:
+        """Do something, and expect the page to show it within two intervals of telemetry.
+
+        An interval has passed when a node that nothing happens to has published its counters again.
+
+        Args:
+            condition: an expression of the page.
+            words: what parts of the page say, by their identities.
+        """
+        with _Intervals(self.run, "leaf1") as intervals:
+            action()
+            began = intervals.passed
+            wait_for(self.page, condition, 60)
+            for part, text in words.items():
+                wait_for(
+                    self.page, f"document.querySelector('#{part}').innerText.includes('{text}')"
+                )
+            passed = intervals.passed - began
+        print(f"{condition}: {passed} intervals of telemetry")
+        assert passed <= 2
+
+    def passes(self, condition: str) -> None:
+        """Wait until what was shown is over."""
+        wait_for(self.page, condition, 60)
+
+
+class _Intervals:
+    """Counts how often a node has published its counters."""
+
+    def __init__(self, run: str, node: str) -> None:
+        self.passed = 0
+        self._topic = node_topics(run, node).counters
+        self._broker = broker_of(find_run(run))
+        self._listens = threading.Event()
+        self._loop = asyncio.new_event_loop()
+
+    async def _count(self) -> None:
+        async with self._broker.client() as client:
+            await client.subscribe(self._topic)
+            async for message in client.messages:
+                # The first is the retained one.
+                self.passed += not message.retain
+                self._listens.set()
+
+    def __enter__(self) -> Self:
+        self._task = self._loop.create_task(self._count())
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        assert self._listens.wait(60)
+        return self
+
+    def _run(self) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            self._loop.run_until_complete(self._task)
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._task.cancel)
+        self._thread.join()
+        self._loop.close()
+
+
+@contextlib.contextmanager
+def _network(*options: str) -> Iterator[tuple[str, str]]:
     """A network with a page: its name, and the link."""
     name = f"web-{uuid.uuid4().hex[:6]}"
     command = [_INNET, "up", "leaf-spine-16", "--rate", "100mbit", "--name", name, "--web"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as launcher:
+    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as launcher:
         assert launcher.stdout is not None
         try:
             for line in launcher.stdout:
@@ -61,53 +141,90 @@ def network() -> Iterator[tuple[str, str]]:
             launcher.stdout.close()
 
 
+@contextlib.contextmanager
+def _site(folder: Path, *options: str) -> Iterator[_Site]:
+    (folder / "job.py").write_text(_JOB)
+    with (
+        _network(*options) as (run, link),
+        browsing(viewport={"width": 1280, "height": 800}, color_scheme="light") as page,
+        subprocess.Popen(
+            [_INNET, "run", "--on", run, "--hosts", "h0-h7", "--", "python", "job.py"],
+            cwd=folder,
+            stderr=subprocess.DEVNULL,
+        ) as job,
+    ):
+        try:
+            page.goto(link)
+            wait_for(page, "innet.frame?.links.bps?.some((bps) => bps > 1e6)", 60)
+            wait_for(page, "innet.frame.jobs[0]?.groups[0]?.joined === 8", 60)
+            yield _Site(run, page, folder / "slow")
+        finally:
+            job.send_signal(signal.SIGINT)
+
+
 def _picture(page: Any, name: str) -> None:
     folder = os.environ.get("INNET_SCREENSHOTS")
     if folder:
         page.screenshot(path=Path(folder) / f"{name}.png")
 
 
-def _pid(run: str, node: str) -> int:
-    return next(p.identity.pid for p in find_run(run).processes if p.node == node)
+def test_faults_of_a_real_network_are_seen_within_two_intervals(tmp_path):
+    with _site(tmp_path) as site:
+        page = site.page
+        _picture(page, "live-view")
+        site.shows("innet.frame.late.has('h5')", site.slow.touch, {"jobs": "for h5"})
+        _picture(page, "live-view-late")
+        site.slow.unlink()
+        site.passes("!innet.frame.late.has('h5')")
+        worker = psutil.Process(site.pid("h3"))
+        site.shows(
+            "innet.frame.states.h3 === 'stopped'",
+            worker.suspend,
+            {"jobs": "h3 stopped", "findings": "h3"},
+        )
+        page.emulate_media(color_scheme="dark")
+        _picture(page, "live-view-stopped")
+        worker.resume()
+        site.passes("!innet.frame.states.h3")
+        page.emulate_media(color_scheme="light")
+        spine = psutil.Process(site.pid("spine0"))
+        site.shows(
+            "innet.frame.states.spine0 === 'gone'", spine.kill, {"events": "launcher switch lost"}
+        )
+        _picture(page, "live-view-dead-spine")
+        _export(page)
 
 
-def test_faults_of_a_real_network_are_seen(network, tmp_path):
-    run, link = network
-    (tmp_path / "job.py").write_text(_JOB)
-    command = [_INNET, "run", "--on", run, "--hosts", "h0-h7", "--", "python", "job.py"]
-    with (
-        browsing(viewport={"width": 1280, "height": 800}, color_scheme="light") as page,
-        subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as job,
-    ):
-        try:
-            page.goto(link)
-            wait_for(page, "innet.frame?.links.bps?.some((bps) => bps > 1e6)", 60)
-            wait_for(page, "innet.frame.jobs[0]?.groups[0]?.joined === 8", 60)
-            _picture(page, "live-view")
-            (tmp_path / "slow").touch()
-            wait_for(page, "innet.frame.late.has('h5')", _WITHIN_S)
-            wait_for(page, "document.querySelector('#jobs').textContent.includes('for h5')")
-            _picture(page, "live-view-late")
-            (tmp_path / "slow").unlink()
-            wait_for(page, "!innet.frame.late.has('h5')", _WITHIN_S)
-            worker = psutil.Process(_pid(run, "h3"))
-            worker.suspend()
-            wait_for(page, "innet.frame.states.h3 === 'stopped'", _WITHIN_S)
-            wait_for(
-                page, "document.querySelector('#jobs').textContent.includes('for h3')", _WITHIN_S
-            )
-            page.emulate_media(color_scheme="dark")
-            _picture(page, "live-view-stopped")
-            worker.resume()
-            wait_for(page, "!innet.frame.states.h3", _WITHIN_S)
-            psutil.Process(_pid(run, "spine0")).kill()
-            lost = "innet.history.events.some((e) => e.kind === 'switch_lost')"
-            wait_for(page, lost, _WITHIN_S)
-            wait_for(page, "innet.frame.states.spine0 === 'gone'", _WITHIN_S)
-            page.emulate_media(color_scheme="light")
-            _picture(page, "live-view-dead-spine")
-        finally:
-            job.send_signal(signal.SIGINT)
+def _export(page: Any) -> None:
+    """Save the recording of docs/live-view.md."""
+    folder = os.environ.get("INNET_SCREENSHOTS")
+    if folder:
+        with page.expect_download() as download:
+            page.click("#export")
+        download.value.save_as(Path(folder) / "live-view.innetrec")
+
+
+@pytest.mark.netns
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("nsenter") is None or shutil.which("ip") is None,
+    reason="cutting a link with the kernel's tools needs root, ip and nsenter",
+)
+def test_a_link_cut_with_the_kernels_tools_is_seen_within_two_intervals(tmp_path):
+    with _site(tmp_path, "--mode", "netns") as site:
+        topology = load_topology(str(find_run(site.run).topology_path))
+        number, cut = next(
+            (number, link)
+            for number, link in enumerate(topology.links)
+            if set(link.nodes) == {"leaf0", "spine1"}
+        )
+        site.shows(
+            f"innet.frame.cut.has({number})",
+            lambda: set_link(site.run, cut.a.node, cut.a.port, "down"),
+            {"findings": f"The link {cut.a.node}--{cut.b.node} carries no packets"},
+        )
+        _picture(site.page, "live-view-cut")
+        set_link(site.run, cut.a.node, cut.a.port, "up")
+        site.passes("innet.frame.cut.size === 0")
 
 
 def _large(nodes: int) -> Recording:

@@ -7,6 +7,7 @@ import {showDetails, showEvents, showFindings, showJobs} from "/panels.js";
 import {byId, clock, colour, element, rate, share} from "/texts.js";
 
 const MODES = {live: ["live", ""], paused: ["paused", "paused"], recording: ["recording", "paused"], lost: ["connection lost", "lost"]};
+const CLOSINGS = {run_ended: ["ended", "paused"], view_failed: ["not followed", "lost"]};
 const STEP_S = 1;
 
 let history = null;
@@ -46,12 +47,20 @@ function follow() {
   stream.addEventListener("message", ({data}) => {
     for (const line of data.split("\n")) history.add(line);
     if (mode === "lost") setMode("live");
+    if (history.closing) showClosing();
     if (mode === "live" || (mode === "recording" && time === 0)) time = mode === "live" ? history.last : history.first;
     schedule();
   });
   stream.addEventListener("error", () => {
     if (history.picture.live && mode !== "paused") setMode("lost");
   });
+}
+
+// The server has said why nothing more comes.
+function showClosing() {
+  stream.close();
+  tell(history.closing.message);
+  setMode(mode);
 }
 
 function show(made) {
@@ -70,7 +79,7 @@ function show(made) {
 
 function setMode(next) {
   mode = next;
-  const [word, kind] = MODES[mode];
+  const [word, kind] = (mode === "live" && CLOSINGS[history.closing?.kind]) || MODES[mode];
   byId("mode").textContent = word;
   byId("mode").className = `pill ${kind}`;
   byId("pause").textContent = mode === "live" || mode === "lost" ? "Pause" : "Live";

@@ -4,6 +4,8 @@ const KEPT_S = 600;
 const FORMAT = "innet recording";
 const VERSION = 1;
 const MOST_NODES = 20000;
+const VIEW = "view";
+const CLOSING_KINDS = ["run_ended", "view_failed"];
 
 export class NotARecording extends Error {}
 
@@ -53,6 +55,7 @@ export class History {
     this.lines = [];
     this.index = new Map(picture.nodes.map((node, i) => [node.name, i]));
     this.busiest = 1;
+    this.closing = null;
   }
 
   // Adds one line of a recording; whether it was a frame.
@@ -65,7 +68,9 @@ export class History {
       this.lines.push([frame.time, line]);
     } else if (given.event && isFinite_(given.event.time_s)) {
       const {time_s: time, source, kind, message, alarming} = given.event;
-      this.events.push({time, source: text(source), kind: text(kind), message: text(message), alarming: alarming === true});
+      const event = {time, source: text(source), kind: text(kind), message: text(message), alarming: alarming === true};
+      this.events.push(event);
+      if (event.source === VIEW && CLOSING_KINDS.includes(event.kind)) this.closing = event;
       this.lines.push([time, line]);
     }
     if (this.picture.live) this.#forget();

@@ -1,0 +1,115 @@
+"""The driver of the live view: how it ends, and what it says when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from innet.cluster.run_broker import RunBroker
+from innet.errors import TelemetryError
+from innet.observe.web import live
+from innet.observe.web.document import Frame, Line, picture_of
+from innet.observe.web.history import History
+from innet.observe.web.live import View, remote_view
+from innet.observe.web.view_state import LookResult
+from innet.telemetry.feed import NodeFeed, RunFeed
+from innet.telemetry.messages import LauncherStatus
+from innet.telemetry.topics import launcher_topics, node_topics
+from innet.topology import load_topology
+from tests.observe.web.reports import counters, status
+from tests.telemetry.raw_mqtt import embedded
+
+
+@pytest.fixture
+def view() -> View:
+    return View(picture_of(load_topology("star4"), "lab", "local"), History())
+
+
+def _lines(view: View) -> list[str]:
+    return view.history.since(0, 1000)[1]
+
+
+async def test_a_failure_is_an_event_with_the_next_step_and_closes_the_view(view, caplog):
+    async def fail() -> None:
+        raise ValueError("a defect")
+
+    async with live._running(view, [fail()]):
+        notice = await view.closed()
+    assert "no longer follows lab: ValueError: a defect" in notice
+    assert "Run `innet watch lab --web`" in notice
+    assert '"kind":"view_failed"' in _lines(view)[-1]
+    assert "the live view of lab failed" in caplog.text
+
+
+async def test_the_end_of_a_run_comes_after_its_last_frame(view):
+    feed = RunFeed("lab")
+    follower = live._Follower(view, feed)
+    feed.nodes["s0"] = NodeFeed(status=status("s0"), counters=counters("s0", 1, {}))
+    async with live._running(view, [follower.frames()]):
+        follower.end()
+        assert await view.closed() == "lab has ended."
+    frame, event = _lines(view)
+    assert '"frame"' in frame
+    assert '"kind":"run_ended"' in event
+
+
+async def test_a_look_is_shown_at_once(view, monkeypatch):
+    monkeypatch.setattr(live, "_FRAME_S", 1e9)
+    follower = live._Follower(view, RunFeed("lab"))
+    async with live._running(view, [follower.frames()]):
+        changed = asyncio.ensure_future(view.changed())
+        await asyncio.sleep(0)
+        follower.take_look(LookResult(dead=frozenset({"s0"})))
+        await changed
+    assert '"s0":"gone"' in _lines(view)[-1]
+
+
+async def test_a_broker_that_does_not_answer_is_named_as_the_cause(monkeypatch, tmp_path):
+    monkeypatch.setattr(live, "_GATHER_S", 0.3)
+    with pytest.raises(TelemetryError, match=r"the broker does not answer: .*No such file"):
+        async with remote_view(RunBroker(None, tmp_path / "none.sock"), "lab"):
+            pass
+
+
+async def test_a_run_that_the_broker_lacks_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(live, "_GATHER_S", 0.3)
+    async with embedded(tmp_path):
+        with pytest.raises(TelemetryError, match="has no run lab"):
+            async with remote_view(RunBroker(None, tmp_path / "broker.sock"), "lab"):
+                pass
+
+
+async def test_a_run_behind_a_broker_is_drawn_from_what_its_nodes_report(tmp_path):
+    broker = RunBroker(None, tmp_path / "broker.sock")
+    async with embedded(tmp_path), broker.client() as nodes:
+        await nodes.publish(launcher_topics("lab").status, _launcher("up"), 1, retain=True)
+        for node, peers in (("s0", ("h0", "h1")), ("h0", ("s0",)), ("h1", ("s0",))):
+            topics = node_topics("lab", node)
+            await nodes.publish(topics.status, status(node).model_dump_json(), 1, retain=True)
+            reported = counters(node, 1, dict.fromkeys(peers, 0), silent=("h1",))
+            await nodes.publish(topics.counters, reported.model_dump_json(), 1, retain=True)
+        async with remote_view(broker, "lab") as view:
+            assert [node.name for node in view.picture.nodes] == ["h0", "h1", "s0"]
+            assert view.give_command is None
+            frame = await _next_frame(view)
+            assert {view.picture.nodes[view.picture.links[n].b].name for n in frame.cut} == {"s0"}
+            await nodes.publish(launcher_topics("lab").status, _launcher("stopped"), 1)
+            assert await view.closed() == "lab has ended."
+
+
+def _launcher(state: Any) -> str:
+    told = LauncherStatus(
+        run="lab", state=state, topology="star2", mode="local", pid=1, since_s=0.0,
+        nodes=("s0", "h0", "h1"),
+    )  # fmt: skip
+    return told.model_dump_json()
+
+
+async def _next_frame(view: View) -> Frame:
+    while True:
+        frames = [line.frame for text in _lines(view) if (line := Line.model_validate_json(text))]
+        if frames and frames[-1] is not None:
+            return frames[-1]
+        await view.changed()
