@@ -53,7 +53,7 @@ class Access:
     Attributes:
         scheme: ``http`` or ``https``.
         port: where it serves.
-        host: a name or address beside loopback's that requests may be for; only with TLS.
+        host: a name or address beside loopback's that requests may be for, as addresses have it.
         token: in the link; serves once.
     """
 

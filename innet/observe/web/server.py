@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
 import socket
 import ssl
@@ -228,6 +229,17 @@ class WebOptions:
             return ip_address(self.host).is_loopback
         return self.host == "localhost"
 
+    @property
+    def name(self) -> str:
+        """The host as the page's address has it: IPv6 in brackets."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    @property
+    def _is_every_address(self) -> bool:
+        with contextlib.suppress(ValueError):
+            return ip_address(self.host).is_unspecified
+        return False
+
     def check(self) -> None:
         """Check that what others can reach is encrypted.
 
@@ -241,17 +253,22 @@ class WebOptions:
                 "Give --web-cert and --web-key, or leave out --web-listen and forward a port over "
                 "SSH."
             )
+        if self._is_every_address:
+            raise TelemetryError(
+                f"{self.host} is every address of this machine, and the page answers to one name. "
+                "Give --web-listen NAME:PORT with the name that browsers use."
+            )
         if (self.certificate is None) != (self.key is None):
             raise TelemetryError("TLS needs both: give --web-cert FILE and --web-key FILE.")
         if self.certificate is not None and self.key is not None:
             try:
                 ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
-                    self.certificate, self.key
+                    self.certificate, self.key, password=lambda: b""
                 )
             except (OSError, ssl.SSLError) as error:
                 raise TelemetryError(
                     f"{self.certificate} and {self.key} cannot be used for TLS: {error}. Give PEM "
-                    "files of a certificate and of its key."
+                    "files of a certificate and of its key, without a password."
                 ) from error
 
 
@@ -275,7 +292,7 @@ async def serving(view: View, options: WebOptions) -> AsyncIterator[str]:
     access = Access(
         scheme="https" if options.certificate else "http",
         port=listener.getsockname()[1],
-        host=None if options.is_loopback else options.host,
+        host=options.name,
     )
     server = _Server(
         uvicorn.Config(
@@ -302,12 +319,19 @@ async def serving(view: View, options: WebOptions) -> AsyncIterator[str]:
             await asyncio.gather(task, return_exceptions=True)
 
 
+def _reason(error: OSError) -> str:
+    """Without the address, which Python adds to the text of some errors."""
+    if isinstance(error, socket.gaierror) or error.errno is None:
+        return str(error.strerror)
+    return os.strerror(error.errno)
+
+
 def _listener(options: WebOptions) -> socket.socket:
     try:
         family = socket.getaddrinfo(options.host, options.port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((options.host, options.port), family=family)
     except OSError as error:
         raise TelemetryError(
-            f"the page cannot be served on {options.host}:{options.port}: {error.strerror}. Choose "
+            f"the page cannot be served on {options.host}:{options.port}: {_reason(error)}. Choose "
             "another port with --web-listen HOST:PORT; port 0 is a free one."
         ) from error

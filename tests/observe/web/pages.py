@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import http.client
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -55,21 +56,23 @@ def served(view: View, options: WebOptions | None = None) -> Iterator[Site]:
 class Client:
     """A client that is no browser, and can lie."""
 
-    def __init__(self, link: str) -> None:
+    def __init__(self, link: str, tls: ssl.SSLContext | None = None) -> None:
+        """``tls``: of a link with ``https``."""
         parts = urlsplit(link)
+        self._scheme, self._tls = parts.scheme, tls
         self.token = parts.fragment.partition("=")[2]
         self.netloc = parts.netloc
-        self._host, self._port = parts.hostname, parts.port
+        self._host, self._port = parts.hostname or "", parts.port
         self.cookie = ""
 
     def ask(
         self, method: str, path: str, body: object = None, **headers: str
     ) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and the body; of a stream, what it begins with, to the first event."""
-        connection = http.client.HTTPConnection(self._host or "", self._port, timeout=30)
+        connection = self._connection()
         given = {"Host": self.netloc, "Cookie": self.cookie}
         if method == "POST":
-            given["Origin"] = f"http://{self.netloc}"
+            given["Origin"] = f"{self._scheme}://{self.netloc}"
         given |= {name.replace("_", "-"): value for name, value in headers.items()}
         with contextlib.closing(connection):
             text = None if body is None else json.dumps(body)
@@ -79,9 +82,14 @@ class Client:
             is_stream = names.get("content-type", "").startswith("text/event-stream")
             return answer.status, names, _first_event(answer) if is_stream else answer.read()
 
+    def _connection(self) -> http.client.HTTPConnection:
+        if self._tls is None:
+            return http.client.HTTPConnection(self._host, self._port, timeout=30)
+        return http.client.HTTPSConnection(self._host, self._port, timeout=30, context=self._tls)
+
     def read_lines(self) -> None:
         """Read the stream of lines until the server ends."""
-        connection = http.client.HTTPConnection(self._host or "", self._port)
+        connection = http.client.HTTPConnection(self._host, self._port)
         with (
             contextlib.closing(connection),
             contextlib.suppress(OSError, http.client.HTTPException),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import socket
+import ssl
 
 import pytest
 
@@ -11,10 +14,11 @@ from innet.observe.web.access import Access, Refused
 from innet.observe.web.document import Frame, Line, picture_of
 from innet.observe.web.history import History
 from innet.observe.web.live import View
-from innet.observe.web.server import WebOptions
+from innet.observe.web.server import WebOptions, serving
 from innet.telemetry.messages import CommandReply
 from innet.topology import load_topology
 from tests.observe.web.pages import Client, served
+from tests.telemetry.brokers import self_signed
 
 pytest.importorskip("starlette", reason="the extra web is not installed")
 
@@ -160,6 +164,50 @@ def test_only_loopback_is_served_without_tls():
     with pytest.raises(TelemetryError, match="TLS needs both"):
         WebOptions(certificate="a.pem").check()  # type: ignore[arg-type]
     WebOptions(host="::1").check()
+
+
+def test_every_address_is_refused_because_the_page_has_one_name(tmp_path):
+    certificate, key = self_signed("localhost", tmp_path)
+    for host in ("0.0.0.0", "::"):
+        with pytest.raises(TelemetryError, match="every address"):
+            WebOptions(host, 0, certificate, key).check()
+
+
+def test_the_link_leads_to_the_address_that_is_served(view):
+    with served(view, WebOptions("::1")) as site:
+        assert site.link.startswith("http://[::1]:")
+        assert Client(site.link).enter() == 204
+
+
+def test_tls_serves_the_page_and_marks_its_cookie(view, tmp_path):
+    certificate, key = self_signed("localhost", tmp_path)
+    with served(view, WebOptions("localhost", certificate=certificate, key=key)) as site:
+        assert site.link.startswith("https://localhost:")
+        client = Client(site.link, ssl.create_default_context(cafile=str(certificate)))
+        status, headers, _ = client.ask("POST", "/session", {"token": client.token})
+        assert status == 204
+        assert "secure" in headers["set-cookie"].lower()
+        client.cookie = headers["set-cookie"].partition(";")[0]
+        assert client.ask("GET", "/picture")[0] == 200
+        assert client.ask("GET", "/picture", Origin=f"http://{client.netloc}")[0] == 403
+        plain = Client(site.link.replace("https", "http"))
+        with pytest.raises((OSError, http.client.HTTPException)):
+            plain.ask("GET", "/")
+
+
+def test_files_that_are_no_certificate_are_refused_before_the_port_is_opened(tmp_path):
+    certificate, key = self_signed("localhost", tmp_path)
+    for one, other in ((key, certificate), (tmp_path / "none.pem", key)):
+        with pytest.raises(TelemetryError, match="cannot be used for TLS"):
+            WebOptions(certificate=one, key=other).check()
+
+
+async def test_an_address_that_cannot_be_served_is_named_with_the_reason(view):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(TelemetryError, match=f"127.0.0.1:{port}: Address already in use. "):
+            async with serving(view, WebOptions(port=port)):
+                pass
 
 
 def test_a_name_beside_loopback_is_served_where_it_was_asked_for():
