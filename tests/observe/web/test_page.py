@@ -18,12 +18,14 @@ from innet.observe.web.document import (
     Line,
     LinkPicture,
     NodePicture,
+    NodeState,
     Picture,
+    Recording,
     Wait,
     picture_of,
 )
 from innet.observe.web.history import History
-from innet.observe.web.live import View
+from innet.observe.web.live import View, recorded_view
 from innet.telemetry.messages import CommandReply
 from innet.topology import load_topology
 from tests.observe.web.browser import browsing, changes, wait_for
@@ -136,6 +138,29 @@ def test_an_exported_file_opens_again(page, feed, site, tmp_path):
     page.get_by_text("This is no recording of innet.").wait_for()
 
 
+def test_a_recording_plays_to_its_end_and_stops_where_it_is_paused():
+    picture = picture_of(load_topology("star4"), "lab", "sim", virtual_time=True)
+    frames = tuple(Line(frame=Frame(time_s=number / 1e4)) for number in range(400))
+    with served(recorded_view(Recording(picture, frames))) as site, browsing() as page:
+        page.goto(site.link)
+        wait_for(page, "innet.history?.frames.length === 400 && innet.frame.time === 0")
+        assert page.inner_text("#pause") == "Play"
+        page.click("#pause")
+        wait_for(page, "innet.frame.time > 0.001")
+        page.click("#pause")
+        assert page.inner_text("#pause") == "Play"
+        stopped = page.evaluate("innet.frame.time")
+        assert 0.001 < stopped < 0.0399
+        page.keyboard.press(",")
+        assert page.evaluate("innet.frame.time") < stopped
+        page.evaluate("document.activeElement.blur()")
+        page.keyboard.press("Space")
+        wait_for(
+            page,
+            "innet.frame.time === 0.0399 && document.querySelector('#pause').innerText === 'Play'",
+        )
+
+
 def test_keys_select_nodes_and_show_their_details(page):
     page.focus("#canvas")
     page.keyboard.press("ArrowDown")
@@ -193,7 +218,7 @@ def test_the_page_says_why_nothing_more_comes(page, site, feed, kind, word, alar
 def test_labels_of_nodes_that_need_attention_hide_neither_each_other_nor_a_node():
     topology = load_topology("leaf-spine:12x8x15")
     view = _view(picture_of(topology, "lab", "local"))
-    states = {"h3": "stopped", "h7": "gone", "h8": "silent", "spine0": "gone"}
+    states: dict[str, NodeState] = {"h3": "stopped", "h7": "gone", "h8": "silent", "spine0": "gone"}
     view.append(Line(frame=Frame(time_s=2, states=states, late=("h4", "h5"))))
     with served(view) as site, browsing(reduced_motion="reduce") as page:
         page.goto(site.link)

@@ -9,6 +9,9 @@ import {byId, clock, colour, element, rate, share} from "/texts.js";
 const MODES = {live: ["live", ""], paused: ["paused", "paused"], recording: ["recording", "paused"], lost: ["connection lost", "lost"]};
 const CLOSINGS = {run_ended: ["ended", "paused"], view_failed: ["not followed", "lost"]};
 const STEP_S = 1;
+const LONGEST_PLAY_S = 20;
+
+const REDUCED_MOTION = matchMedia("(prefers-reduced-motion: reduce)");
 
 let history = null;
 let stream = null;
@@ -17,6 +20,7 @@ let time = 0;
 let selection = null;
 let announced = "";
 let isScheduled = false;
+let playing = null;
 
 const network = new NetworkView(byId("canvas"), (found) => choose(found), hover);
 const charts = new Charts(byId("charts"), seek);
@@ -66,6 +70,7 @@ function showClosing() {
 function show(made) {
   history = made;
   selection = null;
+  playing = null;
   time = history.picture.live ? history.last : history.first;
   const {run, topology, mode: how, nodes, links} = history.picture;
   document.title = `${run} – innet`;
@@ -82,9 +87,9 @@ function setMode(next) {
   const [word, kind] = (mode === "live" && CLOSINGS[history.closing?.kind]) || MODES[mode];
   byId("mode").textContent = word;
   byId("mode").className = `pill ${kind}`;
-  byId("pause").textContent = mode === "live" || mode === "lost" ? "Pause" : "Live";
+  const runs = playing !== null || mode === "live" || mode === "lost";
+  byId("pause").textContent = runs ? "Pause" : mode === "recording" ? "Play" : "Live";
   byId("pause").setAttribute("aria-pressed", String(mode === "paused"));
-  byId("pause").disabled = mode === "recording";
   schedule();
 }
 
@@ -96,12 +101,34 @@ function schedule() {
 
 function shownFrame() { return history?.frames.length ? history.at(time) : null; }
 
+// Plays a recording in the time it took, or in less where that is long; virtual time always in less.
+function play() {
+  if (time >= history.last) time = history.first;
+  const span = history.last - history.first;
+  const playS = history.picture.virtual_time ? LONGEST_PLAY_S : Math.min(LONGEST_PLAY_S, span);
+  if (span > 0) playing = {from: time, began: performance.now(), speed: span / playS};
+  setMode(mode);
+}
+
+function stopPlaying() {
+  if (!playing) return;
+  playing = null;
+  setMode(mode);
+}
+
+function playOn() {
+  time = Math.min(history.last, playing.from + playing.speed * (performance.now() - playing.began) / 1000);
+  if (time >= history.last) stopPlaying();
+  else schedule();
+}
+
 function render() {
+  if (playing) playOn();
   const frame = shownFrame();
   if (!frame) return;
   byId("clock").textContent = clock(frame.time, history.picture.virtual_time);
   byId("clock").dateTime = history.picture.virtual_time ? "" : new Date(1000 * frame.time).toISOString();
-  network.update(frame, selection, mode !== "paused" && !matchMedia("(prefers-reduced-motion: reduce)").matches);
+  network.update(frame, selection, mode !== "paused" && !REDUCED_MOTION.matches);
   showFindings(frame, mode === "live");
   showJobs(frame, chooseNode);
   showEvents(history, frame.time, seek);
@@ -136,14 +163,15 @@ function showTimeline(frame) {
 }
 
 function seek(to) {
+  stopPlaying();
   time = Math.min(history.last, Math.max(history.first, to));
   if (mode !== "recording") setMode("paused");
   schedule();
 }
 
 function togglePause() {
-  if (mode === "recording") return;
-  if (mode === "paused") { time = history.last; setMode("live"); } else { time = history.last; setMode("paused"); }
+  if (mode === "recording") (playing ? stopPlaying : play)();
+  else if (mode === "paused") { time = history.last; setMode("live"); } else { time = history.last; setMode("paused"); }
 }
 
 function choose(found) {
@@ -253,7 +281,7 @@ function legend() {
 }
 
 function help() {
-  const keys = [["Space", "pause, or back to now"], [", and .", "one frame back or on"], ["arrows", "select a node, in the network"], ["+ − 0", "zoom, and show everything"],
+  const keys = [["Space", "pause, or back to now; plays a recording"], [", and .", "one frame back or on"], ["arrows", "select a node, in the network"], ["+ − 0", "zoom, and show everything"],
     ["f", "find a node"], ["Enter", "details of the selection"], ["Escape", "select nothing"], ["drag a chart", "zoom; double click: all"]];
   const rows = keys.map(([key, words]) => element("tr", {}, element("th", {}, key), element("td", {}, words)));
   ask("Keys", [element("table", {}, element("tbody", {}, ...rows)),
@@ -277,7 +305,8 @@ function onCanvasKey(event) {
 }
 
 function onKey(event) {
-  const inField = event.target.closest("input, dialog, button") !== null;
+  const isTaken = event.key === " " ? "input, dialog, button" : "input[type='search'], dialog";
+  const inField = event.target.closest(isTaken) !== null;
   if (!history || inField || event.ctrlKey || event.altKey || event.metaKey) return;
   if (event.key === " ") togglePause();
   else if (event.key === "," || event.key === ".") seek(time + (event.key === "," ? -1 : 1) * frameStep());

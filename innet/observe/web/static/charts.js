@@ -8,6 +8,15 @@ const POWERS_OF_TWO = Array.from({length: 48}, (_, i) => 2 ** i);
 const sum = (values) => (values ?? []).reduce((total, value) => total + (value ?? 0), 0);
 const most = (values) => (values ?? []).reduce((best, value) => Math.max(best, value ?? 0), 0);
 
+// A frame does not change, and a sum over a large network takes long.
+function remembered(of) {
+  const known = new WeakMap();
+  return (frame) => {
+    if (!known.has(frame)) known.set(frame, of(frame) ?? null);
+    return known.get(frame);
+  };
+}
+
 // For each chart: its title, how values are written, and its series as functions of a frame.
 export function chartsOf(selection, history) {
   const {nodes, links} = history.picture;
@@ -53,6 +62,7 @@ export class Charts {
     for (const {plot} of this.plots) plot.destroy();
     this.history = history;
     this.isZoomed = false;
+    this.drawn = null;
     const charts = chartsOf(selection, history).map((chart) => [...chart, element("div", {class: "chart"})]);
     this.container.replaceChildren(...charts.map(([,,, holder]) => holder));
     this.plots = charts.map((chart) => this.#make(...chart));
@@ -78,7 +88,7 @@ export class Charts {
         value: (u, v, _, at) => write(at === null || at === undefined ? this.#shownValue(u, i + 1) : v)}))],
       legend: {live: true},
     }, [[], ...series.map(() => [])], holder);
-    return {plot, series};
+    return {plot, series: series.map(([, of]) => remembered(of))};
   }
 
   #size() {
@@ -90,10 +100,12 @@ export class Charts {
   }
 
   // Of the moment that the page shows, while the pointer is elsewhere.
-  #shownValue(u, series) {
+  #shownIndex(u) {
     const at = u.data[0].findLastIndex((time) => time <= this.shown);
-    return at < 0 ? null : u.data[series][at];
+    return at < 0 ? null : at;
   }
+
+  #shownValue(u, series) { return u.data[series][this.#shownIndex(u) ?? 0] ?? null; }
 
   #resize() { for (const {plot} of this.plots) plot.setSize(this.#size()); }
 
@@ -114,11 +126,13 @@ export class Charts {
   update(shown) {
     this.shown = shown;
     const {frames} = this.history;
-    const times = frames.map((frame) => frame.time);
+    const drawn = `${frames.length} ${this.history.first} ${this.history.last} ${this.isZoomed}`;
+    const times = drawn === this.drawn ? null : frames.map((frame) => frame.time);
     for (const {plot, series} of this.plots) {
-      const data = [times, ...series.map(([, of]) => frames.map((frame) => of(frame) ?? null))];
-      plot.setData(data, !this.isZoomed);
-      if (this.isZoomed) plot.redraw();
+      if (times) plot.setData([times, ...series.map((of) => frames.map(of))], !this.isZoomed);
+      if (!times || this.isZoomed) plot.redraw(false);
+      if (plot.cursor.left < 0) plot.setLegend({idx: this.#shownIndex(plot)}, false);
     }
+    this.drawn = drawn;
   }
 }

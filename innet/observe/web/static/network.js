@@ -46,6 +46,7 @@ export class NetworkView {
   }
 
   update(frame, selection, moves) {
+    if (this.frame === frame && this.selection === selection && this.moves === moves) return;
     this.frame = frame;
     this.selection = selection;
     this.moves = moves;
