@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,7 +62,8 @@ def run_and_show(
             end_at_second_signal()
             runs = asyncio.run(_replay_all(tasks, mode, FileOutput(directory / "logs"), bar))
     comparison = outcome(tasks[0].topology, workload, tasks[0].settings, machine, runs, mode)
-    publish(comparison, directory, chosen.as_json)
+    recordings = [task.recording for task in tasks if task.recording is not None]
+    publish(comparison, directory, chosen.as_json, recordings)
 
 
 async def _replay_all(
@@ -82,11 +84,13 @@ async def _replay_all(
     return runs
 
 
-def publish(comparison: Comparison, directory: Path, as_json: bool) -> None:
+def publish(
+    comparison: Comparison, directory: Path, as_json: bool, recordings: Sequence[Path] = ()
+) -> None:
     """Show a comparison of workloads; see :func:`run_and_show`."""
     from innet.errors import SimulationError
 
-    show_comparison(comparison, directory, as_json)
+    show_comparison(comparison, directory, as_json, recordings)
     wrong = sorted({m.method for m in comparison.measurements if not m.correct})
     if wrong:
         raise SimulationError(
@@ -100,21 +104,31 @@ def publish(comparison: Comparison, directory: Path, as_json: bool) -> None:
         raise SimulationError(f"no operation succeeded: {reasons}")
 
 
-def show_comparison(comparison: Comparison, directory: Path, as_json: bool) -> None:
-    """Write ``comparison.json`` and ``report.html``, and print the table, or the JSON."""
+def show_comparison(
+    comparison: Comparison, directory: Path, as_json: bool, recordings: Sequence[Path] = ()
+) -> None:
+    """Write ``comparison.json`` and ``report.html``, and print the table, or the JSON.
+
+    Args:
+        recordings: for the live view; the report links to those that were written.
+    """
 
     from innet import extras
     from innet.lab.compare.report import NO_FIGURES, render_table, write_report
 
     document, report = directory / "comparison.json", directory / "report.html"
     comparison.save(document)
-    write_report(comparison, report)
+    recordings = [path for path in recordings if path.exists()]
+    write_report(comparison, report, recordings)
     if as_json:
         say(comparison.model_dump_json(indent=2))
     else:
         console = open_console(highlight=False)
         console.print(render_table(comparison, console.width))
     say(f"JSON: {document}\nreport: {report}", err=as_json)
+    if recordings:
+        more = f" (and {len(recordings) - 1} more)" if len(recordings) > 1 else ""
+        say(f"recording: innet watch {shlex.quote(str(recordings[0]))} --web{more}", err=as_json)
     if not extras.is_installed("matplotlib"):
         say(NO_FIGURES, err=True)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from innet.lab.compare.measurement import Comparison
+from innet.observe.web.document import read_recording
 
 from .runs import innet
 
@@ -23,4 +24,11 @@ def test_results_are_printed_and_saved(tmp_path: Path) -> None:
     assert comparison.sizes_bytes == [4 << 10, 16 << 10, 32 << 10]
     for text in ("median", "inc", str(tmp_path / "comparison.json"), str(tmp_path / "report.html")):
         assert text in done.stdout
-    assert (tmp_path / "report.html").read_text().startswith("<!")
+    report = (tmp_path / "report.html").read_text()
+    assert report.startswith("<!")
+    assert 'href="recording.innetrec"' in report
+    assert f"innet watch {tmp_path}/recording.innetrec --web" in done.stdout
+    events = [
+        e for line in read_recording(tmp_path / "recording.innetrec").lines if (e := line.event)
+    ]
+    assert len(events) == 6

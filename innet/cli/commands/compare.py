@@ -66,19 +66,22 @@ def compare(
     links: options.TopologyOptions,
     settings: options.SetSettings = [],  # noqa: B006  # typer copies it
 ) -> None:
-    """Compare allreduce algorithms over sizes, as a table, JSON and an HTML report.
+    """Compare allreduce algorithms over sizes: a table, JSON, an HTML report and a recording.
 
     Each is measured beside its bound: the time its bytes need on the links.
     """
 
     from innet.lab.compare.progress import ProgressBar
+    from innet.lab.compare.recording import ComparisonRecorder
     from innet.lab.compare.sweep import compare as measure
+    from innet.observe.web.document import SUFFIX as RECORDING_SUFFIX
     from innet.telemetry.logs.output import FileOutput
 
     loaded = chosen_topology(topology, links)
     schedule = _schedule(_QUICK_SIZES if quick else sizes, repetitions, quick)
     parsed_settings = chosen_settings(settings)
     directory = output or options.RESULTS / f"compare-{loaded.name}-{mode}"
+    recorder = ComparisonRecorder(loaded, mode)
     end_at_second_signal()
     with ProgressBar(open_console(stderr=True)) as progress:
         comparison = asyncio.run(
@@ -91,15 +94,18 @@ def compare(
                 settings=parsed_settings,
                 progress=progress,
                 output=FileOutput(directory / "logs"),
+                recorder=recorder,
             )
         )
-    _publish(comparison, directory, as_json)
+    recording = directory / f"recording{RECORDING_SUFFIX}"
+    recorder.recording().write(recording)
+    _publish(comparison, directory, as_json, recording)
 
 
-def _publish(comparison: Comparison, directory: Path, as_json: bool) -> None:
+def _publish(comparison: Comparison, directory: Path, as_json: bool, recording: Path) -> None:
     from innet.errors import CollectiveError
 
-    show_comparison(comparison, directory, as_json)
+    show_comparison(comparison, directory, as_json, [recording])
     wrong = {m.method for m in comparison.measurements if not m.correct}
     if wrong or not comparison.measurements:
         reason = f"wrong results: {', '.join(wrong)}" if wrong else "nothing could be measured"

@@ -5,12 +5,15 @@ The page is self-contained: it loads no script, font or file.
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Final
+from urllib.parse import quote
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -334,6 +337,7 @@ def _block_cells(blocks: BlockPlaces | None) -> tuple[str, ...]:
 # The page.
 
 _MOST_EVENTS = 100
+_MOST_RECORDINGS = 20
 
 _BYTES_AND_REPETITIONS: Final = (
     'Bytes on links include headers. "Resent" counts Interests, or TCP segments of a baseline'
@@ -363,14 +367,16 @@ NO_FIGURES: Final = (
 )
 
 
-def write_report(comparison: Comparison, path: Path) -> None:
-    """Write the HTML page to ``path``."""
+def write_report(comparison: Comparison, path: Path, recordings: Sequence[Path] = ()) -> None:
+    """Write the HTML page to ``path``; it links to the recordings."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render_report(comparison), encoding="utf-8")
+    folder = path.parent.absolute()
+    links = [Path(os.path.relpath(recording.absolute(), folder)) for recording in recordings]
+    path.write_text(render_report(comparison, links), encoding="utf-8")
 
 
-def render_report(comparison: Comparison) -> str:
-    """The text of the HTML page."""
+def render_report(comparison: Comparison, recordings: Sequence[Path] = ()) -> str:
+    """The text of the HTML page; ``recordings``: relative to its folder."""
     template = Template(
         files("innet.lab.compare").joinpath("report.html").read_text(encoding="utf-8")
     )
@@ -384,6 +390,7 @@ def render_report(comparison: Comparison) -> str:
         summary="\n".join(f"<li>{escape(line)}</li>" for line in summary_sentences(comparison)),
         figures=_figures(comparison) if comparison.measurements else "",
         events=_events(comparison),
+        recordings=_recordings(recordings),
         table=_table(comparison),
         note=escape(_NOTE_OF_A_REPLAY if comparison.is_replay else _NOTE),
         facts=_facts(comparison),
@@ -401,6 +408,22 @@ def _figures(comparison: Comparison) -> str:
         + (f'<p class="note">{drawing.note}</p>\n' if drawing.note else "")
         + f"<figure>{drawing.svg}</figure>"
         for drawing in drawings(comparison)
+    )
+
+
+def _recordings(paths: Sequence[Path]) -> str:
+    if not paths:
+        return ""
+    items = "\n".join(
+        f'<li><a href="{escape(quote(path.as_posix()))}" download>{escape(path.name)}</a>: '
+        f"<code>innet watch {escape(shlex.quote(str(path)))} --web</code></li>"
+        for path in paths[:_MOST_RECORDINGS]
+    )
+    more = len(paths) - _MOST_RECORDINGS
+    return (
+        '<h2>Recordings</h2>\n<p class="note">What the links carried, for the live view. The '
+        "commands work in the folder of this report.</p>\n"
+        f"<ul>\n{items}\n</ul>\n" + (f'<p class="note">and {more} more.</p>\n' if more > 0 else "")
     )
 
 

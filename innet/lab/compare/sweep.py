@@ -24,6 +24,7 @@ from innet.lab.compare.methods import (
     method_bound_s,
 )
 from innet.lab.compare.progress import ProgressSink, no_progress
+from innet.lab.compare.recording import ComparisonRecorder
 from innet.lab.compare.sampling import QUEUE_PERIOD_S, ProbedQueues, QueueWatch, TrafficTotal
 from innet.lab.harness import Turn, alternating
 from innet.node.node_config import Mode
@@ -103,6 +104,7 @@ async def compare(
     settings: Settings | None = None,
     progress: ProgressSink = no_progress,
     output: OutputSink | None = None,
+    recorder: ComparisonRecorder | None = None,
 ) -> Comparison:
     """Measure allreduce by several methods on one topology.
 
@@ -121,6 +123,7 @@ async def compare(
         settings: of innet's nodes.
         progress: shows the completed fraction.
         output: takes the lines that workers and switches print.
+        recorder: keeps what the links carry in the watched turns, for the live view.
 
     Example::
 
@@ -133,7 +136,10 @@ async def compare(
     machine = Machine.here()
     async with open_teams(topology, mode, methods, settings, output) as teams:
         processor = network_costs(topology, mode, settings, machine_speed())
-        sweep = _Sweep(topology, methods, schedule or Schedule(), teams, progress, processor)
+        recorder = recorder or ComparisonRecorder(topology, mode)
+        sweep = _Sweep(
+            topology, methods, schedule or Schedule(), teams, progress, processor, recorder
+        )
         await sweep.run()
     return Comparison(
         topology=topology.name,
@@ -246,6 +252,7 @@ class _Sweep:
         teams: Teams,
         progress: ProgressSink,
         processor: ProcessorCosts,
+        recorder: ComparisonRecorder,
     ) -> None:
         """``processor``: what ``auto`` chooses by."""
         self.measurements: list[Measurement] = []
@@ -256,6 +263,7 @@ class _Sweep:
         self._teams = teams
         self._progress = progress
         self._processor = processor
+        self._recorder = recorder
 
     async def run(self) -> None:
         for number, size_bytes in enumerate(self._schedule.sizes_bytes):
@@ -282,7 +290,9 @@ class _Sweep:
     async def _observe_method(self, method: Method, size_bytes: int) -> _Tally:
         bound_s = method_bound_s(method, self._topology, size_bytes, self._processor)
         await self._warm_up(method, size_bytes, bound_s)
-        async with QueueWatch(ProbedQueues(self._teams.probe.links)) as watch:
+        name = f"{method.title}, {rounded_size(size_bytes)}"
+        read_links = self._recorder.watched(name, self._teams.probe.links)
+        async with QueueWatch(ProbedQueues(read_links)) as watch:
             turn = await self._take_turn(method, size_bytes, bound_s)
         ended_s = turn.started_s + max(sum(result.durations_s) for result in turn.results)
         return _Tally(

@@ -71,6 +71,20 @@ def test_names_are_escaped(comparison: Comparison) -> None:
     assert "<b>" not in render_report(renamed)
 
 
+def test_recordings_are_linked_from_where_the_report_lies(
+    comparison: Comparison, tmp_path: Path
+) -> None:
+    report = tmp_path / "report.html"
+    write_report(comparison, report)
+    assert "Recordings" not in report.read_text(encoding="utf-8")
+    beside, elsewhere = tmp_path / 'a "b".innetrec', tmp_path / "more" / "c.innetrec"
+    write_report(comparison, report, [beside, elsewhere])
+    page = report.read_text(encoding="utf-8")
+    assert 'href="a%20%22b%22.innetrec"' in page
+    assert "<code>innet watch more/c.innetrec --web</code>" in page
+    assert "innet watch &#x27;a &quot;b&quot;.innetrec&#x27; --web" in page
+
+
 def test_every_measurement_and_failure_is_shown(comparison: Comparison, tmp_path: Path) -> None:
     path = tmp_path / "deep" / "report.html"
     write_report(comparison, path)

@@ -1,0 +1,94 @@
+"""Recordings of the watched turns of comparisons."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from innet.lab.compare.recording import ComparisonRecorder
+from innet.lab.compare.sampling import LinkReading
+from innet.lab.compare.sweep import Schedule, compare
+from innet.observe.web.document import Frame, read_recording
+from innet.topology import load_topology
+
+_TOPOLOGY = load_topology("star:2").with_overrides(rate_bps=1e9)
+
+
+class _Links:
+    """Links whose h0→s0 sends 1 MB between readings, 10 ms apart, and holds one packet."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.readings = 0
+        monkeypatch.setattr("time.monotonic", lambda: 100 + 0.01 * self.readings)
+
+    async def __call__(self) -> dict[tuple[str, str], LinkReading]:
+        self.readings += 1
+        return {("h0", "s0"): LinkReading(self.readings * 1_000_000, self.readings, 8000)}
+
+
+async def _recorded(
+    recorder: ComparisonRecorder, links: _Links, name: str, readings: int
+) -> list[Frame]:
+    before = len(recorder.recording().lines)
+    read = recorder.watched(name, links)
+    for _ in range(readings):
+        await read()
+    return [line.frame for line in recorder.recording().lines[before:] if line.frame is not None]
+
+
+async def test_frames_have_the_rates_between_readings(monkeypatch):
+    recorder = ComparisonRecorder(_TOPOLOGY, "local")
+    frames = await _recorded(recorder, _Links(monkeypatch), "ring, 1 MiB", 3)
+    picture = recorder.recording().picture
+    direction = list(picture.directions()).index(("h0", "s0"))
+    assert [frame.time_s for frame in frames] == [0.01, 0.02, 0.07]
+    assert frames[0].links.bps[direction] == 8e8
+    assert frames[0].links.queue_bytes[direction] == 8000
+    assert frames[0].links.drops_per_s[direction] == 100
+    assert frames[0].links.bps[direction - 1] is None
+    assert set(frames[-1].links.bps) == {0}
+
+
+async def test_turns_follow_each_other_with_their_names(monkeypatch, tmp_path):
+    recorder = ComparisonRecorder(_TOPOLOGY, "local")
+    links = _Links(monkeypatch)
+    await _recorded(recorder, links, "ring, 1 MiB", 3)
+    await _recorded(recorder, links, "tree, 1 MiB", 0)
+    await _recorded(recorder, links, "tree, 4 MiB", 2)
+    path = tmp_path / "a.innetrec"
+    recorder.recording().write(path)
+    lines = read_recording(path).lines
+    assert [line.event.message for line in lines if line.event is not None] == [
+        "ring, 1 MiB", "tree, 1 MiB", "tree, 4 MiB",
+    ]  # fmt: skip
+    times = [line.time_s for line in lines]
+    assert times == sorted(times)
+
+
+async def test_long_turns_have_fewer_frames_a_second(monkeypatch):
+    recorder = ComparisonRecorder(_TOPOLOGY, "local")
+    frames = await _recorded(recorder, _Links(monkeypatch), "ring, 1 GiB", 10_000)
+    assert 20 <= len(frames) <= 41
+    assert frames[-2].time_s > 90
+    assert {frame.links.bps[0] or frame.links.bps[1] for frame in frames[:-1]} == {8e8}
+
+
+async def test_a_comparison_records_a_turn_of_each_method_at_each_size(tmp_path: Path):
+    topology = load_topology("star4").with_overrides(rate_bps=500e6)
+    recorder = ComparisonRecorder(topology, "local")
+    await compare(
+        topology,
+        algorithms=("inc", "ring"),
+        schedule=Schedule(sizes_bytes=(4096, 4 << 20), repetitions=1),
+        output=lambda _label, _line: None,
+        recorder=recorder,
+    )
+    lines = recorder.recording().lines
+    names = [line.event.message for line in lines if line.event is not None]
+    assert names == [
+        "in-network aggregation, 4 KiB", "ring (innet), 4 KiB",
+        "in-network aggregation, 4 MiB", "ring (innet), 4 MiB",
+    ]  # fmt: skip
+    busiest = max(bps or 0 for line in lines if line.frame for bps in line.frame.links.bps)
+    assert busiest > 50e6
