@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Final, Protocol, TypeVar
 
 from innet._native import _core
@@ -81,19 +81,36 @@ class _Fetched(Sealed):
     buffer: _core.ObjectBuffer
 
 
-class _BatchedFuture(asyncio.Future[Result]):
-    """The result of an operation whose completion is batched with others until it is awaited."""
+class _Operation(asyncio.Future[Result]):
+    """The result of a node's operation.
 
-    def __init__(self, flush: Callable[[], None], loop: asyncio.AbstractEventLoop | None) -> None:
-        super().__init__(loop=loop)
-        self._flush = flush
+    Attributes:
+        operation: of the node.
+        delivery: delivers its completion.
+    """
+
+    operation: int
+    delivery: BatchedDelivery
+
+
+class _Fetch(_Operation[Result]):
+    """A fetch, which the node gives up when its result is cancelled."""
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        if not self.done():
+            self.delivery.cancel(self.operation)
+        return super().cancel(msg)
+
+
+class _BatchedFuture(_Operation[Result]):
+    """The result of an operation whose completion is batched with others until it is awaited."""
 
     def add_done_callback(
         self, callback: Callable[[Any], object], *, context: Context | None = None
     ) -> None:
         """Awaiting a future adds a callback."""
         if not self.done():
-            self._flush()
+            self.delivery.flush(self.operation)
         super().add_done_callback(callback, context=context)
 
 
@@ -228,8 +245,8 @@ class NodeBlockNetwork:
     def publish(self, name: str, contents: Contents) -> asyncio.Future[Sealed]:
         """See :meth:`BlockNetwork.publish`; it has begun when this returns."""
         signed = _core.ObjectBuffer()
-        with self._running() as node:
-            operation = node.publish_object(
+        try:
+            operation = self._open_node().publish_object(
                 _core.Name(name),
                 contents,
                 self._signing_key,
@@ -238,13 +255,15 @@ class NodeBlockNetwork:
                 lend=True,
                 deferred=True,
             )
+        except RuntimeError as error:
+            raise self._stopped(error) from error
 
         def published(status: int, detail: str) -> Sealed:
             if not _is_published(name, status, detail):
                 raise KVError(f"{name} cannot be signed: {detail}")
             return Sealed(contents, signed.root())
 
-        return self._result_of(operation, published, batched=True)
+        return self._result_of(_BatchedFuture, operation, published)
 
     def publish_sealed(self, name: str, block: Sealed) -> asyncio.Future[Sealed | None]:
         """See :meth:`BlockNetwork.publish_sealed`; it has begun when this returns."""
@@ -260,7 +279,7 @@ class NodeBlockNetwork:
         def published(status: int, detail: str) -> Sealed | None:
             return block if _is_published(name, status, detail) else None
 
-        return self._result_of(operation, published)
+        return self._result_of(_Operation, operation, published)
 
     def expect(self, name: str) -> None:
         with self._running() as node:
@@ -274,13 +293,13 @@ class NodeBlockNetwork:
         """See :meth:`BlockNetwork.end_serving`; it causes no wake-up of the node's thread."""
         self._tell(lambda node: node.withdraw_object_deferred(_core.Name(name)))
 
-    async def fetch(self, name: str, source: str, timeout_s: float) -> Sealed | Cause:
-        buffer = _core.ObjectBuffer()
-        failure = await self._fetch(name, source, timeout_s, buffer)
-        return _fetched(buffer) if failure is None else failure
+    def fetch(self, name: str, source: str, timeout_s: float) -> asyncio.Future[Sealed | Cause]:
+        """See :meth:`BlockNetwork.fetch`; it has begun when this returns."""
+        return self._fetch(name, source, timeout_s, _fetched)
 
-    async def probe(self, name: str, source: str, timeout_s: float) -> Cause | None:
-        return await self._fetch(name, source, timeout_s, _core.ObjectBuffer(), root_only=True)
+    def probe(self, name: str, source: str, timeout_s: float) -> asyncio.Future[Cause | None]:
+        """See :meth:`BlockNetwork.probe`; it has begun when this returns."""
+        return self._fetch(name, source, timeout_s, lambda _: None, root_only=True)
 
     def start_keeping(self, options: KeepOptions) -> None:
         with self._running() as node:
@@ -318,11 +337,12 @@ class NodeBlockNetwork:
         """
         if self._loop is None:
             return
-        adopted, self._adopted = self._adopted, []
+        node = self._host.node
         with suppress(RuntimeError):
-            if adopted:
-                self._host.node.adopt_objects(adopted)
-            change(self._host.node)
+            if self._adopted:
+                adopted, self._adopted = self._adopted, []
+                node.adopt_objects(adopted)
+            change(node)
 
     def stop_keeping(self) -> None:
         if self._loop is not None:
@@ -366,15 +386,17 @@ class NodeBlockNetwork:
             self._doubt.set()
         return cause
 
-    async def _fetch(
+    def _fetch(
         self,
         name: str,
         source: str,
         timeout_s: float,
-        buffer: _core.ObjectBuffer,
+        convert: Callable[[_core.ObjectBuffer], Result],
         *,
         root_only: bool = False,
-    ) -> Cause | None:
+    ) -> asyncio.Future[Result | Cause]:
+        """The buffer of a completed fetch, converted by ``convert``, or why it failed."""
+        buffer = _core.ObjectBuffer()
         try:
             operation = self._open_node().fetch_object(
                 _core.Name(name),
@@ -387,31 +409,38 @@ class NodeBlockNetwork:
             )
         except RuntimeError as error:  # the node has been stopped
             _log.debug("cannot fetch %s from %s: %s", name, source, error)
-            return Cause.UNREACHABLE
-        try:
-            status, detail = await self._result_of(operation, lambda *end: end)
-        except asyncio.CancelledError:
-            self._host.collector.cancel(operation)
-            raise
-        failure = self._failure(status)
-        if failure is not None:
+            unreachable: asyncio.Future[Result | Cause] = self._running_loop().create_future()
+            unreachable.set_result(Cause.UNREACHABLE)
+            return unreachable
+
+        def fetched(status: int, detail: str) -> Result | Cause:
+            failure = self._failure(status)
+            if failure is None:
+                return convert(buffer)
             _log.debug("%s from %s is %s: %s", name, source, failure.value, detail)
-        return failure
+            return failure
+
+        return self._result_of(_Fetch, operation, fetched)
 
     def _result_of(
-        self, operation: int, convert: Callable[[int, str], Result], *, batched: bool = False
+        self,
+        kind: type[_Operation[Result]],
+        operation: int,
+        convert: Callable[[int, str], Result],
     ) -> asyncio.Future[Result]:
         """An operation's status and detail, converted by ``convert``, or the error that it raises.
 
         Args:
+            kind: of the result; with :class:`_BatchedFuture` the completion is delivered with
+                others' until the result is awaited.
             operation: of the node.
             convert: raises KVError or returns the result.
-            batched: deliver the completion with others' until the result is awaited.
         """
         collector = self._host.collector
+        under_way = self._under_way
 
         def end(status: int, detail: str) -> None:
-            future = self._under_way.pop(operation)
+            del under_way[operation]
             if future.done():  # cancelled
                 return
             try:
@@ -419,13 +448,11 @@ class NodeBlockNetwork:
             except KVError as error:
                 future.set_exception(error)
 
-        future: asyncio.Future[Result] = (
-            _BatchedFuture(partial(collector.flush, operation), self._loop)
-            if batched
-            else asyncio.get_running_loop().create_future()
-        )
-        self._under_way[operation] = future
-        (collector.deliver_batched if batched else collector.deliver)(operation, end)
+        future = kind(loop=self._running_loop())
+        future.operation, future.delivery = operation, collector
+        under_way[operation] = future
+        is_batched = kind is _BatchedFuture
+        (collector.deliver_batched if is_batched else collector.deliver)(operation, end)
         return future
 
     @contextmanager
@@ -438,16 +465,27 @@ class NodeBlockNetwork:
         try:
             yield self._open_node()
         except RuntimeError as error:
-            raise KVError(f"{self.node} has stopped and serves no blocks: {error}") from error
+            raise self._stopped(error) from error
+
+    def _stopped(self, error: RuntimeError) -> KVError:
+        return KVError(f"{self.node} has stopped and serves no blocks: {error}")
 
     def _open_node(self) -> _core.NodeHandle:
         """
         Raises:
             KVError: the network is not open.
         """
+        self._running_loop()
+        return self._host.node
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        """
+        Raises:
+            KVError: the network is not open.
+        """
         if self._loop is None:
             raise KVError(f"the pool's network on {self.node} is closed; open the pool again")
-        return self._host.node
+        return self._loop
 
     def _on_asked(self, asked: Sequence[AskedObject]) -> None:
         loop = self._loop

@@ -169,7 +169,7 @@ def test_who_asks_for_what_is_expected_waits_until_it_comes_or_will_not(run, ten
 
     async def program(networks: Networks) -> None:
         networks["h0"].expect(name)
-        asking = asyncio.create_task(networks["h1"].fetch(name, "h0", TIMEOUT_S))
+        asking = asyncio.ensure_future(networks["h1"].fetch(name, "h0", TIMEOUT_S))
         assert name in await networks["h0"].next_events()
         if comes:
             await networks["h0"].publish(name, contents())

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import numpy as np
+import pytest
 
 from innet._native import _core
 from innet.kv.names import BlockFamily, BlockKey
@@ -16,7 +17,7 @@ from innet.kv.pool import BlockPool, MemoryTier, TieredStore
 from innet.kv.pool_member import LoopHost
 from innet.kv.tenant import Tenant
 from innet.security import deal_keys
-from innet.worker.collector import AskedObjects
+from innet.worker.collector import AskedObjects, LoopCollector
 
 HOST = "h0"
 TENANT = Tenant("acme", b"a secret of this node alone")
@@ -62,6 +63,23 @@ async def test_a_network_is_closed_whoever_has_given_a_signature_up() -> None:
         signed = made.publish(BLOCK.name, CONTENTS)
         signed.cancel()
     assert signed.cancelled()
+
+
+async def test_a_fetch_that_is_given_up_ends_on_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = []
+    monkeypatch.setattr(LoopCollector, "cancel", lambda _, operation: ended.append(operation))
+    async with network() as made:
+
+        async def fetch() -> None:
+            await made.fetch(BLOCK.name, "h1", 2 * SOON_S)
+
+        fetching = asyncio.ensure_future(fetch())
+        await asyncio.sleep(0)
+        assert not ended
+        fetching.cancel()
+        await asyncio.wait([fetching])
+        assert len(ended) == 1
+        monkeypatch.undo()
 
 
 async def test_a_home_puts_a_block_that_is_its_own_and_lets_go_of_one_that_was_given_up() -> None:

@@ -165,7 +165,7 @@ class BlockNetwork(Protocol):
     def end_serving(self, name: str) -> None:
         """Stop serving a published object that nobody waits for."""
 
-    async def fetch(self, name: str, source: str, timeout_s: float) -> Sealed | Cause:
+    def fetch(self, name: str, source: str, timeout_s: float) -> Awaitable[Sealed | Cause]:
         """Fetch an object from the node ``source``, or from a cache on the path.
 
         Args:
@@ -177,7 +177,7 @@ class BlockNetwork(Protocol):
             The block, or why it did not arrive.
         """
 
-    async def probe(self, name: str, source: str, timeout_s: float) -> Cause | None:
+    def probe(self, name: str, source: str, timeout_s: float) -> Awaitable[Cause | None]:
         """Why neither ``source`` nor a cache on the path has an object; ``None`` if one has.
 
         Fetches its root manifest.

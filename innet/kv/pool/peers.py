@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, TypeVar
 from innet.errors import KVError
 from innet.kv.names import BlockKey
 from innet.kv.pool.network import BlockNetwork, Cause, Sealed
-from innet.kv.pool.requests import Action, Answer, Keep, PoolRequest, kind_of
+from innet.kv.pool.requests import Action, Answer, Keep, kind_of, request_name
 from innet.kv.pool.waiting import CircuitBreaker, GivenUp, gather, now_s
 
 Result = TypeVar("Result")
@@ -65,6 +65,8 @@ class Placement:
 
     def homes(self, block_hash: bytes) -> tuple[str, ...]:
         """The nodes that keep the block, in the order in which they are asked."""
+        if len(self._nodes) == 1:
+            return (self._nodes[0][0],)
         scores = ((_score(block_hash, text, weight), node) for node, text, weight in self._nodes)
         return tuple(node for _, node in heapq.nlargest(self.replicas, scores))
 
@@ -247,23 +249,19 @@ class PeerClient:
         batch = self._open[kind] = _Batch(key, depth)
         answer: Answer | Cause | GivenUp = GivenUp.GIVEN_UP
         try:
-            await self._fill(kind, batch)
+            try:
+                await asyncio.sleep(0)  # others join for the rest of this turn of the event loop
+            finally:
+                if self._open.get(kind) is batch:
+                    del self._open[kind]
             answer = await self._answer(member, Keep(tuple(batch.blocks), source))
             return _refusal(answer, 0)
         finally:
             batch.end(answer)
 
-    async def _fill(self, kind: _Kind, batch: _Batch) -> None:
-        """Let others join for the rest of this turn of the event loop."""
-        try:
-            await asyncio.sleep(0)
-        finally:
-            if self._open.get(kind) is batch:
-                del self._open[kind]
-
     async def _answer(self, member: str, action: Action) -> Answer | Cause:
-        name = PoolRequest(member, self._network.node, self._network.nonce(), action).name
-        answer = await self.fetch(name, member, self._timeout_s)
+        name = request_name(member, self._network.node, self._network.nonce(), action)
+        answer = await self._recorded(member, self._network.fetch(name, member, self._timeout_s))
         return answer if isinstance(answer, Cause) else Answer.decode(answer.contents)
 
 

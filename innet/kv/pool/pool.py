@@ -139,8 +139,13 @@ class BlockPool:
         if not 0 <= depth <= MAX_NUMBER:
             raise KVError(f"the depth of a block is from 0 to {MAX_NUMBER}, not {depth}")
         began_s = now_s()
-        async with self._node.window:
+        window = self._node.window
+        if not window.try_enter():
+            await window.enter()
+        try:
             ends = await self._transfers.put(key, contents, depth)
+        finally:
+            window.leave()
         self._counts.puts += 1
         self._counts.put_bytes += contents.nbytes
         self._counts.store_times.add(now_s() - began_s)

@@ -145,11 +145,7 @@ class PoolRequest:
     @property
     def name(self) -> str:
         """The name of the member's answer."""
-        verb, block, arguments = _parts_of(self.action)
-        family = block.family
-        head = f"{requests_prefix(family.tenant, self.member)}/{self.requester}/{self.nonce}/{verb}"
-        parts = (family.model_digest, family.layout, family.layers, block.block_hash.hex())
-        return "/".join((head, *parts, *map(str, arguments)))
+        return request_name(self.member, self.requester, self.nonce, self.action)
 
     @classmethod
     def parse(cls, name: str) -> PoolRequest:
@@ -166,6 +162,25 @@ class PoolRequest:
             raise KVError(f"{shown(name)} is not the name of a request")
         block = BlockKey.of_components(tenant, rest[:_BLOCK_COMPONENTS])
         return cls(member, requester, nonce, _action(verb, block, rest[_BLOCK_COMPONENTS:]))
+
+
+def request_name(member: str, requester: str, nonce: str, action: Action) -> str:
+    """The name of a request whose parts are valid, which :class:`PoolRequest` verifies."""
+    verb, block, arguments = _parts_of(action)
+    family = block.family
+    return "/".join(
+        (
+            requests_prefix(family.tenant, member),
+            requester,
+            nonce,
+            verb,
+            family.model_digest,
+            family.layout,
+            family.layers,
+            block.block_hash.hex(),
+            *map(str, arguments),
+        )
+    )
 
 
 def is_request(name: str) -> bool:

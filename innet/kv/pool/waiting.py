@@ -134,8 +134,7 @@ class Window:
         Raises:
             TimeoutError: there was no place until then.
         """
-        if self._free:  # nobody waits
-            self._free -= 1
+        if self.try_enter():
             return
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((place, end_s))
@@ -159,6 +158,13 @@ class Window:
         if not self._waiting and self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def try_enter(self) -> bool:
+        """Take a place if one is free."""
+        if not self._free:
+            return False
+        self._free -= 1  # nobody waits
+        return True
 
     async def __aenter__(self) -> None:
         await self.enter()
