@@ -320,6 +320,18 @@ class WebOptions(OptionGroup):
         Path | None, typer.Option(metavar="FILE", help="Key of the page's TLS, PEM")
     ] = None
 
+    def is_wanted(self) -> bool:
+        """Whether to serve the page; raises where it is not, and options say how."""
+        given = {
+            "--web-listen": self.web_listen != WebOptions.web_listen,
+            "--web-cert": self.web_cert is not None,
+            "--web-key": self.web_key is not None,
+        }
+        for option, is_given in given.items():
+            if is_given and not self.web:
+                raise typer.BadParameter("needs --web", param_hint=f"'{option}'")
+        return self.web
+
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Let a command take groups of options: each field is an option of the command line."""

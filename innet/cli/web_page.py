@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from innet.observe.web.server import WebOptions as ServerOptions
 
 _LIBRARIES = ("starlette", "uvicorn")
+_SUFFIX = ".innetrec"
+
+
+def is_recording_path(text: str) -> bool:
+    """Whether a text names a file in place of a run."""
+    return "/" in text or text.endswith(_SUFFIX) or Path(text).is_file()
 
 
 def check_page(page: WebOptions) -> ServerOptions:
@@ -45,6 +51,8 @@ def watch_in_browser(run_id: str | None, broker: str | None, page: WebOptions) -
         raise typer.BadParameter(
             "name the run: innet watch ID --broker URL --web", param_hint="'ID'"
         )
+    if broker is not None and run_id is not None and is_recording_path(run_id):
+        raise typer.BadParameter("a recording needs no broker", param_hint="'--broker'")
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_watch(run_id, broker, server))
 
@@ -82,7 +90,7 @@ def _view(run_id: str | None, broker: str | None) -> contextlib.AbstractAsyncCon
         from innet.telemetry.broker_url import BrokerUrl
 
         return remote_view(RunBroker(BrokerUrl.parse(typed_broker(broker))), run_id or "")
-    if run_id is not None and Path(run_id).is_file():
+    if run_id is not None and is_recording_path(run_id):
         from innet.observe.web.document import read_recording
 
         return contextlib.nullcontext(recorded_view(read_recording(Path(run_id))))

@@ -50,6 +50,11 @@ COMMAND = ["--", "true"]
         (["compare", "star4", "--algorithms", "rng"], "nothing called 'rng' can be compared"),
         (["compare", "star4", "--baseline", "glo"], "nothing called 'glo' can be compared"),
         (["topology", "show", "nosuch.yaml"], "shipped topologies: "),
+        (["watch", "nosuch.innetrec", "--web"], "nosuch.innetrec cannot be read: No such file"),
+        (["watch", "./", "--web"], "cannot be read: Is a directory"),
+        (["watch", "lab", "--web", "--web-listen", "lab.example:80"], "served unencrypted on lab"),
+        (["watch", "lab", "--web", "--web-cert", "a.pem"], "TLS needs both"),
+        (["up", "star4", "--web", "--web-cert", "a", "--web-key", "b"], "cannot be used for TLS"),
     ],
 )
 def test_an_error_is_one_message_and_exit_code_1(
@@ -84,6 +89,12 @@ def test_an_error_is_one_message_and_exit_code_1(
         (["compare", "star4", "--sizes", "1MiB..4KiB"], "is empty"),
         (["down", "lab", "--all"], "not both"),
         (["status", "--json", "--watch"], "choose"),
+        (["watch", "lab", "--web", "--web-listen", "8080"], "expected HOST:PORT"),
+        (["watch", "lab", "--web-listen", "127.0.0.1:8080"], "needs --web"),
+        (["up", "star4", "--web-cert", "a.pem"], "needs --web"),
+        (["watch", "lab.innetrec"], "innet watch lab.innetrec --web"),
+        (["watch", "lab.innetrec", "--web", "--broker", "mqtt://b"], "needs no broker"),
+        (["watch", "--web", "--broker", "mqtt://b"], "name the run"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(cli: CliRunner, arguments: list[str], message: str) -> None:

@@ -64,7 +64,7 @@ def up(
     Jobs run on it from other terminals: [cyan]innet run --on ID -- COMMAND[/].
     """
     server = None
-    if page.web:
+    if page.is_wanted():
         from innet.cli.web_page import check_page
 
         server = check_page(page)

@@ -9,6 +9,7 @@ import typer
 
 from innet.cli import options
 from innet.cli.text_output import open_console
+from innet.cli.web_page import is_recording_path, watch_in_browser
 
 if TYPE_CHECKING:
     from innet.cli.watch_view import Viewer
@@ -54,11 +55,14 @@ def watch(
     It reads what the nodes publish over MQTT, so it works from another machine, too. With
     [cyan]--web[/] it shows the network in a browser, live or from a recording.
     """
-    if page.web:
-        from innet.cli.web_page import watch_in_browser
-
+    if page.is_wanted():
         watch_in_browser(run_id, broker, page)
         return
+
+    if run_id is not None and is_recording_path(run_id):
+        raise typer.BadParameter(
+            f"a recording is shown in a browser: innet watch {run_id} --web", param_hint="'FILE'"
+        )
 
     from innet.cli.network_choice import typed_broker
     from innet.cli.watch_view import EventLines, LiveScreen
