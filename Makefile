@@ -90,7 +90,7 @@ faults: build
 	@$(PYTHON_BIN) -m pytest tests/faults tests/cluster/launch tests/torch_backend -m faults $(PYTEST_FLAGS)
 
 web: build
-	@$(PYTHON_BIN) -m pytest tests/observe/web -m "web or not web" $(PYTEST_FLAGS)
+	@$(PYTHON_BIN) -m pytest tests/observe/web -m "web or not web" -s $(PYTEST_FLAGS)
 
 # NO_MKDOCS_2_WARNING: an announcement of the theme, whose version is bounded in pyproject.toml.
 docs: $(VENV)/.docs

@@ -74,6 +74,8 @@ class Picture(_Document):
     virtual_time: bool = False
     """Times are seconds of a simulation, not Unix times."""
     live: bool = False
+    examined: bool = False
+    """Whether the doctor looks at the run; only then are there findings, jobs and ranks."""
     commands: bool = False
     """Whether the server passes on commands to nodes."""
 

@@ -106,12 +106,13 @@ async def local_view(record: RunRecord) -> AsyncIterator[View]:
     """Follow a run of this machine, from its telemetry and as the doctor looks at it."""
     topology = load_topology(str(record.topology_path))
     picture = picture_of(topology, record.run_id, record.mode)
-    picture = picture.model_copy(update={"live": True, "commands": record.broker is not None})
+    has_broker = record.broker is not None
+    picture = picture.model_copy(update={"live": True, "examined": True, "commands": has_broker})
 
     async def tell(node: str, command: Command) -> CommandReply:
         return await give_command(record, node, command)
 
-    view = View(picture, History(), tell if record.broker is not None else None)
+    view = View(picture, History(), tell if has_broker else None)
     follower = _Follower(view, RunFeed(record.run_id))
     tasks = [follower.frames(), _Looks(record, topology, follower).run()]
     if record.broker is not None:

@@ -90,13 +90,14 @@ class ViewState:
         self._is_switch = {node.name: node.kind == "switch" for node in picture.nodes}
         self._nodes = {name: _Reporter() for name in self._names}
         self._look = LookResult()
-        self._lost_s: dict[str, float] = {}
+        self._lost: dict[str, tuple[float, str]] = {}
+        """Switches that died, when, and what the launcher said."""
 
     def take_event(self, event: RunEvent, now_s: float) -> None:
         """Take an event; of those that change the picture, the loss of a switch."""
         node = event.details.get("node")
         if event.kind == "switch_lost" and isinstance(node, str) and node in self._nodes:
-            self._lost_s[node] = now_s
+            self._lost[node] = (now_s, event.message[:_LONGEST_TEXT])
 
     def take_counters(self, counters: NodeCounters, now_s: float) -> None:
         """Take a node's counters; those of unknown nodes are ignored."""
@@ -132,7 +133,7 @@ class ViewState:
             late=tuple(name for name in look.late if name in known),
             waits=look.waits,
             jobs=look.jobs,
-            findings=look.findings,
+            findings=(*self._lost_switches(now_s), *look.findings),
         )
 
     def _state(self, name: str, now_s: float) -> NodeState:
@@ -140,7 +141,7 @@ class ViewState:
         status = reporter.feed.status
         if name in self._look.stopped:
             return "stopped"
-        if name in self._look.dead or now_s - self._lost_s.get(name, -_LOST_S) < _LOST_S:
+        if name in self._look.dead or self._is_lost(name, now_s):
             return "gone"
         if status is None:
             return "up" if reporter.feed.counters is not None else "off"
@@ -149,6 +150,22 @@ class ViewState:
         if status.state == "stopped":
             return "off"
         return "up" if reporter.is_fresh(now_s, self._interval_s) else "silent"
+
+    def _is_lost(self, name: str, now_s: float) -> bool:
+        return name in self._lost and now_s - self._lost[name][0] < _LOST_S
+
+    def _lost_switches(self, now_s: float) -> Iterable[FindingLine]:
+        """Findings of switches that the doctor may see only after their restart."""
+        known = {finding.subject for finding in self._look.findings}
+        for name, (_, message) in self._lost.items():
+            if name not in known and self._is_lost(name, now_s):
+                yield FindingLine(
+                    check="switch_lost",
+                    subject=name,
+                    problem=f"Switch {name} has died: {message}.",
+                    remedy="The launcher starts it again up to recovery.switch_restarts times; its "
+                    f"output is in the log of {name}.",
+                )
 
     def _node_figures(self, states: Mapping[str, NodeState]) -> NodeFigures:
         feeds = [self._nodes[n].feed if states[n] == "up" else NodeFeed() for n in self._names]

@@ -105,6 +105,17 @@ def test_a_finding_is_shown_with_its_next_step(page, feed):
     assert page.inner_text("#status") == "s0 is dead."
 
 
+@pytest.mark.parametrize(
+    ("examined", "says"), [(True, "Nothing is wrong."), (False, "does not look at this network")]
+)
+def test_a_page_without_findings_says_whether_the_doctor_looks(examined, says):
+    picture = picture_of(load_topology("star4"), "lab", "local")
+    view = _view(picture.model_copy(update={"examined": examined}))
+    with served(view) as site, browsing() as page:
+        page.goto(site.link)
+        page.get_by_text(says).wait_for()
+
+
 def test_paused_pages_stay_and_scrub_back(page, feed):
     for number in range(5):
         feed(states={"h0": "gone"} if number == 1 else {})

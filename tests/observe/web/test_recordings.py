@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,8 @@ from innet.observe.web.history import History
 from innet.observe.web.layout import positions
 from innet.topology import load_topology
 
+_DOCS = Path(__file__).parents[3] / "docs"
+
 
 def _frame(time_s: float) -> Line:
     return Line(frame=Frame(time_s=time_s))
@@ -35,6 +38,15 @@ def test_a_recording_is_read_as_it_was_written(tmp_path):
     written.write(path)
     assert read_recording(path) == written
     assert len(path.read_text().splitlines()) == 3
+
+
+def test_the_recording_of_the_docs_opens_and_shows_what_the_page_says():
+    lines = read_recording(_DOCS / "images" / "live-view.innetrec").lines
+    frames = [line.frame for line in lines if line.frame is not None]
+    assert any("h5" in frame.late for frame in frames)
+    assert any(frame.states.get("h3") == "stopped" for frame in frames)
+    assert any(frame.states.get("spine0") == "gone" for frame in frames)
+    assert any(line.event.kind == "switch_lost" for line in lines if line.event is not None)
 
 
 @pytest.mark.parametrize(

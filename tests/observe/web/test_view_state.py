@@ -60,12 +60,16 @@ def test_states_of_nodes(state):
 def test_a_switch_that_is_restarted_at_once_is_shown_as_dead_for_two_intervals(state):
     state.take_status(status("s0"))
     lost = RunEvent(
-        run="lab", source="launcher", number=1, time_s=5, kind="switch_lost", message="",
+        run="lab", source="launcher", number=1, time_s=5, kind="switch_lost",
+        message="killed by signal 9",
         details={"node": "s0"},
     )  # fmt: skip
     state.take_event(lost, 10)
     assert state.frame(13).states["s0"] == "gone"
+    (finding,) = state.frame(13).findings
+    assert finding.problem == "Switch s0 has died: killed by signal 9."
     assert "s0" not in state.frame(14).states
+    assert state.frame(14).findings == ()
 
 
 def test_a_node_that_no_longer_reports_is_silent_and_has_no_figures(state, picture):

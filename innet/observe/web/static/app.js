@@ -129,7 +129,7 @@ function render() {
   byId("clock").textContent = clock(frame.time, history.picture.virtual_time);
   byId("clock").dateTime = history.picture.virtual_time ? "" : new Date(1000 * frame.time).toISOString();
   network.update(frame, selection, mode !== "paused" && !REDUCED_MOTION.matches);
-  showFindings(frame, mode === "live");
+  showFindings(frame, mode === "live", history.picture.examined);
   showJobs(frame, chooseNode);
   showEvents(history, frame.time, seek);
   showDetails(selection, history, frame, history.picture.commands ? ACTIONS : []);

@@ -8,12 +8,13 @@ const STATES = {
   up: "up", off: "no process runs there", silent: "runs, and does not report", stopped: "stopped by a signal", gone: "dead",
 };
 
-export function showFindings(frame, isLive) {
+export function showFindings(frame, isLive, isExamined) {
   const cards = frame.findings.map(({problem, remedy, more}) => element("div", {class: "card"},
     element("p", {}, ...withCommands(problem)),
     more ? element("p", {class: "more"}, ...withCommands(more)) : null,
     element("p", {class: "step"}, ...withCommands(remedy))));
-  const none = element("p", {class: "well"}, isLive ? "Nothing is wrong." : "Nothing was found at this time.");
+  const well = element("p", {class: "well"}, isLive ? "Nothing is wrong." : "Nothing was found at this time.");
+  const none = isExamined ? well : element("p", {class: "none"}, "innet doctor does not look at this network.");
   replaceIfChanged(byId("findings"), cards.length ? cards : [none]);
 }
 
