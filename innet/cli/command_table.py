@@ -76,7 +76,7 @@ COMMANDS: Final = (
     CommandEntry(
         "compare",
         NETWORKS,
-        "Compare allreduce algorithms over sizes, as a table, JSON and an HTML report.",
+        "Compare allreduce algorithms over sizes: a table, JSON, an HTML report and a recording.",
     ),
     CommandEntry("sim", NETWORKS, "Simulate a workload on a network of any size, in virtual time."),
     CommandEntry("up", NETWORKS, "Launch a network and keep it up until Ctrl-C."),
