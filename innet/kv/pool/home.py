@@ -140,7 +140,9 @@ class Home:
         """Whether this node has a block; this does not count as a use."""
         if self._has(name):
             return True
-        self.drain_kept()
+        if not self._store.tiers.memory.capacity_bytes:  # the network keeps nothing
+            return False
+        self.drain_requests()
         return self._has(name)
 
     async def get(self, name: str) -> Sealed | None:

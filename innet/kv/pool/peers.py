@@ -207,13 +207,13 @@ class PeerClient:
         self._timeout_s = timeout_s
         self._open: dict[_Kind, _Batch] = {}
 
-    async def fetch(self, name: str, member: str, timeout_s: float) -> Sealed | Cause:
+    def fetch(self, name: str, member: str, timeout_s: float) -> Awaitable[Sealed | Cause]:
         """A block from ``member``, or why it did not arrive."""
-        return await self._recorded(member, self._network.fetch(name, member, timeout_s))
+        return self._recorded(member, self._network.fetch(name, member, timeout_s))
 
-    async def probe(self, name: str, member: str, timeout_s: float) -> Cause | None:
+    def probe(self, name: str, member: str, timeout_s: float) -> Awaitable[Cause | None]:
         """Why ``member`` does not have a block; ``None`` if it has."""
-        return await self._recorded(member, self._network.probe(name, member, timeout_s))
+        return self._recorded(member, self._network.probe(name, member, timeout_s))
 
     async def _recorded(self, member: str, work: Awaitable[Result]) -> Result:
         """The result of ``work``, which :class:`Members` record for ``member``."""

@@ -113,10 +113,11 @@ class BlockTransfers:
 
     async def _fetch(self, key: BlockKey, name: str, end_s: float) -> Sealed | Cause:
         cause: Cause | None = None
-        try:
-            await self._node.window.enter(end_s)
-        except TimeoutError:  # loads that share this fetch may have more time
-            return Cause.LATE
+        if not self._node.window.try_enter():
+            try:
+                await self._node.window.enter(end_s)
+            except TimeoutError:  # loads that share this fetch may have more time
+                return Cause.LATE
         try:
             for home, time_s in self._turns(key, end_s):
                 fetched = await self._node.peers.fetch(name, home, time_s)
