@@ -206,26 +206,27 @@ class _Follower:
         self._is_due.set()
 
     def end(self) -> None:
-        """Take the last frame, and close the view: the run has ended."""
+        """Take a last frame without processes, and close the view: the run has ended."""
         self._has_ended = True
         self._is_due.set()
 
     async def frames(self) -> None:
-        """Take a frame after each look and at least each second, until the run ends."""
-        ends = False
-        while not ends:
+        """Take a frame at once, after each look, and at least each second, until the run ends."""
+        while not self._has_ended:
+            self._take_frame(time.time())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._is_due.wait(), _FRAME_S)
             self._is_due.clear()
-            ends = self._has_ended
-            now_s = time.time()
-            for node in list(self._feed.nodes.values()):
-                if node.status is not None:
-                    self.state.take_status(node.status)
-                if node.counters is not None and (node.status is None or node.status.state == "up"):
-                    self.state.take_counters(node.counters, now_s)
-            self.view.append(Line(frame=self.state.frame(now_s)))
+        self.view.append(Line(frame=self.state.ended_frame(time.time())))
         self.view.close("run_ended", f"{self._feed.run} has ended.", alarming=False)
+
+    def _take_frame(self, now_s: float) -> None:
+        for node in list(self._feed.nodes.values()):
+            if node.status is not None:
+                self.state.take_status(node.status)
+            if node.counters is not None and (node.status is None or node.status.state == "up"):
+                self.state.take_counters(node.counters, now_s)
+        self.view.append(Line(frame=self.state.frame(now_s)))
 
 
 class _Looks:

@@ -136,6 +136,10 @@ class ViewState:
             findings=(*self._lost_switches(now_s), *look.findings),
         )
 
+    def ended_frame(self, now_s: float) -> Frame:
+        """The network of a run that has ended: no process runs anywhere."""
+        return Frame(time_s=round(now_s, 3), states=dict.fromkeys(self._names, "off"))
+
     def _state(self, name: str, now_s: float) -> NodeState:
         reporter = self._nodes[name]
         status = reporter.feed.status

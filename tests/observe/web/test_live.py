@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -51,14 +52,18 @@ async def test_the_end_of_a_run_comes_after_its_last_frame(view):
         follower.end()
         assert await view.closed() == "lab has ended."
     frame, event = _lines(view)
-    assert '"frame"' in frame
+    states = json.loads(frame)["frame"]["states"]
+    assert states == dict.fromkeys(("h0", "h1", "h2", "h3", "s0"), "off")
     assert '"kind":"run_ended"' in event
 
 
 async def test_a_look_is_shown_at_once(view, monkeypatch):
     monkeypatch.setattr(live, "_FRAME_S", 1e9)
     follower = live._Follower(view, RunFeed("lab"))
+    first = asyncio.ensure_future(view.changed())
+    await asyncio.sleep(0)
     async with live._running(view, [follower.frames()]):
+        await first
         changed = asyncio.ensure_future(view.changed())
         await asyncio.sleep(0)
         follower.take_look(LookResult(dead=frozenset({"s0"})))

@@ -114,6 +114,7 @@ def test_a_page_without_findings_says_whether_the_doctor_looks(examined, says):
     with served(view) as site, browsing() as page:
         page.goto(site.link)
         page.get_by_text(says).wait_for()
+        assert ("No job runs." in page.inner_text("#jobs")) == examined
 
 
 def test_paused_pages_stay_and_scrub_back(page, feed):

@@ -130,7 +130,7 @@ function render() {
   byId("clock").dateTime = history.picture.virtual_time ? "" : new Date(1000 * frame.time).toISOString();
   network.update(frame, selection, mode !== "paused" && !REDUCED_MOTION.matches);
   showFindings(frame, mode === "live", history.picture.examined);
-  showJobs(frame, chooseNode);
+  showJobs(frame, history.picture.examined, chooseNode);
   showEvents(history, frame.time, seek);
   showDetails(selection, history, frame, history.picture.commands ? ACTIONS : []);
   showTimeline(frame);

@@ -21,11 +21,11 @@ export function showFindings(frame, isLive, isExamined) {
 // Texts of findings have commands between backticks.
 const withCommands = (text) => String(text).split("`").map((part, i) => (i % 2 ? element("code", {}, part) : part));
 
-export function showJobs(frame, onSelect) {
+export function showJobs(frame, isExamined, onSelect) {
   const waits = new Map();
   for (const wait of frame.waits) waits.set(wait.node, [...(waits.get(wait.node) ?? []), wait]);
   const parts = frame.jobs.flatMap((job) => jobParts(job, frame, waits, onSelect));
-  replaceIfChanged(byId("jobs"), parts.length ? parts : [element("p", {class: "none"}, "No job runs.")]);
+  replaceIfChanged(byId("jobs"), parts.length ? parts : [element("p", {class: "none"}, isExamined ? "No job runs." : "Not known of this network.")]);
 }
 
 function jobParts(job, frame, waits, onSelect) {
