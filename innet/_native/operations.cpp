@@ -46,8 +46,9 @@ OwnedPublication make_publication(const wire::Name& prefix, const wire::Name& ki
                                   const Segmentation& segmentation, std::uint64_t elements,
                                   std::string description, bool exclusive,
                                   const std::optional<SegmentEnds>& segment_ends,
-                                  std::string earlier_calls) {
+                                  std::string earlier_calls, bool offered) {
     OwnedPublication result;
+    result.spec.offered = offered;
     result.spec.prefix = prefix;
     result.spec.kind = kind;
     result.spec.seq = seq;
@@ -160,17 +161,20 @@ void bind_operations(nb::module_& module) {
             [](OwnedPublication* self, const wire::Name& prefix, const wire::Name& kind,
                std::uint64_t seq, ReadableBytes tensor, const Segmentation& segmentation,
                std::uint64_t elements, std::string description, bool exclusive,
-               const std::optional<SegmentEnds>& segment_ends, std::string earlier_calls) {
-                new (self) OwnedPublication(make_publication(
-                    prefix, kind, seq, std::move(tensor), segmentation, elements,
-                    std::move(description), exclusive, segment_ends, std::move(earlier_calls)));
+               const std::optional<SegmentEnds>& segment_ends, std::string earlier_calls,
+               bool offered) {
+                new (self) OwnedPublication(
+                    make_publication(prefix, kind, seq, std::move(tensor), segmentation, elements,
+                                     std::move(description), exclusive, segment_ends,
+                                     std::move(earlier_calls), offered));
             },
             nb::arg("prefix"), nb::arg("kind"), nb::arg("seq"), nb::arg("tensor"),
             nb::arg("segmentation"), nb::arg("elements"), nb::arg("description"),
             nb::arg("exclusive") = true, nb::arg("segment_ends").none() = nb::none(),
-            nb::arg("earlier_calls") = "",
+            nb::arg("earlier_calls") = "", nb::arg("offered") = false,
             "segment_ends: where segments of unequal sizes end in the tensor. earlier_calls: of "
-            "this rank, which must agree with those of all others.");
+            "this rank, which must agree with those of all others. offered: a tensor of one "
+            "segment goes to the node that adds it ahead of the request for the sum.");
     nb::class_<OwnedFetch>(module, "FetchSpec",
                            "Segments of a named tensor to fetch into a buffer.")
         .def(

@@ -123,6 +123,7 @@ class Variant:
         block_roots: those to ask for one rank's block of a reduction over all ranks, by rank:
             the root of the shard that ends nearest to it.
         ranks: those to ask for one rank's contribution, by rank.
+        is_added_by_switch: a node that holds no rank adds this rank's contribution.
     """
 
     def __init__(self, prefix: str, plan: Plan, nodes: Sequence[str], rank: int) -> None:
@@ -138,6 +139,7 @@ class Variant:
         """Fetch the plan's sums from their new places; operations under way go on."""
         self.plan = plan
         self._sums_ahead: tuple[tuple[int, _core.Targets], ...] | None = None
+        self.is_added_by_switch = plan.is_added_by_switch(self.node)
         self.block_roots: Sequence[_core.Targets] = LazyList(len(self.nodes), self._block_root)
         # Last: calls of other threads that find them find the rest of the plan as well.
         self.roots = _targets(self.prefix, plan.roots)

@@ -70,7 +70,7 @@ class Operation(Generic[T]):
         granule_bytes: what must not be cut: a segment holds a whole number of these.
         fixed_segments: its segments have the size of a packet, however many there are.
         begins_ahead: every rank contributes full segments and fetches all of the sum, so each may
-            begin what its node adds for others.
+            begin what its node adds for others, and send ahead what a switch adds.
     """
 
     what: str

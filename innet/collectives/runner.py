@@ -440,6 +440,7 @@ class OperationRunner:
                 call,
                 segment_ends=operation.segment_ends,
                 earlier_calls=earlier_calls,
+                offered=operation.begins_ahead and operation.variant.is_added_by_switch,
             )
         fetches = [
             *_sums_ahead(

@@ -35,7 +35,7 @@ def completion_bound_s(
         PlanError: a node of the plan is not in the topology or cannot be reached.
     """
     network = _Network(topology)
-    sums = _Sums(plan)
+    sums = _Sums(plan, is_one_segment=size_bytes <= segment_bytes)
     longest_s = 0.0
     carried: dict[DirectedLink, list[_Answer]] = defaultdict(list)
     shares = zip(plan.roots, shard_bytes(plan, size_bytes, segment_bytes), strict=True)
@@ -143,7 +143,7 @@ class _Sums:
     Operands have higher numbers than their sums.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, is_one_segment: bool) -> None:
         operands = {Placed(rule.interval, rule.node): rule.operands for rule in plan.rules}
         known = dict.fromkeys(chain(plan.roots, operands, *operands.values()))
         ordered = sorted(known, key=lambda placed: -placed.interval.length(plan.size))
@@ -154,12 +154,18 @@ class _Sums:
             for placed in ordered
         ]
         self.ranks = plan.ranks
-        # Nodes begin these without a request.
+        # Nodes begin or send these without a request.
         self.ahead = {
             self.number[Placed(ahead.interval, node)]
             for node in plan.ranks
             for ahead in plan.sums_ahead(node)
         }
+        if is_one_segment:
+            self.ahead |= {
+                number
+                for placed, number in self.number.items()
+                if placed.interval.is_single and plan.is_added_by_switch(placed.node)
+            }
 
     def needed_for(self, root: int) -> list[int]:
         """The root and what it is made of, operands after their sums."""

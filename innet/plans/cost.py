@@ -73,7 +73,7 @@ class CostModel:
         first_segment_bytes = min(size_bytes, segment_bytes)
         model = self._processor
         return PlanCost(
-            latency_s=self._latency_s(plan, first_segment_bytes),
+            latency_s=self._latency_s(plan, first_segment_bytes, size_bytes <= segment_bytes),
             busiest=busiest_link(self._topology, carried),
             processor_s=0.0 if model is None else model.time_s(plan, shares_bytes, segment_bytes),
         )
@@ -99,15 +99,21 @@ class CostModel:
             + size_bytes * 8 / min(rates_bps, default=math.inf)
         )
 
-    def _latency_s(self, plan: Plan, segment_bytes: int) -> float:
+    def _latency_s(self, plan: Plan, segment_bytes: int, is_one_segment: bool) -> float:
         exchanges = self._exchanges(segment_bytes)
         ready_s: dict[Placed, float] = {}
 
         def answer_s(asker: str, placed: Placed) -> float:
             return exchanges.time_s(asker, placed.node) + ready_s.get(placed, 0.0)
 
+        def operand_s(asker: str, placed: Placed) -> float:
+            goes_ahead = placed.interval.is_single and plan.is_added_by_switch(placed.node)
+            if not (is_one_segment and goes_ahead):
+                return answer_s(asker, placed)
+            return exchanges.sending_s(asker, placed.node)
+
         for rule in sorted(plan.rules, key=lambda rule: rule.interval.length(plan.size)):
-            waited_s = max(answer_s(rule.node, operand) for operand in rule.operands)
+            waited_s = max(operand_s(rule.node, operand) for operand in rule.operands)
             ready_s[Placed(rule.interval, rule.node)] = waited_s
         return max(answer_s(asker, root) for root in set(plan.roots) for asker in plan.ranks)
 
@@ -143,6 +149,12 @@ class _Exchanges:
             total_s += self._step_s(further, nearer)
             self._known_s[further, node] = total_s
         return total_s
+
+    def sending_s(self, asker: str, node: str) -> float:
+        """What is left of an answer that was sent unasked when the node's own request arrives."""
+        path = self._routes.path(asker, node)
+        delays_s = (float(self._topology.link_between(u, v).delay_s) for u, v in pairwise(path))
+        return self.time_s(asker, node) - 2 * (sum(delays_s) + (len(path) - 1) * self._node_s)
 
     def _step_s(self, u: str, v: str) -> float:
         link = self._topology.link_between(u, v)

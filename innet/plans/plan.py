@@ -202,6 +202,10 @@ class Plan:
                 for asker in self._askers.get(placed, ())
             ]
 
+    def is_added_by_switch(self, node: str) -> bool:
+        """Whether a node that holds no rank adds the contribution of the rank at ``node``."""
+        return node in self._added_by_switches
+
     def position_of(self, node: str) -> int:
         """The rank that ``node`` holds.
 
@@ -310,6 +314,16 @@ class Plan:
     @cached_property
     def _rank_of(self) -> dict[str, int]:
         return {node: rank for rank, node in enumerate(self.ranks)}
+
+    @cached_property
+    def _added_by_switches(self) -> frozenset[str]:
+        return frozenset(
+            operand.node
+            for rule in self.rules
+            if rule.node not in self._rank_of
+            for operand in rule.operands
+            if operand.interval.is_single
+        )
 
     @cached_property
     def _operands(self) -> dict[Interval, tuple[Interval, ...]]:

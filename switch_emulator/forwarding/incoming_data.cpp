@@ -50,16 +50,13 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
     }
     const auto digest = collect_waiting(*data, name, job, known_digest);
     if (digest) data->set_implicit_digest(*digest);
-    if (waiting.empty() && waiting_by_digest.empty()) return on_unsolicited_data();
-
     const Answer answer{packet, *data, face, marked, now};
+    if (waiting.empty() && waiting_by_digest.empty()) return on_unsolicited_data(answer);
     if (application_vouches_for(*data)) {
         INNET_LOG(kForwarding, "the application knows the manifest's digest");
         return satisfy_waiting(answer);
     }
-    const bool mac_waived = faces.options(face).trusted && security::lacks_mac(*data);
-    if (mac_waived) packet.set_mac_due();
-    const security::Verdict verdict = keyring.verify(*data, now, mac_waived);
+    const security::Verdict verdict = verify(answer);
     if (verdict == security::Verdict::kValid) {
         if (!data->tensor_error() && !name.is_reflexive() && passes_through())
             content_store.insert(*data, name, packet, job, now);
@@ -85,9 +82,7 @@ void Node::State::on_untrusted_data(const Answer& answer, const tables::NamePref
         for (tables::PitEntry* entry : waiting) satisfy(*entry, answer, Recipients::kNetworkOnly);
         return;
     }
-    INNET_LOG(kForwarding, "drops it: wrong signature, scope or time of the key");
-    count_refused(verdict, counters);
-    ++faces.counters(answer.from).invalid_signature_in;
+    on_invalid_signature(answer, verdict);
 }
 
 // A cache that cannot verify would answer each repetition with the same Data. Each transmission of
@@ -126,9 +121,30 @@ void Node::State::on_data_named_by_digest(const Answer& answer, const tables::Na
     }
 }
 
-void Node::State::on_unsolicited_data() {
+// A contribution that its rank sent ahead of the request for the sum.
+void Node::State::on_unsolicited_data(const Answer& answer) {
+    if (!faces.is_foreign(answer.from) && reducer.may_use(answer.view.name())) {
+        const security::Verdict verdict = verify(answer);
+        if (verdict == security::Verdict::kValid) {
+            return reducer.on_offer(answer.view, answer.packet, answer.marked, answer.now);
+        }
+        if (verdict != security::Verdict::kUnknownKey) return on_invalid_signature(answer, verdict);
+        ++counters.unknown_key;
+    }
     INNET_LOG(kForwarding, "drops it: unsolicited");
     ++counters.unsolicited_data;
+}
+
+security::Verdict Node::State::verify(const Answer& answer) {
+    const bool mac_waived = faces.options(answer.from).trusted && security::lacks_mac(answer.view);
+    if (mac_waived) answer.packet.set_mac_due();
+    return keyring.verify(answer.view, answer.now, mac_waived);
+}
+
+void Node::State::on_invalid_signature(const Answer& answer, security::Verdict verdict) {
+    INNET_LOG(kForwarding, "drops it: wrong signature, scope or time of the key");
+    count_refused(verdict, counters);
+    ++faces.counters(answer.from).invalid_signature_in;
 }
 
 void Node::State::on_local_data(RequesterId maker, const PacketRef& packet, bool marked,

@@ -1,5 +1,7 @@
 // Executes the requests of the application and the reducer of this node, between packets.
 
+#include <algorithm>
+
 #include "switch_emulator/forwarding/node_state.hpp"
 
 namespace innet::forwarding {
@@ -38,6 +40,8 @@ void Node::State::run_pending(TimePoint now) {
                         return on_cancel(face_of(request.requester), name);
                     case Request::Kind::kPutData:
                         return on_local_data(request.requester, request.data, request.marked, now);
+                    case Request::Kind::kOfferData:
+                        return on_offer(request.data, wire::NameView::trusted(argument));
                     case Request::Kind::kHold:
                         return on_local_hold(name, argument, now);
                     case Request::Kind::kNack:
@@ -73,6 +77,19 @@ void Node::State::on_cancel(FaceId face, wire::NameView name) {
         erase_in_record(*entry, face);
         if (entry->in_records().empty()) finish(*entry);
     }
+}
+
+void Node::State::on_offer(const PacketRef& packet, wire::NameView hint) {
+    const auto data = wire::DataView::parse(packet.bytes());
+    const tables::FibEntry* route = route_towards(tables::NamePrefixes(hint));
+    if (!data || route == nullptr) return;
+    const jobs::JobId job = job_of(tables::NamePrefixes(data->name()));
+    const auto takes = [&](const tables::NextHop& hop) {
+        return faces.is_open(hop.face) && !faces.is_foreign(hop.face) &&
+               faces.carries(hop.face, job);
+    };
+    const auto hop = std::ranges::find_if(route->next_hops, takes);
+    if (hop != route->next_hops.end()) sender.send_data(hop->face, {}, packet, false);
 }
 
 void Node::State::on_local_hold(wire::NameView name, wire::ByteView missing, TimePoint now) {

@@ -317,6 +317,11 @@ void Node::put_data(RequesterId maker, PacketRef data, bool marked) {
                          {}, {});
 }
 
+void Node::offer_data(PacketRef data, wire::NameView hint) {
+    state_->requests.add({.kind = Request::Kind::kOfferData, .data = std::move(data)}, {},
+                         hint.value());
+}
+
 void Node::hold(wire::NameView name, wire::ByteView missing) {
     state_->requests.add({.kind = Request::Kind::kHold}, name.value(), missing);
 }

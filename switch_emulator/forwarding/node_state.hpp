@@ -205,9 +205,12 @@ struct Node::State final : strategies::StrategyActions {
     // incoming_data.cpp
     void on_incoming_data(FaceId face, const PacketRef& packet, bool marked, TimePoint now,
                           const security::Sha256Digest* known_digest);
-    void on_unsolicited_data();
+    void on_unsolicited_data(const Answer& answer);
+    /// How far the Data's signature is to be trusted, from the face that it came from.
+    security::Verdict verify(const Answer& answer);
     void on_untrusted_data(const Answer& answer, const tables::NamePrefixes& name, jobs::JobId job,
                            security::Verdict verdict);
+    void on_invalid_signature(const Answer& answer, security::Verdict verdict);
     void request_past_caches(tables::PitEntry& entry, const Answer& answer);
     void on_local_data(RequesterId maker, const PacketRef& packet, bool marked, TimePoint now);
     void on_data_named_by_digest(const Answer& answer, const tables::NamePrefixes& name,
@@ -255,6 +258,8 @@ struct Node::State final : strategies::StrategyActions {
     void on_express(const Request& request, wire::NameView name, wire::NameView hint,
                     TimePoint now);
     void on_cancel(FaceId face, wire::NameView name);
+    /// Sends a contribution ahead of the request for it.
+    void on_offer(const PacketRef& packet, wire::NameView hint);
     void on_local_hold(wire::NameView name, wire::ByteView missing, TimePoint now);
     void on_local_nack(wire::NameView name, wire::NackReason reason, TimePoint now);
     std::uint32_t next_nonce();

@@ -13,7 +13,7 @@
 namespace innet::forwarding {
 
 struct Request {
-    enum class Kind : std::uint8_t { kExpress, kCancel, kPutData, kHold, kNack };
+    enum class Kind : std::uint8_t { kExpress, kCancel, kPutData, kOfferData, kHold, kNack };
 
     Kind kind = Kind::kExpress;
     RequesterId requester = RequesterId::kApplication;
@@ -22,9 +22,9 @@ struct Request {
     wire::NackReason reason = wire::NackReason::kNone;  ///< kNack
     std::size_t text_offset = 0;                        ///< of the name, then of the hint or label
     std::size_t name_size = 0;
-    std::size_t argument_size = 0;  ///< hint (kExpress) or label (kHold)
+    std::size_t argument_size = 0;  ///< hint (kExpress, kOfferData) or label (kHold)
     Duration lifetime{0};           ///< kExpress
-    PacketRef data{};               ///< kPutData
+    PacketRef data{};               ///< kPutData, kOfferData
 };
 
 /// Requests in order of arrival, with a copy of the names they were made with. Memory is kept for

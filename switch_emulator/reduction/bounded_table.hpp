@@ -41,9 +41,10 @@ class BoundedTable {
     const ReductionName& name(std::uint32_t place) const { return entries_[place]->name; }
 
     /// The record of `name`, or kNone.
-    std::uint32_t find(const ReductionName& name) const {
-        const std::uint32_t place = index_.find(name.hash());
-        return place != kNone && entries_[place]->name.whole() == name.whole() ? place : kNone;
+    std::uint32_t find(const ReductionName& name) const { return find(name.hash(), name.whole()); }
+    std::uint32_t find(wire::NameHash hash, wire::NameView name) const {
+        const std::uint32_t place = index_.find(hash);
+        return place != kNone && entries_[place]->name.whole() == name ? place : kNone;
     }
 
     /// A record of `job` for `name`, which has none; kNone when the table is full or another name

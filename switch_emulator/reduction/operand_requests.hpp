@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <vector>
 
@@ -49,11 +50,14 @@ class OperandRequests {
     OperandRequests(Forwarder& forwarder, const ReducerOptions& options);
 
     /// Requests `name` from `hint`, unless it is requested already; adds `waiter` in both cases.
-    /// `interval` is the name's interval component.
+    /// `interval` is the name's interval component. `others_offered`: operands of the same sum came
+    /// unasked, and so may this one, which is asked for if it does not come at once.
     /// Returns the request's place, or kNoPlace when another name has the same hash.
     std::uint32_t request(wire::NameView name, ReductionName::OperandHash hash,
                           wire::ByteView interval, const wire::Name& hint, Waiter waiter,
-                          TimePoint now);
+                          bool others_offered, TimePoint now);
+    /// The operand came from `hint` before it was requested.
+    void on_offered(wire::ByteView interval, const wire::Name& hint);
     /// Adds a waiter to a request.
     void join(std::uint32_t request, Waiter waiter);
     /// `waiter` no longer waits; the Interest is cancelled with the last one.
@@ -69,6 +73,9 @@ class OperandRequests {
     /// `answer_bytes` is what its answer had.
     void take_answered(std::uint32_t request, std::size_t answer_bytes, bool marked,
                        std::vector<Waiter>& waiters, TimePoint now);
+
+    /// Whether it is kept back because its answer may come unasked.
+    bool awaits_offer(std::uint32_t request) const;
 
     /// Marks it as late: its producer sent a Hold, or several timeouts passed. `label` names the
     /// late rank, empty if unknown.
@@ -97,6 +104,8 @@ class OperandRequests {
     /// Sends what waited for room, as far as there is room now. Appends to `late` the requests that
     /// it keeps back because their publication is late, with the label of that rank.
     void use_credit(TimePoint now, std::vector<std::uint32_t>& late);
+    /// Asks for what may have come unasked and has not.
+    void end_patience(TimePoint now);
     /// Pairs of node and interval with recent requests.
     std::size_t flow_count() const { return flows_.size(); }
     /// Waiters of all requests.
@@ -114,6 +123,8 @@ class OperandRequests {
         wire::Name hint;
         wire::NameHash interval = 0;
         LossDetector detector;
+        bool offers = false;      ///< an answer came unasked once
+        std::uint8_t missed = 0;  ///< times in a row that none did, and had to be asked for
 
         TimePoint next_deadline() const { return detector.next_deadline(); }
     };
@@ -125,12 +136,21 @@ class OperandRequests {
         PublicationTag publication = 0;
         FlowPlace flow = 0;
         LateLabel label;
+        TimePoint made{};
         bool late = false;
         bool contribution = false;
         bool limited = false;    ///< waits for credit and takes it
         bool other_sum = false;  ///< is made of several contributions, by another node
+        bool patient = false;    ///< not sent yet: its answer may come unasked
+    };
+    /// A request that was kept back; another may have its place by then.
+    struct Patience {
+        std::uint32_t request = 0;
+        wire::NameHash hash = 0;
+        TimePoint ends{};
     };
 
+    FlowPlace find_flow(const wire::Name& hint, wire::NameHash interval) const;
     /// The flow to `hint`, with one more user.
     FlowPlace use_flow_to(const wire::Name& hint, wire::NameHash interval, bool contribution);
     std::uint32_t new_place();
@@ -141,6 +161,10 @@ class OperandRequests {
     void keep_back(std::uint32_t request, std::vector<std::uint32_t>& late);
     void reconsider_kept_back();
     void learn_size(std::size_t answer_bytes);
+    bool is_over(const Patience& patience) const {
+        const Request& request = requests_[patience.request];
+        return !request.patient || request.hash != patience.hash;
+    }
     void release(std::uint32_t request);
 
     Forwarder& forwarder_;
@@ -155,8 +179,9 @@ class OperandRequests {
     std::uint32_t other_sums_ = 0;  ///< requests with `other_sum`
     /// Requests for contributions in the order they were made; not those ended or sent meanwhile.
     TurnQueue waiting_;
-    TurnQueue kept_back_;    ///< those of late publications, until there is more room
-    FlowTable<Flow> flows_;  ///< each used by its requests
+    std::deque<Patience> patiences_;  ///< in the order of their ends
+    TurnQueue kept_back_;             ///< those of late publications, until there is more room
+    FlowTable<Flow> flows_;           ///< each used by its requests
     std::vector<Request> requests_;
     std::vector<std::uint32_t> free_;
     RequestIndex index_;

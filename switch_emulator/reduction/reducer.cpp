@@ -31,6 +31,7 @@ void Reducer::remove_group(const wire::Name& group) {
         state_->refuse_all_of(*rule, wire::NackReason::kNoRule);
         state_->rules.remove(*rule);
     }
+    state_->offers.drop_group(group.view());
     set_group_signer(group, nullptr);
     state_->divide_slots();
 }
@@ -73,6 +74,7 @@ void Reducer::remove_job(jobs::JobId job) {
         state_->refuse_all_of(*rule, wire::NackReason::kNoRule);
         state_->rules.remove(*rule);
     }
+    state_->offers.drop_job(job);
     std::erase_if(state_->group_signers, [&](const auto& known) {
         return state_->job_table.of(known.first.view()) == job;
     });
@@ -108,6 +110,22 @@ void Reducer::abandon(wire::NameView name) {
     if (slot != kNoPlace) state.release_slot(slot);
     if (parked != kNoPlace) state.release_parked(parked);
     if (slot != kNoPlace || parked != kNoPlace) ++state.counters.reductions_abandoned;
+}
+
+bool Reducer::may_use(wire::NameView name) const {
+    const auto parsed = ReductionName::parse(name);
+    return parsed && is_contribution(parsed->interval()) && state_->rules.may_use(*parsed);
+}
+
+void Reducer::on_offer(const wire::DataView& data, const PacketRef& packet, bool marked,
+                       TimePoint now) {
+    State& state = *state_;
+    state.last_now = now;
+    const std::uint32_t request = state.requests.find(data.name());
+    if (request == kNoPlace) return state.keep_offer(data, packet, marked, now);
+    if (!state.requests.awaits_offer(request)) return;
+    ++state.counters.offers_taken;
+    on_data(data, packet, marked, now);
 }
 
 void Reducer::on_data(const wire::DataView& data, const PacketRef& packet, bool marked,
@@ -164,14 +182,17 @@ void Reducer::on_timer(TimePoint now) {
     state.lost.clear();
     state.requests.collect(now, state.lost);
     for (const LostRequest& lost : state.lost) state.repeat_lost(lost, now);
+    state.requests.end_patience(now);
+    state.offers.drop_expired(now);
     state.use_credit(now);
 }
 
 TimePoint Reducer::next_deadline() const {
     // Whatever ended a request: the next one that waited for its room leaves at once.
     const State& state = *state_;
-    return state.requests.can_use_credit(state.last_now) ? state.last_now
-                                                         : state.requests.next_deadline();
+    return state.requests.can_use_credit(state.last_now)
+               ? state.last_now
+               : std::min(state.requests.next_deadline(), state.offers.next_deadline());
 }
 
 const ReducerCounters& Reducer::counters() const {

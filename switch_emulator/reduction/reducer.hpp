@@ -76,6 +76,7 @@ struct ReducerCounters {
     std::uint64_t slots_taken_back = 0;
     std::uint64_t fallback_evaluations = 0;
     std::uint64_t operand_retransmissions = 0;
+    std::uint64_t offers_taken = 0;
     std::uint64_t mismatches = 0;
     std::uint64_t overflows = 0;
     std::uint64_t slots_in_use = 0;
@@ -105,6 +106,8 @@ struct ReducerCounters {
              &ReducerCounters::fallback_evaluations},
             {"operand_retransmissions", "operand_retransmissions", kCounter,
              "Operands requested again", &ReducerCounters::operand_retransmissions},
+            {"offers_taken", "operands_offered", kCounter,
+             "Contributions that came before they were requested", &ReducerCounters::offers_taken},
             {"mismatches", "mismatches", kCounter,
              "Reductions whose operands differ in type or size", &ReducerCounters::mismatches},
             {"overflows", "overflows", kCounter, "Integer reductions that overflowed their type",
@@ -170,6 +173,12 @@ class Reducer final : public Requester {
     Admission admit(wire::NameView name, bool allow_fallback, TimePoint now);
     /// Stops the reduction `name`, whose last requester is gone.
     void abandon(wire::NameView name);
+
+    /// Whether a contribution of that name may be an operand here.
+    bool may_use(wire::NameView name) const;
+    /// A verified contribution that was not requested. It is kept for its sum for an Interest's
+    /// lifetime; the sum then waits a moment for the others before it requests them.
+    void on_offer(const wire::DataView& data, const PacketRef& packet, bool marked, TimePoint now);
 
     void on_data(const wire::DataView& data, const PacketRef& packet, bool marked,
                  TimePoint now) override;

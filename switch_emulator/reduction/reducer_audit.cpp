@@ -20,6 +20,7 @@ void Reducer::audit(AuditReport& report) const {
     state.slots.audit(report, "slots in use");
     state.parked.audit(report, "parked reductions");
     state.requests.audit(report);
+    state.offers.audit(report);
     report.expect_equal(state.counters.slots_in_use, state.slots.size(), "slots in use");
     std::size_t waiting = 0;
     std::size_t pinned_bytes = 0;

@@ -26,8 +26,16 @@ std::size_t pinned_limit_bytes(std::uint32_t slots) {
     return kPerSlot * slots;
 }
 
+/// Contributions of at most one segment each that wait for their sums.
+constexpr std::size_t kMostOffers = 1024;
+
 /// A buffer of this size is never worth a copy.
 constexpr std::size_t kSmallBufferBytes = 512;
+
+/// Whether a share keeps far more memory alive than it shows.
+bool pins_much(const PacketRef& share) {
+    return share.pinned_bytes() > 2 * share.size() + kSmallBufferBytes;
+}
 
 using wire::text_of;
 
@@ -54,6 +62,7 @@ Reducer::State::State(ReducerOptions options_, const jobs::JobTable& job_table_,
       pool(pool_),
       requests(forwarder_, options),
       results(pool_),
+      offers(options.slots == 0 ? 0 : kMostOffers, options.interest_lifetime),
       slots(options.slots),
       parked(parked_capacity(options.slots)) {
     parts[jobs::kNoJob].signer = signer;
@@ -139,18 +148,54 @@ bool Reducer::State::start(const ReductionName& name, const InstalledRule& rule,
     std::uint64_t& job_max = parts[rule.job].counters.in_use_max;
     job_max = std::max<std::uint64_t>(job_max, slots.shares().used(rule.job));
 
+    take_offers(place);
+    const auto is_there = [&](std::uint32_t operand) {
+        return (given != nullptr && given->operand == operand) ||
+               std::ranges::find(offered, operand, &Given::operand) != offered.end();
+    };
     for (std::uint32_t operand = 0; operand < rule.operands(); ++operand) {
-        if (!slot.operands[operand].takes_part) continue;
-        if (given != nullptr && given->operand == operand) continue;
+        if (!slot.operands[operand].takes_part || is_there(operand)) continue;
         if (!request_operand(place, operand, now)) {
             release_slot(place);
             return false;
         }
     }
-    if (given != nullptr) {
-        operand_arrived(place, given->operand, std::move(given->arrived), given->marked);
+    if (given != nullptr) offered.push_back(std::move(*given));
+    for (Given& there : offered) {
+        operand_arrived(place, there.operand, std::move(there.arrived), there.marked);
+        if (slots.find(name) != place) break;  // they disagree, and the sum has ended
     }
+    offered.clear();
     return true;
+}
+
+void Reducer::State::take_offers(std::uint32_t place) {
+    offered.clear();
+    if (offers.empty()) return;
+    const Slot& slot = slots[place];
+    const ReductionName& name = slots.name(place);
+    OperandNameBuffer buffer;
+    for (std::uint32_t operand = 0; operand < slot.operands.size(); ++operand) {
+        if (!slot.operands[operand].takes_part) continue;
+        const wire::ByteView interval = slot.rule->operand_interval(operand);
+        auto taken = offers.take(name.operand_hash(slot.rule->operand_hashers[operand]).name,
+                                 name.operand(interval, buffer));
+        if (!taken) continue;
+        taken->operand = operand;
+        offered.push_back(std::move(*taken));
+        requests.on_offered(interval, slot.rule->rule.operands[operand].hint);
+    }
+}
+
+void Reducer::State::keep_offer(const wire::DataView& data, const PacketRef& packet, bool marked,
+                                TimePoint now) {
+    const auto name = ReductionName::parse(data.name());
+    if (!name || data.tensor_error() || !rules.may_use(*name)) return;
+    ++counters.offers_taken;
+    ArrivedOperand arrived = keep(data, packet);
+    // It may stay longer than an operand in a slot, whose buffers are counted.
+    if (pins_much(arrived.content)) arrived.content = pool.copy_of(arrived.content);
+    offers.add(*name, job_table.of(name->group()), std::move(arrived), marked, now);
 }
 
 bool Reducer::State::request_operand(std::uint32_t place, std::uint32_t operand, TimePoint now) {
@@ -161,7 +206,7 @@ bool Reducer::State::request_operand(std::uint32_t place, std::uint32_t operand,
         name.operand(slot.rule->operand_interval(operand), buffer),
         name.operand_hash(slot.rule->operand_hashers[operand]),
         slot.rule->operand_interval(operand), slot.rule->rule.operands[operand].hint,
-        {Waiter::Kind::kSlot, place, operand}, now);
+        {Waiter::Kind::kSlot, place, operand}, !offered.empty(), now);
     if (request == kNoPlace) return false;
     slot.operands[operand].request = request;
     if (requests.late(request)) {
@@ -216,6 +261,7 @@ void Reducer::State::divide_slots() {
     weights[jobs::kNoJob] = alone || rules.has_any_of(jobs::kNoJob) ? 1 : 0;
     for (jobs::JobId job = 0; job < weights.size(); ++job) {
         slots.set_weight(job, weights[job]);
+        offers.set_weight(job, weights[job]);
         parked.set_weight(job, weights[job]);
     }
 }
@@ -274,8 +320,8 @@ void Reducer::State::take_answered(std::uint32_t request, std::size_t answer_byt
 ArrivedOperand Reducer::State::keep(const wire::DataView& data, const PacketRef& packet) {
     const wire::ByteView content = data.content();
     PacketRef share = packet.slice_of(content);
-    const bool pins_much = share.pinned_bytes() > 2 * content.size() + kSmallBufferBytes;
-    if (pins_much && pinned_bytes + share.pinned_bytes() > pinned_limit_bytes(options.slots)) {
+    if (pins_much(share) &&
+        pinned_bytes + share.pinned_bytes() > pinned_limit_bytes(options.slots)) {
         share = pool.copy_of(share);
     }
     PacketRef earlier_calls;

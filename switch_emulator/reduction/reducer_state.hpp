@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "switch_emulator/reduction/bounded_table.hpp"
+#include "switch_emulator/reduction/offers.hpp"
 #include "switch_emulator/reduction/operand_requests.hpp"
 #include "switch_emulator/reduction/reducer.hpp"
 #include "switch_emulator/reduction/result.hpp"
@@ -34,6 +35,7 @@ struct Reducer::State {
     std::vector<std::pair<wire::Name, std::shared_ptr<security::Signer>>> group_signers;
     OperandRequests requests;
     ResultBuilder results;
+    Offers offers;
     BoundedTable<Slot> slots;
     PlaceQueues late_slots;  ///< slots with a late operand, in the order in which they became late
     BoundedTable<Parked> parked;
@@ -42,6 +44,7 @@ struct Reducer::State {
         0;                 ///< of buffers that operands in slots keep alive, each operand counted
     TimePoint last_now{};  ///< for what happens outside of packets and timers (installing rules)
     std::vector<Waiter> answered;          ///< scratch
+    std::vector<Given> offered;            ///< scratch
     std::vector<LostRequest> lost;         ///< scratch
     std::vector<std::uint32_t> kept_back;  ///< scratch
 
@@ -52,16 +55,16 @@ struct Reducer::State {
     const InstalledRule* get_rule(wire::NameView group, wire::ByteView interval);
     const InstalledRule& install(const Rule& rule);
     Admission admit(const ReductionName& name, bool allow_fallback, TimePoint now);
-    /// An operand that is there already when a reduction starts.
-    struct Given {
-        std::uint32_t operand;
-        ArrivedOperand arrived;
-        bool marked;
-    };
-    /// Takes a free slot and requests all operands except `given`. False when there is no slot.
+    /// Takes a free slot and requests all operands except `given`, which may be null, and those
+    /// offered. False when there is no slot.
     bool start(const ReductionName& name, const InstalledRule& rule, bool allow_fallback,
                Given* given, TimePoint now);
+    /// Moves what was offered for a slot that starts into `offered`.
+    void take_offers(std::uint32_t place);
     bool request_operand(std::uint32_t place, std::uint32_t operand, TimePoint now);
+    /// Keeps an operand for the sum that will ask for it, if a rule here has it.
+    void keep_offer(const wire::DataView& data, const PacketRef& packet, bool marked,
+                    TimePoint now);
     /// Parks the job's oldest reduction with a late operand. False when there is none.
     bool park_oldest_late(jobs::JobId job);
     /// Drops a parked reduction, so that one of `job` finds room. False when there is none to drop.

@@ -103,14 +103,24 @@ InstalledRule& RuleTable::install(const Rule& rule, jobs::JobId job) {
     }
     installed->rule = rule;
     installed->job = job;
+    forget_operands(*installed);
     installed->operand_hashers.clear();
     for (const Operand& operand : rule.operands) {
         installed->operand_hashers.push_back(rule_hasher(rule.group, operand.interval));
+        ++operand_uses_[installed->operand_hashers.back().hash()];
     }
     return *installed;
 }
 
+void RuleTable::forget_operands(const InstalledRule& rule) {
+    for (const wire::NameHasher& operand : rule.operand_hashers) {
+        const auto used = operand_uses_.find(operand.hash());
+        if (--used->second == 0) operand_uses_.erase(used);
+    }
+}
+
 void RuleTable::remove(const InstalledRule& rule) {
+    forget_operands(rule);
     std::erase_if(rules_, [&](const auto& entry) { return &entry.second == &rule; });
 }
 

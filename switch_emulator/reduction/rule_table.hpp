@@ -36,6 +36,10 @@ class RuleTable {
     InstalledRule* find(const ReductionName& name);
     /// The rule for the group and interval of another one, or null.
     InstalledRule* find(const wire::Name& group, const wire::Name& interval);
+    /// Whether some rule may have the operand: a group and an interval.
+    bool may_use(const ReductionName& operand) const {
+        return operand_uses_.contains(operand.rule_hash());
+    }
     /// Adds a rule for an interval that has none, or replaces the one that it has in place.
     /// Throws std::invalid_argument when an interval is not one component of at most kMaxInterval
     /// bytes, the group is empty, or there are no operands, equal ones or more than kMaxOperands.
@@ -49,7 +53,10 @@ class RuleTable {
   private:
     InstalledRule* find(wire::NameHash hash, wire::ByteView group, wire::ByteView interval);
 
+    void forget_operands(const InstalledRule& rule);
+
     std::unordered_multimap<wire::NameHash, InstalledRule> rules_;
+    std::unordered_map<wire::NameHash, std::size_t> operand_uses_;  ///< by group and interval
 };
 
 }  // namespace innet::reduction

@@ -152,6 +152,14 @@ def test_no_sum_begins_ahead_where_many_wait_for_each_other(
     assert not any(plan.sums_ahead(node) for node in plan.ranks)
 
 
+@pytest.mark.parametrize("algorithm", ["halving-doubling", "inc", "ps", "ring"])
+def test_contributions_go_ahead_where_a_switch_adds_them(
+    algorithm: str, star: Callable[..., Topology]
+) -> None:
+    plan = make_plan(algorithm, star(4))
+    assert {plan.is_added_by_switch(node) for node in plan.ranks} == {algorithm == "inc"}
+
+
 @pytest.mark.parametrize("ranks", [3, 6, 33])
 def test_halving_doubling_pairs_what_is_over_a_power_of_two(
     ranks: int, star: Callable[..., Topology]

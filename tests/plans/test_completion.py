@@ -27,9 +27,13 @@ def slow_star(hosts: int) -> Topology:
 
 def test_a_sum_on_the_switch_is_asked_for_sent_up_and_sent_down() -> None:
     topology = slow_star(4)
-    bound = completion_bound_s(make_plan("inc", topology), topology, SEGMENT_BYTES, SEGMENT_BYTES)
-    # The request to the switch, its request to the hosts, their segment, the sum of it.
-    assert bound == pytest.approx(4 * DELAY_S + 2 * SENDING_S)
+    plan = make_plan("inc", topology)
+    # The request to the switch, its request to the hosts, a segment, then two of the sum.
+    bound = completion_bound_s(plan, topology, 2 * SEGMENT_BYTES, SEGMENT_BYTES)
+    assert bound == pytest.approx(4 * DELAY_S + 3 * SENDING_S)
+    # One segment goes to the switch without a request.
+    bound = completion_bound_s(plan, topology, SEGMENT_BYTES, SEGMENT_BYTES)
+    assert bound == pytest.approx(2 * DELAY_S + 2 * SENDING_S)
 
 
 def test_one_segment_goes_round_the_ring_link_by_link() -> None:

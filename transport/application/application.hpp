@@ -85,6 +85,9 @@ class Forwarder {
     /// Satisfies pending Interests with local Data, which is trusted. The node caches the reducer's
     /// Data for later requesters; an application keeps its own publications.
     virtual void put_data(RequesterId maker, PacketRef data, bool marked) = 0;
+    /// Sends Data that nobody here has asked for towards `hint`: a node on the way may add it. The
+    /// default suits a forwarder without a network.
+    virtual void offer_data(PacketRef, wire::NameView) {}
     /// Sends a Hold for `name` to its requesters: the Data is late because of `missing`.
     virtual void hold(wire::NameView name, wire::ByteView missing) = 0;
     /// Sends a Nack for `name` to its requesters.

@@ -59,6 +59,13 @@ std::optional<std::string> refusal(const OperationSpec& spec, const Publisher& p
     return std::nullopt;
 }
 
+/// Whether the tensor is sent ahead of the request for the sum.
+bool is_for_offer(const OperationState& operation, const OperationSpec& spec) {
+    return spec.publication && spec.publication->offered &&
+           spec.publication->segmentation.segments() == 1 && !operation.fetches.empty() &&
+           !operation.fetches.front().targets.empty();
+}
+
 }  // namespace
 
 struct Endpoint::State final : KeeperFetches {
@@ -225,9 +232,14 @@ void Endpoint::submit(OperationId id, OperationSpec spec, TimePoint now) {
     if (spec.publication) operation.publication = state.publisher.publish(*spec.publication);
     operation.fetches = std::move(spec.fetches);
     state.operations.emplace(id, std::move(owned));
+    const bool is_offered = is_for_offer(operation, spec);
+    if (is_offered) {
+        state.publisher.offer(*spec.publication,
+                              operation.fetches.front().targets.front().hint.view());
+    }
     state.fetcher.start(operation, now);
     // After the requests, which would else wait behind these answers in the queue of the link.
-    if (spec.publication) state.publisher.answer_waiting(*spec.publication);
+    if (spec.publication && !is_offered) state.publisher.answer_waiting(*spec.publication);
     state.complete_ended();
 }
 

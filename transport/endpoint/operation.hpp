@@ -43,6 +43,9 @@ struct PublicationSpec {
     /// wire::kMaxEarlierCalls bytes, or wire::kUnknownCalls. Ranks whose texts do not agree get a
     /// mismatch.
     std::string earlier_calls = {};
+    /// A tensor of one segment goes to the node that is asked for the sum, ahead of that request:
+    /// that node, or one before it, adds it.
+    bool offered = false;
 };
 
 /// A local call that failed before it published, or that does not publish the requested tensor:

@@ -256,6 +256,17 @@ void Publisher::answer_waiting(const PublicationSpec& spec) {
     if (published != nullptr) answer_waiting(producer, *published);
 }
 
+void Publisher::offer(const PublicationSpec& spec, wire::NameView hint) {
+    Producer& producer = *producer_of(spec.prefix.view());
+    const wire::Name kind = joined(spec.prefix, spec.kind);
+    const auto* const published = producer.publications.find(kind.view(), spec.seq);
+    if (published == nullptr || answer_waiting(producer, *published)) return;
+    Publication& publication = *published->publication;
+    SegmentNamer namer(publication.name());
+    PacketRef packet = answer(publication, namer.segment(0), 0, true);
+    if (packet) forwarder_.offer_data(std::move(packet), hint);
+}
+
 template <typename MakePacket>
 void Publisher::answer_all(WaitingTensor tensor, MakePacket make_packet) {
     SegmentNamer namer(tensor.name.view());
@@ -275,19 +286,21 @@ void Publisher::refuse_waiting(Producer& producer) {
     }
 }
 
-void Publisher::answer_waiting(Producer& producer, const PublicationTable::Entry& published) {
+bool Publisher::answer_waiting(Producer& producer, const PublicationTable::Entry& published) {
     Publication& publication = *published.publication;
     const auto is_decided = [&](const WaitingTensor& tensor) {
         const wire::NameView name = tensor.name.view();
         return name == publication.name() || published.excludes(name);
     };
-    for (WaitingTensor& tensor : producer.waiting.take_if(published.seq, is_decided)) {
+    std::vector<WaitingTensor> decided = producer.waiting.take_if(published.seq, is_decided);
+    for (WaitingTensor& tensor : decided) {
         const bool same = tensor.name.view() == publication.name();
         // Requesters may sit on this node and on the network: a signed packet serves both.
         answer_all(std::move(tensor), [&](wire::NameView name, std::uint64_t segment) {
             return same ? answer(publication, name, segment, true) : mismatch(name, publication);
         });
     }
+    return !decided.empty();
 }
 
 void Publisher::fail(const FailureSpec& spec) {

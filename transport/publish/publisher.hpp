@@ -42,6 +42,8 @@ class Publisher {
     std::shared_ptr<Publication> publish(const PublicationSpec& spec);
     /// Answers the Interests that were pending when `spec` was published.
     void answer_waiting(const PublicationSpec& spec);
+    /// Answers likewise; the first segment, if nothing was pending, is sent towards `hint` unasked.
+    void offer(const PublicationSpec& spec, wire::NameView hint);
     /// See `Endpoint::fail`.
     void fail(const FailureSpec& failure);
     /// See `Endpoint::retire`.
@@ -71,7 +73,8 @@ class Publisher {
     PacketRef failed(wire::NameView name, const Failure& failure, const Producer& producer);
     PacketRef answer(Publication& publication, wire::NameView name, std::uint64_t segment,
                      bool for_network);
-    void answer_waiting(Producer& producer, const PublicationTable::Entry& published);
+    /// Whether any Interest was pending.
+    bool answer_waiting(Producer& producer, const PublicationTable::Entry& published);
     /// Puts the packet that `make_packet(name, segment)` gives for each segment, if it gives one.
     template <typename MakePacket>
     void answer_all(WaitingTensor tensor, MakePacket make_packet);

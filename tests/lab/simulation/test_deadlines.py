@@ -25,6 +25,6 @@ def test_the_second_step_of_a_collective_has_what_the_first_has_left() -> None:
     topology = load_topology("star:2").with_overrides(delay_s=0.5)
     with innet.Simulation(topology) as sim:
         group = sim.group(algorithm="inc", timeout_s=TIMEOUT_S)
-        sim.at(2.5, sim.set_link_up, "h1", "s0", False)
+        sim.at(1.5, sim.set_link_up, "h1", "s0", False)
         assert sim.run(*(ends_at_the_deadline(comm) for comm in group)) == [True, True]
         assert TIMEOUT_S <= sim.now_s < TIMEOUT_S + 0.01

@@ -55,6 +55,13 @@ struct Leaf : SwitchUnderTest {
         for (int rank = 0; rank < 4; ++rank) all = operand_was_asked(rank) && all;
         return all;
     }
+    /// The Data with one bit of its content changed.
+    PacketRef damaged(const PacketRef& good) {
+        PacketRef bad = pool.copy_of(good.bytes());
+        const auto content = wire::DataView::parse(good.bytes())->content();
+        bad.writable()[static_cast<std::size_t>(content.data() - good.bytes().data())] ^= 1;
+        return bad;
+    }
     void give_operand(int rank) {
         receive(static_cast<FaceId>(rank),
                 tensor(operand_uri(rank), {1.0F + static_cast<float>(rank)}));
@@ -249,9 +256,7 @@ TEST_CASE("a tampered operand never enters a sum, and the operation recovers by 
     leaf.receive_interest(0, kSum, 1);
     for (int rank = 0; rank < 3; ++rank) leaf.give_operand(rank);
     const PacketRef good = leaf.tensor(operand_uri(3), {4.0F});
-    PacketRef bad = leaf.pool.copy_of(good.bytes());
-    const auto content = wire::DataView::parse(good.bytes())->content();
-    bad.writable()[static_cast<std::size_t>(content.data() - good.bytes().data())] ^= 1;
+    const PacketRef bad = leaf.damaged(good);
     leaf.sent_everywhere();
     SUBCASE("by damage") { leaf.receive(3, bad); }
     SUBCASE("by another key") { leaf.receive(3, leaf.foreign_data(operand_uri(3))); }
@@ -268,6 +273,39 @@ TEST_CASE("a tampered operand never enters a sum, and the operation recovers by 
     const auto answers = leaf.sent(0);
     REQUIRE(answers.size() == 1);
     CHECK(only_element(answers[0]) == 10.0F);
+}
+
+TEST_CASE("a contribution that comes ahead of its rank's request is added unasked") {
+    Leaf leaf;
+    leaf.install(true);
+    for (int rank = 0; rank < 4; ++rank) {
+        leaf.give_operand(rank);
+        leaf.receive_interest(static_cast<FaceId>(rank), kSum, 100U + static_cast<FaceId>(rank),
+                              {.hint = "/n/s0"});
+    }
+    for (FaceId face = 0; face < 4; ++face) {
+        const auto packets = leaf.sent(face);
+        REQUIRE(packets.size() == 1);
+        CHECK(packets[0].kind == Sent::Kind::kData);
+        CHECK(only_element(packets[0]) == 10.0F);
+    }
+    CHECK(leaf.node.counters().unsolicited_data == 0);
+}
+
+TEST_CASE("a forged contribution that comes ahead is dropped, and its rank asked") {
+    Leaf leaf;
+    leaf.install(true);
+    leaf.receive(0, leaf.damaged(leaf.tensor(operand_uri(0), {1.0F})));
+    CHECK(leaf.node.counters().invalid_signature == 1);
+    leaf.give_operand(1);
+    leaf.receive_interest(0, kSum, 100, {.hint = "/n/s0"});
+    leaf.wait(1ms);
+    CHECK(leaf.operand_was_asked(0));
+    CHECK(leaf.sent(1).empty());
+    for (const int rank : {0, 2, 3}) leaf.give_operand(rank);
+    const auto packets = leaf.sent(0);
+    REQUIRE(packets.size() == 1);
+    CHECK(only_element(packets[0]) == 10.0F);
 }
 
 TEST_CASE("the reducer reads its own node's operand unsigned, and the sum is signed") {

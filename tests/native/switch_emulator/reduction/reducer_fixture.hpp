@@ -137,6 +137,19 @@ class ReducerFixture {
 
     void arrive(const std::string& uri, const std::vector<std::uint8_t>& content,
                 Contribution contribution) {
+        const PacketRef packet = packet_of(uri, content, contribution);
+        reducer.on_data(*wire::DataView::parse(packet.bytes()), packet, contribution.marked, now);
+    }
+    /// The contribution arrives before it was requested.
+    template <typename T>
+    void offer(const std::string& uri, const std::vector<T>& values) {
+        const PacketRef packet = packet_of(uri, bytes_of(values), {.elements = values.size()});
+        const auto data = wire::DataView::parse(packet.bytes());
+        if (reducer.may_use(data->name())) reducer.on_offer(*data, packet, false, now);
+    }
+
+    PacketRef packet_of(const std::string& uri, const std::vector<std::uint8_t>& content,
+                        const Contribution& contribution) {
         const wire::Name name = name_of(uri);
         wire::DataFields fields;
         fields.name = name.view();
@@ -149,9 +162,8 @@ class ReducerFixture {
         std::copy(content.begin(), content.end(),
                   packet.writable().begin() + static_cast<std::ptrdiff_t>(layout.content_offset));
         packet.truncate(layout.size);
-        const auto data = wire::DataView::parse(packet.bytes());
-        REQUIRE(data);
-        reducer.on_data(*data, packet, contribution.marked, now);
+        REQUIRE(wire::DataView::parse(packet.bytes()));
+        return packet;
     }
 
     template <typename T>

@@ -21,12 +21,17 @@ class NotingForwarder final : public Forwarder {
     void put_data(RequesterId, PacketRef data, bool) override {
         put.push_back(wire::DataView::parse(data.bytes())->name().to_uri());
     }
+    void offer_data(PacketRef data, wire::NameView hint) override {
+        offered.push_back(wire::DataView::parse(data.bytes())->name().to_uri() + " to " +
+                          hint.to_uri());
+    }
     void hold(wire::NameView, wire::ByteView) override {}
     void nack(wire::NameView nacked_name, wire::NackReason) override {
         nacked.push_back(nacked_name.to_uri());
     }
 
     std::vector<std::string> put;
+    std::vector<std::string> offered;
     std::vector<std::string> nacked;
 };
 
@@ -70,6 +75,25 @@ struct Fixture {
 using Kind = Production::Kind;
 
 }  // namespace
+
+TEST_CASE("a tensor is sent ahead of the request for its sum, unless it was asked for") {
+    Fixture fixture;
+    const wire::Name hint = name("/n/s0");
+    PublicationSpec spec = fixture.spec("/sum.u8", 1);
+    fixture.publisher.publish(spec);
+    fixture.publisher.offer(spec, hint.view());
+    CHECK(fixture.forwarder.put.empty());
+    CHECK(fixture.forwarder.offered ==
+          std::vector<std::string>{"/job/g0/3/sum.u8/seq=1/seg=0 to /n/s0"});
+    CHECK(fixture.kind("/job/g0/3/sum.u8/seq=1/seg=0") == Kind::kData);
+
+    CHECK(fixture.kind("/job/g0/3/sum.u8/seq=2/seg=0") == Kind::kPending);
+    spec = fixture.spec("/sum.u8", 2);
+    fixture.publisher.publish(spec);
+    fixture.publisher.offer(spec, hint.view());
+    CHECK(fixture.forwarder.put == std::vector<std::string>{"/job/g0/3/sum.u8/seq=2/seg=0"});
+    CHECK(fixture.forwarder.offered.size() == 1);
+}
 
 TEST_CASE("names outside the registered prefixes, or without seq and seg, are not ours") {
     Fixture fixture;

@@ -1,0 +1,72 @@
+"""Small allreduces whose contributions go ahead of the requests for them, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+
+import innet
+from innet.collectives import Communicator
+from innet.topology import load_topology
+
+DELAY_S = 0.01
+"""Of each link, one way."""
+
+
+async def small_sum(comm: Communicator) -> float:
+    total = await comm.iallreduce(np.full(64, comm.rank + 1, np.float32))
+    return float(total[0])
+
+
+def seconds_of_sums(
+    sim: innet.Simulation, group: list[Communicator], count: int = 1
+) -> list[float]:
+    """What each of some sums takes; all are right."""
+    times_s = []
+    for _ in range(count):
+        began_s = sim.now_s
+        want = len(group) * (len(group) + 1) / 2
+        assert sim.run(*(small_sum(comm) for comm in group)) == [want] * len(group)
+        times_s.append(sim.now_s - began_s)
+    return times_s
+
+
+def test_a_small_sum_takes_one_round_trip_to_the_switch() -> None:
+    with innet.Simulation(load_topology("star:4").with_overrides(delay_s=DELAY_S)) as sim:
+        times_s = seconds_of_sums(sim, sim.group(algorithm="inc"), 3)
+    assert times_s == pytest.approx([2 * DELAY_S] * 3, rel=0.01)
+
+
+def test_a_small_sum_of_leaves_asks_no_host() -> None:
+    topology = load_topology("leaf-spine:2x1x2").with_overrides(delay_s=DELAY_S)
+    with innet.Simulation(topology) as sim:
+        group = sim.group(algorithm="inc")
+        first_s, *later_s = seconds_of_sums(sim, group, 3)
+        # From the hosts to the spine, to the leaves, and back to the spine and the hosts.
+        assert later_s == pytest.approx([6 * DELAY_S] * 2, rel=0.1), first_s
+
+
+def test_a_contribution_that_is_lost_is_asked_for() -> None:
+    topology = load_topology("star:4").with_overrides(delay_s=0.001, loss=0.2)
+    with innet.Simulation(topology, seed=3) as sim:
+        seconds_of_sums(sim, sim.group(algorithm="inc"), 30)
+
+
+def test_a_rank_that_is_late_each_time_costs_the_others_no_millisecond_more() -> None:
+    """It is asked at once again, as before it ever sent its contribution ahead."""
+    late_s = 0.004
+    with innet.Simulation(load_topology("star:4")) as sim:
+        group = sim.group(algorithm="inc")
+        seconds_of_sums(sim, group, 2)
+
+        async def late_sum(comm: Communicator) -> float:
+            await asyncio.sleep(late_s if comm.rank == 2 else 0)
+            return await small_sum(comm)
+
+        for _ in range(5):
+            began_s = sim.now_s
+            sim.run(*(late_sum(comm) for comm in group))
+            took_s = sim.now_s - began_s
+        assert took_s < late_s + 0.0005
