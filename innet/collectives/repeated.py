@@ -38,6 +38,14 @@ def repeating(allreduce: F) -> F:
     return cast(F, call)
 
 
+def repeat_allreduce(communicator: Any, array: Array, op: str) -> bool:
+    """Sum ``array`` in place, as an earlier call did; ``False`` if nothing was done.
+
+    For callers that have a general way of their own.
+    """
+    return communicator._repeated.run(array, op, array) is not None
+
+
 @dataclass(slots=True)
 class _Prepared:
     """An allreduce that was called before.

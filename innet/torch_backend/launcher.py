@@ -174,6 +174,21 @@ class Launcher:
             self._batch.append(work)
         return work
 
+    def run_at_once(self, call: Callable[[], bool]) -> bool:
+        """Make a call that is over when it returns, if all that was called before has started.
+
+        Called within :meth:`call`.
+
+        Args:
+            call: fails itself on the other ranks; ``False`` if it did nothing.
+        """
+        with self._order:
+            if self._deferred or self._batch is not None:
+                return False
+            _current.is_started = True
+        _current.is_started = call()
+        return _current.is_started
+
     def submit(self, what: str, steps: Sequence[Step]) -> CompositeWork:
         """Start steps one after the other, each when it is ready; not to be called elsewhere.
 

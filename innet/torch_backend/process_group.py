@@ -22,13 +22,20 @@ from torch._C._distributed_c10d import (
 from torch.distributed import ReduceOp
 
 from innet.collectives import Communicator
+from innet.collectives.repeated import repeat_allreduce
 from innet.torch_backend.launcher import Fail, Step
 from innet.torch_backend.operation import ShortForm, operation
 from innet.torch_backend.options import Options
 from innet.torch_backend.rank_group import RankGroup
 from innet.torch_backend.staging import Call, Cuda, Device, HostOf, Staging
 from innet.torch_backend.steps import SparseSum, StepBuilder, agreed, fail_nothing
-from innet.torch_backend.tensors import only, only_list, reduction_of, split_sizes
+from innet.torch_backend.tensors import (
+    only,
+    only_list,
+    plain_reduction,
+    reduction_of,
+    split_sizes,
+)
 from innet.torch_backend.work import CollectiveWork
 
 _ALLREDUCE = AllreduceOptions()
@@ -109,6 +116,8 @@ class InnetProcessGroup(RankGroup):
             reduction = reduction_of(opts.reduceOp, tensor.dtype)
             steps = SparseSum(self.communicator, tensor, reduction).steps()
             return self.launcher.start(steps, [tensor])
+        if not opts.asyncOp and self._has_repeated(tensor, opts.reduceOp):
+            return CollectiveWork((), [tensor], self.launcher.callbacks)
         return self._start(self._allreduce_calls([tensor], opts.reduceOp), [tensor])
 
     @operation("all_reduce")
@@ -395,6 +404,17 @@ class InnetProcessGroup(RankGroup):
             [tensor],
             lambda: sender[0] if sender else -1,
         )
+
+    def _has_repeated(self, tensor: torch.Tensor, op: ReduceOp) -> bool:
+        """Whether the tensor is reduced now: by one call of the node, as an earlier one was.
+
+        The thread that waits then runs the node, as :class:`RepeatedAllreduces` does for NumPy.
+        """
+        name = plain_reduction(tensor, op)
+        if name is None:
+            return False
+        array = tensor.detach().numpy()
+        return self.launcher.run_at_once(lambda: repeat_allreduce(self.communicator, array, name))
 
     def _allreduce_calls(self, tensors: Sequence[torch.Tensor], op: ReduceOp) -> list[Call]:
         def call(part: torch.Tensor) -> Call:

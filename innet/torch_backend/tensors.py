@@ -87,6 +87,21 @@ def reduction_of(op: ReduceOp, dtype: torch.dtype) -> Reduction:
     return reduction
 
 
+def plain_reduction(tensor: torch.Tensor, op: ReduceOp) -> str | None:
+    """The network's operator for a small dense tensor that needs nothing before or after it.
+
+    ``None`` where each rank computes as well, where NumPy has no view of the tensor, and where the
+    tensor is large.
+    """
+    if tensor.dtype not in _TYPES_OF_NUMPY or tensor.nbytes > _SHORT_BYTES:
+        return None
+    if not tensor.is_contiguous() or tensor.device.type != "cpu":
+        return None
+    stated: Any = op
+    reduction = _PLAIN.get(stated.op.value)
+    return None if reduction is None or reduction.averages else reduction.name
+
+
 def _require_inexact(dtype: torch.dtype, operator: str) -> None:
     if not (dtype.is_floating_point or dtype.is_complex):
         raise CollectiveError(
@@ -114,6 +129,12 @@ _CARRIERS: dict[np.dtype[Any], tuple[npt.DTypeLike, torch.dtype]] = {
     np.dtype(ml_dtypes.float8_e5m2): (np.uint8, torch.float8_e5m2),
 }
 """Types of NumPy that torch takes as integers of their size, then views as its own types."""
+
+_TYPES_OF_NUMPY = frozenset(
+    {torch.float32, torch.float64, torch.float16, torch.int8, torch.int16, torch.int32, torch.int64}
+)
+_SHORT_BYTES = 64 << 10
+"""Of tensors that a blocking call sums while its thread runs the node, as the node's own limit."""
 
 _reducible: set[tuple[torch.dtype, str]] = set()
 """Types and operators that were checked before: a check takes as long as a small operation."""
