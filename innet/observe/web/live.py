@@ -34,8 +34,9 @@ from innet.topology import Topology, load_topology
 _log = logging.getLogger(__name__)
 
 _FRAME_S = 1.0
-_LOOK_S = 1.5
-"""What two looks find is shown within two intervals of telemetry (2 s each by default)."""
+_LOOK_S = 2.0
+_SECOND_LOOK_S = 1.0
+"""After a look that finds an operation late: only another one shows whether a rank is."""
 _ANSWER_TIMEOUT_S = 1.5
 """Shorter than the doctor's, so that a stopped node shows soon."""
 _GATHER_S = 5.0
@@ -242,11 +243,13 @@ class _Looks:
     async def run(self) -> None:
         """Look until the run is over."""
         while not _is_over(self._run_id):
-            began_s = time.monotonic()
+            began_s, period_s = time.monotonic(), _LOOK_S
             with contextlib.suppress(InnetError):  # it is ending
-                self._follower.take_look(await asyncio.to_thread(self._result))
+                result = await asyncio.to_thread(self._result)
+                self._follower.take_look(result)
+                period_s = look_period_s(result)
             took_s = time.monotonic() - began_s
-            await asyncio.sleep(max(_LOOK_S - took_s, took_s / 2))
+            await asyncio.sleep(max(period_s - took_s, took_s / 2))
         self._follower.take_look(LookResult())
         self._follower.end()
 
@@ -265,6 +268,12 @@ class _Looks:
             counters = counters_of(answer, self._run_id, node)
             counters = counters.model_copy(update={"interval_s": _LOOK_S})
             self._follower.state.take_counters(counters, taken.answered_at_s)
+
+
+def look_period_s(result: LookResult) -> float:
+    """The time to the next look, so that a late rank shows within two intervals of telemetry."""
+    is_open = not result.late and any(wait.late for wait in result.waits)
+    return _SECOND_LOOK_S if is_open else _LOOK_S
 
 
 def _is_over(run_id: str) -> bool:

@@ -11,9 +11,9 @@ import pytest
 from innet.cluster.run_broker import RunBroker
 from innet.errors import TelemetryError
 from innet.observe.web import live
-from innet.observe.web.document import Frame, Line, picture_of
+from innet.observe.web.document import Frame, Line, Wait, picture_of
 from innet.observe.web.history import History
-from innet.observe.web.live import View, remote_view
+from innet.observe.web.live import View, look_period_s, remote_view
 from innet.observe.web.view_state import LookResult
 from innet.telemetry.feed import NodeFeed, RunFeed
 from innet.telemetry.messages import LauncherStatus
@@ -48,10 +48,14 @@ async def test_the_end_of_a_run_comes_after_its_last_frame(view):
     feed = RunFeed("lab")
     follower = live._Follower(view, feed)
     feed.nodes["s0"] = NodeFeed(status=status("s0"), counters=counters("s0", 1, {}))
+    first = asyncio.ensure_future(view.changed())
+    await asyncio.sleep(0)
     async with live._running(view, [follower.frames()]):
+        await first
         follower.end()
         assert await view.closed() == "lab has ended."
-    frame, event = _lines(view)
+    before, frame, event = _lines(view)
+    assert "s0" not in json.loads(before)["frame"]["states"]
     states = json.loads(frame)["frame"]["states"]
     assert states == dict.fromkeys(("h0", "h1", "h2", "h3", "s0"), "off")
     assert '"kind":"run_ended"' in event
@@ -69,6 +73,14 @@ async def test_a_look_is_shown_at_once(view, monkeypatch):
         follower.take_look(LookResult(dead=frozenset({"s0"})))
         await changed
     assert '"s0":"gone"' in _lines(view)[-1]
+
+
+def test_a_second_look_comes_sooner_where_an_operation_is_late():
+    waits = (Wait(node="h0", number=7), Wait(node="h1", number=7, late=("rank 2",)))
+    usual = look_period_s(LookResult())
+    assert look_period_s(LookResult(waits=waits)) < usual
+    assert look_period_s(LookResult(waits=waits, late=("h2",))) == usual
+    assert look_period_s(LookResult(waits=waits[:1])) == usual
 
 
 async def test_a_broker_that_does_not_answer_is_named_as_the_cause(monkeypatch, tmp_path):
