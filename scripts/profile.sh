@@ -39,18 +39,33 @@ until grep -q begun "$folder/log"; do
 done
 perf record -q -a -F 2999 -o "$folder/data" -- sleep "${SECONDS_OF_PROFILE:-5}"
 
-# Idle time is none of anybody's.
+# The kernel's idle loop ("swapper") is left out, and so shares are of the time that was worked.
 report() {
-    perf report -i "$folder/data" --stdio -g none --sort "$1" 2>/dev/null |
-        grep -v -e '^#' -e '^$' -e pv_native_safe_halt -e swapper || true
+    perf report -i "$folder/data" --stdio -g none --sort "comm,$1" --field-separator '|' 2>"$folder/errors" |
+        grep -v -e '^#' -e '^ *$' -e '| *swapper' || true
 }
-echo "| share | program or library |"
+report dso >"$folder/dso"
+if [[ ! -s $folder/dso ]]; then
+    cat "$folder/errors" >&2
+    echo "perf has recorded nothing; may it look at all processes (kernel.perf_event_paranoid)?" >&2
+    exit 1
+fi
+# table FIELDS COUNT: the largest sums of shares over the fields after the program's name.
+table() {
+    awk -F '|' -v fields="$1" '
+        { share = $1; sub(/%/, "", share); name = $3
+          if (fields == 2) { name = name "|" $4 }
+          gsub(/ +\|/, "|", name); gsub(/ +$/, "", name); shares[name] += share; all += share }
+        END { for (name in shares) printf "%.1f|%s\n", 100 * shares[name] / all, name }' |
+        sort -t '|' -k1,1 -rn | head -"$2"
+}
+echo "| share of processor time | program or library |"
 echo "|---|---|"
-report dso | head -8 | awk '{ printf "| %s | %s |\n", $1, $2 }'
+table 1 8 <"$folder/dso" | awk -F '|' '{ printf "| %s %% | %s |\n", $1, $2 }'
 echo
-echo "| share | where | function |"
+echo "| share of processor time | where | function |"
 echo "|---|---|---|"
-report dso,symbol | head -30 | awk '{
-    share = $1; where = $2; $1 = $2 = $3 = ""; sub(/^ +/, "")
-    printf "| %s | %s | `%s` |\n", share, where, $0
+report dso,symbol | table 2 24 | awk -F '|' '{
+    name = $3; sub(/^ *\[.\] /, "", name)
+    printf "| %s %% | %s | `%s` |\n", $1, $2, name
 }'

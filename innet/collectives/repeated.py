@@ -83,18 +83,19 @@ class RepeatedAllreduces:
         runner = self._runner
         if self._node is None or not runner.is_unobserved or not _is_plain(array, op, out):
             return None
-        earlier, after = runner.calls.earlier.for_next()
-        key = (array.shape, array.dtype, op, out is array, earlier)
-        prepared = self._seen.get(key)
-        if prepared is None or prepared.roots is not prepared.variant.roots:
-            prepared = self._prepare(key, array, op, out)
-            if prepared is None:
-                return None
-        result = np.empty(array.shape, array.dtype) if out is None else out
-        timeout_s = runner.timeout_for_s(array.nbytes)
         calls, first = runner.calls, runner.calls.next
-        seq = None
+        seq, what = None, "allreduce"
         try:
+            earlier, after = calls.earlier.for_next()
+            key = (array.shape, array.dtype, op, out is array, earlier)
+            prepared = self._seen.get(key)
+            if prepared is None or prepared.roots is not prepared.variant.roots:
+                prepared = self._prepare(key, array, op, out)
+                if prepared is None:
+                    return None
+            what = prepared.what
+            result = np.empty(array.shape, array.dtype) if out is None else out
+            timeout_s = runner.timeout_for_s(array.nbytes)
             seq = calls.take_single()
             if seq is None:
                 return None
@@ -102,7 +103,7 @@ class RepeatedAllreduces:
         except BaseException as error:
             # Other threads may have taken the numbers behind it meanwhile.
             own = first if seq is None else seq
-            calls.fail(range(own, min(own + 1, calls.next)), prepared.what, error)
+            calls.fail(range(own, min(own + 1, calls.next)), what, error)
             raise
         if status != _core.STATUS_DONE:
             runner.raise_error(

@@ -35,7 +35,9 @@ def completion_bound_s(
         PlanError: a node of the plan is not in the topology or cannot be reached.
     """
     network = _Network(topology)
-    sums = _Sums(plan, is_one_segment=size_bytes <= segment_bytes)
+    sums = _Sums(plan)
+    if size_bytes <= segment_bytes:
+        sums.send_ahead(plan, network.routes)
     longest_s = 0.0
     carried: dict[DirectedLink, list[_Answer]] = defaultdict(list)
     shares = zip(plan.roots, shard_bytes(plan, size_bytes, segment_bytes), strict=True)
@@ -122,12 +124,12 @@ class _Network:
 
     def __init__(self, topology: Topology) -> None:
         self._graph = topology.graph()
-        self._routes = Routes(topology)
+        self.routes = Routes(topology)
         self.way = cache(self._find_way)
         self.hop = cache(self._find_hop)
 
     def _find_way(self, asker: str, node: str) -> _Way:
-        nodes = self._routes.path(asker, node)
+        nodes = self.routes.path(asker, node)
         hops = tuple(self.hop((far, near)) for near, far in pairwise(nodes))
         return _Way(hops, sum(hop.delay_s for hop in hops), sum(hop.byte_s for hop in hops))
 
@@ -143,7 +145,7 @@ class _Sums:
     Operands have higher numbers than their sums.
     """
 
-    def __init__(self, plan: Plan, is_one_segment: bool) -> None:
+    def __init__(self, plan: Plan) -> None:
         operands = {Placed(rule.interval, rule.node): rule.operands for rule in plan.rules}
         known = dict.fromkeys(chain(plan.roots, operands, *operands.values()))
         ordered = sorted(known, key=lambda placed: -placed.interval.length(plan.size))
@@ -160,12 +162,15 @@ class _Sums:
             for node in plan.ranks
             for ahead in plan.sums_ahead(node)
         }
-        if is_one_segment:
-            self.ahead |= {
-                number
-                for placed, number in self.number.items()
-                if placed.interval.is_single and plan.is_added_by_switch(placed.node)
-            }
+
+    def send_ahead(self, plan: Plan, routes: Routes) -> None:
+        """Contributions to a neighbour that adds them need no request."""
+        self.ahead |= {
+            self.number[operand]
+            for rule in plan.rules
+            for operand in rule.operands
+            if plan.goes_ahead(operand, rule.node, routes)
+        }
 
     def needed_for(self, root: int) -> list[int]:
         """The root and what it is made of, operands after their sums."""

@@ -107,10 +107,9 @@ class CostModel:
             return exchanges.time_s(asker, placed.node) + ready_s.get(placed, 0.0)
 
         def operand_s(asker: str, placed: Placed) -> float:
-            goes_ahead = placed.interval.is_single and plan.is_added_by_switch(placed.node)
-            if not (is_one_segment and goes_ahead):
-                return answer_s(asker, placed)
-            return exchanges.sending_s(asker, placed.node)
+            if is_one_segment and plan.goes_ahead(placed, asker, self.routes):
+                return exchanges.sending_s(asker, placed.node)
+            return answer_s(asker, placed)
 
         for rule in sorted(plan.rules, key=lambda rule: rule.interval.length(plan.size)):
             waited_s = max(operand_s(rule.node, operand) for operand in rule.operands)

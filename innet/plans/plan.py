@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from innet.errors import PlanError
 from innet.plans.expression import Interval, is_partition
 from innet.quantities import counted
+from innet.topology.routes import Routes
 
 
 class Placed(NamedTuple):
@@ -201,6 +202,14 @@ class Plan:
                 (asker, nodes + (asker.node != placed.node))
                 for asker in self._askers.get(placed, ())
             ]
+
+    def goes_ahead(self, placed: Placed, asker: str, routes: Routes) -> bool:
+        """Whether ``asker`` gets a contribution of one segment without asking: from a neighbour."""
+        return (
+            placed.interval.is_single
+            and asker not in self._rank_of
+            and routes.next_hop(placed.node, asker) == asker
+        )
 
     def is_added_by_switch(self, node: str) -> bool:
         """Whether a node that holds no rank adds the contribution of the rank at ``node``."""

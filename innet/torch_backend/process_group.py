@@ -80,7 +80,8 @@ class InnetProcessGroup(RankGroup):
 
     Methods have the names and signatures by which ``torch.distributed``, its functional collectives
     and the C++ of DistributedDataParallel call them; programs call ``torch.distributed.all_reduce``
-    and so on. Operations start in the order of the calls, from any thread, and return at once.
+    and so on. Operations start in the order of the calls, from any thread. An ``all_reduce`` that
+    is to wait (``asyncOp`` is false) may return when it has ended; the others return at once.
 
     Attributes:
         steps: builds the steps of an operation.

@@ -90,12 +90,14 @@ def reduction_of(op: ReduceOp, dtype: torch.dtype) -> Reduction:
 def plain_reduction(tensor: torch.Tensor, op: ReduceOp) -> str | None:
     """The network's operator for a small dense tensor that needs nothing before or after it.
 
-    ``None`` where each rank computes as well, where NumPy has no view of the tensor, and where the
-    tensor is large.
+    ``None`` where each rank computes as well (AVG, PREMUL_SUM), where NumPy has no view of the
+    tensor's memory, and where the tensor is large.
     """
     if tensor.dtype not in _TYPES_OF_NUMPY or tensor.nbytes > _SHORT_BYTES:
         return None
     if not tensor.is_contiguous() or tensor.device.type != "cpu":
+        return None
+    if tensor.is_neg() or tensor._is_zerotensor():
         return None
     stated: Any = op
     reduction = _PLAIN.get(stated.op.value)

@@ -125,11 +125,13 @@ void Node::State::on_data_named_by_digest(const Answer& answer, const tables::Na
 void Node::State::on_unsolicited_data(const Answer& answer) {
     if (!faces.is_foreign(answer.from) && reducer.may_use(answer.view.name())) {
         const security::Verdict verdict = verify(answer);
-        if (verdict == security::Verdict::kValid) {
-            return reducer.on_offer(answer.view, answer.packet, answer.marked, answer.now);
+        if (verdict == security::Verdict::kUnknownKey) {
+            ++counters.unknown_key;
+        } else if (verdict != security::Verdict::kValid) {
+            return on_invalid_signature(answer, verdict);
+        } else if (reducer.on_offer(answer.view, answer.packet, answer.marked, answer.now)) {
+            return;
         }
-        if (verdict != security::Verdict::kUnknownKey) return on_invalid_signature(answer, verdict);
-        ++counters.unknown_key;
     }
     INNET_LOG(kForwarding, "drops it: unsolicited");
     ++counters.unsolicited_data;

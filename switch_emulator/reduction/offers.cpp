@@ -5,18 +5,22 @@
 
 namespace innet::reduction {
 
-void Offers::add(const ReductionName& name, jobs::JobId job, ArrivedOperand arrived, bool marked,
+bool Offers::add(const ReductionName& name, jobs::JobId job, ArrivedOperand arrived, bool marked,
                  TimePoint now) {
-    if (!make_room(job)) return;
+    const std::size_t bytes = arrived.content.pinned_bytes();
+    if (kept_.find(name) != kept_.kNone || !make_room(job, bytes)) return false;
     const std::uint32_t place = kept_.add(name, job);
-    if (place == kept_.kNone) return;  // offered already
+    if (place == kept_.kNone) return false;
+    bytes_ += bytes;
     kept_[place] = {std::move(arrived), marked, now + lifetime_};
     earliest_ = std::min(earliest_, now + lifetime_);
+    return true;
 }
 
 std::optional<Given> Offers::take(wire::NameHash hash, wire::NameView name) {
     const std::uint32_t place = kept_.find(hash, name);
     if (place == kept_.kNone) return std::nullopt;
+    bytes_ -= kept_[place].arrived.content.pinned_bytes();
     Given given{0, std::move(kept_[place].arrived), kept_[place].marked};
     kept_.remove(place);
     if (empty()) earliest_ = kNever;
@@ -28,36 +32,42 @@ void Offers::drop_group(wire::NameView group) {
     kept_.for_each_place([&](std::uint32_t place) {
         if (kept_.name(place).group() == group) places.push_back(place);
     });
-    for (const std::uint32_t place : places) kept_.remove(place);
-    if (empty()) earliest_ = kNever;
+    for (const std::uint32_t place : places) remove(place);
 }
 
 void Offers::drop_job(jobs::JobId job) {
-    while (kept_.oldest(job) != kept_.kNone) kept_.remove(kept_.oldest(job));
-    if (empty()) earliest_ = kNever;
+    while (kept_.oldest(job) != kept_.kNone) remove(kept_.oldest(job));
 }
 
 void Offers::drop_expired(TimePoint now) {
     if (now < earliest_) return;
-    earliest_ = kNever;
+    TimePoint earliest = kNever;
     for (jobs::JobId job = 0; job < jobs::kMaxJobIds; ++job) {
         std::uint32_t oldest = kept_.oldest(job);
         for (; oldest != kept_.kNone && kept_[oldest].expires <= now; oldest = kept_.oldest(job)) {
-            kept_.remove(oldest);
+            remove(oldest);
         }
-        if (oldest != kept_.kNone) earliest_ = std::min(earliest_, kept_[oldest].expires);
+        if (oldest != kept_.kNone) earliest = std::min(earliest, kept_[oldest].expires);
     }
+    earliest_ = earliest;
 }
 
-bool Offers::make_room(jobs::JobId job) {
-    if (!kept_.full()) return true;
-    const jobs::JobId debtor =
-        kept_.shares().is_below_guarantee(job) ? kept_.shares().furthest_over() : job;
-    const std::uint32_t oldest =
-        debtor == jobs::WeightedShares::kNoneOver ? kept_.kNone : kept_.oldest(debtor);
-    if (oldest == kept_.kNone) return false;
-    kept_.remove(oldest);
+bool Offers::make_room(jobs::JobId job, std::size_t bytes) {
+    while (!has_room(bytes)) {
+        const jobs::WeightedShares& shares = kept_.shares();
+        const jobs::JobId debtor = shares.is_below_guarantee(job) ? shares.furthest_over() : job;
+        const std::uint32_t oldest =
+            debtor == jobs::WeightedShares::kNoneOver ? kept_.kNone : kept_.oldest(debtor);
+        if (oldest == kept_.kNone) return false;
+        remove(oldest);
+    }
     return true;
+}
+
+void Offers::remove(std::uint32_t place) {
+    bytes_ -= kept_[place].arrived.content.pinned_bytes();
+    kept_.remove(place);
+    if (empty()) earliest_ = kNever;
 }
 
 }  // namespace innet::reduction

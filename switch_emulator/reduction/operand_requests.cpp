@@ -19,10 +19,11 @@ constexpr std::uint32_t kFirstExpectedBytes = 8192;
 /// Contributions that are requested at once after silence. The others follow at the rate of the
 /// link: sums wait behind them in the queue of their sender.
 constexpr std::uint64_t kFirstCreditBytes = std::uint64_t{2} * kFirstExpectedBytes;
-/// Ranks that call at nearly the same time offer their contributions so soon after each other.
-constexpr Duration kPatience = std::chrono::milliseconds(1);
-/// A rank that missed so often in a row is asked at once.
-constexpr std::uint8_t kMostMissed = 2;
+/// Contributions of ranks that call at nearly the same time arrive so soon after each other. It
+/// doubles where some arrive later, over slower or longer links than others, up to a limit, and
+/// shrinks where it was in vain.
+constexpr Duration kShortestPatience = std::chrono::milliseconds(1);
+constexpr Duration kLongestPatience = std::chrono::milliseconds(64);
 /// Small operations between large ones must not make the large ones look small.
 constexpr std::uint32_t kExpectedBytesDecay = 1024;
 
@@ -42,11 +43,12 @@ OperandRequests::OperandRequests(Forwarder& forwarder, const ReducerOptions& opt
       answers_(options.answers == nullptr ? own_answers_ : *options.answers),
       credit_({options.receive_credit_bytes, options.receive_rate_bps, kFirstCreditBytes},
               &answers_),
-      expected_bytes_(kFirstExpectedBytes) {}
+      expected_bytes_(kFirstExpectedBytes),
+      patience_(kShortestPatience) {}
 
 std::uint32_t OperandRequests::request(NameView name, ReductionName::OperandHash hash,
                                        ByteView interval, const wire::Name& hint, Waiter waiter,
-                                       bool others_offered, TimePoint now) {
+                                       bool may_come, TimePoint now) {
     std::uint32_t request = index_.find(hash.name);
     if (request != kNoPlace) {
         if (!(this->name(request) == name)) return kNoPlace;
@@ -64,47 +66,38 @@ std::uint32_t OperandRequests::request(NameView name, ReductionName::OperandHash
     added.flow = use_flow_to(hint, added.interval, added.contribution);
     added.label = {};
     added.late = false;
-    added.made = now;
     // Sums round a ring depend on each other, and a sum without a request is never evaluated. This
     // node's own contribution crosses no link.
     const bool elsewhere = !(hint == own_name_);
     added.limited = credit_.limited() && added.contribution && elsewhere;
     added.other_sum = !added.contribution && elsewhere;
     other_sums_ += added.other_sum ? 1 : 0;
-    added.patient = others_offered && added.contribution && elsewhere && !added.limited &&
-                    flows_[added.flow].missed < kMostMissed;
+    added.patient = may_come && added.contribution && elsewhere && !added.limited;
     index_.insert(hash.name, request);
     if (added.limited) {
         flows_[added.flow].detector.park(request, added.publication);
         waiting_.push(request);
     } else if (added.patient) {
         flows_[added.flow].detector.park(request, added.publication);
-        patiences_.push_back({request, added.hash, now + kPatience});
+        patiences_.push_back({request, added.hash, now + patience_});
     } else {
         send(request, now);
     }
     return request;
 }
 
-void OperandRequests::on_offered(ByteView interval, const wire::Name& hint) {
-    const FlowPlace flow = find_flow(hint, wire::hash_name(interval));
-    if (flow == FlowTable<Flow>::kNone) return;
-    flows_[flow].offers = true;
-    flows_[flow].missed = 0;
-}
-
 bool OperandRequests::awaits_offer(std::uint32_t request) const {
     return requests_[request].patient;
 }
+
+void OperandRequests::lengthen_patience() { patience_ = std::min(2 * patience_, kLongestPatience); }
 
 void OperandRequests::end_patience(TimePoint now) {
     for (; !patiences_.empty() && (is_over(patiences_.front()) || patiences_.front().ends <= now);
          patiences_.pop_front()) {
         if (is_over(patiences_.front())) continue;
-        const std::uint32_t request = patiences_.front().request;
-        Flow& flow = flows_[requests_[request].flow];
-        flow.missed = static_cast<std::uint8_t>(flow.missed + 1);
-        send(request, now);
+        send(patiences_.front().request, now);
+        patience_ = std::max(patience_ - patience_ / 8, kShortestPatience);
     }
 }
 
@@ -178,13 +171,9 @@ void OperandRequests::take_answered(std::uint32_t request, std::size_t answer_by
         if (other_sums_ > 0) credit_.on_answer_beside_sums(answer_bytes, now);
     }
     waiters.assign(answered.waiters.begin(), answered.waiters.end());
-    Flow& flow = flows_[answered.flow];
-    flow.offers |= answered.patient;
-    // A rank that was late, and was asked at once since, is no longer.
-    if (flow.offers && now < answered.made + kPatience) flow.missed = 0;
-    LossDetector& detector = flow.detector;
+    LossDetector& detector = flows_[answered.flow].detector;
     if (detector.is_late(answered.publication)) reconsider_kept_back();
-    if (answered.patient) {
+    if (detector.parked(request)) {  // it came unasked
         detector.forget(request);
     } else {
         detector.on_answered(request, now);
@@ -220,24 +209,19 @@ TimePoint OperandRequests::next_deadline() const {
                      patiences_.empty() ? kNever : patiences_.front().ends});
 }
 
-OperandRequests::FlowPlace OperandRequests::find_flow(const wire::Name& hint,
-                                                      wire::NameHash interval) const {
-    return flows_.find(hint.view().hash() ^ interval, [&](const Flow& known) {
-        return known.interval == interval && known.hint == hint;
-    });
-}
-
 OperandRequests::FlowPlace OperandRequests::use_flow_to(const wire::Name& hint,
                                                         wire::NameHash interval,
                                                         bool contribution) {
-    FlowPlace flow = find_flow(hint, interval);
+    const wire::NameHash hash = hint.view().hash() ^ interval;
+    FlowPlace flow = flows_.find(
+        hash, [&](const Flow& known) { return known.interval == interval && known.hint == hint; });
     if (flow == FlowTable<Flow>::kNone) {
         const AnswerOrder order = hint == own_name_ ? AnswerOrder::kLocal
                                   : contribution    ? AnswerOrder::kAsSent
                                                     : AnswerOrder::kWhenReady;
         LossDetector detector(min_rto_, max_rto_, refresh_interval(interest_lifetime_),
                               &credit_.awaited(), order);
-        flow = flows_.add(hint.view().hash() ^ interval, {hint, interval, std::move(detector)});
+        flow = flows_.add(hash, {hint, interval, std::move(detector)});
     }
     flows_.use(flow);
     return flow;

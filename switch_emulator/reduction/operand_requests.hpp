@@ -50,14 +50,12 @@ class OperandRequests {
     OperandRequests(Forwarder& forwarder, const ReducerOptions& options);
 
     /// Requests `name` from `hint`, unless it is requested already; adds `waiter` in both cases.
-    /// `interval` is the name's interval component. `others_offered`: operands of the same sum came
-    /// unasked, and so may this one, which is asked for if it does not come at once.
+    /// `interval` is the name's interval component. `may_come`: its answer may be on its way
+    /// unasked; it is asked for when it has not come after a while.
     /// Returns the request's place, or kNoPlace when another name has the same hash.
     std::uint32_t request(wire::NameView name, ReductionName::OperandHash hash,
                           wire::ByteView interval, const wire::Name& hint, Waiter waiter,
-                          bool others_offered, TimePoint now);
-    /// The operand came from `hint` before it was requested.
-    void on_offered(wire::ByteView interval, const wire::Name& hint);
+                          bool may_come, TimePoint now);
     /// Adds a waiter to a request.
     void join(std::uint32_t request, Waiter waiter);
     /// `waiter` no longer waits; the Interest is cancelled with the last one.
@@ -106,6 +104,8 @@ class OperandRequests {
     void use_credit(TimePoint now, std::vector<std::uint32_t>& late);
     /// Asks for what may have come unasked and has not.
     void end_patience(TimePoint now);
+    /// Something that was on its way unasked had been asked for.
+    void lengthen_patience();
     /// Pairs of node and interval with recent requests.
     std::size_t flow_count() const { return flows_.size(); }
     /// Waiters of all requests.
@@ -123,8 +123,6 @@ class OperandRequests {
         wire::Name hint;
         wire::NameHash interval = 0;
         LossDetector detector;
-        bool offers = false;      ///< an answer came unasked once
-        std::uint8_t missed = 0;  ///< times in a row that none did, and had to be asked for
 
         TimePoint next_deadline() const { return detector.next_deadline(); }
     };
@@ -136,7 +134,6 @@ class OperandRequests {
         PublicationTag publication = 0;
         FlowPlace flow = 0;
         LateLabel label;
-        TimePoint made{};
         bool late = false;
         bool contribution = false;
         bool limited = false;    ///< waits for credit and takes it
@@ -150,7 +147,6 @@ class OperandRequests {
         TimePoint ends{};
     };
 
-    FlowPlace find_flow(const wire::Name& hint, wire::NameHash interval) const;
     /// The flow to `hint`, with one more user.
     FlowPlace use_flow_to(const wire::Name& hint, wire::NameHash interval, bool contribution);
     std::uint32_t new_place();
@@ -179,7 +175,8 @@ class OperandRequests {
     std::uint32_t other_sums_ = 0;  ///< requests with `other_sum`
     /// Requests for contributions in the order they were made; not those ended or sent meanwhile.
     TurnQueue waiting_;
-    std::deque<Patience> patiences_;  ///< in the order of their ends
+    Duration patience_;
+    std::deque<Patience> patiences_;  ///< in the order in which they began
     TurnQueue kept_back_;             ///< those of late publications, until there is more room
     FlowTable<Flow> flows_;           ///< each used by its requests
     std::vector<Request> requests_;

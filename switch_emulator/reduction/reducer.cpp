@@ -114,18 +114,20 @@ void Reducer::abandon(wire::NameView name) {
 
 bool Reducer::may_use(wire::NameView name) const {
     const auto parsed = ReductionName::parse(name);
-    return parsed && is_contribution(parsed->interval()) && state_->rules.may_use(*parsed);
+    return parsed && is_contribution(parsed->interval()) &&
+           state_->rules.use_of(*parsed) != nullptr;
 }
 
-void Reducer::on_offer(const wire::DataView& data, const PacketRef& packet, bool marked,
+bool Reducer::on_offer(const wire::DataView& data, const PacketRef& packet, bool marked,
                        TimePoint now) {
     State& state = *state_;
     state.last_now = now;
     const std::uint32_t request = state.requests.find(data.name());
     if (request == kNoPlace) return state.keep_offer(data, packet, marked, now);
-    if (!state.requests.awaits_offer(request)) return;
-    ++state.counters.offers_taken;
+    if (!state.requests.awaits_offer(request)) return false;
+    ++state.counters.contributions_ahead;
     on_data(data, packet, marked, now);
+    return true;
 }
 
 void Reducer::on_data(const wire::DataView& data, const PacketRef& packet, bool marked,

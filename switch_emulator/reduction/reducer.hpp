@@ -76,7 +76,7 @@ struct ReducerCounters {
     std::uint64_t slots_taken_back = 0;
     std::uint64_t fallback_evaluations = 0;
     std::uint64_t operand_retransmissions = 0;
-    std::uint64_t offers_taken = 0;
+    std::uint64_t contributions_ahead = 0;
     std::uint64_t mismatches = 0;
     std::uint64_t overflows = 0;
     std::uint64_t slots_in_use = 0;
@@ -106,8 +106,9 @@ struct ReducerCounters {
              &ReducerCounters::fallback_evaluations},
             {"operand_retransmissions", "operand_retransmissions", kCounter,
              "Operands requested again", &ReducerCounters::operand_retransmissions},
-            {"offers_taken", "operands_offered", kCounter,
-             "Contributions that came before they were requested", &ReducerCounters::offers_taken},
+            {"contributions_ahead", "contributions_ahead", kCounter,
+             "Contributions received without a pending Interest and kept for their sum",
+             &ReducerCounters::contributions_ahead},
             {"mismatches", "mismatches", kCounter,
              "Reductions whose operands differ in type or size", &ReducerCounters::mismatches},
             {"overflows", "overflows", kCounter, "Integer reductions that overflowed their type",
@@ -177,8 +178,9 @@ class Reducer final : public Requester {
     /// Whether a contribution of that name may be an operand here.
     bool may_use(wire::NameView name) const;
     /// A verified contribution that was not requested. It is kept for its sum for an Interest's
-    /// lifetime; the sum then waits a moment for the others before it requests them.
-    void on_offer(const wire::DataView& data, const PacketRef& packet, bool marked, TimePoint now);
+    /// lifetime; the sum then waits a moment for others that came ahead before, and then requests
+    /// them. False when it is not used.
+    bool on_offer(const wire::DataView& data, const PacketRef& packet, bool marked, TimePoint now);
 
     void on_data(const wire::DataView& data, const PacketRef& packet, bool marked,
                  TimePoint now) override;

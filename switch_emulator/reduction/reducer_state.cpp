@@ -26,8 +26,8 @@ std::size_t pinned_limit_bytes(std::uint32_t slots) {
     return kPerSlot * slots;
 }
 
-/// Contributions of at most one segment each that wait for their sums.
-constexpr std::size_t kMostOffers = 1024;
+/// A switch of many ranks gets their contributions to several operations before the sums begin.
+std::size_t offers_capacity(std::uint32_t slots) { return slots == 0 ? 0 : 1024; }
 
 /// A buffer of this size is never worth a copy.
 constexpr std::size_t kSmallBufferBytes = 512;
@@ -62,7 +62,8 @@ Reducer::State::State(ReducerOptions options_, const jobs::JobTable& job_table_,
       pool(pool_),
       requests(forwarder_, options),
       results(pool_),
-      offers(options.slots == 0 ? 0 : kMostOffers, options.interest_lifetime),
+      offers(offers_capacity(options.slots), pinned_limit_bytes(options.slots),
+             options.interest_lifetime),
       slots(options.slots),
       parked(parked_capacity(options.slots)) {
     parts[jobs::kNoJob].signer = signer;
@@ -156,6 +157,7 @@ bool Reducer::State::start(const ReductionName& name, const InstalledRule& rule,
     for (std::uint32_t operand = 0; operand < rule.operands(); ++operand) {
         if (!slot.operands[operand].takes_part || is_there(operand)) continue;
         if (!request_operand(place, operand, now)) {
+            offered.clear();
             release_slot(place);
             return false;
         }
@@ -183,19 +185,27 @@ void Reducer::State::take_offers(std::uint32_t place) {
         if (!taken) continue;
         taken->operand = operand;
         offered.push_back(std::move(*taken));
-        requests.on_offered(interval, slot.rule->rule.operands[operand].hint);
     }
 }
 
-void Reducer::State::keep_offer(const wire::DataView& data, const PacketRef& packet, bool marked,
+bool Reducer::State::keep_offer(const wire::DataView& data, const PacketRef& packet, bool marked,
                                 TimePoint now) {
     const auto name = ReductionName::parse(data.name());
-    if (!name || data.tensor_error() || !rules.may_use(*name)) return;
-    ++counters.offers_taken;
+    OperandUse* use = name ? rules.use_of(*name) : nullptr;
+    if (use == nullptr || data.tensor_error()) return false;
+    const bool came_ahead_before = std::exchange(use->ahead, true);
+    if (use->latest && name->sequence() <= *use->latest) {
+        // It was requested before it arrived, and is the answer or crossed it.
+        if (came_ahead_before) requests.lengthen_patience();
+        return false;
+    }
     ArrivedOperand arrived = keep(data, packet);
     // It may stay longer than an operand in a slot, whose buffers are counted.
     if (pins_much(arrived.content)) arrived.content = pool.copy_of(arrived.content);
-    offers.add(*name, job_table.of(name->group()), std::move(arrived), marked, now);
+    const bool kept =
+        offers.add(*name, job_table.of(name->group()), std::move(arrived), marked, now);
+    if (kept) ++counters.contributions_ahead;
+    return kept;
 }
 
 bool Reducer::State::request_operand(std::uint32_t place, std::uint32_t operand, TimePoint now) {
@@ -206,7 +216,8 @@ bool Reducer::State::request_operand(std::uint32_t place, std::uint32_t operand,
         name.operand(slot.rule->operand_interval(operand), buffer),
         name.operand_hash(slot.rule->operand_hashers[operand]),
         slot.rule->operand_interval(operand), slot.rule->rule.operands[operand].hint,
-        {Waiter::Kind::kSlot, place, operand}, !offered.empty(), now);
+        {Waiter::Kind::kSlot, place, operand}, !offered.empty() && slot.rule->uses[operand]->ahead,
+        now);
     if (request == kNoPlace) return false;
     slot.operands[operand].request = request;
     if (requests.late(request)) {
@@ -338,6 +349,8 @@ void Reducer::State::operand_arrived(std::uint32_t place, std::uint32_t operand,
     INNET_LOG(kReduction, slots.name(place).whole().to_uri()
                               << ": operand " << operand << " arrived");
     clear_late(place, operand);
+    OperandUse& use = *slot.rule->uses[operand];
+    use.latest = std::max(use.latest.value_or(0), slots.name(place).sequence());
     pinned_bytes += arrived.content.pinned_bytes();
     slot.compares_calls |= static_cast<bool>(arrived.earlier_calls);
     slot.operands[operand].arrived = std::move(arrived);

@@ -62,8 +62,8 @@ struct Reducer::State {
     /// Moves what was offered for a slot that starts into `offered`.
     void take_offers(std::uint32_t place);
     bool request_operand(std::uint32_t place, std::uint32_t operand, TimePoint now);
-    /// Keeps an operand for the sum that will ask for it, if a rule here has it.
-    void keep_offer(const wire::DataView& data, const PacketRef& packet, bool marked,
+    /// Keeps an operand for the sum that will ask for it, if a rule here has it. False when not.
+    bool keep_offer(const wire::DataView& data, const PacketRef& packet, bool marked,
                     TimePoint now);
     /// Parks the job's oldest reduction with a late operand. False when there is none.
     bool park_oldest_late(jobs::JobId job);

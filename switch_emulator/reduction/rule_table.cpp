@@ -105,17 +105,19 @@ InstalledRule& RuleTable::install(const Rule& rule, jobs::JobId job) {
     installed->job = job;
     forget_operands(*installed);
     installed->operand_hashers.clear();
+    installed->uses.clear();
     for (const Operand& operand : rule.operands) {
         installed->operand_hashers.push_back(rule_hasher(rule.group, operand.interval));
-        ++operand_uses_[installed->operand_hashers.back().hash()];
+        installed->uses.push_back(&uses_[installed->operand_hashers.back().hash()]);
+        ++installed->uses.back()->rules;
     }
     return *installed;
 }
 
 void RuleTable::forget_operands(const InstalledRule& rule) {
     for (const wire::NameHasher& operand : rule.operand_hashers) {
-        const auto used = operand_uses_.find(operand.hash());
-        if (--used->second == 0) operand_uses_.erase(used);
+        const auto used = uses_.find(operand.hash());
+        if (--used->second.rules == 0) uses_.erase(used);
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -11,6 +12,13 @@
 
 namespace innet::reduction {
 
+/// What is known of a group's interval as an operand of rules.
+struct OperandUse {
+    std::size_t rules = 0;                ///< that have it
+    bool ahead = false;                   ///< it came once before it was requested
+    std::optional<std::uint64_t> latest;  ///< largest sequence number that a sum has it of
+};
+
 /// A rule with what is needed to evaluate it quickly.
 struct InstalledRule {
     Rule rule;
@@ -18,6 +26,7 @@ struct InstalledRule {
     std::shared_ptr<security::Signer> signer;  ///< of the group's sums; null: the job's
     /// For each operand: hashed so far: the group prefix and the operand's interval.
     std::vector<wire::NameHasher> operand_hashers;
+    std::vector<OperandUse*> uses;  ///< of each operand
 
     std::size_t operands() const { return rule.operands.size(); }
     /// An operand's interval component, with its type and length.
@@ -36,9 +45,10 @@ class RuleTable {
     InstalledRule* find(const ReductionName& name);
     /// The rule for the group and interval of another one, or null.
     InstalledRule* find(const wire::Name& group, const wire::Name& interval);
-    /// Whether some rule may have the operand: a group and an interval.
-    bool may_use(const ReductionName& operand) const {
-        return operand_uses_.contains(operand.rule_hash());
+    /// What is known of an operand, a group and an interval; null when no rule has it.
+    OperandUse* use_of(const ReductionName& operand) {
+        const auto found = uses_.find(operand.rule_hash());
+        return found == uses_.end() ? nullptr : &found->second;
     }
     /// Adds a rule for an interval that has none, or replaces the one that it has in place.
     /// Throws std::invalid_argument when an interval is not one component of at most kMaxInterval
@@ -56,7 +66,7 @@ class RuleTable {
     void forget_operands(const InstalledRule& rule);
 
     std::unordered_multimap<wire::NameHash, InstalledRule> rules_;
-    std::unordered_map<wire::NameHash, std::size_t> operand_uses_;  ///< by group and interval
+    std::unordered_map<wire::NameHash, OperandUse> uses_;  ///< by group and interval
 };
 
 }  // namespace innet::reduction

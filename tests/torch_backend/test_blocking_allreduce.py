@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -63,18 +64,57 @@ def test_each_call_sums_the_tensors_of_its_own(
     assert repetitions.count(True) == (REPEATS - 1) * len(ranks.groups)
 
 
-@pytest.mark.parametrize("op", [ReduceOp.AVG, ReduceOp.MAX], ids=["avg", "max"])
-def test_what_each_rank_computes_itself_goes_the_general_way(ranks: Ranks, op: Any) -> None:
+def test_a_mean_goes_the_general_way(ranks: Ranks, repetitions: list[bool]) -> None:
     def program(group: InnetProcessGroup) -> list[torch.Tensor]:
         results = [values(group.rank(), ELEMENTS) for _ in range(REPEATS)]
         for tensor in results:
-            blocking(group, tensor, op)
+            blocking(group, tensor, ReduceOp.AVG)
         return results
 
-    stack = torch.stack(everybody(ELEMENTS))
-    expected = stack.mean(0) if op == ReduceOp.AVG else stack.amax(0)
     for results in ranks.run(program):
-        assert all(torch.equal(tensor, expected) for tensor in results)
+        assert all(torch.equal(it, torch.stack(everybody(ELEMENTS)).mean(0)) for it in results)
+    assert not repetitions
+
+
+@pytest.mark.parametrize(
+    ("make", "sum_of_all"),
+    [
+        (lambda ones: torch._neg_view(ones), -4.0),
+        (lambda ones: torch.complex(ones, ones).conj().imag, -4.0),
+        (lambda ones: ones.to(torch.bfloat16), 4.0),
+        (lambda ones: ones.repeat(2)[::2], 4.0),
+        (lambda ones: ones[0], 4.0),
+        (lambda ones: ones[:0], 4.0),
+        (lambda ones: ones.requires_grad_(), 4.0),
+    ],
+    ids=["negated", "conjugated", "bfloat16", "strided", "0-dim", "empty", "with gradient"],
+)
+def test_tensors_of_all_kinds_are_summed(
+    ranks: Ranks, make: Callable[[torch.Tensor], torch.Tensor], sum_of_all: float
+) -> None:
+    def program(group: InnetProcessGroup) -> torch.Tensor:
+        for _ in range(REPEATS):
+            tensor = make(torch.ones(6))
+            blocking(group, tensor)
+        return tensor
+
+    for tensor in ranks.run(program):
+        assert torch.equal(tensor, torch.full_like(tensor, sum_of_all))
+
+
+def test_calls_that_are_recorded_together_do_not_wait(
+    ranks: Ranks, repetitions: list[bool]
+) -> None:
+    def program(group: InnetProcessGroup) -> torch.Tensor:
+        for _ in range(REPEATS):
+            tensor = values(group.rank(), ELEMENTS)
+            group.launcher.start_batch()
+            blocking(group, tensor)
+            group.launcher.end_batch().wait()
+        return tensor
+
+    assert all(torch.equal(tensor, total(ELEMENTS)) for tensor in ranks.run(program))
+    assert not repetitions
 
 
 def test_calls_that_do_not_wait_keep_their_place_among_those_that_do(ranks: Ranks) -> None:

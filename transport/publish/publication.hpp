@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "transport/buffer/packet_ref.hpp"
@@ -47,6 +48,10 @@ class Publication {
     /// Answers with an error from now on; the tensor is never read again.
     void abort(const std::string& why);
 
+    void set_sent_ahead() { sent_ahead_ = true; }
+    /// Whether it was sent ahead of requests; true once.
+    bool take_sent_ahead() { return std::exchange(sent_ahead_, false); }
+
     /// Packet bytes kept for this tensor.
     std::size_t retained_bytes() const { return retained_bytes_; }
 
@@ -79,6 +84,7 @@ class Publication {
     std::size_t retained_bytes_ = 0;
     bool aborted_ = false;
     bool all_retained_ = false;
+    bool sent_ahead_ = false;
 };
 
 }  // namespace innet

@@ -18,6 +18,11 @@ constexpr std::size_t kMaxNames = 768;
 /// until their deadline: a program whose calls all fail proves of none that every rank knows it.
 constexpr std::size_t kMaxFailures = 1024;
 
+/// A producer that has sent so many tensors ahead in vain only tries again now and then: the node
+/// that adds them is not the next one, or has no room.
+constexpr std::uint32_t kMostInVain = 8;
+constexpr std::uint32_t kTryEvery = 16;
+
 /// Components of a collective's name after its producer's prefix: the call and its sequence number.
 constexpr std::size_t kCollectiveComponents = 2;
 
@@ -99,6 +104,8 @@ struct Publisher::Producer {
     std::vector<Failure> failures;
     WaitingTensors waiting;
     std::optional<End> end;
+    std::uint32_t in_vain = 0;   ///< more tensors sent ahead were requested all the same than not
+    std::uint32_t withheld = 0;  ///< tensors that were not sent ahead for that
 
     bool never_publishes(wire::NameView tensor, std::uint64_t seq) const {
         return end && seq >= end->seq &&
@@ -261,7 +268,10 @@ void Publisher::offer(const PublicationSpec& spec, wire::NameView hint) {
     const wire::Name kind = joined(spec.prefix, spec.kind);
     const auto* const published = producer.publications.find(kind.view(), spec.seq);
     if (published == nullptr || answer_waiting(producer, *published)) return;
+    if (producer.in_vain >= kMostInVain && ++producer.withheld % kTryEvery != 0) return;
+    producer.in_vain -= std::min(producer.in_vain, 1U);
     Publication& publication = *published->publication;
+    publication.set_sent_ahead();
     SegmentNamer namer(publication.name());
     PacketRef packet = answer(publication, namer.segment(0), 0, true);
     if (packet) forwarder_.offer_data(std::move(packet), hint);
@@ -365,6 +375,10 @@ Production Publisher::produce(wire::NameView name, bool for_network) {
     };
     const auto published = by_name_.find(parsed->tensor.hash());
     if (published != by_name_.end() && published->second->name() == parsed->tensor) {
+        if (published->second->take_sent_ahead()) {
+            Producer& producer = *producer_of(parsed->tensor);
+            producer.in_vain = std::min(producer.in_vain + 2, kMostInVain);
+        }
         return data(answer(*published->second, name, parsed->segment, for_network));
     }
     const auto seq = sequence_number(parsed->tensor);

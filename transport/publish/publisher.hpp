@@ -42,7 +42,8 @@ class Publisher {
     std::shared_ptr<Publication> publish(const PublicationSpec& spec);
     /// Answers the Interests that were pending when `spec` was published.
     void answer_waiting(const PublicationSpec& spec);
-    /// Answers likewise; the first segment, if nothing was pending, is sent towards `hint` unasked.
+    /// Answers likewise; the first segment, if nothing was pending, is sent towards `hint` unasked,
+    /// unless that has been in vain lately.
     void offer(const PublicationSpec& spec, wire::NameView hint);
     /// See `Endpoint::fail`.
     void fail(const FailureSpec& failure);

@@ -278,10 +278,9 @@ TEST_CASE("a tampered operand never enters a sum, and the operation recovers by 
 TEST_CASE("a contribution that comes ahead of its rank's request is added unasked") {
     Leaf leaf;
     leaf.install(true);
-    for (int rank = 0; rank < 4; ++rank) {
-        leaf.give_operand(rank);
-        leaf.receive_interest(static_cast<FaceId>(rank), kSum, 100U + static_cast<FaceId>(rank),
-                              {.hint = "/n/s0"});
+    for (int rank = 0; rank < 4; ++rank) leaf.give_operand(rank);
+    for (FaceId face = 0; face < 4; ++face) {
+        leaf.receive_interest(face, kSum, 100U + face, {.hint = "/n/s0"});
     }
     for (FaceId face = 0; face < 4; ++face) {
         const auto packets = leaf.sent(face);

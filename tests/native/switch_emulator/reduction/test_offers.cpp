@@ -11,27 +11,26 @@ using namespace std::chrono_literals;
 const std::vector<std::pair<std::string, std::string>> kThreeRanks{
     {"0", "h0"}, {"1", "h1"}, {"2", "h2"}};
 
-std::string contribution(int rank, std::uint64_t segment = 9) {
-    return ReducerFixture::operand_uri(std::to_string(rank), segment);
+std::string operand(std::string_view interval, std::uint64_t seq) {
+    return "/job/g0/" + std::string(interval) + "/sum.f32/seq=" + std::to_string(seq) + "/seg=0";
+}
+std::string contribution(int rank, std::uint64_t seq = 1) {
+    return operand(std::to_string(rank), seq);
 }
 
 struct Switch : ReducerFixture {
     Switch() { reducer.install(rule_of("0-2", kThreeRanks)); }
 
-    std::string sum(std::uint64_t segment = 9) const { return operand_uri("0-2", segment); }
-    void offer_of(int rank, std::uint64_t segment = 9) {
-        offer(contribution(rank, segment), std::vector<float>{static_cast<float>(rank) + 1});
+    std::string sum(std::uint64_t seq = 1) const { return operand("0-2", seq); }
+    void offer_of(int rank, std::uint64_t seq = 1) {
+        offer(contribution(rank, seq), std::vector<float>{static_cast<float>(rank) + 1});
     }
-    /// A sum for which rank 0 alone sends its contribution ahead; the others are asked for.
-    void round_with_one_offer(std::uint64_t segment) {
-        offer_of(0, segment);
-        REQUIRE(admit(sum(segment)) == Admission::kAccepted);
-        pass(1ms);
-        for (const int rank : {1, 2}) {
-            CHECK(times_asked(contribution(rank, segment)) == 1);
-            arrive(contribution(rank, segment), std::vector<float>{1.0F});
-        }
+    /// Each rank once.
+    void all_came_ahead() {
+        for (const int rank : {0, 1, 2}) offer_of(rank, 0);
+        REQUIRE(admit(sum(0)) == Admission::kAccepted);
         CHECK(answers().size() == 1);
+        forwarder.asked.clear();
     }
 };
 
@@ -39,6 +38,7 @@ struct Switch : ReducerFixture {
 
 TEST_CASE("a sum of contributions that came ahead asks for none of them") {
     Switch f;
+    f.all_came_ahead();
     f.offer_of(2);
     REQUIRE(f.admit(f.sum()) == Admission::kAccepted);
     f.offer_of(0);
@@ -48,12 +48,13 @@ TEST_CASE("a sum of contributions that came ahead asks for none of them") {
     REQUIRE(answers.size() == 1);
     CHECK(answers[0].as<float>() == std::vector<float>{6});
     CHECK(f.forwarder.asked.empty());
-    CHECK(f.reducer.counters().offers_taken == 3);
+    CHECK(f.reducer.counters().contributions_ahead == 6);
     f.check_nothing_left();
 }
 
 TEST_CASE("what does not come ahead with the others is asked for after a millisecond") {
     Switch f;
+    f.all_came_ahead();
     f.offer_of(0);
     REQUIRE(f.admit(f.sum()) == Admission::kAccepted);
     f.pass(999us);
@@ -66,45 +67,34 @@ TEST_CASE("what does not come ahead with the others is asked for after a millise
     f.check_nothing_left();
 }
 
-TEST_CASE("an operand that did not come ahead twice in a row is asked for at once") {
+TEST_CASE("an operand that never came ahead is requested at once") {
     Switch f;
-    f.round_with_one_offer(1);
-    f.round_with_one_offer(2);
-    f.offer_of(0, 3);
-    REQUIRE(f.admit(f.sum(3)) == Admission::kAccepted);
-    CHECK(f.times_asked(contribution(1, 3)) == 1);
-    CHECK(f.times_asked(contribution(2, 3)) == 1);
-    for (const int rank : {1, 2}) f.arrive(contribution(rank, 3), std::vector<float>{1.0F});
-
-    f.offer_of(0, 4);
-    f.offer_of(1, 4);  // and now it did
-    REQUIRE(f.admit(f.sum(4)) == Admission::kAccepted);
-    f.arrive(contribution(2, 4), std::vector<float>{1.0F});
-    f.offer_of(0, 5);
-    REQUIRE(f.admit(f.sum(5)) == Admission::kAccepted);
-    CHECK(f.times_asked(contribution(1, 5)) == 0);
-    CHECK(f.times_asked(contribution(2, 5)) == 1);
-    f.reducer.abandon(name_of(f.sum(5)).view());
+    f.offer_of(0);
+    REQUIRE(f.admit(f.sum()) == Admission::kAccepted);
+    CHECK(f.times_asked(contribution(1)) == 1);
+    CHECK(f.times_asked(contribution(2)) == 1);
+    for (const int rank : {1, 2}) f.arrive(contribution(rank), std::vector<float>{1.0F});
+    CHECK(f.answers().size() == 1);
     f.check_nothing_left();
 }
 
-TEST_CASE("a rank that was late is waited for again once it answers at once") {
+TEST_CASE("contributions that come ahead too late are waited for longer") {
     Switch f;
-    f.offer_of(0, 0);
-    REQUIRE(f.admit(f.sum(0)) == Admission::kAccepted);
-    for (const int rank : {1, 2}) f.offer_of(rank, 0);
-    CHECK(f.answers().size() == 1);
-    for (const std::uint64_t late : {1U, 2U}) f.round_with_one_offer(late);
-    f.offer_of(0, 3);
-    REQUIRE(f.admit(f.sum(3)) == Admission::kAccepted);
-    f.arrive(contribution(1, 3), std::vector<float>{1.0F});
-    f.pass(2ms);
-    f.arrive(contribution(2, 3), std::vector<float>{1.0F});
-    f.offer_of(0, 4);
-    REQUIRE(f.admit(f.sum(4)) == Admission::kAccepted);
-    CHECK(f.times_asked(contribution(1, 4)) == 0);
-    CHECK(f.times_asked(contribution(2, 4)) == 1);
-    f.reducer.abandon(name_of(f.sum(4)).view());
+    f.all_came_ahead();
+    const auto asks_after = [&](std::uint64_t seq, Duration late) {
+        f.offer_of(0, seq);
+        REQUIRE(f.admit(f.sum(seq)) == Admission::kAccepted);
+        f.offer_of(1, seq);
+        f.pass(late);
+        const bool asked = f.times_asked(contribution(2, seq)) > 0;
+        if (asked) f.arrive(contribution(2, seq), std::vector<float>{3.0F});
+        f.offer_of(2, seq);  // once more, if it was asked for
+        CHECK(f.answers().size() == 1);
+        return asked;
+    };
+    for (std::uint64_t seq = 1; seq <= 3; ++seq) CHECK(asks_after(seq, 5ms));
+    CHECK(!asks_after(4, 5ms));
+    CHECK(asks_after(5, 100ms));
     f.check_nothing_left();
 }
 
@@ -114,7 +104,7 @@ TEST_CASE("contributions that no rule adds are not kept") {
     f.offer("/job/other/0/sum.f32/seq=41/seg=9", std::vector<float>{1.0F});
     f.offer(f.sum(), std::vector<float>{1.0F});
     f.offer("/job/g0/0/obj/seg=9", std::vector<float>{1.0F});
-    CHECK(f.reducer.counters().offers_taken == 0);
+    CHECK(f.reducer.counters().contributions_ahead == 0);
     f.check_nothing_left();
 }
 
@@ -141,15 +131,15 @@ TEST_CASE("contributions that came ahead go with their group, and with an Intere
 TEST_CASE("a flood of contributions keeps the newest, in bounded memory") {
     Switch f;
     constexpr std::uint64_t kOffers = 3000;
-    for (std::uint64_t segment = 0; segment < kOffers; ++segment) f.offer_of(0, segment);
+    for (std::uint64_t seq = 0; seq < kOffers; ++seq) f.offer_of(0, seq);
     const std::size_t kept_bytes = f.pool.bytes_in_use();
-    for (std::uint64_t segment = 0; segment < kOffers; ++segment) {
-        f.offer_of(1, kOffers + segment);
+    for (std::uint64_t seq = 0; seq < kOffers; ++seq) {
+        f.offer_of(1, kOffers + seq);
     }
     CHECK(f.pool.bytes_in_use() <= kept_bytes);
     REQUIRE(f.admit(f.sum(2 * kOffers - 1)) == Admission::kAccepted);
     f.offer_of(0, 2 * kOffers - 1);
-    f.offer_of(2, 2 * kOffers - 1);
+    f.arrive(contribution(2, 2 * kOffers - 1), std::vector<float>{1.0F});
     CHECK(f.answers().size() == 1);
 }
 

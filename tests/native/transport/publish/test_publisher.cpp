@@ -95,6 +95,27 @@ TEST_CASE("a tensor is sent ahead of the request for its sum, unless it was aske
     CHECK(fixture.forwarder.offered.size() == 1);
 }
 
+TEST_CASE("what is sent ahead in vain is sent ahead now and then only, until it is not in vain") {
+    Fixture fixture;
+    const wire::Name hint = name("/n/s0");
+    std::uint64_t seq = 0;
+    const auto sent_ahead = [&](int calls, bool requested) {
+        fixture.forwarder.offered.clear();
+        for (int call = 0; call < calls; ++call) {
+            const PublicationSpec spec = fixture.spec("/sum.u8", ++seq);
+            fixture.publisher.publish(spec);
+            fixture.publisher.offer(spec, hint.view());
+            const std::string uri = "/job/g0/3/sum.u8/seq=" + std::to_string(seq) + "/seg=0";
+            if (requested) CHECK(fixture.kind(uri) == Kind::kData);
+        }
+        return fixture.forwarder.offered.size();
+    };
+    CHECK(sent_ahead(100, false) == 100);
+    CHECK(sent_ahead(100, true) < 20);
+    CHECK(sent_ahead(16, false) >= 1);
+    CHECK(sent_ahead(100, false) == 100);
+}
+
 TEST_CASE("names outside the registered prefixes, or without seq and seg, are not ours") {
     Fixture fixture;
     CHECK(fixture.kind("/job/g0/4/sum.u8/seq=1/seg=0") == Kind::kNotMine);
