@@ -74,9 +74,9 @@ class Cluster:
         network = self.networks[HOME]
         fetch = network.fetch
 
-        async def noted(name: str, *rest: Any, **others: Any) -> Sealed | Cause:
+        def noted(name: str, *rest: Any, **others: Any) -> asyncio.Future[Sealed | Cause]:
             self.fetched_by_home.append(name)
-            return await fetch(name, *rest, **others)
+            return fetch(name, *rest, **others)
 
         network.fetch = noted  # type: ignore[method-assign]
 
