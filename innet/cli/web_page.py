@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from innet.observe.web.server import WebOptions as ServerOptions
 
 _LIBRARIES = ("starlette", "uvicorn")
-_SUFFIX = ".innetrec"
 
 
 def is_recording_path(text: str) -> bool:
     """Whether a text names a file in place of a run."""
-    return "/" in text or text.endswith(_SUFFIX) or Path(text).is_file()
+    from innet.observe.web.document import SUFFIX
+
+    return "/" in text or text.endswith(SUFFIX) or Path(text).is_file()
 
 
 def check_page(page: WebOptions) -> ServerOptions:

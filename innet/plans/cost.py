@@ -19,7 +19,7 @@ from innet.plans.plan import Placed, Plan
 from innet.plans.processor import ProcessorModel
 from innet.plans.processor_costs import ProcessorCosts
 from innet.plans.segment_room import SegmentRoom
-from innet.topology import Topology
+from innet.topology import Link, Topology
 from innet.topology.routes import Routes
 
 SEGMENT_BYTES = 8192
@@ -150,13 +150,14 @@ class _Exchanges:
         return total_s
 
     def sending_s(self, asker: str, node: str) -> float:
-        """What is left of an answer that was sent unasked when the node's own request arrives."""
+        """How long the links take to send the segment of an answer, without delays and nodes."""
         path = self._routes.path(asker, node)
-        delays_s = (float(self._topology.link_between(u, v).delay_s) for u, v in pairwise(path))
-        return self.time_s(asker, node) - 2 * (sum(delays_s) + (len(path) - 1) * self._node_s)
+        return sum(self._wire_s(self._topology.link_between(u, v)) for u, v in pairwise(path))
 
     def _step_s(self, u: str, v: str) -> float:
         link = self._topology.link_between(u, v)
+        return 2 * (float(link.delay_s) + self._node_s) + self._wire_s(link)
+
+    def _wire_s(self, link: Link) -> float:
         rate_bps = self._rate_bps or link.rate_bps
-        wire_s = 0.0 if rate_bps is None else self._segment_bits / rate_bps
-        return 2 * (float(link.delay_s) + self._node_s) + wire_s
+        return 0.0 if rate_bps is None else self._segment_bits / rate_bps

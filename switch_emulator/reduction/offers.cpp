@@ -20,10 +20,8 @@ bool Offers::add(const ReductionName& name, jobs::JobId job, ArrivedOperand arri
 std::optional<Given> Offers::take(wire::NameHash hash, wire::NameView name) {
     const std::uint32_t place = kept_.find(hash, name);
     if (place == kept_.kNone) return std::nullopt;
-    bytes_ -= kept_[place].arrived.content.pinned_bytes();
-    Given given{0, std::move(kept_[place].arrived), kept_[place].marked};
-    kept_.remove(place);
-    if (empty()) earliest_ = kNever;
+    Given given{0, kept_[place].arrived, kept_[place].marked};
+    remove(place);
     return given;
 }
 

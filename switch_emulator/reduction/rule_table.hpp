@@ -45,7 +45,7 @@ class RuleTable {
     InstalledRule* find(const ReductionName& name);
     /// The rule for the group and interval of another one, or null.
     InstalledRule* find(const wire::Name& group, const wire::Name& interval);
-    /// What is known of an operand, a group and an interval; null when no rule has it.
+    /// The record of an operand, found by its group and interval; null when no rule has it.
     OperandUse* use_of(const ReductionName& operand) {
         const auto found = uses_.find(operand.rule_hash());
         return found == uses_.end() ? nullptr : &found->second;

@@ -107,6 +107,11 @@ struct Publisher::Producer {
     std::uint32_t in_vain = 0;   ///< more tensors sent ahead were requested all the same than not
     std::uint32_t withheld = 0;  ///< tensors that were not sent ahead for that
 
+    /// What was published for `spec`; null when nothing is.
+    const PublicationTable::Entry* published(const PublicationSpec& spec) const {
+        return publications.find(joined(spec.prefix, spec.kind).view(), spec.seq);
+    }
+
     bool never_publishes(wire::NameView tensor, std::uint64_t seq) const {
         return end && seq >= end->seq &&
                tensor.size() == prefix.view().size() + kCollectiveComponents;
@@ -258,15 +263,13 @@ std::shared_ptr<Publication> Publisher::publish(const PublicationSpec& spec) {
 
 void Publisher::answer_waiting(const PublicationSpec& spec) {
     Producer& producer = *producer_of(spec.prefix.view());
-    const wire::Name kind = joined(spec.prefix, spec.kind);
-    const auto* const published = producer.publications.find(kind.view(), spec.seq);
-    if (published != nullptr) answer_waiting(producer, *published);
+    if (const auto* const published = producer.published(spec))
+        answer_waiting(producer, *published);
 }
 
 void Publisher::offer(const PublicationSpec& spec, wire::NameView hint) {
     Producer& producer = *producer_of(spec.prefix.view());
-    const wire::Name kind = joined(spec.prefix, spec.kind);
-    const auto* const published = producer.publications.find(kind.view(), spec.seq);
+    const auto* const published = producer.published(spec);
     if (published == nullptr || answer_waiting(producer, *published)) return;
     if (producer.in_vain >= kMostInVain && ++producer.withheld % kTryEvery != 0) return;
     producer.in_vain -= std::min(producer.in_vain, 1U);

@@ -21,7 +21,7 @@ async def small_sum(comm: Communicator) -> float:
 def seconds_of_sums(
     sim: innet.Simulation, group: list[Communicator], count: int = 1
 ) -> list[float]:
-    """What each of some sums takes; all are right."""
+    """Seconds of each of ``count`` sums, whose results are checked."""
     times_s = []
     for _ in range(count):
         began_s = sim.now_s
