@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -28,54 +29,71 @@ APPS = HERE.parent / "apps"
 
 @dataclass(frozen=True)
 class Job:
-    """One network and one training on it.
+    """One training over links of one rate.
 
     Attributes:
         suffix: of the keys of what it gives.
         rate: of all links.
         configuration: of the worker.
         turn: so many times the usual steps make a turn: short ones differ more from each other.
+        is_quick: whether it is part of a quick run.
     """
 
     suffix: str
     rate: str
     configuration: str
     turn: int = 1
+    is_quick: bool = True
 
 
 JOBS = (
     Job("200mbit", "200mbit", "communication"),
-    Job("200mbit_wide", "200mbit", "communication_wide"),
+    Job("200mbit_wide", "200mbit", "communication_wide", is_quick=False),
     Job("1gbit", "1gbit", "communication"),
     Job("compute_bound", "1gbit", "compute", turn=3),
 )
 
 
-async def run_job(
-    job: Job, rounds: int, steps: int, progress: Callable[[float, str], None]
-) -> dict[str, Any]:
-    """What the worker's ``Samples`` hold."""
+async def run_jobs(
+    rate: str, jobs: list[Job], rounds: int, steps: int, advance: Callable[[], None]
+) -> dict[str, dict[str, Any]]:
+    """The worker's ``Samples`` of each job, by its suffix.
+
+    One network and one set of processes serve them all: starting them takes longer than a round.
+
+    Args:
+        rate: of all links, and that of each job.
+        jobs: what the processes train, one after the other.
+        rounds: of each job.
+        steps: in a turn.
+        advance: is called after each round.
+    """
+    topology = load_topology("star8").with_overrides(rate_bps=parse_rate_bps(rate))
+    trainings = [
+        option
+        for job in jobs
+        for option in ("--configuration", job.configuration, "--steps", str(steps * job.turn))
+    ]
 
     def show(_label: str, line: str) -> None:
-        if line.startswith("round "):
-            done = int(line.removeprefix("round ").partition("/")[0])
-            progress(done / rounds, f"{job.configuration} at {job.rate}")
+        if line == "round":
+            advance()
 
-    topology = load_topology("star8").with_overrides(rate_bps=parse_rate_bps(job.rate))
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "samples.json"
         async with Session(topology, mode="netns", output=show) as session:
             await session.run_workers(
                 [
-                    *(sys.executable, str(WORKER), "--configuration", job.configuration),
-                    *("--rounds", str(rounds), "--steps", str(steps * job.turn)),
-                    *("--output", str(output)),
+                    *(sys.executable, str(WORKER), *trainings),
+                    *("--rounds", str(rounds), "--output", str(output)),
                 ],
                 env={"PYTHONPATH": str(APPS), "OMP_NUM_THREADS": "1"},
             )
-        samples: dict[str, Any] = json.loads(output.read_text())
-    if not samples["same_bits"]:
-        raise EmulationError(f"ranks ended with different parameters: {job.configuration}")
+        by_configuration: dict[str, dict[str, Any]] = json.loads(output.read_text())
+    samples = {job.suffix: by_configuration[job.configuration] for job in jobs}
+    for suffix, found in samples.items():
+        if not found["same_bits"]:
+            raise EmulationError(f"ranks ended with different parameters: {suffix}")
     return samples
 
 
@@ -107,30 +125,43 @@ def main() -> None:
     parser.add_argument(
         "--steps",
         type=int,
-        help="in a turn, and three times as many where computing dominates; default 3, quick: 2",
+        help="in a turn, and three times as many where computing dominates; default 3, quick: 1",
     )
     parser.add_argument(
-        "--only", choices=[job.suffix for job in JOBS], help="one part instead of all four"
+        "--only",
+        choices=[job.suffix for job in JOBS],
+        help="one part instead of all four; quick: all but 200mbit_wide",
     )
     arguments = parser.parse_args()
     rounds = arguments.rounds or (3 if arguments.quick else 9)
-    steps = arguments.steps or (2 if arguments.quick else 3)
-    jobs = [job for job in JOBS if arguments.only in (None, job.suffix)]
+    steps = arguments.steps or (1 if arguments.quick else 3)
+    jobs = [
+        job
+        for job in JOBS
+        if arguments.only == job.suffix
+        or (arguments.only is None and (job.is_quick or not arguments.quick))
+    ]
     benchmark = Benchmark("torch_step", arguments, deadline_s=420 if arguments.quick else 1800)
 
     async def measure(progress: ProgressBar) -> Figures:
         figures: Figures = {"rounds": rounds, "steps": steps}
-        for number, job in enumerate(jobs):
+        done = 0
 
-            def show(fraction: float, text: str, number: int = number) -> None:
-                progress((number + fraction) / len(jobs), text)
+        def advance() -> None:
+            nonlocal done
+            done += 1
+            job = jobs[min((done - 1) // rounds, len(jobs) - 1)]
+            progress(done / (rounds * len(jobs)), f"{job.configuration} at {job.rate}")
 
-            samples = await run_job(job, rounds, steps, show)
-            figures |= figures_of(samples, job.suffix)
-            if arguments.save is not None:
-                arguments.save.mkdir(parents=True, exist_ok=True)
-                path = arguments.save / f"torch_step-{job.suffix}.json"
-                path.write_text(json.dumps(samples, indent=2))
+        for rate, group in groupby(jobs, key=lambda job: job.rate):
+            for suffix, samples in (
+                await run_jobs(rate, list(group), rounds, steps, advance)
+            ).items():
+                figures |= figures_of(samples, suffix)
+                if arguments.save is not None:
+                    arguments.save.mkdir(parents=True, exist_ok=True)
+                    path = arguments.save / f"torch_step-{suffix}.json"
+                    path.write_text(json.dumps(samples, indent=2))
         return figures
 
     benchmark.run(measure)

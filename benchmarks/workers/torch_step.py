@@ -177,37 +177,46 @@ def have_same_bits(model: GPT) -> bool:
     return not different
 
 
-def main() -> None:
-    """Measure as the rank that the environment says; rank 0 writes what all found."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--configuration", choices=CONFIGURATIONS, required=True)
-    parser.add_argument("--rounds", type=int, required=True)
-    parser.add_argument("--steps", type=int, required=True, help="of each turn")
-    parser.add_argument("--output", type=Path, required=True)
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    dist.init_process_group("innet")
-    world = dist.group.WORLD
-    gloo = dist.new_group(backend=registered("gloo"))
-    assert world is not None
-    configuration = CONFIGURATIONS[arguments.configuration]
-    contenders = {
-        "innet": Contender(configuration, world),
-        "gloo": Contender(configuration, gloo),
-    }
-    rounds = Rounds(contenders, arguments.steps)
+def measure(
+    configuration: Configuration, groups: dict[str, dist.ProcessGroup], count: int, steps: int
+) -> Samples:
+    """``count`` rounds of one training over each group, in turns of ``steps`` steps."""
+    contenders = {name: Contender(configuration, group) for name, group in groups.items()}
+    rounds = Rounds(contenders, steps)
     rounds.take(counts=False)
-    for number in range(arguments.rounds):
+    for _ in range(count):
         rounds.take(counts=True)
         if dist.get_rank() == 0:
-            print(f"round {number + 1}/{arguments.rounds}", flush=True)
+            print("round", flush=True)
     samples = rounds.samples
     samples.gradient_bytes = sum(p.nbytes for p in contenders["innet"].model.parameters())
     # A list: every rank asks for both.
     same = [have_same_bits(contender.model) for contender in contenders.values()]
     samples.same_bits = all(same)
+    return samples
+
+
+def main() -> None:
+    """Measure as the rank that the environment says; rank 0 writes what all found."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--configuration", choices=CONFIGURATIONS, action="append", required=True)
+    parser.add_argument(
+        "--steps", type=int, action="append", required=True, help="of each turn; once for each"
+    )
+    parser.add_argument("--rounds", type=int, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    dist.init_process_group("innet")
+    world = dist.group.WORLD
+    assert world is not None
+    groups = {"innet": world, "gloo": dist.new_group(backend=registered("gloo"))}
+    samples = {
+        name: asdict(measure(CONFIGURATIONS[name], groups, arguments.rounds, steps))
+        for name, steps in zip(arguments.configuration, arguments.steps, strict=True)
+    }
     if dist.get_rank() == 0:
-        arguments.output.write_text(json.dumps(asdict(samples)))
+        arguments.output.write_text(json.dumps(samples))
     dist.destroy_process_group()
 
 
