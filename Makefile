@@ -57,12 +57,12 @@ $(VENV)/.ready: pyproject.toml $(SETUP_SCRIPTS)
 	@touch $@
 
 build/.extension: $(VENV)/.ready pyproject.toml $(NATIVE_SOURCES)
-	@scripts/build-extension.sh dev,demo
+	@$(PYTHON_BIN) scripts/build_extension.py dev,demo
 	@touch build/.core $@
 
 # Without PyTorch and the tools of a developer, which take longer to install than the core.
 build/.core: $(VENV)/.ready pyproject.toml $(NATIVE_SOURCES)
-	@scripts/build-extension.sh
+	@$(PYTHON_BIN) scripts/build_extension.py
 	@touch $@
 
 # Tests of one file stay together: they share what is dear to start. The few that fail beside the
@@ -83,7 +83,7 @@ jobs: $(VENV)/.frameworks
 
 # Hugging Face's and Lightning's, whose scripts are among the jobs.
 $(VENV)/.frameworks: pyproject.toml | build
-	@scripts/build-extension.sh dev,demo,frameworks
+	@$(PYTHON_BIN) scripts/build_extension.py dev,demo,frameworks
 	@touch $@
 
 faults: build
@@ -98,7 +98,7 @@ docs: $(VENV)/.docs
 	@echo "build/site/index.html; for its search: $(PYTHON_BIN) -m http.server --bind 127.0.0.1 -d build/site"
 
 $(VENV)/.docs: pyproject.toml | build/.core
-	@scripts/build-extension.sh docs
+	@$(PYTHON_BIN) scripts/build_extension.py docs
 	@touch $@
 
 # Whether these commands exist is checked by `make test`; this target runs them.

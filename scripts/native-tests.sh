@@ -11,7 +11,7 @@ options=(-DINNET_BUILD_TESTS=ON)
 case $kind in
     native)
         folder=build/$(python -c 'import sys; print(sys.implementation.cache_tag)')
-        [[ -f $folder/CMakeCache.txt ]] || scripts/build-extension.sh
+        [[ -f $folder/CMakeCache.txt ]] || .venv/bin/python scripts/build_extension.py
         ;;
     sanitize)
         folder=build/sanitize
