@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -30,6 +31,32 @@ with socket.socket() as any_socket:
     fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP))
 os.execv(sys.argv[1], sys.argv[1:])
 """
+
+# Serves a recording as ``innet watch FILE --web`` does, and prints what the page loads.
+FETCH_PAGE = """
+import re, subprocess, sys
+from urllib.parse import urljoin
+from urllib.request import urlopen
+
+command = ["innet", "watch", sys.argv[1], "--web"]
+with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    try:
+        link = next(m[0] for line in server.stdout if (m := re.search(r"http://\\S+", line)))
+        pending, seen = [urljoin(link, "/")], set()
+        while pending:
+            if (url := pending.pop()) not in seen:
+                seen.add(url)
+                answer = urlopen(url)
+                print(url, answer.status)
+                text = answer.read().decode()
+                found = re.findall(r'(?:src=|href=|from ?)"([./][^"]+)"', text)
+                pending += [urljoin(url, path) for path in found]
+    finally:
+        server.terminate()
+"""
+LICENCES = {"libcrypto": "openssl", "libsodium": "libsodium"}
+"""The licence of each library that a wheel brings with it."""
+NOT_FOR_USERS = re.compile(r"(^|/)(tests?|node_modules|results|docs)/|\.(innetrec|png|[ch]pp)$")
 
 # pip takes its time beside other tests.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -106,15 +133,20 @@ class Environment:
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """An environment with the wheel and its dependencies, which were downloaded before."""
+    return environment_with(wheel, "", tmp_path_factory.mktemp("wheel"))
+
+
+def environment_with(wheel: Path, extras: str, folder: Path) -> Environment:
+    """A new environment in which the wheel with ``extras``, such as ``[web]``, was installed."""
     if shutil.which("unshare") is None or subprocess.run([*NAMESPACE, "/bin/true"]).returncode:
         pytest.skip("this machine allows no namespaces (`unshare --user --net true` fails)")
-    folder = tmp_path_factory.mktemp("wheel")
     downloads = str(folder / "downloads")
-    downloaded = pip("download", "--only-binary=:all:", "--dest", downloads, str(wheel))
+    named = f"innet{extras} @ {wheel.as_uri()}"
+    downloaded = pip("download", "--only-binary=:all:", "--dest", downloads, named)
     if downloaded.returncode:
         pytest.skip(f"the dependencies cannot be downloaded: {downloaded.stderr.strip()[-300:]}")
     environment = Environment(folder / "venv")
-    install = ["install", "--no-index", "--find-links", downloads, "innet"]
+    install = ["install", "--no-index", "--find-links", downloads, f"innet{extras}"]
     into = ["--python", environment.path("python")]
     done = environment.run_isolated(sys.executable, "-m", "pip", *into, *install)
     assert done.returncode == 0, done.stderr
@@ -180,3 +212,30 @@ def test_an_extra_resolves(wheel: Path, extra: str) -> None:
     requirement = f"innet[{extra}] @ {wheel.as_uri()}"
     done = pip("install", "--dry-run", "--ignore-installed", "--quiet", requirement)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_extra_web_serves_its_page(
+    wheel: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    environment = environment_with(wheel, "[web]", tmp_path_factory.mktemp("web"))
+    recorded = ["sim", "star:2", "allreduce:64KiB", "--algorithm", "inc", "--record", "r.innetrec"]
+    done = environment.run("innet", *recorded)
+    assert done.returncode == 0, done.stderr
+    page = environment.run("python", "-c", FETCH_PAGE, "r.innetrec")
+    loaded = dict(line.split() for line in page.stdout.splitlines())
+    assert set(loaded.values()) == {"200"}, page.stderr
+    assert any(url.endswith("/vendor/libraries.js") for url in loaded)
+
+
+def test_the_wheel_has_the_licence_of_everything_in_it(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    brought = {Path(name).name.split("-")[0] for name in names if ".libs/lib" in name}
+    assert brought == LICENCES.keys()
+    for licence in ("nanobind", *LICENCES.values()):
+        assert contents(wheel, f"/licenses/licenses/{licence}.txt")
+    assert "Copyright" in contents(wheel, "/static/vendor/LICENSES.txt")
+
+
+def test_the_wheel_has_nothing_that_only_developers_use(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert [name for name in names if NOT_FOR_USERS.search(name)] == []
