@@ -173,8 +173,8 @@ void bind_operations(nb::module_& module) {
             nb::arg("exclusive") = true, nb::arg("segment_ends").none() = nb::none(),
             nb::arg("earlier_calls") = "", nb::arg("offered") = false,
             "segment_ends: where segments of unequal sizes end in the tensor. earlier_calls: of "
-            "this rank, which must agree with those of all others. offered: a tensor of one "
-            "segment goes to the node that adds it ahead of the request for the sum.");
+            "this rank, which must agree with those of all others. offered: each "
+            "segment goes to the node that adds it ahead of the request for its sum.");
     nb::class_<OwnedFetch>(module, "FetchSpec",
                            "Segments of a named tensor to fetch into a buffer.")
         .def(

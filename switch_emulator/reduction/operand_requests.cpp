@@ -1,6 +1,7 @@
 #include "switch_emulator/reduction/operand_requests.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "switch_emulator/reduction/reducer.hpp"
 
@@ -72,14 +73,14 @@ std::uint32_t OperandRequests::request(NameView name, ReductionName::OperandHash
     added.limited = credit_.limited() && added.contribution && elsewhere;
     added.other_sum = !added.contribution && elsewhere;
     other_sums_ += added.other_sum ? 1 : 0;
-    added.patient = may_come && added.contribution && elsewhere && !added.limited;
+    const bool patient = may_come && added.contribution && elsewhere && !added.limited;
     index_.insert(hash.name, request);
     if (added.limited) {
         flows_[added.flow].detector.park(request, added.publication);
         waiting_.push(request);
-    } else if (added.patient) {
+    } else if (patient) {
         flows_[added.flow].detector.park(request, added.publication);
-        patiences_.push_back({request, added.hash, now + patience_});
+        begin_patience(request, now);
     } else {
         send(request, now);
     }
@@ -92,13 +93,56 @@ bool OperandRequests::awaits_offer(std::uint32_t request) const {
 
 void OperandRequests::lengthen_patience() { patience_ = std::min(2 * patience_, kLongestPatience); }
 
-void OperandRequests::end_patience(TimePoint now) {
-    for (; !patiences_.empty() && (is_over(patiences_.front()) || patiences_.front().ends <= now);
-         patiences_.pop_front()) {
-        if (is_over(patiences_.front())) continue;
-        send(patiences_.front().request, now);
+// Contributions of one rank come one after the other: behind the others, over a slow link, the
+// last may come long after the first.
+void OperandRequests::end_patience(TimePoint now, std::vector<std::uint32_t>& given_up) {
+    while (!patiences_.empty() && (is_over(patiences_.front()) || patiences_.front().ends <= now)) {
+        Patience patience = patiences_.front();
+        patiences_.pop_front();
+        if (is_over(patience)) continue;
+        patience.ends = flows_[requests_[patience.request].flow].latest_unasked + patience_;
+        if (patience.ends > now) {
+            patiences_.push_back(patience);
+            continue;
+        }
+        send(patience.request, now);
+        given_up.push_back(patience.request);
         patience_ = std::max(patience_ - patience_ / 8, kShortestPatience);
     }
+}
+
+void OperandRequests::on_unasked(std::uint32_t request, TimePoint now) {
+    Flow& flow = flows_[requests_[request].flow];
+    flow.latest_unasked = now;
+    std::uint32_t next = kNoPlace;
+    for (std::uint32_t earlier = flow.first_patient; earlier != request; earlier = next) {
+        next = requests_[earlier].next_patient;
+        if (requests_[earlier].publication == requests_[request].publication) send(earlier, now);
+    }
+}
+
+void OperandRequests::begin_patience(std::uint32_t request, TimePoint now) {
+    Request& begun = requests_[request];
+    Flow& flow = flows_[begun.flow];
+    begun.patient = true;
+    begun.previous_patient = flow.last_patient;
+    begun.next_patient = kNoPlace;
+    (flow.last_patient == kNoPlace ? flow.first_patient
+                                   : requests_[flow.last_patient].next_patient) = request;
+    flow.last_patient = request;
+    patiences_.push_back({request, begun.hash, now + patience_});
+}
+
+void OperandRequests::leave_patient(std::uint32_t request) {
+    Request& left = requests_[request];
+    if (!std::exchange(left.patient, false)) return;
+    Flow& flow = flows_[left.flow];
+    (left.previous_patient == kNoPlace ? flow.first_patient
+                                       : requests_[left.previous_patient].next_patient) =
+        left.next_patient;
+    (left.next_patient == kNoPlace ? flow.last_patient
+                                   : requests_[left.next_patient].previous_patient) =
+        left.previous_patient;
 }
 
 void OperandRequests::join(std::uint32_t request, Waiter waiter) {
@@ -173,7 +217,10 @@ void OperandRequests::take_answered(std::uint32_t request, std::size_t answer_by
     waiters.assign(answered.waiters.begin(), answered.waiters.end());
     LossDetector& detector = flows_[answered.flow].detector;
     if (detector.is_late(answered.publication)) reconsider_kept_back();
-    if (detector.parked(request)) {  // it came unasked
+    if (answered.patient) {
+        on_unasked(request, now);
+        detector.forget(request);
+    } else if (detector.parked(request)) {  // it came before there was room to ask for it
         detector.forget(request);
     } else {
         detector.on_answered(request, now);
@@ -190,6 +237,7 @@ void OperandRequests::repeat(std::uint32_t request, TimePoint now) { send(reques
 
 void OperandRequests::redirect(std::uint32_t request, const wire::Name& hint, TimePoint now) {
     Request& redirected = requests_[request];
+    leave_patient(request);
     flows_[redirected.flow].detector.forget(request);
     flows_.leave(redirected.flow);
     redirected.flow = use_flow_to(hint, redirected.interval, redirected.contribution);
@@ -239,7 +287,7 @@ std::uint32_t OperandRequests::new_place() {
 
 void OperandRequests::send(std::uint32_t request, TimePoint now) {
     Request& sent = requests_[request];
-    sent.patient = false;
+    leave_patient(request);
     Flow& flow = flows_[sent.flow];
     forwarder_.express(RequesterId::kReducer, name(request), flow.hint.view(), interest_lifetime_);
     if (sent.limited) credit_.on_request(now);
@@ -247,11 +295,11 @@ void OperandRequests::send(std::uint32_t request, TimePoint now) {
 }
 
 void OperandRequests::release(std::uint32_t request) {
+    leave_patient(request);
     flows_.leave(requests_[request].flow);
     index_.erase(requests_[request].hash);
     other_sums_ -= requests_[request].other_sum ? 1 : 0;
     requests_[request].waiters.clear();
-    requests_[request].patient = false;
     free_.push_back(request);
     // So that no timer waits for what has come.
     while (!patiences_.empty() && is_over(patiences_.front())) patiences_.pop_front();

@@ -102,8 +102,9 @@ class OperandRequests {
     /// Sends what waited for room, as far as there is room now. Appends to `late` the requests that
     /// it keeps back because their publication is late, with the label of that rank.
     void use_credit(TimePoint now, std::vector<std::uint32_t>& late);
-    /// Asks for what may have come unasked and has not.
-    void end_patience(TimePoint now);
+    /// Asks for what may have come unasked and has not, since the last of its flow came; appends
+    /// the requests to `given_up`.
+    void end_patience(TimePoint now, std::vector<std::uint32_t>& given_up);
     /// Something that was on its way unasked had been asked for.
     void lengthen_patience();
     /// Pairs of node and interval with recent requests.
@@ -123,6 +124,11 @@ class OperandRequests {
         wire::Name hint;
         wire::NameHash interval = 0;
         LossDetector detector;
+        /// Requests that are kept back because their answers may come unasked: a list through
+        /// `next_patient`, in the order in which they were made.
+        std::uint32_t first_patient = kNoPlace;
+        std::uint32_t last_patient = kNoPlace;
+        TimePoint latest_unasked{};  ///< when the last answer came unasked
 
         TimePoint next_deadline() const { return detector.next_deadline(); }
     };
@@ -139,6 +145,8 @@ class OperandRequests {
         bool limited = false;    ///< waits for credit and takes it
         bool other_sum = false;  ///< is made of several contributions, by another node
         bool patient = false;    ///< not sent yet: its answer may come unasked
+        std::uint32_t previous_patient = kNoPlace;
+        std::uint32_t next_patient = kNoPlace;
     };
     /// A request that was kept back; another may have its place by then.
     struct Patience {
@@ -151,6 +159,9 @@ class OperandRequests {
     FlowPlace use_flow_to(const wire::Name& hint, wire::NameHash interval, bool contribution);
     std::uint32_t new_place();
     void send(std::uint32_t request, TimePoint now);
+    /// The answer came unasked: earlier ones of its publication that have not come are lost, and
+    /// asked for.
+    void on_unasked(std::uint32_t request, TimePoint now);
     bool waits_for_credit(const Request& request) const;
     /// Whether there is room for a request that was kept back.
     bool can_resume() const { return !kept_back_.empty() && credit_.has_room_for_late(); }
@@ -162,6 +173,9 @@ class OperandRequests {
         return !request.patient || request.hash != patience.hash;
     }
     void release(std::uint32_t request);
+    void begin_patience(std::uint32_t request, TimePoint now);
+    /// No effect on a request that is not kept back.
+    void leave_patient(std::uint32_t request);
 
     Forwarder& forwarder_;
     Duration min_rto_;

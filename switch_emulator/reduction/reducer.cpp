@@ -184,7 +184,7 @@ void Reducer::on_timer(TimePoint now) {
     state.lost.clear();
     state.requests.collect(now, state.lost);
     for (const LostRequest& lost : state.lost) state.repeat_lost(lost, now);
-    state.requests.end_patience(now);
+    state.end_patience(now);
     state.offers.drop_expired(now);
     state.use_credit(now);
 }

@@ -193,10 +193,10 @@ bool Reducer::State::keep_offer(const wire::DataView& data, const PacketRef& pac
     const auto name = ReductionName::parse(data.name());
     OperandUse* use = name ? rules.use_of(*name) : nullptr;
     if (use == nullptr || data.tensor_error()) return false;
-    const bool came_ahead_before = std::exchange(use->ahead, true);
-    if (use->latest && name->sequence() <= *use->latest) {
+    const bool was_expected = std::exchange(use->comes_ahead, true);
+    if (use->latest && std::pair(name->sequence(), name->segment()) <= *use->latest) {
         // It was requested before it arrived, and is the answer or crossed it.
-        if (came_ahead_before) requests.lengthen_patience();
+        if (!was_expected) requests.lengthen_patience();
         return false;
     }
     ArrivedOperand arrived = keep(data, packet);
@@ -212,12 +212,12 @@ bool Reducer::State::request_operand(std::uint32_t place, std::uint32_t operand,
     Slot& slot = slots[place];
     const ReductionName& name = slots.name(place);
     OperandNameBuffer buffer;
+    const bool may_come = !offered.empty() && slot.rule->uses[operand]->comes_ahead;
     const std::uint32_t request = requests.request(
         name.operand(slot.rule->operand_interval(operand), buffer),
         name.operand_hash(slot.rule->operand_hashers[operand]),
         slot.rule->operand_interval(operand), slot.rule->rule.operands[operand].hint,
-        {Waiter::Kind::kSlot, place, operand}, !offered.empty() && slot.rule->uses[operand]->ahead,
-        now);
+        {Waiter::Kind::kSlot, place, operand}, may_come, now);
     if (request == kNoPlace) return false;
     slot.operands[operand].request = request;
     if (requests.late(request)) {
@@ -350,7 +350,9 @@ void Reducer::State::operand_arrived(std::uint32_t place, std::uint32_t operand,
                               << ": operand " << operand << " arrived");
     clear_late(place, operand);
     OperandUse& use = *slot.rule->uses[operand];
-    use.latest = std::max(use.latest.value_or(0), slots.name(place).sequence());
+    const ReductionName& reduction = slots.name(place);
+    const std::pair used(reduction.sequence(), reduction.segment());
+    if (!use.latest || *use.latest < used) use.latest = used;
     pinned_bytes += arrived.content.pinned_bytes();
     slot.compares_calls |= static_cast<bool>(arrived.earlier_calls);
     slot.operands[operand].arrived = std::move(arrived);
@@ -422,6 +424,17 @@ void Reducer::State::use_credit(TimePoint now) {
     kept_back.clear();
     requests.use_credit(now, kept_back);
     for (const std::uint32_t request : kept_back) announce_late(request, requests.label(request));
+}
+
+void Reducer::State::end_patience(TimePoint now) {
+    given_up.clear();
+    requests.end_patience(now, given_up);
+    for (const std::uint32_t request : given_up) {
+        for (const Waiter& waiter : requests.waiters(request)) {
+            if (waiter.kind != Waiter::Kind::kSlot) continue;
+            slots[waiter.place].rule->uses[waiter.operand]->comes_ahead = false;
+        }
+    }
 }
 
 // Lateness.

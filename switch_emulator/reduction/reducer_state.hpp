@@ -47,6 +47,7 @@ struct Reducer::State {
     std::vector<Given> offered;            ///< scratch
     std::vector<LostRequest> lost;         ///< scratch
     std::vector<std::uint32_t> kept_back;  ///< scratch
+    std::vector<std::uint32_t> given_up;   ///< scratch
 
     // Starting.
     /// The rule for `/<group>/<interval>`, got from the source when it is not installed; or null.
@@ -96,6 +97,8 @@ struct Reducer::State {
     void request_at_new_hints(const InstalledRule& rule, TimePoint now);
     /// Requests what waited for room that there is now.
     void use_credit(TimePoint now);
+    /// Asks for contributions that have not come ahead, though those before them had.
+    void end_patience(TimePoint now);
 
     // Lateness: of a request, and so of the slots that wait for it.
     void set_late(std::uint32_t request, LateLabel label);

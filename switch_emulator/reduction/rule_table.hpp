@@ -14,9 +14,11 @@ namespace innet::reduction {
 
 /// What is known of a group's interval as an operand of rules.
 struct OperandUse {
-    std::size_t rules = 0;                ///< that have it
-    bool ahead = false;                   ///< it came once before it was requested
-    std::optional<std::uint64_t> latest;  ///< largest sequence number that a sum has it of
+    std::size_t rules = 0;  ///< that have it
+    /// Where others come ahead of requests, it will; until it does not.
+    bool comes_ahead = true;
+    /// Largest sequence number that a sum has it of, and the largest segment of that.
+    std::optional<std::pair<std::uint64_t, std::uint64_t>> latest;
 };
 
 /// A rule with what is needed to evaluate it quickly.

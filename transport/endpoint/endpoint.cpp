@@ -61,9 +61,10 @@ std::optional<std::string> refusal(const OperationSpec& spec, const Publisher& p
 
 /// Whether the tensor is sent ahead of the request for the sum.
 bool is_for_offer(const OperationState& operation, const OperationSpec& spec) {
-    return spec.publication && spec.publication->offered &&
-           spec.publication->segmentation.segments() == 1 && !operation.fetches.empty() &&
-           !operation.fetches.front().targets.empty();
+    if (!spec.publication || !spec.publication->offered || operation.fetches.empty()) return false;
+    const FetchSpec& fetch = operation.fetches.front();
+    return fetch.segmentation == spec.publication->segmentation && fetch.first_segment == 0 &&
+           fetch.end_segment == fetch.segmentation.segments();
 }
 
 }  // namespace
@@ -76,7 +77,7 @@ struct Endpoint::State final : KeeperFetches {
           publisher(options.virtual_scale, forwarder, pool, signer),
           objects(options.virtual_scale, options.hasher, forwarder, pool),
           keepers(objects, *this),
-          fetcher(options, own_name, forwarder, counters) {}
+          fetcher(options, own_name, forwarder, publisher, counters) {}
 
     EndpointOptions options;
     wire::Name own_name;
@@ -232,14 +233,12 @@ void Endpoint::submit(OperationId id, OperationSpec spec, TimePoint now) {
     if (spec.publication) operation.publication = state.publisher.publish(*spec.publication);
     operation.fetches = std::move(spec.fetches);
     state.operations.emplace(id, std::move(owned));
-    const bool is_offered = is_for_offer(operation, spec);
-    if (is_offered) {
-        state.publisher.offer(*spec.publication,
-                              operation.fetches.front().targets.front().hint.view());
-    }
+    operation.sends_ahead = is_for_offer(operation, spec);
+    if (operation.sends_ahead) state.publisher.answer_waiting(*spec.publication);
     state.fetcher.start(operation, now);
     // After the requests, which would else wait behind these answers in the queue of the link.
-    if (spec.publication && !is_offered) state.publisher.answer_waiting(*spec.publication);
+    if (spec.publication && !operation.sends_ahead)
+        state.publisher.answer_waiting(*spec.publication);
     state.complete_ended();
 }
 

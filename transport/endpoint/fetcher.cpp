@@ -59,9 +59,10 @@ bool wants_room(wire::NackReason reason) {
 }  // namespace
 
 Fetcher::Fetcher(const EndpointOptions& options, const wire::Name& own_name, Forwarder& forwarder,
-                 EndpointCounters& counters)
+                 Publisher& publisher, EndpointCounters& counters)
     : options_(options),
       forwarder_(forwarder),
+      publisher_(publisher),
       counters_(counters),
       answers_(options.answers == nullptr ? own_answers_ : *options.answers),
       credit_(credit_of_links(options), &answers_),
@@ -500,8 +501,11 @@ bool Fetcher::send_next(std::uint32_t flow, TimePoint now) {
     if (again) {
         requester.flow.on_ready_sent();
     } else {
-        target.unsent.take();
+        const std::uint64_t segment = target.unsent.take();
         ++target.awaited;
+        if (target.operation->sends_ahead && target.fetch == 0 && &via == &requester.flow) {
+            publisher_.offer(*target.operation->publication, segment, via.hint());
+        }
     }
     if (&via != &requester.flow) {
         requester.flow.detector().forget(*key);

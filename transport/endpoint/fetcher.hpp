@@ -12,6 +12,7 @@
 #include "transport/fetch/flow_table.hpp"
 #include "transport/fetch/receive_credit.hpp"
 #include "transport/fetch/turn_queue.hpp"
+#include "transport/publish/publisher.hpp"
 
 namespace innet {
 
@@ -19,7 +20,7 @@ class Fetcher {
   public:
     /// Everything referenced must outlive the fetcher.
     Fetcher(const EndpointOptions& options, const wire::Name& own_name, Forwarder& forwarder,
-            EndpointCounters& counters);
+            Publisher& publisher, EndpointCounters& counters);
 
     /// Starts fetching; `operation` must stay where it is until its outcome is taken.
     void start(OperationState& operation, TimePoint now);
@@ -113,6 +114,7 @@ class Fetcher {
 
     const EndpointOptions& options_;
     Forwarder& forwarder_;
+    Publisher& publisher_;
     EndpointCounters& counters_;
     security::Sha256 sha256_;
     TargetTable targets_;

@@ -43,8 +43,8 @@ struct PublicationSpec {
     /// wire::kMaxEarlierCalls bytes, or wire::kUnknownCalls. Ranks whose texts do not agree get a
     /// mismatch.
     std::string earlier_calls = {};
-    /// A tensor of one segment goes to the node that is asked for the sum, ahead of that request:
-    /// that node, or one before it, adds it.
+    /// Each segment goes to the node that is asked for its sum, just ahead of that request: that
+    /// node, or one before it, adds it. Where not all sums are fetched, none is sent ahead.
     bool offered = false;
 };
 

@@ -22,6 +22,7 @@ struct OperationState {
     std::vector<FetchSpec> fetches;
     TimePoint deadline = kNever;
     bool in_place = false;
+    bool sends_ahead = false;  ///< segments of `publication`, with the first fetch's requests
     std::shared_ptr<Publication> publication;  ///< may be null
     std::unique_ptr<ObjectFetch> object;       ///< null: `fetches` is all there is to fetch
     std::vector<std::uint32_t> targets;        ///< places in the target table

@@ -48,20 +48,30 @@ class Publication {
     /// Answers with an error from now on; the tensor is never read again.
     void abort(const std::string& why);
 
-    void set_sent_ahead() { sent_ahead_ = true; }
-    /// Whether it was sent ahead of requests; true once.
-    bool take_sent_ahead() { return std::exchange(sent_ahead_, false); }
+    /// Whether the segment was sent, on request or ahead of it.
+    bool may_send_ahead(std::uint64_t segment) const {
+        return !aborted_ && segments_[segment].sent == Sent::kNot;
+    }
+    void set_sent_ahead(std::uint64_t segment) { segments_[segment].sent = Sent::kAhead; }
+    /// The segment is requested now; whether it had been sent ahead.
+    bool set_requested(std::uint64_t segment) {
+        return !aborted_ &&
+               std::exchange(segments_[segment].sent, Sent::kRequested) == Sent::kAhead;
+    }
 
     /// Packet bytes kept for this tensor.
     std::size_t retained_bytes() const { return retained_bytes_; }
 
   private:
+    enum class Sent : std::uint8_t { kNot, kAhead, kRequested };
+
     struct Segment {
         PacketRef packet;
         std::uint32_t signed_offset = 0;
         std::uint32_t signed_size = 0;
         std::uint32_t signature_offset = 0;
         bool is_signed = false;
+        Sent sent = Sent::kNot;
     };
 
     /// A segment's bytes in the tensor.
@@ -84,7 +94,6 @@ class Publication {
     std::size_t retained_bytes_ = 0;
     bool aborted_ = false;
     bool all_retained_ = false;
-    bool sent_ahead_ = false;
 };
 
 }  // namespace innet

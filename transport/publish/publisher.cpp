@@ -267,16 +267,14 @@ void Publisher::answer_waiting(const PublicationSpec& spec) {
         answer_waiting(producer, *published);
 }
 
-void Publisher::offer(const PublicationSpec& spec, wire::NameView hint) {
-    Producer& producer = *producer_of(spec.prefix.view());
-    const auto* const published = producer.published(spec);
-    if (published == nullptr || answer_waiting(producer, *published)) return;
+void Publisher::offer(Publication& publication, std::uint64_t segment, wire::NameView hint) {
+    if (!publication.may_send_ahead(segment)) return;
+    Producer& producer = *producer_of(publication.name());
     if (producer.in_vain >= kMostInVain && ++producer.withheld % kTryEvery != 0) return;
     producer.in_vain -= std::min(producer.in_vain, 1U);
-    Publication& publication = *published->publication;
-    publication.set_sent_ahead();
-    SegmentNamer namer(publication.name());
-    PacketRef packet = answer(publication, namer.segment(0), 0, true);
+    publication.set_sent_ahead(segment);
+    ++segments_served_;
+    PacketRef packet = publication.packet(segment, true);
     if (packet) forwarder_.offer_data(std::move(packet), hint);
 }
 
@@ -367,6 +365,10 @@ PacketRef Publisher::answer(Publication& publication, wire::NameView name, std::
                             bool for_network) {
     if (segment >= publication.segmentation().segments()) return mismatch(name, publication);
     ++segments_served_;
+    if (publication.set_requested(segment)) {
+        Producer& producer = *producer_of(publication.name());
+        producer.in_vain = std::min(producer.in_vain + 2, kMostInVain);
+    }
     return publication.packet(segment, for_network);
 }
 
@@ -378,10 +380,6 @@ Production Publisher::produce(wire::NameView name, bool for_network) {
     };
     const auto published = by_name_.find(parsed->tensor.hash());
     if (published != by_name_.end() && published->second->name() == parsed->tensor) {
-        if (published->second->take_sent_ahead()) {
-            Producer& producer = *producer_of(parsed->tensor);
-            producer.in_vain = std::min(producer.in_vain + 2, kMostInVain);
-        }
         return data(answer(*published->second, name, parsed->segment, for_network));
     }
     const auto seq = sequence_number(parsed->tensor);

@@ -42,9 +42,8 @@ class Publisher {
     std::shared_ptr<Publication> publish(const PublicationSpec& spec);
     /// Answers the Interests that were pending when `spec` was published.
     void answer_waiting(const PublicationSpec& spec);
-    /// Answers likewise; the first segment, if nothing was pending, is sent towards `hint` unasked,
-    /// unless that has been in vain lately.
-    void offer(const PublicationSpec& spec, wire::NameView hint);
+    /// Sends a segment that has not been sent towards `hint`, unless that has been in vain lately.
+    void offer(Publication& publication, std::uint64_t segment, wire::NameView hint);
     /// See `Endpoint::fail`.
     void fail(const FailureSpec& failure);
     /// See `Endpoint::retire`.

@@ -11,19 +11,29 @@ using namespace std::chrono_literals;
 const std::vector<std::pair<std::string, std::string>> kThreeRanks{
     {"0", "h0"}, {"1", "h1"}, {"2", "h2"}};
 
-std::string operand(std::string_view interval, std::uint64_t seq) {
-    return "/job/g0/" + std::string(interval) + "/sum.f32/seq=" + std::to_string(seq) + "/seg=0";
+std::string operand(std::string_view interval, std::uint64_t seq, std::uint64_t segment = 0) {
+    return "/job/g0/" + std::string(interval) + "/sum.f32/seq=" + std::to_string(seq) +
+           "/seg=" + std::to_string(segment);
 }
-std::string contribution(int rank, std::uint64_t seq = 1) {
-    return operand(std::to_string(rank), seq);
+std::string contribution(int rank, std::uint64_t seq = 1, std::uint64_t segment = 0) {
+    return operand(std::to_string(rank), seq, segment);
 }
 
 struct Switch : ReducerFixture {
     Switch() { reducer.install(rule_of("0-2", kThreeRanks)); }
 
-    std::string sum(std::uint64_t seq = 1) const { return operand("0-2", seq); }
-    void offer_of(int rank, std::uint64_t seq = 1) {
-        offer(contribution(rank, seq), std::vector<float>{static_cast<float>(rank) + 1});
+    std::string sum(std::uint64_t seq = 1, std::uint64_t segment = 0) const {
+        return operand("0-2", seq, segment);
+    }
+    void offer_of(int rank, std::uint64_t seq = 1, std::uint64_t segment = 0) {
+        offer(contribution(rank, seq, segment), std::vector<float>{static_cast<float>(rank) + 1});
+    }
+    /// Rank 0 sends its segments ahead, and requests the sums.
+    void begin_segments(std::uint64_t seq, std::uint64_t segments) {
+        for (std::uint64_t segment = 0; segment < segments; ++segment) {
+            offer_of(0, seq, segment);
+            REQUIRE(admit(sum(seq, segment)) == Admission::kAccepted);
+        }
     }
     /// Each rank once.
     void all_came_ahead() {
@@ -67,14 +77,50 @@ TEST_CASE("what does not come ahead with the others is asked for after a millise
     f.check_nothing_left();
 }
 
-TEST_CASE("an operand that never came ahead is requested at once") {
+TEST_CASE("an operand that does not come ahead is waited for once, and then requested at once") {
     Switch f;
+    f.offer_of(0, 0);
+    REQUIRE(f.admit(f.sum(0)) == Admission::kAccepted);
+    CHECK(f.forwarder.asked.empty());
+    f.pass(1ms);
+    for (const int rank : {1, 2}) f.arrive(contribution(rank, 0), std::vector<float>{1.0F});
+    CHECK(f.answers().size() == 1);
     f.offer_of(0);
     REQUIRE(f.admit(f.sum()) == Admission::kAccepted);
     CHECK(f.times_asked(contribution(1)) == 1);
     CHECK(f.times_asked(contribution(2)) == 1);
     for (const int rank : {1, 2}) f.arrive(contribution(rank), std::vector<float>{1.0F});
     CHECK(f.answers().size() == 1);
+    f.check_nothing_left();
+}
+
+TEST_CASE("a contribution behind which the next one came is asked for at once") {
+    Switch f;
+    f.begin_segments(1, 3);
+    f.begin_segments(2, 1);
+    f.offer_of(1, 1, 1);
+    using Asked = RecordingForwarder::Asked;
+    CHECK(f.forwarder.asked == std::vector{Asked{contribution(1, 1, 0), "/n/h1"}});
+    f.arrive(contribution(1, 1, 0), std::vector<float>{2.0F});
+    f.offer_of(1, 2, 0);
+    f.offer_of(1, 1, 2);
+    for (std::uint64_t segment = 0; segment < 3; ++segment) f.offer_of(2, 1, segment);
+    f.offer_of(2, 2, 0);
+    CHECK(f.answers().size() == 4);
+    CHECK(f.forwarder.asked.size() == 1);
+    f.check_nothing_left();
+}
+
+TEST_CASE("while contributions of a rank come, those behind them are waited for") {
+    Switch f;
+    f.begin_segments(1, 5);
+    for (std::uint64_t segment = 0; segment < 5; ++segment) {
+        f.offer_of(1, 1, segment);
+        f.pass(900us);
+        f.offer_of(2, 1, segment);
+    }
+    CHECK(f.answers().size() == 5);
+    CHECK(f.forwarder.asked.empty());
     f.check_nothing_left();
 }
 

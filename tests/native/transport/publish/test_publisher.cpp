@@ -76,23 +76,32 @@ using Kind = Production::Kind;
 
 }  // namespace
 
-TEST_CASE("a tensor is sent ahead of the request for its sum, unless it was asked for") {
+TEST_CASE("segments are sent ahead of the requests for their sums, unless they were asked for") {
     Fixture fixture;
     const wire::Name hint = name("/n/s0");
-    PublicationSpec spec = fixture.spec("/sum.u8", 1);
-    fixture.publisher.publish(spec);
-    fixture.publisher.offer(spec, hint.view());
-    CHECK(fixture.forwarder.put.empty());
+    const PublicationSpec spec = fixture.spec("/sum.u8", 1);
+    CHECK(fixture.kind("/job/g0/3/sum.u8/seq=1/seg=1") == Kind::kPending);
+    const auto published = fixture.publisher.publish(spec);
+    fixture.publisher.answer_waiting(spec);
+    for (const std::uint64_t segment : {0, 1, 2}) {
+        fixture.publisher.offer(*published, segment, hint.view());
+    }
+    CHECK(fixture.forwarder.put == std::vector<std::string>{"/job/g0/3/sum.u8/seq=1/seg=1"});
     CHECK(fixture.forwarder.offered ==
-          std::vector<std::string>{"/job/g0/3/sum.u8/seq=1/seg=0 to /n/s0"});
+          std::vector<std::string>{"/job/g0/3/sum.u8/seq=1/seg=0 to /n/s0",
+                                   "/job/g0/3/sum.u8/seq=1/seg=2 to /n/s0"});
     CHECK(fixture.kind("/job/g0/3/sum.u8/seq=1/seg=0") == Kind::kData);
+    fixture.publisher.offer(*published, 0, hint.view());
+    CHECK(fixture.forwarder.offered.size() == 2);
+}
 
-    CHECK(fixture.kind("/job/g0/3/sum.u8/seq=2/seg=0") == Kind::kPending);
-    spec = fixture.spec("/sum.u8", 2);
-    fixture.publisher.publish(spec);
-    fixture.publisher.offer(spec, hint.view());
-    CHECK(fixture.forwarder.put == std::vector<std::string>{"/job/g0/3/sum.u8/seq=2/seg=0"});
-    CHECK(fixture.forwarder.offered.size() == 1);
+TEST_CASE("what was given up is not sent ahead") {
+    Fixture fixture;
+    const auto published = fixture.publisher.publish(fixture.spec("/sum.u8", 1));
+    published->abort("it took too long");
+    fixture.publisher.offer(*published, 0, name("/n/s0").view());
+    CHECK(fixture.forwarder.offered.empty());
+    CHECK(fixture.kind("/job/g0/3/sum.u8/seq=1/seg=0") == Kind::kData);
 }
 
 TEST_CASE("what is sent ahead in vain is sent ahead now and then only, until it is not in vain") {
@@ -102,9 +111,8 @@ TEST_CASE("what is sent ahead in vain is sent ahead now and then only, until it 
     const auto sent_ahead = [&](int calls, bool requested) {
         fixture.forwarder.offered.clear();
         for (int call = 0; call < calls; ++call) {
-            const PublicationSpec spec = fixture.spec("/sum.u8", ++seq);
-            fixture.publisher.publish(spec);
-            fixture.publisher.offer(spec, hint.view());
+            const auto published = fixture.publisher.publish(fixture.spec("/sum.u8", ++seq));
+            fixture.publisher.offer(*published, 0, hint.view());
             const std::string uri = "/job/g0/3/sum.u8/seq=" + std::to_string(seq) + "/seg=0";
             if (requested) CHECK(fixture.kind(uri) == Kind::kData);
         }
