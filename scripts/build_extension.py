@@ -25,6 +25,8 @@ PIP = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "-
 REPORT_EVERY_S = 15
 LINES_OF_A_FAILURE = 60
 _COMPILED = re.compile(r"\[(\d+)/(\d+)\] ")
+_BINDING = "/_core.dir/"
+_BINDING_WEIGHT = 5
 _OWN_EXTRAS = re.compile(r"innet\[([\w,-]+)\]")
 
 
@@ -46,21 +48,31 @@ def requirements(project: Mapping[str, Any], extras: Iterable[str]) -> list[str]
 
 
 class Progress:
-    """Turns ninja's lines into a report every 15 seconds."""
+    """Turns ninja's lines into a report every 15 seconds.
 
-    def __init__(self) -> None:
+    Bindings are compiled last and take five times as long as other files, so they count as much.
+    """
+
+    def __init__(self, bindings: int) -> None:
+        self._bindings_left = bindings
         self._reported_s = 0.0
+        self._done_weight = 0
 
     def report(self, line: str, elapsed_s: float) -> str | None:
         """What to print when the build has printed ``line``, if it is time for it."""
         counted = _COMPILED.match(line.lstrip())
-        if counted is None or elapsed_s - self._reported_s < REPORT_EVERY_S:
+        if counted is None or counted[1] == "0":
             return None
+        is_binding = _BINDING in line
+        self._bindings_left -= is_binding
+        self._done_weight += _BINDING_WEIGHT if is_binding else 1
         done, total = int(counted[1]), int(counted[2])
-        if done in (0, total):
+        if elapsed_s - self._reported_s < REPORT_EVERY_S or done == total:
             return None
         self._reported_s = elapsed_s
-        left_s = elapsed_s * (total - done) / done
+        bindings = min(max(self._bindings_left, 0), total - done)
+        left_weight = total - done + (_BINDING_WEIGHT - 1) * bindings
+        left_s = elapsed_s * left_weight / self._done_weight
         return (
             f"  {done} of {total} files compiled in {elapsed_s:.0f} s; {_rounded(left_s)} left "
             "at this pace"
@@ -99,7 +111,7 @@ def main() -> int:
     libraries = requirements(project, extras)
     print("Compiling the module in C++, and installing missing libraries meanwhile", flush=True)
     began_s = time.monotonic()
-    progress = Progress()
+    progress = Progress(bindings=len([*(ROOT / "innet" / "_native").glob("*.cpp")]))
     LOG.parent.mkdir(exist_ok=True)
     with subprocess.Popen([*PIP, "--quiet", *libraries], cwd=ROOT) as installing:
         try:

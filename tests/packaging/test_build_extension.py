@@ -15,23 +15,36 @@ SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "build_extension.
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def reports(*printed: tuple[float, str]) -> list[str]:
+def reports(*printed: tuple[float, str], bindings: int = 0) -> list[str]:
     """What is reported of lines that were printed at these seconds."""
-    progress = SCRIPT["Progress"]()
+    progress = SCRIPT["Progress"](bindings)
     found = (progress.report(line, at_s) for at_s, line in printed)
     return [report.strip() for report in found if report]
 
 
+def compiled(numbers: range, total: int, folder: str = "x.dir") -> list[tuple[float, str]]:
+    """Lines for files of a folder that ninja compiled, one each second."""
+    return [(float(n), f"  [{n}/{total}] Building {folder}/{n}.o\n") for n in numbers]
+
+
 def test_a_report_says_what_is_done_and_how_long_the_rest_takes() -> None:
-    assert reports((60, "  [54/216] Building CXX object node.cpp.o\n")) == [
-        "54 of 216 files compiled in 60 s; about 3 minutes left at this pace"
-    ]
-    assert reports((90, "[200/216] Building\n"))[0].endswith("less than a minute left at this pace")
+    said = reports(*compiled(range(1, 61), 240))
+    assert said[-1] == "60 of 240 files compiled in 60 s; about 3 minutes left at this pace"
+    assert reports(*compiled(range(1, 91), 100))[-1].endswith(
+        "; less than a minute left at this pace"
+    )
+
+
+def test_bindings_that_are_left_count_more() -> None:
+    lines = compiled(range(1, 61), 120)
+    assert "about 1 minute left" in reports(*lines)[-1]
+    assert "about 5 minutes left" in reports(*lines, bindings=60)[-1]
+    done = compiled(range(1, 61), 120, "innet/_native/CMakeFiles/_core.dir")
+    assert "less than a minute left" in reports(*done, bindings=60)[-1]
 
 
 def test_reports_come_every_fifteen_seconds_and_not_at_the_end() -> None:
-    lines = [(float(at), f"[{at}/100] Building") for at in range(101)]
-    said = [int(report.split()[0]) for report in reports(*lines)]
+    said = [int(report.split()[0]) for report in reports(*compiled(range(101), 100))]
     assert said == [15, 30, 45, 60, 75, 90]
 
 
