@@ -130,7 +130,7 @@ class Outages:
         if switch in live.lost:
             return live
         loss = Loss(silence_of(switch, self._settings.heartbeat_timeout_s), returns=True)
-        what = f"switch {loss.why}; the network works round it"
+        what = f"switch {loss.why}; the network routes round it"
         self._outbox.report("switch_lost", what, node=switch, returns=True)
         self._silent[switch] = _Silence(now_s)
         return live.without(switch, loss)
@@ -194,7 +194,7 @@ class Outages:
             if not self._slow.isdisjoint(ends):
                 continue
             loss = self._cut(ends)
-            what = f"the link {loss.why}; the network works round it"
+            what = f"the link {loss.why}; the network routes round it"
             self._outbox.report("link_lost", what, ends=list(ends))
             self._silent[ends] = _Silence(now_s)
             live = live.without(ends, loss)

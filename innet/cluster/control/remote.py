@@ -114,7 +114,8 @@ class RemoteController:
 
     def lose_switch(self, switch: str, why: str, *, returns: bool) -> None:
         """As the controller's method."""
-        report("switch_lost", f"the network works round {why}", node=switch, returns=returns)
+        message = f"the network routes round {switch}: {why}"
+        report("switch_lost", message, node=switch, returns=returns, why=why)
         with self._lock:
             self._record.lost[switch] = Loss(why, returns)
         self._tell("lose_switch", switch=switch, why=why, returns=returns)

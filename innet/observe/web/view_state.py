@@ -91,13 +91,15 @@ class ViewState:
         self._nodes = {name: _Reporter() for name in self._names}
         self._look = LookResult()
         self._lost: dict[str, tuple[float, str]] = {}
-        """Switches that died, when, and what the launcher said."""
+        """Switches that were lost: when, and a sentence without a full stop on why."""
 
     def take_event(self, event: RunEvent, now_s: float) -> None:
         """Take an event; of those that change the picture, the loss of a switch."""
         node = event.details.get("node")
         if event.kind == "switch_lost" and isinstance(node, str) and node in self._nodes:
-            self._lost[node] = (now_s, event.message[:_LONGEST_TEXT])
+            why = event.details.get("why")
+            sentence = f"Switch {why}" if why else event.message[:1].upper() + event.message[1:]
+            self._lost[node] = (now_s, sentence[:_LONGEST_TEXT])
 
     def take_counters(self, counters: NodeCounters, now_s: float) -> None:
         """Take a node's counters; those of unknown nodes are ignored."""
@@ -161,12 +163,12 @@ class ViewState:
     def _lost_switches(self, now_s: float) -> Iterable[FindingLine]:
         """Findings of switches that the doctor may see only after their restart."""
         known = {finding.subject for finding in self._look.findings}
-        for name, (_, message) in self._lost.items():
+        for name, (_, sentence) in self._lost.items():
             if name not in known and self._is_lost(name, now_s):
                 yield FindingLine(
                     check="switch_lost",
                     subject=name,
-                    problem=f"Switch {name} has died: {message}.",
+                    problem=f"{sentence}.",
                     remedy="The launcher starts it again up to recovery.switch_restarts times; its "
                     f"output is in the log of {name}.",
                 )

@@ -190,7 +190,7 @@ def test_faults_of_a_real_network_are_seen_within_two_intervals(tmp_path):
         site.shows(
             "innet.frame.states.spine0 === 'gone'",
             spine.kill,
-            {"findings": "Switch spine0 has died"},
+            {"findings": "Switch spine0 (pid", "events": "the network routes round spine0"},
         )
         _picture(page, "live-view-dead-spine")
         _export(page)

@@ -61,13 +61,13 @@ def test_a_switch_that_is_restarted_at_once_is_shown_as_dead_for_two_intervals(s
     state.take_status(status("s0"))
     lost = RunEvent(
         run="lab", source="launcher", number=1, time_s=5, kind="switch_lost",
-        message="killed by signal 9",
-        details={"node": "s0"},
+        message="the network routes round s0: s0 (pid 7) was killed by signal 9 (SIGKILL)",
+        details={"node": "s0", "why": "s0 (pid 7) was killed by signal 9 (SIGKILL)"},
     )  # fmt: skip
     state.take_event(lost, 10)
     assert state.frame(13).states["s0"] == "gone"
     (finding,) = state.frame(13).findings
-    assert finding.problem == "Switch s0 has died: killed by signal 9."
+    assert finding.problem == "Switch s0 (pid 7) was killed by signal 9 (SIGKILL)."
     assert "s0" not in state.frame(14).states
     assert state.frame(14).findings == ()
 
