@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from innet.cluster.emulation.kernel_network import LinkStatus
 from innet.cluster.emulation.runs import RunRecord
+from innet.cluster.node_reader import NodeReader
 from innet.cluster.session_client import read_counters
 from innet.errors import ControlError, EmulationError
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME, ControllerClient
-from innet.node.requests import ControlClient
 from innet.security.keys import CERTIFICATES_SUFFIX, load_packets
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 ANSWER_TIMEOUT_S = 3.0
 """For the answer of a node or of the controller."""
 _PLANS_TIMEOUT_S = 5.0
-_CONNECTIONS = 8
 
 
 class RunStatus(BaseModel):
@@ -53,45 +51,92 @@ class RunStatus(BaseModel):
     groups: list[dict[str, Any]]
     pools: list[dict[str, Any]]
     kernel_links: list[LinkStatus]
+    read_at: dict[str, tuple[float, float]] = Field(default={}, exclude=True)
+    """By node, the times (monotonic) between which it read its counters."""
+
+
+class Overview(BaseModel):
+    """What the controller knows of jobs, groups of ranks and pools of blocks."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    jobs: list[dict[str, Any]] = []
+    groups: list[dict[str, Any]] = []
+    pools: list[dict[str, Any]] = []
+
+
+class RunReader:
+    """Reads the status of a run again and again, over connections that it keeps.
+
+    Blocking; for one thread at a time.
+    """
+
+    def __init__(self) -> None:
+        self._nodes = NodeReader()
+        self._controller: ControllerClient | None = None
+        self._controller_path: Path | None = None
+
+    def read(
+        self,
+        record: RunRecord,
+        timeout_s: float = ANSWER_TIMEOUT_S,
+        phases: Sequence[Collection[str]] = (),
+    ) -> RunStatus:
+        """The status of all nodes; those without an answer are ``silent``. Blocks for seconds.
+
+        Args:
+            phases: see :meth:`NodeReader.read`.
+        """
+        sockets = {node: record.control_socket(node) for node in _running_nodes(record)}
+        readings = self._nodes.read(sockets, timeout_s, phases)
+        overview = self._overview(record)
+        return RunStatus(
+            run=record,
+            stale=record.is_stale,
+            nodes=readings.nodes,
+            silent=readings.silent,
+            read_at=readings.read_at,
+            jobs=_with_parts(overview.jobs, readings.nodes),
+            groups=overview.groups,
+            pools=_with_parts(overview.pools, readings.nodes),
+            kernel_links=_kernel_links(record),
+        )
+
+    def _overview(self, record: RunRecord) -> Overview:
+        """What the controller says; nothing without one, or when it does not answer."""
+        path = record.run_dir / CONTROLLER_SOCKET_NAME
+        if record.is_stale or not path.exists():
+            return Overview()
+        if self._controller is None or path != self._controller_path:
+            self._close_controller()
+            self._controller, self._controller_path = ControllerClient(path), path
+        try:
+            answer = self._controller.request("overview", timeout_s=ANSWER_TIMEOUT_S)
+        except ControlError:
+            return Overview()
+        return Overview.model_validate(answer)
+
+    def _close_controller(self) -> None:
+        if self._controller is not None:
+            self._controller.close()
+            self._controller = None
+
+    def close(self) -> None:
+        """Close all connections; the next reading opens them again."""
+        self._nodes.close()
+        self._close_controller()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def read_run_status(record: RunRecord, timeout_s: float = ANSWER_TIMEOUT_S) -> RunStatus:
-    """Read the status of all nodes; those without an answer are ``silent``. Blocks for seconds."""
-    running = _running_nodes(record)
-    nodes, silent = read_nodes({node: record.control_socket(node) for node in running}, timeout_s)
-    return RunStatus(
-        run=record,
-        stale=record.is_stale,
-        nodes=nodes,
-        silent=silent,
-        jobs=_with_parts(_listed(record, "jobs"), nodes),
-        groups=_listed(record, "groups"),
-        pools=_with_parts(_listed(record, "pools"), nodes),
-        kernel_links=_kernel_links(record),
-    )
-
-
-def read_nodes(
-    sockets: Mapping[str, Path], timeout_s: float = ANSWER_TIMEOUT_S
-) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """By node, the status that it answers on its control socket, and why others do not answer."""
-
-    def ask(node: str) -> dict[str, Any] | str:
-        if not sockets[node].exists():
-            return "no node of innet (yet) in its process"
-        try:
-            with ControlClient(sockets[node], who=node) as client:
-                status: dict[str, Any] = client.request("status", timeout_s=timeout_s)
-                return status
-        except ControlError as error:
-            return str(error)
-
-    with ThreadPoolExecutor(_CONNECTIONS) as threads:
-        answers = dict(zip(sockets, threads.map(ask, sockets), strict=True))
-    return (
-        {node: answer for node, answer in answers.items() if not isinstance(answer, str)},
-        {node: answer for node, answer in answers.items() if isinstance(answer, str)},
-    )
+    """Read the status of a run once. Blocks for seconds."""
+    with RunReader() as reader:
+        return reader.read(record, timeout_s)
 
 
 def _running_nodes(record: RunRecord) -> list[str]:
@@ -113,19 +158,6 @@ def _parts(prefix: str, nodes: dict[str, dict[str, Any]]) -> dict[str, dict[str,
         for part in answer["jobs"]
         if part["prefix"] == prefix
     }
-
-
-def _listed(record: RunRecord, method: str) -> list[dict[str, Any]]:
-    """The controller's list; empty without a controller, or when it does not answer."""
-    socket = record.run_dir / CONTROLLER_SOCKET_NAME
-    if record.is_stale or not socket.exists():
-        return []
-    try:
-        with ControllerClient(socket) as client:
-            found: list[dict[str, Any]] = client.request(method, timeout_s=ANSWER_TIMEOUT_S)
-            return found
-    except ControlError:
-        return []
 
 
 def _kernel_links(record: RunRecord) -> list[LinkStatus]:

@@ -107,12 +107,10 @@ class NodeAgent:
 
     def ping(self) -> dict[str, Any]:
         """The node's identity, and the neighbours from which it receives nothing."""
-        return {
-            "node": self._config.node,
-            "kind": self._config.kind,
-            "pid": os.getpid(),
-            "unheard": self._unheard(),
-        }
+        return self._identity() | {"unheard": self._unheard()}
+
+    def _identity(self) -> dict[str, Any]:
+        return {"node": self._config.node, "kind": self._config.kind, "pid": os.getpid()}
 
     def _unheard(self) -> list[str]:
         try:
@@ -128,7 +126,8 @@ class NodeAgent:
             link["peer"] = face.peer
         times = os.times()
         return {
-            **self.ping(),
+            **self._identity(),
+            "unheard": [link["peer"] for link in status["links"] if link["silent"]],
             "uptime_s": time.monotonic() - self._started_s,
             "resident_bytes": _resident_bytes(),
             "cpu_s": times.user + times.system,

@@ -167,6 +167,19 @@ def no_message(who: str, method: str) -> ControlError:
     )
 
 
+def result_of(document: bytes, who: str, method: str) -> Any:
+    """The result in the reply of ``who`` to ``method``.
+
+    Raises:
+        ControlError: the reply is a refusal (see :meth:`ControlReply.value`), or is none.
+    """
+    try:
+        reply = ControlReply.model_validate_json(document)
+    except ValidationError as error:
+        raise no_message(who, method) from error
+    return reply.value(who)
+
+
 def no_answer(who: str, method: str, timeout_s: float | None, obstacle: OSError | None) -> NoAnswer:
     """The error of a request without a reply in time."""
     why = f" ({obstacle.strerror})" if obstacle else ""
@@ -233,11 +246,7 @@ class RequestSender(ABC):
             document = self._exchange(request, wait)
         if document is None:
             raise no_answer(self._who, method, timeout_s, wait.obstacle)
-        try:
-            reply = ControlReply.model_validate_json(document)
-        except ValidationError as error:
-            raise no_message(self._who, method) from error
-        return reply.value(self._who)
+        return result_of(document, self._who, method)
 
     @abstractmethod
     def _exchange(self, request: bytes, wait: Wait) -> bytes | None:

@@ -108,6 +108,11 @@ class Controller:
             "groups": groups.describe,
             "plans": groups.describe_plans,
             "jobs": self._jobs.describe,
+            "overview": lambda: {
+                "jobs": self._jobs.describe(),
+                "groups": groups.describe(),
+                "pools": pools.describe(),
+            },
             "routes": network.routes,
             "ping": lambda: None,
             "admit_job": self._admit_job,

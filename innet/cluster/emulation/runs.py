@@ -77,13 +77,21 @@ class ProcessIdentity(BaseModel):
         return True
 
 
+_STAT_BYTES = 4096
+"""More than ``/proc/<pid>/stat`` has; displays read it of each process again and again."""
+
+
 def _stat_fields(pid: int) -> list[str] | None:
     """The fields of ``/proc/<pid>/stat`` after the command's name, which may hold anything."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            text = os.read(descriptor, _STAT_BYTES)
+        finally:
+            os.close(descriptor)
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return text.rpartition(")")[2].split()
+    return text.rpartition(b")")[2].decode().split()
 
 
 _RECORD_NAME = "run.json"
@@ -272,17 +280,13 @@ def foreign_runs() -> list[Path]:
 
 def find_run(run_id: str | None = None) -> RunRecord:
     """The run with that id, or without an id the only one that is live."""
-    runs = list_runs()
     if run_id is not None:
-        for record in runs:
-            if record.run_id == run_id:
-                return record
         path = runs_directory() / run_id / _RECORD_NAME
         if _RUN_ID_PATTERN.fullmatch(run_id) and path.exists():
-            return _load(path)  # says what is wrong with it
-        known = ", ".join(record.run_id for record in runs) or "none"
+            return _load(path)
+        known = ", ".join(record.run_id for record in list_runs()) or "none"
         raise EmulationError(f"there is no run {run_id}. Runs on this machine: {known}.")
-    live = [record for record in runs if not record.is_stale]
+    live = [record for record in list_runs() if not record.is_stale]
     if len(live) == 1:
         return live[0]
     if not live:

@@ -42,8 +42,9 @@ from innet.cluster.launch.jobs import (
 )
 from innet.cluster.launch.network_costs import network_costs
 from innet.cluster.launch.supervision import Supervisor
+from innet.cluster.node_reader import NodeReader
 from innet.cluster.requests import ClientConnection, RequestServer
-from innet.cluster.run_status import read_nodes, read_run_status
+from innet.cluster.run_status import read_run_status
 from innet.cluster.session_client import (
     SESSION_SOCKET_NAME,
     JobEnd,
@@ -198,8 +199,12 @@ class Session:
 
     async def _status_of(self, nodes: Sequence[str]) -> dict[str, dict[str, Any]]:
         sockets = {node: self.network.config(node).control_socket for node in nodes}
-        answers, _silent = await asyncio.to_thread(read_nodes, sockets, _STATUS_TIMEOUT_S)
-        return answers
+
+        def read() -> dict[str, dict[str, Any]]:
+            with NodeReader() as reader:
+                return reader.read(sockets, _STATUS_TIMEOUT_S).nodes
+
+        return await asyncio.to_thread(read)
 
     async def run_workers(
         self, argv: Sequence[str], options: WorkerOptions | None = None, **changes: Any

@@ -1,0 +1,202 @@
+"""Reads the status of many nodes at once, over connections that it keeps."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import select
+import socket
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Self
+
+from innet.errors import ControlError
+from innet.node.requests import ControlRequest, no_answer, result_of
+
+_METHOD: Final = "status"
+_REQUEST: Final = ControlRequest(method=_METHOD).model_dump_json().encode() + b"\n"
+_AT_ONCE = 128
+"""Connections that are open at the same time, and that are kept."""
+_RECEIVE_BYTES = 1 << 18
+_PHASE_S = 0.25
+"""A node that takes longer does not hold up those of the next phase."""
+
+
+@dataclass(frozen=True)
+class NodeReadings:
+    """What nodes answered.
+
+    Attributes:
+        nodes: by name, the status.
+        silent: by name, why there is none.
+        read_at: by name, the times (monotonic) between which the node read its counters.
+    """
+
+    nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    silent: dict[str, str] = field(default_factory=dict)
+    read_at: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+
+class NodeReader:
+    """Asks nodes for their status on their control sockets. Blocking; for one thread at a time."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Path, socket.socket] = {}
+
+    def read(
+        self,
+        sockets: Mapping[str, Path],
+        timeout_s: float,
+        phases: Sequence[Collection[str]] = (),
+    ) -> NodeReadings:
+        """Ask all nodes.
+
+        Args:
+            sockets: the control socket of each node.
+            phases: the nodes of each are asked when those of the phase before have answered.
+        """
+        in_phases = {name for phase in phases for name in phase}
+        round_ = _Round(sockets, self._kept, timeout_s)
+        for phase in (*phases, [name for name in sockets if name not in in_phases]):
+            names = [name for name in phase if name in sockets]
+            for first in range(0, len(names), _AT_ONCE):
+                for name in names[first : first + _AT_ONCE]:
+                    round_.ask(name)
+                round_.receive(_PHASE_S)
+        round_.receive(timeout_s)
+        round_.end()
+        self._forget(sockets.values())
+        return round_.readings
+
+    def _forget(self, paths: Collection[Path]) -> None:
+        """Close connections to nodes that do not run any more, and those that are too many."""
+        wanted = set(paths)
+        for number, path in enumerate(list(self._kept)):
+            if path not in wanted or number >= _AT_ONCE:
+                self._kept.pop(path).close()
+
+    def close(self) -> None:
+        """Close all connections; the next reading opens them again."""
+        self._forget(())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@dataclass
+class _Asked:
+    """A request that waits for its reply."""
+
+    node: str
+    path: Path
+    connection: socket.socket
+    asked_s: float
+    received: bytearray = field(default_factory=bytearray)
+
+
+class _Round:
+    """One reading of all nodes."""
+
+    def __init__(
+        self, sockets: Mapping[str, Path], kept: dict[Path, socket.socket], timeout_s: float
+    ) -> None:
+        self.readings = NodeReadings()
+        self._sockets = sockets
+        self._kept = kept
+        self._timeout_s = timeout_s
+        self._deadline_s = time.monotonic() + timeout_s
+        self._open: dict[int, _Asked] = {}
+        self._poller = select.poll()
+
+    def ask(self, node: str) -> None:
+        """Send the request to a node."""
+        path = self._sockets[node]
+        if not path.exists():
+            self.readings.silent[node] = "no node of innet (yet) in its process"
+            return
+        connection = self._kept.pop(path, None)
+        if connection is not None and not _is_quiet(connection):
+            connection.close()  # another process has the node now
+            connection = None
+        asked_s = time.monotonic()
+        try:
+            connection = connection or _connected(path)
+            connection.send(_REQUEST)
+        except OSError as error:
+            if connection is not None:
+                connection.close()
+            self.readings.silent[node] = str(no_answer(node, _METHOD, None, error))
+            return
+        self._open[connection.fileno()] = _Asked(node, path, connection, asked_s)
+        self._poller.register(connection, select.POLLIN)
+
+    def receive(self, timeout_s: float) -> None:
+        """Receive replies until all are there, or for ``timeout_s``, or until time is up."""
+        until_s = min(self._deadline_s, time.monotonic() + timeout_s)
+        while self._open and (left_s := until_s - time.monotonic()) > 0:
+            for number, _ in self._poller.poll(math.ceil(1000 * left_s)):
+                self._take(self._open[number])
+
+    def _take(self, asked: _Asked) -> None:
+        try:
+            part = asked.connection.recv(_RECEIVE_BYTES)
+        except OSError:
+            part = b""
+        asked.received += part
+        if not part:
+            self._fail(asked, None)
+        elif part.endswith(b"\n"):
+            self._close(asked)
+            self._kept[asked.path] = asked.connection
+            self._store(asked)
+
+    def _store(self, asked: _Asked) -> None:
+        readings, node = self.readings, asked.node
+        try:
+            readings.nodes[node] = result_of(bytes(asked.received), node, _METHOD)
+            readings.read_at[node] = (asked.asked_s, time.monotonic())
+        except ControlError as error:
+            readings.silent[node] = str(error)
+
+    def _fail(self, asked: _Asked, timeout_s: float | None) -> None:
+        self._close(asked)
+        asked.connection.close()
+        self.readings.silent[asked.node] = str(no_answer(asked.node, _METHOD, timeout_s, None))
+
+    def _close(self, asked: _Asked) -> None:
+        del self._open[asked.connection.fileno()]
+        self._poller.unregister(asked.connection)
+
+    def end(self) -> None:
+        """Give up those that have not replied; a late reply would be taken for the next one's."""
+        for asked in list(self._open.values()):
+            self._fail(asked, self._timeout_s)
+
+
+def _connected(path: Path) -> socket.socket:
+    """A connection to a control socket.
+
+    Raises:
+        OSError: nobody listens there, or too many wait to be let in.
+    """
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.setblocking(False)
+        connection.connect(str(path))
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_quiet(connection: socket.socket) -> bool:
+    """Whether the other end is there and has sent nothing that was not asked for."""
+    with contextlib.suppress(BlockingIOError):
+        connection.recv(1, socket.MSG_PEEK)
+        return False
+    return True
