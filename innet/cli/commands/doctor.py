@@ -28,7 +28,7 @@ def doctor(
             "--seconds",
             least_s=0.1,
             most_s=600,
-            help="Time between the two observations",
+            help="Time between the first and the last observation",
             default="1s",
         ),
     ] = 1.0,
@@ -37,7 +37,7 @@ def doctor(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Look at a running network twice, and say what is wrong with it and what to do.
+    """Observe a running network for a moment, and say what is wrong with it and what to do.
 
     Of findings with one cause only the worst is shown, with their number ([cyan]--all[/] shows
     each). Checks for dead, stopped and starved nodes, missing routes, slow, full and lossy links,

@@ -1,20 +1,20 @@
-"""Observes a run twice, some time apart, and compares the two looks."""
+"""Observes a run at several times, and compares the looks."""
 
 from __future__ import annotations
 
 import contextlib
+import math
+import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any
-
-import psutil
+from itertools import pairwise
+from typing import Any, Self
 
 from innet.cluster.emulation.kernel_network import KernelCounters
 from innet.cluster.emulation.runs import RunRecord
-from innet.cluster.run_status import ANSWER_TIMEOUT_S, RunStatus, read_run_status
+from innet.cluster.run_status import ANSWER_TIMEOUT_S, RunReader, RunStatus
 from innet.errors import TelemetryError
 from innet.topology import Link, Topology, load_topology
 
@@ -78,6 +78,28 @@ class NodePair:
 
 
 @dataclass(frozen=True)
+class Passage:
+    """Packets of one direction of a link between two looks, at moments that compare.
+
+    The two ends are read at different moments. At the first of these looks the receiver was read
+    before the sender, and at the second after it: of the packets that were sent between the two
+    readings of the sender, the receiver has counted all that were not lost, apart from those that
+    are under way.
+
+    Attributes:
+        span_s: time between the two readings of the sender.
+        sent: packets.
+        missing: of them, those that were not received, and that no queue has dropped.
+        under_way: packets that wait in the sender, and that the link and its queue hold at most.
+    """
+
+    span_s: float
+    sent: int
+    missing: int
+    under_way: int
+
+
+@dataclass(frozen=True)
 class LinkPair:
     """One direction of a link, seen twice.
 
@@ -91,7 +113,7 @@ class LinkPair:
         dropped_loss: packets that the link lost meanwhile.
         depths_bytes: of the queue, at the two moments.
         packets_out: Interests and Data that the node sent meanwhile.
-        packets_in: of them, those that the peer received; ``None`` when unknown.
+        passage: what arrived of what was sent; ``None`` when that cannot be told.
         malformed_in: malformed packets that the peer received from this link.
         invalid_in: packets with an invalid signature that the peer received from this link.
     """
@@ -105,7 +127,7 @@ class LinkPair:
     dropped_loss: int
     depths_bytes: tuple[int, int]
     packets_out: int
-    packets_in: int | None
+    passage: Passage | None
     malformed_in: int = 0
     invalid_in: int = 0
 
@@ -120,21 +142,27 @@ class LinkPair:
 
 @dataclass(frozen=True)
 class Observation:
-    """Two looks at a run, and its topology."""
+    """Two looks at a run, and its topology.
+
+    Attributes:
+        third: another look, before the two or between them. From one look to the next,
+            :class:`RunObserver` tells the losses of half of the directions.
+    """
 
     topology: Topology
     before: Look
     after: Look
+    third: Look | None = None
 
-    def nodes(self) -> Iterator[NodePair]:
+    def nodes(self) -> tuple[NodePair, ...]:
         """The nodes whose process answered both times, without workers that are starting."""
+        return self._nodes
+
+    @cached_property
+    def _nodes(self) -> tuple[NodePair, ...]:
         starting = self.starting()
-        for name, after in self.after.status.nodes.items():
-            before = self.before.status.nodes.get(name)
-            if before is None or name in starting:
-                continue
-            if before["uptime_s"] < after["uptime_s"]:
-                yield NodePair(name, before, after)
+        pairs = _answers(self.before, self.after)
+        return tuple(pair for pair in pairs if pair.name not in starting)
 
     def starting(self) -> frozenset[str]:
         """Workers that run, and are in no pool and in no group that is complete.
@@ -155,8 +183,15 @@ class Observation:
             and (name in waiting or name not in placed)
         )
 
-    def links(self) -> Iterator[LinkPair]:
+    def links(self) -> tuple[LinkPair, ...]:
         """Each direction of each link whose sender answered both times; none of a cut link."""
+        return self._links
+
+    @cached_property
+    def _links(self) -> tuple[LinkPair, ...]:
+        return tuple(self._each_link())
+
+    def _each_link(self) -> Iterator[LinkPair]:
         nodes = {pair.name: pair for pair in self.nodes()}
         for link in self.topology.links:
             if self.is_cut(link):
@@ -167,6 +202,13 @@ class Observation:
 
     def is_cut(self, link: Link) -> bool:
         """Whether both ends of a link report it silent, or the kernel has one of its ports down."""
+        return link.nodes in self._cut
+
+    @cached_property
+    def _cut(self) -> frozenset[tuple[str, str]]:
+        return frozenset(link.nodes for link in self.topology.links if self._carries_nothing(link))
+
+    def _carries_nothing(self, link: Link) -> bool:
         near, far = link.nodes
         return self._is_down(near, far) or (
             self._finds_silent(near, far) and self._finds_silent(far, near)
@@ -187,12 +229,10 @@ class Observation:
         before, after = _face(node.before, far), _face(node.after, far)
         port_before, port_after = before["port"], after["port"]
         sent = port_after["sent_bytes"] - port_before["sent_bytes"]
-        dropped = port_after["dropped_queue"] - port_before["dropped_queue"]
         depths = (port_before["depth_bytes"], port_after["depth_bytes"])
         kernel = (self.before.kernel.get((near, far)), self.after.kernel.get((near, far)))
         if kernel[0] is not None and kernel[1] is not None:
             sent = kernel[1].bytes - kernel[0].bytes
-            dropped = kernel[1].drops - kernel[0].drops
             depths = (kernel[0].backlog_bytes, kernel[1].backlog_bytes)
         elif not sent:  # a link without a shape has no port model either
             sent = after["bytes_out"] - before["bytes_out"]
@@ -204,16 +244,75 @@ class Observation:
             link=link,
             span_s=node.span_s,
             sent_bytes=sent,
-            dropped_queue=dropped,
+            dropped_queue=_dropped(node, far, self.before, self.after),
             dropped_loss=port_after["dropped_loss"] - port_before["dropped_loss"],
             depths_bytes=depths,
             packets_out=_packets(after, "out") - _packets(before, "out"),
-            packets_in=None
-            if peer_faces is None
-            else _packets(peer_faces[1], "in") - _packets(peer_faces[0], "in"),
+            passage=self._passage(link, near, far),
             malformed_in=0 if peer_faces is None else _grown(peer_faces, "malformed_in"),
             invalid_in=0 if peer_faces is None else _grown(peer_faces, "invalid_signature_in"),
         )
+
+    def _passage(self, link: Link, near: str, far: str) -> Passage | None:
+        """The latest one that two looks in a row tell."""
+        return next(
+            (
+                _passage_between(link, pairs[near], pairs[far], looks)
+                for looks, pairs in self._steps
+                if near in pairs and far in pairs and _compares(near, far, looks)
+            ),
+            None,
+        )
+
+    @cached_property
+    def _steps(self) -> list[tuple[tuple[Look, Look], dict[str, NodePair]]]:
+        """Each two looks in a row, the latest first, with the nodes that answered both times."""
+        looks = [look for look in (self.third, self.before, self.after) if look is not None]
+        looks.sort(key=lambda look: look.asked_at_s)
+        steps = [(pair, {n.name: n for n in _answers(*pair)}) for pair in pairwise(looks)]
+        return steps[::-1]
+
+
+def _answers(before: Look, after: Look) -> Iterator[NodePair]:
+    """The nodes whose process answered both times."""
+    for name, answer in after.status.nodes.items():
+        earlier = before.status.nodes.get(name)
+        if earlier is not None and earlier["uptime_s"] < answer["uptime_s"]:
+            yield NodePair(name, earlier, answer)
+
+
+def _compares(near: str, far: str, looks: tuple[Look, Look]) -> bool:
+    """Whether ``far`` was certainly read before ``near`` at the first look, and after it then."""
+    first, second = (look.status.read_at for look in looks)
+    if not all(node in read_at for node in (near, far) for read_at in (first, second)):
+        return False
+    return first[far][1] <= first[near][0] and second[near][1] <= second[far][0]
+
+
+def _passage_between(
+    link: Link, sender: NodePair, receiver: NodePair, looks: tuple[Look, Look]
+) -> Passage:
+    out = (_face(sender.before, receiver.name), _face(sender.after, receiver.name))
+    into = (_face(receiver.before, sender.name), _face(receiver.after, sender.name))
+    sent = _packets(out[1], "out") - _packets(out[0], "out")
+    received = _packets(into[1], "in") - _packets(into[0], "in")
+    bytes_each = max(1.0, _grown(out, "bytes_out") / max(1, sent))
+    held_bytes = link.queue_bytes + (link.rate_bps or 0.0) / 8 * link.delay_s
+    return Passage(
+        span_s=sender.span_s,
+        sent=sent,
+        missing=max(0, sent - received - _dropped(sender, receiver.name, *looks)),
+        under_way=math.ceil(held_bytes / bytes_each) + out[1]["backlog_packets"],
+    )
+
+
+def _dropped(node: NodePair, far: str, before: Look, after: Look) -> int:
+    """Packets that the full queue towards ``far`` dropped between two looks."""
+    kernel = (before.kernel.get((node.name, far)), after.kernel.get((node.name, far)))
+    if kernel[0] is not None and kernel[1] is not None:
+        return kernel[1].drops - kernel[0].drops
+    ports = (_face(node.before, far)["port"], _face(node.after, far)["port"])
+    return _grown(ports, "dropped_queue")
 
 
 def _face(status: Mapping[str, Any], peer: str) -> Mapping[str, Any]:
@@ -238,30 +337,86 @@ def observe(record: RunRecord, interval_s: float = 1.0) -> Observation:
             "it again."
         )
     topology = load_topology(str(record.topology_path))
-    before = look(record)
-    time.sleep(interval_s)
-    return Observation(topology=topology, before=before, after=look(record))
+    with RunObserver(topology) as observer:
+        first = observer.look(record)
+        time.sleep(interval_s / 2)
+        middle = observer.look(record)
+        time.sleep(interval_s / 2)
+        return Observation(topology, before=first, after=observer.look(record), third=middle)
 
 
-def look(record: RunRecord, timeout_s: float = ANSWER_TIMEOUT_S) -> Look:
-    """Look at a run once; blocks until the nodes have answered, or for ``timeout_s``."""
-    asked_at_s = time.time()
-    status = read_run_status(record, timeout_s)
-    answered_at_s = time.time()
-    processes = {}
-    for process in record.processes:
-        if process.node is not None and process.identity.is_alive():
-            with contextlib.suppress(psutil.NoSuchProcess, OSError):
-                processes[process.node] = _state_of(process.identity.pid)
-    return Look(status, processes, asked_at_s, answered_at_s)
+class RunObserver:
+    """Looks at a run again and again. Blocking; for one thread at a time.
+
+    Neighbours are read one after the other, and in the opposite order at the next look: see
+    :class:`Passage`.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self._reader = RunReader()
+        self._phases = reading_phases(topology)
+
+    def look(self, record: RunRecord, timeout_s: float = ANSWER_TIMEOUT_S) -> Look:
+        """Look once; blocks until the nodes have answered, or for ``timeout_s``."""
+        asked_at_s = time.time()
+        status = self._reader.read(record, timeout_s, self._phases)
+        answered_at_s = time.time()
+        self._phases.reverse()
+        processes = {}
+        for process in record.processes:
+            if process.node is not None and process.identity.is_alive():
+                with contextlib.suppress(OSError):
+                    processes[process.node] = _state_of(process.identity.pid)
+        return Look(status, processes, asked_at_s, answered_at_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.close()
+
+
+_MOST_PHASES = 4
+
+
+def reading_phases(topology: Topology) -> list[list[str]]:
+    """The nodes in groups without links within, apart from the last of many groups."""
+    neighbours: dict[str, set[str]] = {name: set() for name in topology.nodes}
+    for link in topology.links:
+        near, far = link.nodes
+        neighbours[near].add(far)
+        neighbours[far].add(near)
+    phases: list[list[str]] = []
+    phase_of: dict[str, int] = {}
+    for name in topology.nodes:
+        taken = {phase_of[peer] for peer in neighbours[name] if peer in phase_of}
+        phase = next(n for n in range(_MOST_PHASES) if n not in taken or n == _MOST_PHASES - 1)
+        if phase == len(phases):
+            phases.append([])
+        phases[phase].append(name)
+        phase_of[name] = phase
+    return phases
+
+
+_STOPPED = ("T", "t")
+"""States in the kernel's account of a process that a signal or a debugger holds."""
 
 
 def _state_of(pid: int) -> ProcessState:
-    stopped = psutil.Process(pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
     ran_ns = waited_ns = 0
-    for thread in Path(f"/proc/{pid}/task").iterdir():
+    for thread in os.listdir(f"/proc/{pid}/task"):
         with contextlib.suppress(OSError):  # it has ended, or the kernel keeps no such account
-            ran, waited, _ = (thread / "schedstat").read_text().split()
+            ran, waited, _ = _read(f"/proc/{pid}/task/{thread}/schedstat").split()
             ran_ns += int(ran)
             waited_ns += int(waited)
-    return ProcessState(stopped=stopped, ran_s=ran_ns / 1e9, waited_s=waited_ns / 1e9)
+    state = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()[0]
+    return ProcessState(stopped=state in _STOPPED, ran_s=ran_ns / 1e9, waited_s=waited_ns / 1e9)
+
+
+def _read(path: str) -> str:
+    """A small file of the kernel; these are many, and ``Path`` takes thrice as long."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, 4096).decode(errors="replace")
+    finally:
+        os.close(descriptor)

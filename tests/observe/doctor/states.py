@@ -26,8 +26,19 @@ _FACE = (
 _PORT = ("sent_bytes", "dropped_queue", "dropped_loss", "depth_bytes")
 
 
+ReadAt = dict[str, tuple[float, float]]
+
+
+def read_in_order(begin_s: float, *nodes: str) -> ReadAt:
+    """When nodes were read, one after the other."""
+    return {n: (begin_s + i / 1e3, begin_s + (i + 1) / 1e3) for i, n in enumerate(nodes)}
+
+
 class State:
-    """Two looks at a run a second apart; change ``before`` and ``after``, then :meth:`examine`."""
+    """Two looks at a run a second apart; change ``before`` and ``after``, then :meth:`examine`.
+
+    Losses from the hosts to the switch can be told; :attr:`third` tells those of the other way.
+    """
 
     def __init__(self) -> None:
         self.before = {node: _answer(node) for node in NODES}
@@ -43,6 +54,10 @@ class State:
         self.pools: list[dict[str, Any]] = []
         self.launcher = ProcessIdentity.current()
         self.kernel_links: list[LinkStatus] = []
+        self.read_before = read_in_order(0, "s0", "h0", "h1")
+        self.read_after = read_in_order(1, "h0", "h1", "s0")
+        self.third: dict[str, Any] = {}
+        self.read_third: ReadAt = {}
 
     def face(self, node: str, peer: str, look: str = "after") -> dict[str, Any]:
         """A node's face towards a peer."""
@@ -54,19 +69,21 @@ class State:
         """Let Data go over a link between the looks."""
         out, heard = self.face(node, peer), self.face(peer, node)
         out["data_out"] += packets
+        out["bytes_out"] += packets * 8000
         out["port"]["sent_bytes"] += packets * 8000
         heard["data_in"] += packets if arrived is None else arrived
 
     def observation(self) -> Observation:
         """The state as the doctor sees it."""
         looks = [
-            Look(self._status(answers), processes, asked_at_s, asked_at_s + 0.02)
-            for answers, processes, asked_at_s in (
-                (self.before, self.processes, START_S),
-                (self.after, self.processes_after, START_S + 1.0),
+            Look(self._status(answers, read_at), processes, asked_at_s, asked_at_s + 0.02)
+            for answers, read_at, processes, asked_at_s in (
+                (self.before, self.read_before, self.processes, START_S),
+                (self.after, self.read_after, self.processes_after, START_S + 1.0),
+                (self.third, self.read_third, self.processes, START_S - 1.0),
             )
         ]
-        return Observation(TOPOLOGY, *looks)
+        return Observation(TOPOLOGY, looks[0], looks[1], looks[2] if self.third else None)
 
     def examine(self) -> list[Finding]:
         """The doctor's findings about it."""
@@ -77,7 +94,7 @@ class State:
         (finding,) = self.examine()
         return finding
 
-    def _status(self, answers: dict[str, Any]) -> RunStatus:
+    def _status(self, answers: dict[str, Any], read_at: ReadAt) -> RunStatus:
         identity = ProcessIdentity.current()
         record = RunRecord(
             run_id="lab",
@@ -99,6 +116,7 @@ class State:
             kernel_links=self.kernel_links,
             jobs=[],
             pools=self.pools,
+            read_at={node: read_at[node] for node in answers if node in read_at},
         )
 
 
@@ -126,6 +144,7 @@ def _answer(node: str) -> dict[str, Any]:
             {
                 "peer": peer,
                 "silent": False,
+                "backlog_packets": 0,
                 **dict.fromkeys(_FACE, 0),
                 "port": dict.fromkeys(_PORT, 0),
             }

@@ -124,9 +124,9 @@ def test_drops_of_a_queue_are_not_losses_of_the_link() -> None:
 @pytest.mark.parametrize("counted", [True, False], ids=["counted", "unheard"])
 def test_a_lossy_link_is_named_with_its_share(counted: bool) -> None:
     state = State()
-    state.send("h0", "s0", packets=1000, arrived=950)
+    state.send("h0", "s0", packets=10_000, arrived=9_500)
     if counted:
-        state.face("h0", "s0")["port"]["dropped_loss"] = 50
+        state.face("h0", "s0")["port"]["dropped_loss"] = 500
     finding = state.only_finding()
     assert (finding.check, finding.subject) == ("lossy_link", "h0→s0")
     assert "5.0 %" in finding.problem
@@ -155,7 +155,7 @@ def test_a_link_whose_other_end_has_no_process_is_not_cut() -> None:
 
 def test_packets_under_way_are_no_loss() -> None:
     state = State()
-    state.send("h0", "s0", packets=1000, arrived=990)
+    state.send("h0", "s0", packets=1000, arrived=940)
     assert state.examine() == []
 
 

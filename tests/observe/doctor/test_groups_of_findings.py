@@ -41,8 +41,9 @@ def test_findings_of_one_cause_are_one_and_the_worst_stands_for_them() -> None:
 
 def lossy_everywhere() -> State:
     state = State()
-    for node, peer, arrived in (("h0", "s0", 950), ("s0", "h0", 900), ("h1", "s0", 940)):
-        state.send(node, peer, packets=1000, arrived=arrived)
+    for node, peer, lost in (("h0", "s0", 50), ("s0", "h0", 100), ("h1", "s0", 60)):
+        state.send(node, peer, packets=1000, arrived=1000 - lost)
+        state.face(node, peer)["port"]["dropped_loss"] = lost
     return state
 
 

@@ -91,7 +91,7 @@ class FullQueue:
 
 _LOST_SHARE = 0.005
 _MISSING_SHARE = 0.03
-"""The two ends answer at different times, so small differences mean nothing."""
+"""The kernel's queue is read later than the packets that it may have dropped."""
 _FEW_PACKETS = 200
 _REPEATED_SHARE = 0.02
 
@@ -109,26 +109,27 @@ class LossyLink:
 
     @staticmethod
     def _lossy(link: LinkPair) -> Finding | None:
-        if link.packets_out < _FEW_PACKETS:
-            return None
-        missing = 0 if link.packets_in is None else link.packets_out - link.packets_in
-        missing -= link.dropped_queue
-        if link.dropped_loss > _LOST_SHARE * link.packets_out:
-            lost = link.dropped_loss
-        elif missing > _MISSING_SHARE * link.packets_out:
-            lost = missing
+        passage = link.passage
+        if link.packets_out >= _FEW_PACKETS and link.dropped_loss > _LOST_SHARE * link.packets_out:
+            lost, sent, span_s = link.dropped_loss, link.packets_out, link.span_s
+        elif (
+            passage is not None
+            and passage.sent >= _FEW_PACKETS
+            and passage.missing - passage.under_way > _MISSING_SHARE * passage.sent
+        ):
+            lost, sent, span_s = passage.missing, passage.sent, passage.span_s
         else:
             return None
         return Finding(
             check="lossy_link",
             subject=str(link),
-            problem=f"The link {link} lost {lost} of {link.packets_out} packets "
-            f"({100 * lost / link.packets_out:.1f} %) within {link.span_s:.1f} s; by the topology "
+            problem=f"The link {link} lost {lost} of {sent} packets "
+            f"({100 * lost / sent:.1f} %) within {span_s:.1f} s; by the topology "
             f"it loses {100 * link.link.loss:g} %.",
             remedy="Every lost packet is retransmitted after a round trip or more. On a real link "
             "look for a bad cable, a wrong duplex mode or full buffers (ethtool -S, netstat -su).",
             cause="link",
-            severity=lost / link.packets_out,
+            severity=lost / sent,
         )
 
     @staticmethod
