@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,25 +53,34 @@ def broker_of(record: RunRecord) -> RunBroker:
     return RunBroker(url, record.run_dir / BROKER_SOCKET_NAME)
 
 
+_QOS = 1
+
 OnEvent = Callable[[RunEvent], None]
 OnLost = Callable[[str], bool]
 
 
 async def follow(
-    broker: RunBroker, run_id: str, feed: RunFeed, on_event: OnEvent, on_lost: OnLost
+    broker: RunBroker,
+    run_id: str,
+    feed: RunFeed,
+    on_event: OnEvent,
+    on_lost: OnLost,
+    topics: Sequence[str] | None = None,
 ) -> None:
-    """Feed ``feed`` with all that a run publishes, until the run ends.
+    """Feed ``feed`` with what a run publishes, until the run ends.
 
     Args:
         feed: the state of the run so far.
         on_lost: called with the reason when the broker is lost; returns whether to retry.
+        topics: filters of topics; by default, everything that the run publishes.
     """
+    wanted = [(topic, _QOS) for topic in topics or (all_of_run(run_id),)]
     backoff = Backoff(longest_s=2.0)
     while True:
         try:
             async with broker.client() as client:
                 backoff.reset()
-                await client.subscribe(all_of_run(run_id), 1)
+                await client.subscribe(wanted)
                 async for message in client.messages:
                     payload = message.payload
                     event = feed.take(

@@ -54,6 +54,8 @@ class RunFeed:
     events: deque[RunEvent] = field(default_factory=lambda: deque(maxlen=_EVENTS_KEPT))
     has_ended: bool = False
     """The launcher has reported the end, or died."""
+    taken: int = 0
+    """Messages of the run so far."""
     unreadable: int = 0
     """Messages that this version of innet cannot read."""
 
@@ -62,6 +64,7 @@ class RunFeed:
         source = source_of(topic)
         if source is None or (self.run is not None and not is_of_run(topic, self.run)):
             return None
+        self.taken += 1
         name, leaf = source
         if not payload:  # a retained message was deleted: the run has ended
             self._forget(name)

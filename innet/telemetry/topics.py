@@ -86,6 +86,12 @@ def all_of_run(run_id: str) -> str:
     return f"{ROOT}/{run_id}/#"
 
 
+def without_counters(run_id: str) -> tuple[str, ...]:
+    """Filters for what a run publishes when it happens, and not at intervals."""
+    sources = (f"{ROOT}/{run_id}/+", f"{ROOT}/{run_id}/nodes/+")
+    return tuple(f"{source}/{leaf}" for source in sources for leaf in ("status", "event"))
+
+
 def is_of_run(topic: str, run_id: str) -> bool:
     """Whether a topic is below that run."""
     return topic.startswith(f"{ROOT}/{run_id}/")

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from innet.cluster.emulation.runs import RunRecord, find_run
 from innet.cluster.run_broker import RunBroker, broker_of, follow, give_command
@@ -15,7 +17,7 @@ from innet.errors import InnetError, TelemetryError
 from innet.node.node_telemetry import counters_of
 from innet.observe.doctor import Observation, examine
 from innet.observe.doctor.checks.nodes import late_ranks
-from innet.observe.doctor.observation import Look, look
+from innet.observe.doctor.observation import Look, RunObserver
 from innet.observe.web.document import (
     EventLine,
     Line,
@@ -29,11 +31,16 @@ from innet.observe.web.view_state import LookResult, ViewState, event_line, look
 from innet.telemetry.commands import Command
 from innet.telemetry.feed import RunFeed
 from innet.telemetry.messages import CommandReply, RunEvent
+from innet.telemetry.topics import without_counters
 from innet.topology import Topology, load_topology
 
 _log = logging.getLogger(__name__)
 
 _FRAME_S = 1.0
+_QUIET_S = 2.0
+"""Between frames without any news, from which nodes that no longer report follow."""
+_GATHERING_S = 0.1
+"""News often comes together: when a job begins, many nodes do."""
 _LOOK_S = 2.0
 _SECOND_LOOK_S = 1.0
 """After a look that finds an operation late: only another one shows whether a rank is."""
@@ -115,11 +122,15 @@ async def local_view(record: RunRecord) -> AsyncIterator[View]:
 
     view = View(picture, History(), tell if has_broker else None)
     follower = _Follower(view, RunFeed(record.run_id))
-    tasks = [follower.frames(), _Looks(record, topology, follower).run()]
-    if record.broker is not None:
-        tasks.append(follower.telemetry(broker_of(record), lambda: not _is_over(record.run_id)))
-    async with _running(view, tasks):
-        yield view
+    with RunObserver(topology) as observer:
+        looks = _Looks(record.run_id, topology, observer, follower)
+        tasks = [follower.frames(), looks.run()]
+        if record.broker is not None:
+            topics = without_counters(record.run_id)  # the looks have the counters
+            may_retry = partial(_is_up, record.run_id)
+            tasks.append(follower.telemetry(broker_of(record), may_retry, topics))
+        async with _running(view, tasks):
+            yield view
 
 
 @contextlib.asynccontextmanager
@@ -186,19 +197,25 @@ class _Follower:
         self.lost = ""
         """Why the broker was lost last."""
 
-    async def telemetry(self, broker: RunBroker, may_retry: Callable[[], bool]) -> None:
+    async def telemetry(
+        self,
+        broker: RunBroker,
+        may_retry: Callable[[], bool],
+        topics: Sequence[str] | None = None,
+    ) -> None:
         """Follow the broker until the run ends."""
 
         def on_event(event: RunEvent) -> None:
             self.state.take_event(event, time.time())
             self.view.append(Line(event=event_line(event)))
+            self._is_due.set()
 
         def on_lost(why: str) -> bool:
             self.lost = why
             self.view.note("broker_lost", f"the broker does not answer: {why}")
             return may_retry()
 
-        await follow(broker, self._feed.run or "", self._feed, on_event, on_lost)
+        await follow(broker, self._feed.run or "", self._feed, on_event, on_lost, topics)
         self.end()
 
     def take_look(self, result: LookResult) -> None:
@@ -212,12 +229,20 @@ class _Follower:
         self._is_due.set()
 
     async def frames(self) -> None:
-        """Take a frame at once, after each look, and at least each second, until the run ends."""
+        """Take a frame at once, after each look and event, and each second that brings a message.
+
+        Ends with the run.
+        """
+        shown, shown_s = -1, 0.0
         while not self._has_ended:
-            self._take_frame(time.time())
+            is_quiet = not self._is_due.is_set() and self._feed.taken == shown
+            if not is_quiet or time.monotonic() - shown_s >= _QUIET_S:
+                self._is_due.clear()
+                shown, shown_s = self._feed.taken, time.monotonic()
+                self._take_frame(time.time())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._is_due.wait(), _FRAME_S)
-            self._is_due.clear()
+                await asyncio.sleep(_GATHERING_S)
         self.view.append(Line(frame=self.state.ended_frame(time.time())))
         self.view.close("run_ended", f"{self._feed.run} has ended.", alarming=False)
 
@@ -233,19 +258,26 @@ class _Follower:
 class _Looks:
     """Looks at a run again and again; each two looks in a row are what the doctor compares."""
 
-    def __init__(self, record: RunRecord, topology: Topology, follower: _Follower) -> None:
-        self._run_id = record.run_id
+    def __init__(
+        self, run_id: str, topology: Topology, observer: RunObserver, follower: _Follower
+    ) -> None:
+        self._run_id = run_id
         self._topology = topology
+        self._observer = observer
         self._follower = follower
-        self._is_only_source = record.broker is None
-        self._last: Look | None = None
+        self._looks: deque[Look] = deque(maxlen=3)
+        self._failure = ""
 
     async def run(self) -> None:
         """Look until the run is over."""
-        while not _is_over(self._run_id):
+        while (record := _record_of(self._run_id)) is not None:
             began_s, period_s = time.monotonic(), _LOOK_S
-            with contextlib.suppress(InnetError):  # it is ending
-                result = await asyncio.to_thread(self._result)
+            try:
+                result = await asyncio.to_thread(self._result, record)
+            except InnetError as error:
+                self._tell(error)
+            else:
+                self._failure = ""
                 self._follower.take_look(result)
                 period_s = look_period_s(result)
             took_s = time.monotonic() - began_s
@@ -253,12 +285,21 @@ class _Looks:
         self._follower.take_look(LookResult())
         self._follower.end()
 
-    def _result(self) -> LookResult:
-        before, self._last = self._last, look(find_run(self._run_id), _ANSWER_TIMEOUT_S)
-        if self._is_only_source:
-            self._take_counters(self._last)
-        seen = Observation(self._topology, before or self._last, self._last)
-        if before is None:
+    def _tell(self, error: InnetError) -> None:
+        """Tell once why a look fails; while a run ends, one may."""
+        if str(error) != self._failure and _record_of(self._run_id) is not None:
+            self._failure = str(error)
+            _log.warning("the live view of %s cannot look at it: %s", self._run_id, error)
+            self._follower.view.note("look_failed", f"the run cannot be looked at: {error}")
+
+    def _result(self, record: RunRecord) -> LookResult:
+        self._looks.append(self._observer.look(record, _ANSWER_TIMEOUT_S))
+        *earlier, last = self._looks
+        self._take_counters(last)
+        before = earlier[-1] if earlier else last
+        third = earlier[0] if len(earlier) > 1 else None
+        seen = Observation(self._topology, before, last, third)
+        if not earlier:
             return look_result(seen, (), ())
         late = [node for rank in late_ranks(seen) for node in rank.nodes]
         return look_result(seen, examine(seen), late)
@@ -276,11 +317,16 @@ def look_period_s(result: LookResult) -> float:
     return _SECOND_LOOK_S if is_open else _LOOK_S
 
 
-def _is_over(run_id: str) -> bool:
-    try:
-        return find_run(run_id).is_stale
-    except InnetError:
-        return True
+def _record_of(run_id: str) -> RunRecord | None:
+    """The record of a run; ``None`` when it is over."""
+    with contextlib.suppress(InnetError):
+        record = find_run(run_id)
+        return None if record.is_stale else record
+    return None
+
+
+def _is_up(run_id: str) -> bool:
+    return _record_of(run_id) is not None
 
 
 @contextlib.asynccontextmanager

@@ -35,6 +35,7 @@ _MOST_STREAMS: Final = 32
 _MOST_BODY_BYTES: Final = 64 * 2**10
 _ALIVE_S: Final = 15.0
 """A comment after so much silence shows that the stream lives."""
+_DATE_S: Final = 1.0
 _STATIC: Final = {
     "/": ("index.html", "text/html"),
     "/style.css": ("style.css", "text/css"),
@@ -275,9 +276,26 @@ class WebOptions:
 class _Server(uvicorn.Server):
     """Leaves signals to the program that it is part of."""
 
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._ending = asyncio.Event()
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def main_loop(self) -> None:
+        """Renew the date of responses each second; uvicorn's own loop wakes up ten times."""
+        while not self._ending.is_set():
+            await self.on_tick(0)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), _DATE_S)
+
+    def end(self) -> None:
+        """End with all responses; streams would never end by themselves."""
+        self.should_exit = True
+        self.force_exit = True
+        self._ending.set()
 
 
 @contextlib.asynccontextmanager
@@ -314,8 +332,7 @@ async def serving(view: View, options: WebOptions) -> AsyncIterator[str]:
         try:
             yield access.link
         finally:
-            server.should_exit = True
-            server.force_exit = True  # streams end with the server
+            server.end()
             await asyncio.gather(task, return_exceptions=True)
 
 

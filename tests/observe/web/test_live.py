@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from innet.cluster.run_broker import RunBroker
-from innet.errors import TelemetryError
+from innet.errors import EmulationError, TelemetryError
+from innet.observe.doctor.observation import Look
 from innet.observe.web import live
 from innet.observe.web.document import Frame, Line, Wait, picture_of
 from innet.observe.web.history import History
@@ -73,6 +75,23 @@ async def test_a_look_is_shown_at_once(view, monkeypatch):
         follower.take_look(LookResult(dead=frozenset({"s0"})))
         await changed
     assert '"s0":"gone"' in _lines(view)[-1]
+
+
+async def test_a_look_that_fails_is_told_once_and_the_next_ones_go_on(view, monkeypatch, caplog):
+    records = iter(["up", "up", "up", "up", "up", "over"])
+    monkeypatch.setattr(live, "_record_of", lambda _: {"up": "record", "over": None}[next(records)])
+    monkeypatch.setattr(live, "_LOOK_S", 0.0)
+
+    def look(_record: object, _timeout_s: float) -> Look:
+        raise EmulationError("its directory cannot be read")
+
+    observer = SimpleNamespace(look=look)
+    follower = live._Follower(view, RunFeed("lab"))
+    await live._Looks("lab", load_topology("star4"), observer, follower).run()  # type: ignore[arg-type]
+    told = [line for line in _lines(view) if "look_failed" in line]
+    assert len(told) == 1
+    assert "the run cannot be looked at: its directory cannot be read" in told[0]
+    assert caplog.text.count("cannot look at it") == 1
 
 
 def test_a_second_look_comes_sooner_where_an_operation_is_late():
