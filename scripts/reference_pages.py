@@ -69,7 +69,7 @@ def errors_page() -> str:
         "Look up here which error a call raises, and what a handler can catch. Every error that "
         "innet raises on purpose is an `InnetError`; its message says what happened and the next "
         "step.",
-        (*_tree_of_errors(), "", "::: innet.errors"),
+        (*_tree_of_errors(), "", "::: innet.errors\n    options: {filters: ['!^_', '!^[A-Z_]+$']}"),
     )
 
 
