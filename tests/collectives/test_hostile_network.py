@@ -12,7 +12,7 @@ from innet.plans import evaluate_allreduce, make_plan
 from innet.topology import load_topology
 from tests.collectives.cluster import Cluster, Tamper
 
-ELEMENTS = 30_000
+ELEMENTS = 12_000
 SEGMENT_ELEMENTS = 1024 // 4
 
 
@@ -64,7 +64,7 @@ def test_loss_disorder_and_duplicates(algorithm):
     print("seed", seed)
     taps = {(f"h{rank}", "s0"): disorder(seed + rank) for rank in range(4)}
     with Cluster(load_topology("star:4"), algorithm, tamper=taps) as cluster:
-        assert_exact(cluster)
+        assert_exact(cluster, rounds=2)
 
 
 def test_flipped_bits_never_enter_a_sum():

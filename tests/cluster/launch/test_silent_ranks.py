@@ -21,7 +21,7 @@ print("sum", comm.allreduce(np.ones(1))[0], flush=True)
 
 STOPPED = """
 import os, signal, innet, numpy as np
-comm = innet.init(timeout_s=10)
+comm = innet.init(timeout_s=4)
 comm.barrier()
 if comm.rank == 1:
     os.kill(os.getpid(), signal.SIGSTOP)
@@ -72,7 +72,7 @@ def test_the_last_line_names_the_stopped_rank_that_was_killed_and_why() -> None:
 
 @pytest.mark.parametrize("algorithm", ["inc", pytest.param("ring", marks=pytest.mark.jobs)])
 def test_a_timeout_names_the_rank_that_is_stopped_and_nobody_else(algorithm: str) -> None:
-    program = STOPPED.replace("timeout_s=10", f"timeout_s=10, algorithm={algorithm!r}")
+    program = STOPPED.replace("timeout_s=4", f"timeout_s=4, algorithm={algorithm!r}")
     said, _ = run(program, "recovery.worker_timeout_s=30")
     told = [line for line in said.splitlines() if "told:" in line]
     assert told, said
