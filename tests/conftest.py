@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -29,6 +30,14 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
 # As `make pytest` sets it: `innet run` says how many threads it gives only where nothing is set.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell lets programs in the background ignore Ctrl-C, and nohup the hang-up; tests send both.
+for ignored, usual in (
+    (signal.SIGHUP, signal.SIG_DFL),
+    (signal.SIGINT, signal.default_int_handler),
+):
+    if signal.getsignal(ignored) is signal.SIG_IGN:
+        signal.signal(ignored, usual)
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 # Each run draws other examples, so fewer of them find the same in time.
