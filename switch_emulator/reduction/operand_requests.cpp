@@ -23,7 +23,7 @@ constexpr std::uint64_t kFirstCreditBytes = std::uint64_t{2} * kFirstExpectedByt
 /// Contributions of ranks that call at nearly the same time arrive so soon after each other. It
 /// doubles where some arrive later, over slower or longer links than others, up to a limit, and
 /// shrinks where it was in vain.
-constexpr Duration kShortestPatience = std::chrono::milliseconds(1);
+constexpr Duration kShortestPatience = std::chrono::milliseconds(2);
 constexpr Duration kLongestPatience = std::chrono::milliseconds(64);
 /// Small operations between large ones must not make the large ones look small.
 constexpr std::uint32_t kExpectedBytesDecay = 1024;
@@ -62,6 +62,7 @@ std::uint32_t OperandRequests::request(NameView name, ReductionName::OperandHash
     added.waiters.assign(1, waiter);
     added.hash = hash.name;
     added.publication = hash.publication;
+    added.segment = hash.segment;
     added.interval = wire::hash_name(interval);
     added.contribution = is_contribution(interval);
     added.flow = use_flow_to(hint, added.interval, added.contribution);
@@ -100,7 +101,7 @@ void OperandRequests::end_patience(TimePoint now, std::vector<std::uint32_t>& gi
         Patience patience = patiences_.front();
         patiences_.pop_front();
         if (is_over(patience)) continue;
-        patience.ends = flows_[requests_[patience.request].flow].latest_unasked + patience_;
+        patience.ends = flows_[requests_[patience.request].flow].latest + patience_;
         if (patience.ends > now) {
             patiences_.push_back(patience);
             continue;
@@ -111,14 +112,23 @@ void OperandRequests::end_patience(TimePoint now, std::vector<std::uint32_t>& gi
     }
 }
 
-void OperandRequests::on_unasked(std::uint32_t request, TimePoint now) {
-    Flow& flow = flows_[requests_[request].flow];
-    flow.latest_unasked = now;
+// Nearly in the order of the segments: the first that is not overtaken ends the search.
+void OperandRequests::note_arrival(FlowPlace flow, PublicationTag publication,
+                                   std::uint64_t segment, TimePoint now) {
+    flows_[flow].latest = now;
     std::uint32_t next = kNoPlace;
-    for (std::uint32_t earlier = flow.first_patient; earlier != request; earlier = next) {
-        next = requests_[earlier].next_patient;
-        if (requests_[earlier].publication == requests_[request].publication) send(earlier, now);
+    for (std::uint32_t request = flows_[flow].first_patient; request != kNoPlace; request = next) {
+        next = requests_[request].next_patient;
+        if (requests_[request].publication != publication) continue;
+        if (requests_[request].segment >= segment) break;
+        send(request, now);
     }
+}
+
+void OperandRequests::note_unasked(const wire::Name& hint, ByteView interval,
+                                   ReductionName::OperandHash hash, TimePoint now) {
+    const FlowPlace flow = flow_to(hint, wire::hash_name(interval));
+    if (flow != FlowTable<Flow>::kNone) note_arrival(flow, hash.publication, hash.segment, now);
 }
 
 void OperandRequests::begin_patience(std::uint32_t request, TimePoint now) {
@@ -217,10 +227,9 @@ void OperandRequests::take_answered(std::uint32_t request, std::size_t answer_by
     waiters.assign(answered.waiters.begin(), answered.waiters.end());
     LossDetector& detector = flows_[answered.flow].detector;
     if (detector.is_late(answered.publication)) reconsider_kept_back();
-    if (answered.patient) {
-        on_unasked(request, now);
-        detector.forget(request);
-    } else if (detector.parked(request)) {  // it came before there was room to ask for it
+    leave_patient(request);
+    note_arrival(answered.flow, answered.publication, answered.segment, now);
+    if (detector.parked(request)) {  // it came unasked
         detector.forget(request);
     } else {
         detector.on_answered(request, now);
@@ -257,19 +266,24 @@ TimePoint OperandRequests::next_deadline() const {
                      patiences_.empty() ? kNever : patiences_.front().ends});
 }
 
+OperandRequests::FlowPlace OperandRequests::flow_to(const wire::Name& hint,
+                                                    wire::NameHash interval) {
+    return flows_.find(hint.view().hash() ^ interval, [&](const Flow& known) {
+        return known.interval == interval && known.hint == hint;
+    });
+}
+
 OperandRequests::FlowPlace OperandRequests::use_flow_to(const wire::Name& hint,
                                                         wire::NameHash interval,
                                                         bool contribution) {
-    const wire::NameHash hash = hint.view().hash() ^ interval;
-    FlowPlace flow = flows_.find(
-        hash, [&](const Flow& known) { return known.interval == interval && known.hint == hint; });
+    FlowPlace flow = flow_to(hint, interval);
     if (flow == FlowTable<Flow>::kNone) {
         const AnswerOrder order = hint == own_name_ ? AnswerOrder::kLocal
                                   : contribution    ? AnswerOrder::kAsSent
                                                     : AnswerOrder::kWhenReady;
         LossDetector detector(min_rto_, max_rto_, refresh_interval(interest_lifetime_),
                               &credit_.awaited(), order);
-        flow = flows_.add(hash, {hint, interval, std::move(detector)});
+        flow = flows_.add(hint.view().hash() ^ interval, {hint, interval, std::move(detector)});
     }
     flows_.use(flow);
     return flow;

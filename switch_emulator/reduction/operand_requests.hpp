@@ -72,6 +72,9 @@ class OperandRequests {
     void take_answered(std::uint32_t request, std::size_t answer_bytes, bool marked,
                        std::vector<Waiter>& waiters, TimePoint now);
 
+    /// What `hint` has of this interval and segment came before it was requested.
+    void note_unasked(const wire::Name& hint, wire::ByteView interval,
+                      ReductionName::OperandHash hash, TimePoint now);
     /// Whether it is kept back because its answer may come unasked.
     bool awaits_offer(std::uint32_t request) const;
 
@@ -128,7 +131,7 @@ class OperandRequests {
         /// `next_patient`, in the order in which they were made.
         std::uint32_t first_patient = kNoPlace;
         std::uint32_t last_patient = kNoPlace;
-        TimePoint latest_unasked{};  ///< when the last answer came unasked
+        TimePoint latest{};  ///< when the last answer came
 
         TimePoint next_deadline() const { return detector.next_deadline(); }
     };
@@ -138,6 +141,7 @@ class OperandRequests {
         wire::NameHash hash = 0;
         wire::NameHash interval = 0;
         PublicationTag publication = 0;
+        std::uint64_t segment = 0;  ///< of the publication
         FlowPlace flow = 0;
         LateLabel label;
         bool late = false;
@@ -155,13 +159,15 @@ class OperandRequests {
         TimePoint ends{};
     };
 
+    /// FlowTable::kNone when there is none.
+    FlowPlace flow_to(const wire::Name& hint, wire::NameHash interval);
     /// The flow to `hint`, with one more user.
     FlowPlace use_flow_to(const wire::Name& hint, wire::NameHash interval, bool contribution);
     std::uint32_t new_place();
     void send(std::uint32_t request, TimePoint now);
-    /// The answer came unasked: earlier ones of its publication that have not come are lost, and
-    /// asked for.
-    void on_unasked(std::uint32_t request, TimePoint now);
+    /// A segment came: what may have come unasked, and was before it, is lost, and asked for.
+    void note_arrival(FlowPlace flow, PublicationTag publication, std::uint64_t segment,
+                      TimePoint now);
     bool waits_for_credit(const Request& request) const;
     /// Whether there is room for a request that was kept back.
     bool can_resume() const { return !kept_back_.empty() && credit_.has_room_for_late(); }

@@ -162,6 +162,11 @@ bool Reducer::State::start(const ReductionName& name, const InstalledRule& rule,
             return false;
         }
     }
+    for (const Given& there : offered) {
+        requests.note_unasked(rule.rule.operands[there.operand].hint,
+                              rule.operand_interval(there.operand),
+                              name.operand_hash(rule.operand_hashers[there.operand]), now);
+    }
     if (given != nullptr) offered.push_back(std::move(*given));
     for (Given& there : offered) {
         operand_arrived(place, there.operand, std::move(there.arrived), there.marked);

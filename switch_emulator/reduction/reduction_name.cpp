@@ -131,6 +131,7 @@ ReductionName::OperandHash ReductionName::operand_hash(wire::NameHasher operand)
     hash.publication = operand.hash();
     operand.add(rest.last(segment_size_));
     hash.name = operand.hash();
+    hash.segment = segment_;
     return hash;
 }
 

@@ -52,6 +52,7 @@ class ReductionName {
     struct OperandHash {
         wire::NameHash publication = 0;
         wire::NameHash name = 0;
+        std::uint64_t segment = 0;
     };
     /// `operand`: hashed so far: the group prefix and the operand's interval.
     OperandHash operand_hash(wire::NameHasher operand) const;

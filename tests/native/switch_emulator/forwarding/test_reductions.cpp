@@ -298,7 +298,7 @@ TEST_CASE("a forged contribution that comes ahead is dropped, and its rank asked
     CHECK(leaf.node.counters().invalid_signature == 1);
     leaf.give_operand(1);
     leaf.receive_interest(0, kSum, 100, {.hint = "/n/s0"});
-    leaf.wait(1ms);
+    leaf.wait(2ms);
     CHECK(leaf.operand_was_asked(0));
     CHECK(leaf.sent(1).empty());
     for (const int rank : {0, 2, 3}) leaf.give_operand(rank);
