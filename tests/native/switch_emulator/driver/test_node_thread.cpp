@@ -138,7 +138,7 @@ TEST_CASE("a caller whose operations follow each other runs the node, and others
     SumOfOne sum;
     sum.prepare(node.thread);
     std::atomic<bool> ended = false;
-    std::uint64_t calls = 0;
+    std::atomic<std::uint64_t> calls = 0;
     std::thread other([&] {
         while (!ended) node.thread.call([&](Engine&) { ++calls; });
     });
@@ -146,7 +146,7 @@ TEST_CASE("a caller whose operations follow each other runs the node, and others
     constexpr std::uint64_t kMost = 100'000;
     int on_caller = 0;
     std::uint64_t seq = 0;
-    for (; seq < kMost && on_caller < 100; ++seq) {
+    for (; seq < kMost && (on_caller < 100 || calls == 0); ++seq) {
         CHECK(node.thread.post_deferred([&, seq](Engine& engine) {
             if (std::this_thread::get_id() == caller) ++on_caller;
             sum.submit(engine, seq);
@@ -157,7 +157,7 @@ TEST_CASE("a caller whose operations follow each other runs the node, and others
     }
     ended = true;
     other.join();
-    CHECK(on_caller == 100);
+    CHECK(on_caller >= 100);
     CHECK(calls > 0);
 }
 
