@@ -22,11 +22,11 @@ from innet.observe.doctor.observation import Observation
 
 CHECKS: tuple[Check, ...] = (
     DeadNode(),
+    CutLink(),
     MissingRoute(),
     UnannouncedPrefix(),
     SlowLink(),
     FullQueue(),
-    CutLink(),
     LossyLink(),
     StragglingRank(),
     NoFreeSlot(),
