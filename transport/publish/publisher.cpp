@@ -269,9 +269,10 @@ void Publisher::answer_waiting(const PublicationSpec& spec) {
 
 void Publisher::offer(Publication& publication, std::uint64_t segment, wire::NameView hint) {
     if (!publication.may_send_ahead(segment)) return;
-    Producer& producer = *producer_of(publication.name());
-    if (producer.in_vain >= kMostInVain && ++producer.withheld % kTryEvery != 0) return;
-    producer.in_vain -= std::min(producer.in_vain, 1U);
+    Producer* const producer = producer_of(publication.name());
+    if (producer == nullptr) return;  // its group is closed, and the operation still under way
+    if (producer->in_vain >= kMostInVain && ++producer->withheld % kTryEvery != 0) return;
+    producer->in_vain -= std::min(producer->in_vain, 1U);
     publication.set_sent_ahead(segment);
     ++segments_served_;
     PacketRef packet = publication.packet(segment, true);

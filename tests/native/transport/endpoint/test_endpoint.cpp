@@ -348,6 +348,25 @@ TEST_CASE("segments of unequal sizes land where full ones would, with their size
     CHECK(pair.first.completion(2)->status == OperationStatus::kMismatch);
 }
 
+TEST_CASE("a group may be closed while segments of its calls are still to be sent ahead") {
+    Pair pair;
+    const auto tensor = pattern(600'000, 4);
+    std::vector<std::uint8_t> into(600'000);
+    OperationSpec sum = publish_only(publication(0, 1, tensor));
+    sum.publication->offered = true;
+    sum.fetches.push_back(fetch(1, 1, into));
+    pair.first.endpoint().submit(1, std::move(sum), pair.network.now());
+    const auto requested = pair.counters().interests_expressed;
+    CHECK(requested < 600);
+    CHECK(pair.counters().segments_served == requested);  // sent ahead
+
+    pair.first.endpoint().unregister_producer(name("/job/g0/0"));
+    pair.second.endpoint().submit(1, publish_only(publication(1, 1, tensor)), pair.network.now());
+    REQUIRE(pair.run_until_complete(pair.first, 1));
+    CHECK(pair.first.completion(1)->status == OperationStatus::kDone);
+    CHECK(pair.counters().segments_served == requested);
+}
+
 TEST_CASE("messages and collectives of one rank may have the same sequence numbers") {
     Pair pair;
     const auto tensor = pattern(100, 10);
