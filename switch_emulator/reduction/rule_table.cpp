@@ -100,6 +100,10 @@ InstalledRule& RuleTable::install(const Rule& rule, jobs::JobId job) {
     if (installed == nullptr) {
         const NameHash hash = rule_hasher(rule.group, rule.interval).hash();
         installed = &rules_.emplace(hash, InstalledRule{})->second;
+        ++of_jobs_[job];
+    } else if (installed->job != job) {
+        --of_jobs_[installed->job];
+        ++of_jobs_[job];
     }
     installed->rule = rule;
     installed->job = job;
@@ -123,7 +127,11 @@ void RuleTable::forget_operands(const InstalledRule& rule) {
 
 void RuleTable::remove(const InstalledRule& rule) {
     forget_operands(rule);
-    std::erase_if(rules_, [&](const auto& entry) { return &entry.second == &rule; });
+    --of_jobs_[rule.job];
+    const auto [first, last] =
+        rules_.equal_range(rule_hasher(rule.rule.group, rule.rule.interval).hash());
+    rules_.erase(
+        std::find_if(first, last, [&](const auto& entry) { return &entry.second == &rule; }));
 }
 
 std::vector<InstalledRule*> RuleTable::of_group(const wire::Name& group) {
@@ -140,10 +148,6 @@ std::vector<InstalledRule*> RuleTable::of_job(jobs::JobId job) {
         if (installed.job == job) found.push_back(&installed);
     }
     return found;
-}
-
-bool RuleTable::has_any_of(jobs::JobId job) const {
-    return std::ranges::any_of(rules_, [&](const auto& entry) { return entry.second.job == job; });
 }
 
 std::vector<Rule> RuleTable::all() const {

@@ -1,10 +1,12 @@
 #pragma once
 // The reduction rules of a node, found by group prefix and interval.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "switch_emulator/reduction/reducer.hpp"
@@ -59,7 +61,7 @@ class RuleTable {
     void remove(const InstalledRule& rule);
     std::vector<InstalledRule*> of_group(const wire::Name& group);
     std::vector<InstalledRule*> of_job(jobs::JobId job);
-    bool has_any_of(jobs::JobId job) const;
+    bool has_any_of(jobs::JobId job) const { return of_jobs_[job] > 0; }
     std::vector<Rule> all() const;
 
   private:
@@ -68,6 +70,7 @@ class RuleTable {
     void forget_operands(const InstalledRule& rule);
 
     std::unordered_multimap<wire::NameHash, InstalledRule> rules_;
+    std::array<std::size_t, jobs::kMaxJobIds> of_jobs_{};  ///< rules of each job
     std::unordered_map<wire::NameHash, OperandUse> uses_;  ///< by group and interval
 };
 
