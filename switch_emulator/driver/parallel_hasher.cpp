@@ -34,6 +34,15 @@ std::size_t size_of(std::span<const security::HashJob> jobs) {
     return bytes;
 }
 
+/// Leaves the core to its other thread for a moment.
+void pause_core() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
+
 /// A thread inherits the real-time priority of the one that starts it. At that priority, hashing
 /// would hold a core that network threads of other nodes need.
 void run_below_network_threads() {
@@ -91,7 +100,7 @@ bool ParallelHasher::take_share(security::Sha256& sha256) {
 void ParallelHasher::wait_for_helper() {
     for (int spins = 0; spins < kSpins; ++spins) {
         if (left_.load(std::memory_order_acquire) == 0) return;
-        __builtin_ia32_pause();
+        pause_core();
     }
     for (std::uint32_t left = left_.load(std::memory_order_acquire); left != 0;
          left = left_.load(std::memory_order_acquire)) {
