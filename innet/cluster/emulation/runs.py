@@ -285,7 +285,10 @@ def find_run(run_id: str | None = None) -> RunRecord:
         if _RUN_ID_PATTERN.fullmatch(run_id) and path.exists():
             return _load(path)
         known = ", ".join(record.run_id for record in list_runs()) or "none"
-        raise EmulationError(f"there is no run {run_id}. Runs on this machine: {known}.")
+        raise EmulationError(
+            f"there is no run {run_id}. Runs on this machine: {known}. `innet up TOPOLOGY --name "
+            "NAME` starts one."
+        )
     live = [record for record in list_runs() if not record.is_stale]
     if len(live) == 1:
         return live[0]
