@@ -94,6 +94,10 @@ bool OperandRequests::awaits_offer(std::uint32_t request) const {
 
 void OperandRequests::lengthen_patience() { patience_ = std::min(2 * patience_, kLongestPatience); }
 
+void OperandRequests::shorten_patience() {
+    patience_ = std::max(patience_ - patience_ / 8, kShortestPatience);
+}
+
 // Contributions of one rank come one after the other: behind the others, over a slow link, the
 // last may come long after the first.
 void OperandRequests::end_patience(TimePoint now, std::vector<std::uint32_t>& given_up) {
@@ -108,7 +112,6 @@ void OperandRequests::end_patience(TimePoint now, std::vector<std::uint32_t>& gi
         }
         send(patience.request, now);
         given_up.push_back(patience.request);
-        patience_ = std::max(patience_ - patience_ / 8, kShortestPatience);
     }
 }
 

@@ -110,6 +110,8 @@ class OperandRequests {
     void end_patience(TimePoint now, std::vector<std::uint32_t>& given_up);
     /// Something that was on its way unasked had been asked for.
     void lengthen_patience();
+    /// Something may not have been on its way.
+    void shorten_patience();
     /// Pairs of node and interval with recent requests.
     std::size_t flow_count() const { return flows_.size(); }
     /// Waiters of all requests.

@@ -198,10 +198,11 @@ bool Reducer::State::keep_offer(const wire::DataView& data, const PacketRef& pac
     const auto name = ReductionName::parse(data.name());
     OperandUse* use = name ? rules.use_of(*name) : nullptr;
     if (use == nullptr || data.tensor_error()) return false;
-    const bool was_expected = std::exchange(use->comes_ahead, true);
-    if (use->latest && std::pair(name->sequence(), name->segment()) <= *use->latest) {
+    use->comes_ahead = true;
+    const std::pair number(name->sequence(), name->segment());
+    if (use->latest && number <= *use->latest) {
         // It was requested before it arrived, and is the answer or crossed it.
-        if (!was_expected) requests.lengthen_patience();
+        if (use->given_up == number) requests.lengthen_patience();
         return false;
     }
     ArrivedOperand arrived = keep(data, packet);
@@ -437,7 +438,10 @@ void Reducer::State::end_patience(TimePoint now) {
     for (const std::uint32_t request : given_up) {
         for (const Waiter& waiter : requests.waiters(request)) {
             if (waiter.kind != Waiter::Kind::kSlot) continue;
-            slots[waiter.place].rule->uses[waiter.operand]->comes_ahead = false;
+            const ReductionName& sum = slots.name(waiter.place);
+            OperandUse& use = *slots[waiter.place].rule->uses[waiter.operand];
+            use.given_up = {sum.sequence(), sum.segment()};
+            if (std::exchange(use.comes_ahead, false)) requests.shorten_patience();
         }
     }
 }

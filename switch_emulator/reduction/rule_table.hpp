@@ -19,6 +19,8 @@ struct OperandUse {
     std::size_t rules = 0;  ///< that have it
     /// Where others come ahead of requests, it will; until it does not.
     bool comes_ahead = true;
+    /// Sequence and segment number of the last that was waited for in vain.
+    std::optional<std::pair<std::uint64_t, std::uint64_t>> given_up;
     /// Largest sequence number that a sum has it of, and the largest segment of that.
     std::optional<std::pair<std::uint64_t, std::uint64_t>> latest;
 };

@@ -173,6 +173,48 @@ TEST_CASE("contributions that come ahead too late are waited for longer") {
     f.check_nothing_left();
 }
 
+TEST_CASE("a contribution that was lost does not make later ones be waited for longer") {
+    Switch f;
+    f.all_came_ahead();
+    for (const std::uint64_t seq : {1, 3}) {
+        f.offer_of(0, seq);
+        REQUIRE(f.admit(f.sum(seq)) == Admission::kAccepted);
+        f.offer_of(1, seq);
+        CHECK(f.times_asked(contribution(2, seq)) == 0);
+        f.pass(2ms);
+        CHECK(f.times_asked(contribution(2, seq)) == 1);
+        f.arrive(contribution(2, seq), std::vector<float>{3.0F});
+
+        f.offer_of(0, seq + 1);
+        REQUIRE(f.admit(f.sum(seq + 1)) == Admission::kAccepted);
+        f.offer_of(1, seq + 1);
+        f.arrive(contribution(2, seq + 1), std::vector<float>{3.0F});
+        f.offer_of(2, seq + 1);  // it had been sent ahead, and is asked for as well
+    }
+    CHECK(f.answers().size() == 4);
+    f.check_nothing_left();
+}
+
+TEST_CASE("a rank whose segments all come too late is waited for longer") {
+    Switch f;
+    constexpr std::uint64_t kSegments = 8;
+    const auto asks_after = [&](std::uint64_t seq, Duration late) {
+        f.begin_segments(seq, kSegments);
+        for (std::uint64_t segment = 0; segment < kSegments; ++segment) f.offer_of(1, seq, segment);
+        f.pass(late);
+        const bool asked = f.times_asked(contribution(2, seq, 0)) > 0;
+        for (std::uint64_t segment = 0; segment < kSegments; ++segment) {
+            if (asked) f.arrive(contribution(2, seq, segment), std::vector<float>{3.0F});
+            f.offer_of(2, seq, segment);  // once more, if it was asked for
+        }
+        CHECK(f.answers().size() == kSegments);
+        return asked;
+    };
+    for (std::uint64_t seq = 1; seq <= 2; ++seq) CHECK(asks_after(seq, 5ms));
+    CHECK(!asks_after(3, 5ms));
+    f.check_nothing_left();
+}
+
 TEST_CASE("contributions that no rule adds are not kept") {
     Switch f;
     f.offer_of(3);
