@@ -251,11 +251,14 @@ namespace {
 
 reduction::Rule make_rule(const std::string& group, const std::string& interval,
                           const std::vector<std::pair<std::string, std::string>>& operands,
-                          bool primary) {
+                          bool primary, const std::vector<std::string>& ahead_to) {
     reduction::Rule rule;
     rule.group = name_from_uri(group);
     rule.interval = name_from_uri("/" + interval);
     rule.primary = primary;
+    for (const std::string& place : ahead_to) {
+        rule.ahead_to.push_back(place.empty() ? wire::Name() : name_from_uri(place));
+    }
     for (const auto& [operand, hint] : operands) {
         rule.operands.push_back({name_from_uri("/" + operand), name_from_uri(hint)});
     }
@@ -292,11 +295,15 @@ void bind_control(nb::class_<NodeHandle>& node) {
         .def(
             "install_rule",
             [](NodeHandle& self, const std::string& group, const std::string& interval,
-               const std::vector<std::pair<std::string, std::string>>& operands, bool primary) {
-                const reduction::Rule rule = make_rule(group, interval, operands, primary);
+               const std::vector<std::pair<std::string, std::string>>& operands, bool primary,
+               const std::vector<std::string>& ahead_to) {
+                const reduction::Rule rule =
+                    make_rule(group, interval, operands, primary, ahead_to);
                 self.call([&](Engine& engine) { engine.node.reducer().install(rule); });
             },
-            "group"_a, "interval"_a, "operands"_a, "primary"_a = true)
+            "group"_a, "interval"_a, "operands"_a, "primary"_a = true, "ahead_to"_a = nb::list(),
+            "ahead_to: by shard, the name of the node that gets the sum unrequested when all "
+            "operands came unrequested; empty: none.")
         .def(
             "drop_cache",
             [](NodeHandle& self) {

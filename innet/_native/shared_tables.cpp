@@ -66,7 +66,10 @@ std::optional<reduction::Rule> PythonTables::rule_for(simulation::NodeIndex node
         if (answer.is_none()) {
             return std::nullopt;
         }
-        reduction::Rule rule{wire::Name(group), name, {}, false};
+        reduction::Rule rule;
+        rule.group = wire::Name(group);
+        rule.interval = name;
+        rule.primary = false;
         for (const auto& [operand, hint] :
              nb::cast<std::vector<std::pair<std::string, std::string>>>(answer)) {
             rule.operands.push_back({name_from_uri("/" + operand), name_from_uri(hint)});

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 
 from innet._native import _core
 from innet.plans import Plan, PlanChooser
+from innet.plans.expression import Interval
 from innet.plans.plan import Placed
 from innet.security.keys import SHARED_KEY_BYTES, node_certificate_name
 from innet.settings import Signature
@@ -123,7 +124,7 @@ class Variant:
         block_roots: those to ask for one rank's block of a reduction over all ranks, by rank:
             the root of the shard that ends nearest to it.
         ranks: those to ask for one rank's contribution, by rank.
-        is_added_by_switch: a node that holds no rank adds this rank's contribution.
+        goes_ahead: this rank's contribution goes to a switch before it is requested.
     """
 
     def __init__(self, prefix: str, plan: Plan, nodes: Sequence[str], rank: int) -> None:
@@ -139,7 +140,8 @@ class Variant:
         """Fetch the plan's sums from their new places; operations under way go on."""
         self.plan = plan
         self._sums_ahead: tuple[tuple[int, _core.Targets], ...] | None = None
-        self.is_added_by_switch = plan.is_added_by_switch(self.node)
+        own = Placed(Interval.single(plan.position_of(self.node)), self.node)
+        self.goes_ahead = bool(plan.ahead_to(own))
         self.block_roots: Sequence[_core.Targets] = LazyList(len(self.nodes), self._block_root)
         # Last: calls of other threads that find them find the rest of the plan as well.
         self.roots = _targets(self.prefix, plan.roots)

@@ -440,7 +440,7 @@ class OperationRunner:
                 call,
                 segment_ends=operation.segment_ends,
                 earlier_calls=earlier_calls,
-                offered=operation.begins_ahead and operation.variant.is_added_by_switch,
+                offered=operation.begins_ahead and operation.variant.goes_ahead,
             )
         fetches = [
             *_sums_ahead(

@@ -195,7 +195,8 @@ class NodeAgent:
         for document in rules:
             rule = RuleMessage.model_validate(document)
             operands = [(interval, f"/n/{node}") for interval, node in rule.operands]
-            self._node.install_rule(group, rule.interval, operands, rule.primary)
+            ahead_to = [f"/n/{node}" if node else "" for node in rule.ahead_to]
+            self._node.install_rule(group, rule.interval, operands, rule.primary, ahead_to)
         count = counted(len(rules), "rule")
         what = f"{count} of {group} on {self._config.node}"
         self._ruled.add(group)

@@ -91,6 +91,8 @@ class RuleMessage(_Message):
     operands: list[tuple[str, str]]
     """(interval, node that answers for it)."""
     primary: bool
+    ahead_to: list[str] = []
+    """By shard, the node to which the sum goes before it is requested, or empty."""
 
 
 def job_of(prefix: str) -> str:

@@ -165,7 +165,8 @@ def install_rules(node: _core.NodeHandle, group: str, rules: Iterable[Rule]) -> 
     """Let ``node`` make the sums of ``rules`` under the name prefix ``group``."""
     for rule in rules:
         operands = [(str(operand.interval), f"/n/{operand.node}") for operand in rule.operands]
-        node.install_rule(group, str(rule.interval), operands, rule.primary)
+        ahead_to = [f"/n/{place}" if place else "" for place in rule.ahead_to]
+        node.install_rule(group, str(rule.interval), operands, rule.primary, ahead_to)
 
 
 _SWITCH_NICENESS = -10

@@ -35,9 +35,7 @@ def completion_bound_s(
         PlanError: a node of the plan is not in the topology or cannot be reached.
     """
     network = _Network(topology)
-    sums = _Sums(plan)
-    if size_bytes <= segment_bytes:
-        sums.send_ahead(plan, network.routes)
+    sums = _Sums(plan, network.routes)
     longest_s = 0.0
     carried: dict[DirectedLink, list[_Answer]] = defaultdict(list)
     shares = zip(plan.roots, shard_bytes(plan, size_bytes, segment_bytes), strict=True)
@@ -145,7 +143,7 @@ class _Sums:
     Operands have higher numbers than their sums.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, routes: Routes) -> None:
         operands = {Placed(rule.interval, rule.node): rule.operands for rule in plan.rules}
         known = dict.fromkeys(chain(plan.roots, operands, *operands.values()))
         ordered = sorted(known, key=lambda placed: -placed.interval.length(plan.size))
@@ -162,15 +160,7 @@ class _Sums:
             for node in plan.ranks
             for ahead in plan.sums_ahead(node)
         }
-
-    def send_ahead(self, plan: Plan, routes: Routes) -> None:
-        """Contributions to a neighbour that adds them need no request."""
-        self.ahead |= {
-            self.number[operand]
-            for rule in plan.rules
-            for operand in rule.operands
-            if plan.goes_ahead(operand, rule.node, routes)
-        }
+        self.ahead |= {self.number[placed] for placed in plan.arriving_ahead(routes)}
 
     def needed_for(self, root: int) -> list[int]:
         """The root and what it is made of, operands after their sums."""

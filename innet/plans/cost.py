@@ -2,6 +2,8 @@
 
 Alpha is the longest chain of requests that a segment waits for: every link of it costs its delay
 twice (Interest and Data), the work of a node twice, and the time to put one segment on the wire.
+Of what arrives ahead of its request (:meth:`innet.plans.plan.Plan.arriving_ahead`) only that time
+counts.
 Beta is :func:`innet.plans.bounds.busiest_link`, or the time of the processors
 (:mod:`innet.plans.processor`) where they are known and need longer. Their sum overestimates a
 little, as the first segment counts in both; it ranks plans, it does not predict a benchmark.
@@ -73,7 +75,7 @@ class CostModel:
         first_segment_bytes = min(size_bytes, segment_bytes)
         model = self._processor
         return PlanCost(
-            latency_s=self._latency_s(plan, first_segment_bytes, size_bytes <= segment_bytes),
+            latency_s=self._latency_s(plan, first_segment_bytes),
             busiest=busiest_link(self._topology, carried),
             processor_s=0.0 if model is None else model.time_s(plan, shares_bytes, segment_bytes),
         )
@@ -81,34 +83,35 @@ class CostModel:
     def least_s(self, ranks: Sequence[str], root: str, size_bytes: int) -> float:
         """A lower bound on the cost of all plans that make the sum of all ``ranks`` at ``root``.
 
-        The farthest rank's part has to get there before the result does the way back, and every
-        rank receives ``size_bytes``.
+        The farthest rank's part has to be sent there before the result can be requested and do the
+        way back, and every rank receives ``size_bytes``.
         """
         segment_bytes = min(size_bytes, self._room.packet_bytes)
         # Ranks behind one gate differ by their own links alone: one of them represents all.
         apart = {self.routes.gate(rank) or rank: rank for rank in ranks}.values()
         back = self._exchanges(segment_bytes)
-        # The way there is as long, and its links may be as fast as the fastest.
+        # It may go ahead of requests, and its links may be as fast as the fastest.
         there = self._exchanges(segment_bytes, self._fastest_bps)
         gates = {rank: self.routes.gate(rank) for rank in ranks}
         links = [self._topology.link_between(rank, gate) for rank, gate in gates.items() if gate]
         rates_bps = [link.rate_bps for link in links if link.rate_bps is not None]
         return (
             max(back.time_s(rank, root) for rank in apart)
-            + max(there.time_s(rank, root) for rank in apart)
+            + max(there.sending_s(rank, root) for rank in apart)
             + size_bytes * 8 / min(rates_bps, default=math.inf)
         )
 
-    def _latency_s(self, plan: Plan, segment_bytes: int, is_one_segment: bool) -> float:
+    def _latency_s(self, plan: Plan, segment_bytes: int) -> float:
         exchanges = self._exchanges(segment_bytes)
         ready_s: dict[Placed, float] = {}
+        ahead = plan.arriving_ahead(self.routes)
 
         def answer_s(asker: str, placed: Placed) -> float:
             return exchanges.time_s(asker, placed.node) + ready_s.get(placed, 0.0)
 
         def operand_s(asker: str, placed: Placed) -> float:
-            if is_one_segment and plan.goes_ahead(placed, asker, self.routes):
-                return exchanges.sending_s(asker, placed.node)
+            if placed in ahead:
+                return exchanges.sending_s(asker, placed.node) + ready_s.get(placed, 0.0)
             return answer_s(asker, placed)
 
         for rule in sorted(plan.rules, key=lambda rule: rule.interval.length(plan.size)):

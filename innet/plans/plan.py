@@ -7,8 +7,8 @@ segment (see :meth:`Plan.root_for`), which is how one plan spreads its work over
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -52,12 +52,15 @@ class Rule:
         operands: at least two, each with the node that serves it.
         primary: whether this node serves the interval to others. Otherwise the rule is a fallback:
             the node evaluates the interval itself when the serving node refuses or is dead.
+        ahead_to: as :meth:`Plan.ahead_to` says, in the rules of one node
+            (:meth:`Plan.primary_rules`).
     """
 
     node: str
     interval: Interval
     operands: tuple[Placed, ...]
     primary: bool = True
+    ahead_to: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         operands = " + ".join(f"({operand})" for operand in self.operands)
@@ -203,17 +206,25 @@ class Plan:
                 for asker in self._askers.get(placed, ())
             ]
 
-    def goes_ahead(self, placed: Placed, asker: str, routes: Routes) -> bool:
-        """Whether ``asker`` gets a contribution of one segment without asking: from a neighbour."""
-        return (
-            placed.interval.is_single
-            and asker not in self._rank_of
-            and routes.next_hop(placed.node, asker) == asker
-        )
+    def ahead_to(self, placed: Placed) -> tuple[str, ...]:
+        """By shard, the switch to which ``placed`` goes before it is requested, or an empty string.
 
-    def is_added_by_switch(self, node: str) -> bool:
-        """Whether a node that holds no rank adds the contribution of the rank at ``node``."""
-        return node in self._added_by_switches
+        Contributions go ahead to switches, and sums of values that do. Empty where none goes ahead.
+        """
+        return self._ahead_to.get(placed, ())
+
+    def arriving_ahead(self, routes: Routes) -> frozenset[Placed]:
+        """The values that arrive before they are requested: those that only neighbours add."""
+        found: set[Placed] = set()
+        for placed in self._ahead_to:  # operands before their sums
+            adders = {asker.node for asker in self._askers[placed]}
+            if (
+                adders <= set(self._ahead_to[placed])
+                and all(routes.next_hop(placed.node, adder) == adder for adder in adders)
+                and found.issuperset(self._operands_of.get(placed, ()))
+            ):
+                found.add(placed)
+        return frozenset(found)
 
     def position_of(self, node: str) -> int:
         """The rank that ``node`` holds.
@@ -325,14 +336,34 @@ class Plan:
         return {node: rank for rank, node in enumerate(self.ranks)}
 
     @cached_property
-    def _added_by_switches(self) -> frozenset[str]:
-        return frozenset(
-            operand.node
-            for rule in self.rules
-            if rule.node not in self._rank_of
-            for operand in rule.operands
-            if operand.interval.is_single
-        )
+    def _ahead_to(self) -> dict[Placed, tuple[str, ...]]:
+        """See :meth:`ahead_to`; operands come before their sums."""
+        if all(rule.node in self._rank_of for rule in self.rules):
+            return {}
+        found: dict[Placed, list[str]] = {}
+        for shard, root in enumerate(self.roots):
+            needed = [root]
+            for made in needed:
+                needed += self._operands_of.get(made, ())
+            for made in reversed(needed):
+                for operand in self._operands_of.get(made, ()):
+                    if self._goes_ahead(operand, made, shard, found):
+                        found.setdefault(operand, [""] * len(self.roots))[shard] = made.node
+        ordered = sorted(found, key=lambda placed: placed.interval.length(self.size))
+        return {placed: tuple(found[placed]) for placed in ordered}
+
+    def _goes_ahead(
+        self, operand: Placed, made: Placed, shard: int, found: Mapping[Placed, Sequence[str]]
+    ) -> bool:
+        """Whether ``operand`` goes to the node of ``made``, when its own operands are ``found``."""
+        if made.node in self._rank_of or made.node == operand.node:
+            return False
+        parts = self._operands_of.get(operand, ())
+        return all(part in found and found[part][shard] == operand.node for part in parts)
+
+    @cached_property
+    def _operands_of(self) -> dict[Placed, tuple[Placed, ...]]:
+        return {Placed(rule.interval, rule.node): rule.operands for rule in self.rules}
 
     @cached_property
     def _operands(self) -> dict[Interval, tuple[Interval, ...]]:
@@ -342,7 +373,9 @@ class Plan:
     def _rules_at(self) -> dict[str, tuple[Rule, ...]]:
         found: dict[str, list[Rule]] = {}
         for rule in self.rules:
-            found.setdefault(rule.node, []).append(rule)
+            ahead_to = self.ahead_to(Placed(rule.interval, rule.node))
+            placed = replace(rule, ahead_to=ahead_to) if ahead_to else rule
+            found.setdefault(rule.node, []).append(placed)
         return {node: tuple(rules) for node, rules in found.items()}
 
     @cached_property

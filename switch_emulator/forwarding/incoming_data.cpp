@@ -121,7 +121,7 @@ void Node::State::on_data_named_by_digest(const Answer& answer, const tables::Na
     }
 }
 
-// A contribution that its rank sent ahead of the request for the sum.
+// A contribution, or a sum of several, that was sent ahead of the request for it.
 void Node::State::on_unsolicited_data(const Answer& answer) {
     if (!faces.is_foreign(answer.from) && reducer.may_use(answer.view.name())) {
         const security::Verdict verdict = verify(answer);

@@ -41,7 +41,8 @@ void Node::State::run_pending(TimePoint now) {
                     case Request::Kind::kPutData:
                         return on_local_data(request.requester, request.data, request.marked, now);
                     case Request::Kind::kOfferData:
-                        return on_offer(request.data, wire::NameView::trusted(argument));
+                        return on_offer(request.data, wire::NameView::trusted(argument),
+                                        request.marked);
                     case Request::Kind::kHold:
                         return on_local_hold(name, argument, now);
                     case Request::Kind::kNack:
@@ -79,7 +80,7 @@ void Node::State::on_cancel(FaceId face, wire::NameView name) {
     }
 }
 
-void Node::State::on_offer(const PacketRef& packet, wire::NameView hint) {
+void Node::State::on_offer(const PacketRef& packet, wire::NameView hint, bool marked) {
     const auto data = wire::DataView::parse(packet.bytes());
     const tables::FibEntry* route = route_towards(tables::NamePrefixes(hint));
     if (!data || route == nullptr) return;
@@ -89,7 +90,7 @@ void Node::State::on_offer(const PacketRef& packet, wire::NameView hint) {
                faces.carries(hop.face, job);
     };
     const auto hop = std::ranges::find_if(route->next_hops, takes);
-    if (hop != route->next_hops.end()) sender.send_data(hop->face, {}, packet, false);
+    if (hop != route->next_hops.end()) sender.send_data(hop->face, {}, packet, marked);
 }
 
 void Node::State::on_local_hold(wire::NameView name, wire::ByteView missing, TimePoint now) {

@@ -317,9 +317,10 @@ void Node::put_data(RequesterId maker, PacketRef data, bool marked) {
                          {}, {});
 }
 
-void Node::offer_data(PacketRef data, wire::NameView hint) {
-    state_->requests.add({.kind = Request::Kind::kOfferData, .data = std::move(data)}, {},
-                         hint.value());
+void Node::offer_data(PacketRef data, wire::NameView hint, bool marked) {
+    state_->requests.add(
+        {.kind = Request::Kind::kOfferData, .marked = marked, .data = std::move(data)}, {},
+        hint.value());
 }
 
 void Node::hold(wire::NameView name, wire::ByteView missing) {

@@ -200,7 +200,7 @@ class Node final : public Forwarder {
                        Duration lifetime) override;
     void cancel(RequesterId requester, wire::NameView name) override;
     void put_data(RequesterId maker, PacketRef data, bool marked) override;
-    void offer_data(PacketRef data, wire::NameView hint) override;
+    void offer_data(PacketRef data, wire::NameView hint, bool marked) override;
     void hold(wire::NameView name, wire::ByteView missing) override;
     void nack(wire::NameView name, wire::NackReason reason) override;
 

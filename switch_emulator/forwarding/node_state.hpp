@@ -259,7 +259,7 @@ struct Node::State final : strategies::StrategyActions {
                     TimePoint now);
     void on_cancel(FaceId face, wire::NameView name);
     /// Sends a contribution ahead of the request for it.
-    void on_offer(const PacketRef& packet, wire::NameView hint);
+    void on_offer(const PacketRef& packet, wire::NameView hint, bool marked);
     void on_local_hold(wire::NameView name, wire::ByteView missing, TimePoint now);
     void on_local_nack(wire::NameView name, wire::NackReason reason, TimePoint now);
     std::uint32_t next_nonce();

@@ -5,24 +5,23 @@
 
 namespace innet::reduction {
 
-bool Offers::add(const ReductionName& name, jobs::JobId job, ArrivedOperand arrived, bool marked,
-                 TimePoint now) {
-    const std::size_t bytes = arrived.content.pinned_bytes();
+bool Offers::add(const ReductionName& name, jobs::JobId job, Offer offer, TimePoint now) {
+    const std::size_t bytes = offer.packet.pinned_bytes();
     if (kept_.find(name) != kept_.kNone || !make_room(job, bytes)) return false;
     const std::uint32_t place = kept_.add(name, job);
     if (place == kept_.kNone) return false;
     bytes_ += bytes;
-    kept_[place] = {std::move(arrived), marked, now + lifetime_};
+    kept_[place] = {std::move(offer), now + lifetime_};
     earliest_ = std::min(earliest_, now + lifetime_);
     return true;
 }
 
-std::optional<Given> Offers::take(wire::NameHash hash, wire::NameView name) {
+std::optional<Offer> Offers::take(wire::NameHash hash, wire::NameView name) {
     const std::uint32_t place = kept_.find(hash, name);
     if (place == kept_.kNone) return std::nullopt;
-    Given given{0, kept_[place].arrived, kept_[place].marked};
+    Offer offer = kept_[place].offer;
     remove(place);
-    return given;
+    return offer;
 }
 
 void Offers::drop_group(wire::NameView group) {
@@ -63,7 +62,7 @@ bool Offers::make_room(jobs::JobId job, std::size_t bytes) {
 }
 
 void Offers::remove(std::uint32_t place) {
-    bytes_ -= kept_[place].arrived.content.pinned_bytes();
+    bytes_ -= kept_[place].offer.packet.pinned_bytes();
     kept_.remove(place);
     if (empty()) earliest_ = kNever;
 }

@@ -1,19 +1,18 @@
 #pragma once
-// Contributions that came before anybody asked for them, until their sum is begun.
+// Contributions and sums that are here before anybody requests them, until they are.
 
 #include <optional>
 
 #include "switch_emulator/reduction/bounded_table.hpp"
-#include "switch_emulator/reduction/slot.hpp"
 #include "transport/audit.hpp"
+#include "transport/buffer/packet_ref.hpp"
 #include "transport/time.hpp"
 
 namespace innet::reduction {
 
-/// An operand that is there already when its reduction starts.
-struct Given {
-    std::uint32_t operand = 0;
-    ArrivedOperand arrived;
+/// A contribution or a sum, as Data.
+struct Offer {
+    PacketRef packet;
     bool marked = false;  ///< it met congestion
 };
 
@@ -26,12 +25,14 @@ class Offers {
     bool empty() const { return kept_.size() == 0; }
     void set_weight(jobs::JobId job, std::uint32_t weight) { kept_.set_weight(job, weight); }
 
-    /// Keeps an operand of a sum of `job`, in place of the job's oldest ones when there is no room.
-    /// False when it is not kept.
-    bool add(const ReductionName& name, jobs::JobId job, ArrivedOperand arrived, bool marked,
-             TimePoint now);
-    /// Takes what was offered under the name with this hash, if it was.
-    std::optional<Given> take(wire::NameHash hash, wire::NameView name);
+    /// Keeps an offer of `job`, in place of the job's oldest ones when there is no room. False when
+    /// it is not kept.
+    bool add(const ReductionName& name, jobs::JobId job, Offer offer, TimePoint now);
+    bool has(wire::NameHash hash, wire::NameView name) const {
+        return kept_.find(hash, name) != kept_.kNone;
+    }
+    /// Takes what is kept under the name with this hash, if it is.
+    std::optional<Offer> take(wire::NameHash hash, wire::NameView name);
     void drop_expired(TimePoint now);
     TimePoint next_deadline() const { return earliest_; }
     void drop_group(wire::NameView group);
@@ -40,12 +41,11 @@ class Offers {
     void audit(AuditReport& report) const { kept_.audit(report, "kept offers"); }
 
   private:
-    struct Offer {
-        ArrivedOperand arrived;
-        bool marked = false;
+    struct Kept {
+        Offer offer;
         TimePoint expires{};
 
-        void reset() { *this = Offer{}; }
+        void reset() { *this = Kept{}; }
     };
 
     /// Whether there is room now.
@@ -55,7 +55,7 @@ class Offers {
     }
     void remove(std::uint32_t place);
 
-    BoundedTable<Offer> kept_;
+    BoundedTable<Kept> kept_;
     std::size_t most_bytes_;
     std::size_t bytes_ = 0;  ///< that the offers keep alive
     Duration lifetime_;

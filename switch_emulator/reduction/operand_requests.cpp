@@ -63,6 +63,7 @@ std::uint32_t OperandRequests::request(NameView name, ReductionName::OperandHash
     added.hash = hash.name;
     added.publication = hash.publication;
     added.segment = hash.segment;
+    added.shard = hash.shard;
     added.interval = wire::hash_name(interval);
     added.contribution = is_contribution(interval);
     added.flow = use_flow_to(hint, added.interval, added.contribution);
@@ -74,7 +75,7 @@ std::uint32_t OperandRequests::request(NameView name, ReductionName::OperandHash
     added.limited = credit_.limited() && added.contribution && elsewhere;
     added.other_sum = !added.contribution && elsewhere;
     other_sums_ += added.other_sum ? 1 : 0;
-    const bool patient = may_come && added.contribution && elsewhere && !added.limited;
+    const bool patient = may_come && elsewhere && !added.limited;
     index_.insert(hash.name, request);
     if (added.limited) {
         flows_[added.flow].detector.park(request, added.publication);
@@ -116,14 +117,15 @@ void OperandRequests::end_patience(TimePoint now, std::vector<std::uint32_t>& gi
 }
 
 // Nearly in the order of the segments: the first that is not overtaken ends the search.
-void OperandRequests::note_arrival(FlowPlace flow, PublicationTag publication,
-                                   std::uint64_t segment, TimePoint now) {
+void OperandRequests::note_arrival(FlowPlace flow, const ReductionName::OperandHash& arrived,
+                                   TimePoint now) {
     flows_[flow].latest = now;
     std::uint32_t next = kNoPlace;
     for (std::uint32_t request = flows_[flow].first_patient; request != kNoPlace; request = next) {
         next = requests_[request].next_patient;
-        if (requests_[request].publication != publication) continue;
-        if (requests_[request].segment >= segment) break;
+        const Request& waiting = requests_[request];
+        if (waiting.publication != arrived.publication || waiting.shard != arrived.shard) continue;
+        if (waiting.segment >= arrived.segment) break;
         send(request, now);
     }
 }
@@ -131,7 +133,7 @@ void OperandRequests::note_arrival(FlowPlace flow, PublicationTag publication,
 void OperandRequests::note_unasked(const wire::Name& hint, ByteView interval,
                                    ReductionName::OperandHash hash, TimePoint now) {
     const FlowPlace flow = flow_to(hint, wire::hash_name(interval));
-    if (flow != FlowTable<Flow>::kNone) note_arrival(flow, hash.publication, hash.segment, now);
+    if (flow != FlowTable<Flow>::kNone) note_arrival(flow, hash, now);
 }
 
 void OperandRequests::begin_patience(std::uint32_t request, TimePoint now) {
@@ -231,7 +233,8 @@ void OperandRequests::take_answered(std::uint32_t request, std::size_t answer_by
     LossDetector& detector = flows_[answered.flow].detector;
     if (detector.is_late(answered.publication)) reconsider_kept_back();
     leave_patient(request);
-    note_arrival(answered.flow, answered.publication, answered.segment, now);
+    note_arrival(answered.flow,
+                 {answered.publication, answered.hash, answered.segment, answered.shard}, now);
     if (detector.parked(request)) {  // it came unasked
         detector.forget(request);
     } else {

@@ -144,6 +144,7 @@ class OperandRequests {
         wire::NameHash interval = 0;
         PublicationTag publication = 0;
         std::uint64_t segment = 0;  ///< of the publication
+        std::uint32_t shard = 0;
         FlowPlace flow = 0;
         LateLabel label;
         bool late = false;
@@ -168,8 +169,7 @@ class OperandRequests {
     std::uint32_t new_place();
     void send(std::uint32_t request, TimePoint now);
     /// A segment came: what may have come unasked, and was before it, is lost, and asked for.
-    void note_arrival(FlowPlace flow, PublicationTag publication, std::uint64_t segment,
-                      TimePoint now);
+    void note_arrival(FlowPlace flow, const ReductionName::OperandHash& arrived, TimePoint now);
     bool waits_for_credit(const Request& request) const;
     /// Whether there is room for a request that was kept back.
     bool can_resume() const { return !kept_back_.empty() && credit_.has_room_for_late(); }

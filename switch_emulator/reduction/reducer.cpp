@@ -32,6 +32,7 @@ void Reducer::remove_group(const wire::Name& group) {
         state_->rules.remove(*rule);
     }
     state_->offers.drop_group(group.view());
+    state_->sent_ahead.drop_group(group.view());
     set_group_signer(group, nullptr);
     state_->divide_slots();
 }
@@ -75,6 +76,7 @@ void Reducer::remove_job(jobs::JobId job) {
         state_->rules.remove(*rule);
     }
     state_->offers.drop_job(job);
+    state_->sent_ahead.drop_job(job);
     std::erase_if(state_->group_signers, [&](const auto& known) {
         return state_->job_table.of(known.first.view()) == job;
     });
@@ -114,8 +116,9 @@ void Reducer::abandon(wire::NameView name) {
 
 bool Reducer::may_use(wire::NameView name) const {
     const auto parsed = ReductionName::parse(name);
-    return parsed && is_contribution(parsed->interval()) &&
-           state_->rules.use_of(*parsed) != nullptr;
+    if (!parsed || state_->rules.use_of(*parsed) == nullptr) return false;
+    const InstalledRule* own = state_->rules.find(*parsed);
+    return own == nullptr || !own->rule.primary;
 }
 
 bool Reducer::on_offer(const wire::DataView& data, const PacketRef& packet, bool marked,
@@ -186,6 +189,7 @@ void Reducer::on_timer(TimePoint now) {
     for (const LostRequest& lost : state.lost) state.repeat_lost(lost, now);
     state.end_patience(now);
     state.offers.drop_expired(now);
+    state.sent_ahead.drop_expired(now);
     state.use_credit(now);
 }
 
@@ -194,7 +198,8 @@ TimePoint Reducer::next_deadline() const {
     const State& state = *state_;
     return state.requests.can_use_credit(state.last_now)
                ? state.last_now
-               : std::min(state.requests.next_deadline(), state.offers.next_deadline());
+               : std::min({state.requests.next_deadline(), state.offers.next_deadline(),
+                           state.sent_ahead.next_deadline()});
 }
 
 const ReducerCounters& Reducer::counters() const {

@@ -40,6 +40,9 @@ struct Rule {
     wire::Name interval;  ///< one component
     std::vector<Operand> operands;
     bool primary = true;  ///< false: only for evaluating by oneself when the placed node cannot
+    /// By shard, the segment number modulo their count: /n/<node>, which gets the sum unrequested
+    /// when all operands came unrequested. An empty name: none, as for all without any.
+    std::vector<wire::Name> ahead_to;
 };
 
 /// Knows rules that a node can do without until it needs them: a node alone on its machine has all
@@ -77,6 +80,7 @@ struct ReducerCounters {
     std::uint64_t fallback_evaluations = 0;
     std::uint64_t operand_retransmissions = 0;
     std::uint64_t contributions_ahead = 0;
+    std::uint64_t sums_ahead = 0;
     std::uint64_t mismatches = 0;
     std::uint64_t overflows = 0;
     std::uint64_t slots_in_use = 0;
@@ -107,8 +111,11 @@ struct ReducerCounters {
             {"operand_retransmissions", "operand_retransmissions", kCounter,
              "Operands requested again", &ReducerCounters::operand_retransmissions},
             {"contributions_ahead", "contributions_ahead", kCounter,
-             "Contributions received without a pending Interest and kept for their sum",
+             "Contributions and sums received without a pending Interest and kept for their sum",
              &ReducerCounters::contributions_ahead},
+            {"sums_ahead", "sums_ahead", kCounter,
+             "Sums sent to the node that adds them before it requested them",
+             &ReducerCounters::sums_ahead},
             {"mismatches", "mismatches", kCounter,
              "Reductions whose operands differ in type or size", &ReducerCounters::mismatches},
             {"overflows", "overflows", kCounter, "Integer reductions that overflowed their type",
@@ -175,11 +182,12 @@ class Reducer final : public Requester {
     /// Stops the reduction `name`, whose last requester is gone.
     void abandon(wire::NameView name);
 
-    /// Whether a contribution of that name may be an operand here.
+    /// Whether Data of that name may be an operand here that another node makes.
     bool may_use(wire::NameView name) const;
-    /// A verified contribution that was not requested. It is kept for its sum for an Interest's
-    /// lifetime; the sum then waits a moment for others that came ahead before, and then requests
-    /// them. False when it is not used.
+    /// A verified contribution or sum that was not requested. It is kept for an Interest's
+    /// lifetime; the sum that it is for waits a moment for others that came ahead before, and then
+    /// requests them. With all its operands, a sum that goes ahead is made and sent at once. False
+    /// when the Data is not used.
     bool on_offer(const wire::DataView& data, const PacketRef& packet, bool marked, TimePoint now);
 
     void on_data(const wire::DataView& data, const PacketRef& packet, bool marked,

@@ -21,6 +21,7 @@ void Reducer::audit(AuditReport& report) const {
     state.parked.audit(report, "parked reductions");
     state.requests.audit(report);
     state.offers.audit(report);
+    state.sent_ahead.audit(report);
     report.expect_equal(state.counters.slots_in_use, state.slots.size(), "slots in use");
     std::size_t waiting = 0;
     std::size_t pinned_bytes = 0;

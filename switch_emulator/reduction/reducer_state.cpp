@@ -29,6 +29,9 @@ std::size_t pinned_limit_bytes(std::uint32_t slots) {
 /// A switch of many ranks gets their contributions to several operations before the sums begin.
 std::size_t offers_capacity(std::uint32_t slots) { return slots == 0 ? 0 : 1024; }
 
+/// Where contributions are lost, some sums come ahead and others do not.
+constexpr std::uint32_t kDueAfterMissedSum = 4;
+
 /// A buffer of this size is never worth a copy.
 constexpr std::size_t kSmallBufferBytes = 512;
 
@@ -64,6 +67,8 @@ Reducer::State::State(ReducerOptions options_, const jobs::JobTable& job_table_,
       results(pool_),
       offers(offers_capacity(options.slots), pinned_limit_bytes(options.slots),
              options.interest_lifetime),
+      sent_ahead(offers_capacity(options.slots), pinned_limit_bytes(options.slots),
+                 options.interest_lifetime),
       slots(options.slots),
       parked(parked_capacity(options.slots)) {
     parts[jobs::kNoJob].signer = signer;
@@ -71,8 +76,8 @@ Reducer::State::State(ReducerOptions options_, const jobs::JobTable& job_table_,
 
 // Starting.
 
-const InstalledRule* Reducer::State::rule_for(const ReductionName& name) {
-    const InstalledRule* known = rules.find(name);
+InstalledRule* Reducer::State::rule_for(const ReductionName& name) {
+    InstalledRule* known = rules.find(name);
     return known != nullptr ? known : get_rule(name.group(), name.interval());
 }
 
@@ -81,17 +86,17 @@ const InstalledRule* Reducer::State::rule_for(const wire::Name& group, const wir
     return known != nullptr ? known : get_rule(group.view(), interval.view().value());
 }
 
-const InstalledRule* Reducer::State::get_rule(wire::NameView group, wire::ByteView interval) {
+InstalledRule* Reducer::State::get_rule(wire::NameView group, wire::ByteView interval) {
     if (rule_source == nullptr) return nullptr;
     const auto got =
         rule_source->rule_for(group, wire::NameView::trusted(interval).component(0).value);
     if (!got) return nullptr;
-    const InstalledRule& installed = install(*got);
+    InstalledRule& installed = install(*got);
     divide_slots();
     return &installed;
 }
 
-const InstalledRule& Reducer::State::install(const Rule& rule) {
+InstalledRule& Reducer::State::install(const Rule& rule) {
     InstalledRule& installed = rules.install(rule, job_table.of(rule.group.view()));
     const auto signer = std::ranges::find_if(
         group_signers, [&](const auto& known) { return known.first == rule.group; });
@@ -100,11 +105,12 @@ const InstalledRule& Reducer::State::install(const Rule& rule) {
 }
 
 Admission Reducer::State::admit(const ReductionName& name, bool allow_fallback, TimePoint now) {
-    const InstalledRule* rule = rule_for(name);
+    InstalledRule* rule = rule_for(name);
     if (rule == nullptr || signer_of(*rule) == nullptr || !(rule->rule.primary || allow_fallback) ||
         !rule->has_part_in(name.contributors())) {
         return Admission::kNoRule;
     }
+    if (answer_again(name, *rule)) return Admission::kAccepted;
     if (const std::uint32_t place = slots.find(name); place != kNoPlace) {
         for (const SlotOperand& operand : slots[place].operands) {
             if (operand.late) repeat_hold(name, operand.request);
@@ -130,25 +136,10 @@ Admission Reducer::State::admit(const ReductionName& name, bool allow_fallback, 
 
 bool Reducer::State::start(const ReductionName& name, const InstalledRule& rule,
                            bool allow_fallback, Given* given, TimePoint now) {
-    const std::uint32_t place = slots.add(name, rule.job);
+    const std::uint32_t place = take_slot(name, rule);
     if (place == kNoPlace) return false;
     Slot& slot = slots[place];
-    slot.rule = &rule;
     slot.allow_fallback = allow_fallback;
-    slot.operands.resize(rule.operands());
-    const ContributorSet contributors = slots.name(place).contributors();
-    for (std::uint32_t operand = 0; operand < rule.operands(); ++operand) {
-        slot.operands[operand].takes_part = contributors.intersects(rule.operand_interval(operand));
-        if (slot.operands[operand].takes_part) ++slot.missing;
-    }
-    INNET_LOG(kReduction, "starts " << name.whole().to_uri());
-    ++counters.reductions_started;
-    if (!rule.rule.primary) ++counters.fallback_evaluations;
-    counters.slots_in_use = slots.size();
-    counters.slots_in_use_max = std::max(counters.slots_in_use_max, counters.slots_in_use);
-    std::uint64_t& job_max = parts[rule.job].counters.in_use_max;
-    job_max = std::max<std::uint64_t>(job_max, slots.shares().used(rule.job));
-
     take_offers(place);
     const auto is_there = [&](std::uint32_t operand) {
         return (given != nullptr && given->operand == operand) ||
@@ -162,17 +153,109 @@ bool Reducer::State::start(const ReductionName& name, const InstalledRule& rule,
             return false;
         }
     }
-    for (const Given& there : offered) {
-        requests.note_unasked(rule.rule.operands[there.operand].hint,
-                              rule.operand_interval(there.operand),
-                              name.operand_hash(rule.operand_hashers[there.operand]), now);
-    }
+    note_offered(name, rule, now);
     if (given != nullptr) offered.push_back(std::move(*given));
-    for (Given& there : offered) {
-        operand_arrived(place, there.operand, std::move(there.arrived), there.marked);
-        if (slots.find(name) != place) break;  // they disagree, and the sum has ended
+    add_offered(place, name);
+    return true;
+}
+
+std::uint32_t Reducer::State::take_slot(const ReductionName& name, const InstalledRule& rule) {
+    const std::uint32_t place = slots.add(name, rule.job);
+    if (place == kNoPlace) return kNoPlace;
+    Slot& slot = slots[place];
+    slot.rule = &rule;
+    slot.operands.resize(rule.operands());
+    const ContributorSet contributors = slots.name(place).contributors();
+    for (std::uint32_t operand = 0; operand < rule.operands(); ++operand) {
+        slot.operands[operand].takes_part = contributors.intersects(rule.operand_interval(operand));
+        if (slot.operands[operand].takes_part) ++slot.missing;
     }
-    offered.clear();
+    INNET_LOG(kReduction, "starts " << name.whole().to_uri());
+    ++counters.reductions_started;
+    if (!rule.rule.primary) ++counters.fallback_evaluations;
+    counters.slots_in_use = slots.size();
+    counters.slots_in_use_max = std::max(counters.slots_in_use_max, counters.slots_in_use);
+    std::uint64_t& job_max = parts[rule.job].counters.in_use_max;
+    job_max = std::max<std::uint64_t>(job_max, slots.shares().used(rule.job));
+    return place;
+}
+
+bool Reducer::State::request_operand(std::uint32_t place, std::uint32_t operand, TimePoint now) {
+    Slot& slot = slots[place];
+    const ReductionName& name = slots.name(place);
+    OperandNameBuffer buffer;
+    const std::uint32_t request = requests.request(
+        name.operand(slot.rule->operand_interval(operand), buffer),
+        name.operand_hash(slot.rule->operand_hashers[operand], slot.rule->shards()),
+        slot.rule->operand_interval(operand), slot.rule->rule.operands[operand].hint,
+        {Waiter::Kind::kSlot, place, operand}, may_come(slot, operand), now);
+    if (request == kNoPlace) return false;
+    slot.operands[operand].request = request;
+    if (requests.late(request)) {
+        mark_late(place, operand);
+        repeat_hold(name, request);
+    }
+    return true;
+}
+
+// Ahead of requests.
+
+bool Reducer::State::keep_offer(const wire::DataView& data, const PacketRef& packet, bool marked,
+                                TimePoint now) {
+    const auto name = ReductionName::parse(data.name());
+    OperandUse* use = name ? rules.use_of(*name) : nullptr;
+    if (use == nullptr || data.tensor_error()) return false;
+    use->due -= std::min(use->due, 1U);
+    const OperandUse::Segment segment(name->sequence(), name->segment());
+    if (segment <= use->latest_of(name->segment())) {
+        // It was requested before it arrived, and is the answer or crossed it.
+        if (use->given_up == segment) requests.lengthen_patience();
+        return false;
+    }
+    PacketRef kept = packet.slice_of(data.whole());
+    // It may stay longer than an operand in a slot, whose buffers are counted.
+    if (pins_much(kept)) kept = pool.copy_of(kept);
+    if (!offers.add(*name, job_table.of(name->group()), {std::move(kept), marked}, now)) {
+        return false;
+    }
+    ++counters.contributions_ahead;
+    make_ahead(*name, *use, now);
+    return true;
+}
+
+void Reducer::State::make_ahead(const ReductionName& operand, const OperandUse& use,
+                                TimePoint now) {
+    InstalledRule* rule = use.rule_ahead;
+    if (rule == nullptr || !rule->goes_ahead(operand.segment()) || slots.full() ||
+        signer_of(*rule) == nullptr || !has_offers_for_all(operand, *rule) ||
+        !rule->sums_ahead_of(operand.segment()).take_turn(operand.sequence())) {
+        return;
+    }
+    OperandNameBuffer buffer;
+    const auto name =
+        ReductionName::parse(operand.operand(rule->rule.interval.view().value(), buffer));
+    const std::uint32_t place = name ? take_slot(*name, *rule) : kNoPlace;
+    if (place == kNoPlace) return;
+    slots[place].goes_ahead = true;
+    take_offers(place);
+    note_offered(*name, *rule, now);
+    add_offered(place, *name);
+}
+
+// From the one that was missing last: the offers for one sum together look at each a few times.
+bool Reducer::State::has_offers_for_all(const ReductionName& operand, InstalledRule& rule) {
+    const ContributorSet contributors = operand.contributors();
+    const auto count = static_cast<std::uint32_t>(rule.operands());
+    OperandNameBuffer buffer;
+    for (std::uint32_t looked_at = 0; looked_at < count; ++looked_at) {
+        const wire::ByteView interval = rule.operand_interval(rule.awaited);
+        if (contributors.intersects(interval) &&
+            !offers.has(operand.operand_hash(rule.operand_hashers[rule.awaited]).name,
+                        operand.operand(interval, buffer))) {
+            return false;
+        }
+        rule.awaited = (rule.awaited + 1) % count;
+    }
     return true;
 }
 
@@ -185,51 +268,54 @@ void Reducer::State::take_offers(std::uint32_t place) {
     for (std::uint32_t operand = 0; operand < slot.operands.size(); ++operand) {
         if (!slot.operands[operand].takes_part) continue;
         const wire::ByteView interval = slot.rule->operand_interval(operand);
-        auto taken = offers.take(name.operand_hash(slot.rule->operand_hashers[operand]).name,
-                                 name.operand(interval, buffer));
-        if (!taken) continue;
-        taken->operand = operand;
-        offered.push_back(std::move(*taken));
+        const auto taken = offers.take(name.operand_hash(slot.rule->operand_hashers[operand]).name,
+                                       name.operand(interval, buffer));
+        const auto data = taken ? wire::DataView::parse(taken->packet.bytes()) : std::nullopt;
+        if (data) offered.push_back({operand, keep(*data, taken->packet), taken->marked});
     }
 }
 
-bool Reducer::State::keep_offer(const wire::DataView& data, const PacketRef& packet, bool marked,
-                                TimePoint now) {
-    const auto name = ReductionName::parse(data.name());
-    OperandUse* use = name ? rules.use_of(*name) : nullptr;
-    if (use == nullptr || data.tensor_error()) return false;
-    use->comes_ahead = true;
-    const std::pair number(name->sequence(), name->segment());
-    if (use->latest && number <= *use->latest) {
-        // It was requested before it arrived, and is the answer or crossed it.
-        if (use->given_up == number) requests.lengthen_patience();
-        return false;
+void Reducer::State::note_offered(const ReductionName& name, const InstalledRule& rule,
+                                  TimePoint now) {
+    for (const Given& there : offered) {
+        requests.note_unasked(
+            rule.rule.operands[there.operand].hint, rule.operand_interval(there.operand),
+            name.operand_hash(rule.operand_hashers[there.operand], rule.shards()), now);
     }
-    ArrivedOperand arrived = keep(data, packet);
-    // It may stay longer than an operand in a slot, whose buffers are counted.
-    if (pins_much(arrived.content)) arrived.content = pool.copy_of(arrived.content);
-    const bool kept =
-        offers.add(*name, job_table.of(name->group()), std::move(arrived), marked, now);
-    if (kept) ++counters.contributions_ahead;
-    return kept;
 }
 
-bool Reducer::State::request_operand(std::uint32_t place, std::uint32_t operand, TimePoint now) {
-    Slot& slot = slots[place];
+void Reducer::State::add_offered(std::uint32_t place, const ReductionName& name) {
+    for (Given& there : offered) {
+        operand_arrived(place, there.operand, std::move(there.arrived), there.marked);
+        if (slots.find(name) != place) break;  // they disagree, and the sum has ended
+    }
+    offered.clear();
+}
+
+// A contribution comes just before the first request for its sum. A sum of several comes after it,
+// as that request does not wait for all ranks below.
+bool Reducer::State::may_come(const Slot& slot, std::uint32_t operand) const {
+    const bool is_sum = !is_contribution(slot.rule->operand_interval(operand));
+    return slot.rule->uses[operand]->due == 0 && (is_sum || !offered.empty());
+}
+
+void Reducer::State::send_ahead(std::uint32_t place, PacketRef data) {
+    if (!data) return;  // as `answer` says: another node evaluates it when it is requested
     const ReductionName& name = slots.name(place);
-    OperandNameBuffer buffer;
-    const bool may_come = !offered.empty() && slot.rule->uses[operand]->comes_ahead;
-    const std::uint32_t request = requests.request(
-        name.operand(slot.rule->operand_interval(operand), buffer),
-        name.operand_hash(slot.rule->operand_hashers[operand]),
-        slot.rule->operand_interval(operand), slot.rule->rule.operands[operand].hint,
-        {Waiter::Kind::kSlot, place, operand}, may_come, now);
-    if (request == kNoPlace) return false;
-    slot.operands[operand].request = request;
-    if (requests.late(request)) {
-        mark_late(place, operand);
-        repeat_hold(name, request);
-    }
+    const Slot& slot = slots[place];
+    INNET_LOG(kReduction, "sends ahead " << name.whole().to_uri());
+    ++counters.reductions_completed;
+    ++counters.sums_ahead;
+    sent_ahead.add(name, slots.job(place), {data, slot.marked}, last_now);
+    forwarder.offer_data(std::move(data), slot.rule->place_of(name.segment()).view(), slot.marked);
+}
+
+bool Reducer::State::answer_again(const ReductionName& name, InstalledRule& rule) {
+    if (!rule.goes_ahead(name.segment()) || sent_ahead.empty()) return false;
+    auto sent = sent_ahead.take(name.hash(), name.whole());
+    if (!sent) return false;
+    rule.sums_ahead_of(name.segment()).on_requested(name.sequence());
+    forwarder.put_data(RequesterId::kReducer, std::move(sent->packet), sent->marked);
     return true;
 }
 
@@ -279,6 +365,7 @@ void Reducer::State::divide_slots() {
     for (jobs::JobId job = 0; job < weights.size(); ++job) {
         slots.set_weight(job, weights[job]);
         offers.set_weight(job, weights[job]);
+        sent_ahead.set_weight(job, weights[job]);
         parked.set_weight(job, weights[job]);
     }
 }
@@ -357,8 +444,9 @@ void Reducer::State::operand_arrived(std::uint32_t place, std::uint32_t operand,
     clear_late(place, operand);
     OperandUse& use = *slot.rule->uses[operand];
     const ReductionName& reduction = slots.name(place);
-    const std::pair used(reduction.sequence(), reduction.segment());
-    if (!use.latest || *use.latest < used) use.latest = used;
+    auto& latest = use.latest_of(reduction.segment());
+    latest = std::max(
+        latest, std::optional(OperandUse::Segment(reduction.sequence(), reduction.segment())));
     pinned_bytes += arrived.content.pinned_bytes();
     slot.compares_calls |= static_cast<bool>(arrived.earlier_calls);
     slot.operands[operand].arrived = std::move(arrived);
@@ -438,10 +526,13 @@ void Reducer::State::end_patience(TimePoint now) {
     for (const std::uint32_t request : given_up) {
         for (const Waiter& waiter : requests.waiters(request)) {
             if (waiter.kind != Waiter::Kind::kSlot) continue;
+            const InstalledRule& rule = *slots[waiter.place].rule;
             const ReductionName& sum = slots.name(waiter.place);
-            OperandUse& use = *slots[waiter.place].rule->uses[waiter.operand];
+            OperandUse& use = *rule.uses[waiter.operand];
             use.given_up = {sum.sequence(), sum.segment()};
-            if (std::exchange(use.comes_ahead, false)) requests.shorten_patience();
+            if (use.due == 0) requests.shorten_patience();
+            use.due =
+                is_contribution(rule.operand_interval(waiter.operand)) ? 1 : kDueAfterMissedSum;
         }
     }
 }
@@ -498,7 +589,11 @@ void Reducer::State::finish(std::uint32_t place) {
                           failure_text(name, outcome.status));
         return;
     }
-    answer(name, std::move(outcome.data), slots[place].marked);
+    if (slots[place].goes_ahead) {
+        send_ahead(place, std::move(outcome.data));
+    } else {
+        answer(name, std::move(outcome.data), slots[place].marked);
+    }
     release_slot(place);
 }
 

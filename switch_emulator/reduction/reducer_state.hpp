@@ -35,7 +35,8 @@ struct Reducer::State {
     std::vector<std::pair<wire::Name, std::shared_ptr<security::Signer>>> group_signers;
     OperandRequests requests;
     ResultBuilder results;
-    Offers offers;
+    Offers offers;      ///< of other nodes
+    Offers sent_ahead;  ///< sums of this node
     BoundedTable<Slot> slots;
     PlaceQueues late_slots;  ///< slots with a late operand, in the order in which they became late
     BoundedTable<Parked> parked;
@@ -51,21 +52,37 @@ struct Reducer::State {
 
     // Starting.
     /// The rule for `/<group>/<interval>`, got from the source when it is not installed; or null.
-    const InstalledRule* rule_for(const ReductionName& name);
+    InstalledRule* rule_for(const ReductionName& name);
     const InstalledRule* rule_for(const wire::Name& group, const wire::Name& interval);
-    const InstalledRule* get_rule(wire::NameView group, wire::ByteView interval);
-    const InstalledRule& install(const Rule& rule);
+    InstalledRule* get_rule(wire::NameView group, wire::ByteView interval);
+    InstalledRule& install(const Rule& rule);
     Admission admit(const ReductionName& name, bool allow_fallback, TimePoint now);
     /// Takes a free slot and requests all operands except `given`, which may be null, and those
     /// offered. False when there is no slot.
     bool start(const ReductionName& name, const InstalledRule& rule, bool allow_fallback,
                Given* given, TimePoint now);
-    /// Moves what was offered for a slot that starts into `offered`.
-    void take_offers(std::uint32_t place);
+    /// A slot for `name`, for which nothing is requested yet; kNoPlace when there is none.
+    std::uint32_t take_slot(const ReductionName& name, const InstalledRule& rule);
     bool request_operand(std::uint32_t place, std::uint32_t operand, TimePoint now);
+
+    // Ahead of requests.
     /// Keeps an operand for the sum that will ask for it, if a rule here has it. False when not.
     bool keep_offer(const wire::DataView& data, const PacketRef& packet, bool marked,
                     TimePoint now);
+    /// Makes the sum that goes ahead and has this operand, if all its operands are there.
+    void make_ahead(const ReductionName& operand, const OperandUse& use, TimePoint now);
+    bool has_offers_for_all(const ReductionName& operand, InstalledRule& rule);
+    /// Moves what was offered for a slot that starts into `offered`, and from there into the slot.
+    void take_offers(std::uint32_t place);
+    void add_offered(std::uint32_t place, const ReductionName& name);
+    /// Whether an operand of a slot that starts may arrive unrequested.
+    bool may_come(const Slot& slot, std::uint32_t operand) const;
+    /// Those that `offered` has overtaken are requested.
+    void note_offered(const ReductionName& name, const InstalledRule& rule, TimePoint now);
+    /// Sends a finished sum to the node that adds it, and keeps it in case that requests it.
+    void send_ahead(std::uint32_t place, PacketRef data);
+    /// Answers with a sum that was sent ahead. False when it is not kept.
+    bool answer_again(const ReductionName& name, InstalledRule& rule);
     /// Parks the job's oldest reduction with a late operand. False when there is none.
     bool park_oldest_late(jobs::JobId job);
     /// Drops a parked reduction, so that one of `job` finds room. False when there is none to drop.

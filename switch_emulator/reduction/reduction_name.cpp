@@ -124,7 +124,8 @@ NameView ReductionName::operand(ByteView interval, OperandNameBuffer& buffer) co
     return NameView::trusted(writer.written());
 }
 
-ReductionName::OperandHash ReductionName::operand_hash(wire::NameHasher operand) const {
+ReductionName::OperandHash ReductionName::operand_hash(wire::NameHasher operand,
+                                                       std::size_t shards) const {
     const ByteView rest = after_interval();
     OperandHash hash;
     operand.add(rest.first(rest.size() - segment_size_));
@@ -132,6 +133,7 @@ ReductionName::OperandHash ReductionName::operand_hash(wire::NameHasher operand)
     operand.add(rest.last(segment_size_));
     hash.name = operand.hash();
     hash.segment = segment_;
+    hash.shard = static_cast<std::uint32_t>(segment_ % shards);
     return hash;
 }
 

@@ -53,9 +53,12 @@ class ReductionName {
         wire::NameHash publication = 0;
         wire::NameHash name = 0;
         std::uint64_t segment = 0;
+        /// Segments of one shard are requested, and sent, in their order; those of several are not.
+        std::uint32_t shard = 0;
     };
-    /// `operand`: hashed so far: the group prefix and the operand's interval.
-    OperandHash operand_hash(wire::NameHasher operand) const;
+    /// `operand`: hashed so far: the group prefix and the operand's interval. `shards`: how many
+    /// the segments are dealt to.
+    OperandHash operand_hash(wire::NameHasher operand, std::size_t shards = 1) const;
 
   private:
     wire::ByteView after_interval() const { return bytes_.subspan(group_size_ + interval_size_); }

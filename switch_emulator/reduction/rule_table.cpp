@@ -110,10 +110,15 @@ InstalledRule& RuleTable::install(const Rule& rule, jobs::JobId job) {
     forget_operands(*installed);
     installed->operand_hashers.clear();
     installed->uses.clear();
+    installed->awaited = 0;
+    installed->sums_ahead.assign(rule.ahead_to.size(), {});
     for (const Operand& operand : rule.operands) {
         installed->operand_hashers.push_back(rule_hasher(rule.group, operand.interval));
-        installed->uses.push_back(&uses_[installed->operand_hashers.back().hash()]);
-        ++installed->uses.back()->rules;
+        OperandUse& use = uses_[installed->operand_hashers.back().hash()];
+        if (use.rules++ == 0) use.due = is_contribution(operand.interval.view().value()) ? 0 : 1;
+        installed->uses.push_back(&use);
+        if (!rule.ahead_to.empty()) use.rule_ahead = installed;
+        if (use.latest.size() < installed->shards()) use.latest.assign(installed->shards(), {});
     }
     return *installed;
 }
@@ -121,6 +126,7 @@ InstalledRule& RuleTable::install(const Rule& rule, jobs::JobId job) {
 void RuleTable::forget_operands(const InstalledRule& rule) {
     for (const wire::NameHasher& operand : rule.operand_hashers) {
         const auto used = uses_.find(operand.hash());
+        if (used->second.rule_ahead == &rule) used->second.rule_ahead = nullptr;
         if (--used->second.rules == 0) uses_.erase(used);
     }
 }

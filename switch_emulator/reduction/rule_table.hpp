@@ -1,6 +1,7 @@
 #pragma once
 // The reduction rules of a node, found by group prefix and interval.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -11,18 +12,51 @@
 
 #include "switch_emulator/reduction/reducer.hpp"
 #include "switch_emulator/reduction/reduction_name.hpp"
+#include "transport/publish/ahead_history.hpp"
 
 namespace innet::reduction {
 
+struct InstalledRule;
+
 /// What is known of a group's interval as an operand of rules.
 struct OperandUse {
-    std::size_t rules = 0;  ///< that have it
-    /// Where others come ahead of requests, it will; until it does not.
-    bool comes_ahead = true;
-    /// Sequence and segment number of the last that was waited for in vain.
-    std::optional<std::pair<std::uint64_t, std::uint64_t>> given_up;
-    /// Largest sequence number that a sum has it of, and the largest segment of that.
-    std::optional<std::pair<std::uint64_t, std::uint64_t>> latest;
+    std::size_t rules = 0;                ///< that have it
+    InstalledRule* rule_ahead = nullptr;  ///< of these, one whose sum goes ahead
+    /// How often it has to come ahead of requests until it is waited for.
+    std::uint32_t due = 0;
+    using Segment = std::pair<std::uint64_t, std::uint64_t>;  ///< sequence number and segment
+    std::vector<std::optional<Segment>> latest{1};  ///< by shard: the largest that a sum has it of
+    std::optional<Segment> given_up;                ///< the last that was waited for in vain
+
+    std::optional<Segment>& latest_of(std::uint64_t segment) {
+        return latest[segment % latest.size()];
+    }
+};
+
+/// Whether sums of one shard go ahead, as their operations before did in vain or not.
+class SumsAhead {
+  public:
+    /// The segments of an operation all do, or none.
+    bool take_turn(std::uint64_t sequence) {
+        if (!latest_ || sequence > *latest_) {
+            latest_ = sequence;
+            goes_ahead_ = history_.take_turn();
+        }
+        return goes_ahead_;
+    }
+    /// A sum of that operation was requested, though it was sent ahead. The first requests of many
+    /// may have crossed their sums: so they count once.
+    void on_requested(std::uint64_t sequence) {
+        if (requested_ && sequence <= *requested_) return;
+        requested_ = sequence;
+        history_.on_requested();
+    }
+
+  private:
+    AheadHistory history_;
+    std::optional<std::uint64_t> latest_;
+    std::optional<std::uint64_t> requested_;
+    bool goes_ahead_ = true;
 };
 
 /// A rule with what is needed to evaluate it quickly.
@@ -32,7 +66,9 @@ struct InstalledRule {
     std::shared_ptr<security::Signer> signer;  ///< of the group's sums; null: the job's
     /// For each operand: hashed so far: the group prefix and the operand's interval.
     std::vector<wire::NameHasher> operand_hashers;
-    std::vector<OperandUse*> uses;  ///< of each operand
+    std::vector<OperandUse*> uses;      ///< of each operand
+    std::uint32_t awaited = 0;          ///< the operand that was last found not to have come ahead
+    std::vector<SumsAhead> sums_ahead;  ///< by shard
 
     std::size_t operands() const { return rule.operands.size(); }
     /// An operand's interval component, with its type and length.
@@ -43,6 +79,17 @@ struct InstalledRule {
     bool has_part_in(const ContributorSet& contributors) const;
     /// Both add the same intervals in the same order (hints may differ).
     bool same_expression(const Rule& other) const;
+    std::size_t shards() const { return std::max<std::size_t>(rule.ahead_to.size(), 1); }
+    /// Where the sum of that segment goes before it is requested; empty: nowhere.
+    const wire::Name& place_of(std::uint64_t segment) const {
+        return rule.ahead_to[segment % rule.ahead_to.size()];
+    }
+    bool goes_ahead(std::uint64_t segment) const {
+        return !rule.ahead_to.empty() && !place_of(segment).view().empty();
+    }
+    SumsAhead& sums_ahead_of(std::uint64_t segment) {
+        return sums_ahead[segment % sums_ahead.size()];
+    }
 };
 
 class RuleTable {

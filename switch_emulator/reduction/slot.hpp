@@ -20,6 +20,13 @@ struct ArrivedOperand {
     PacketRef earlier_calls;  ///< empty: none are stated
 };
 
+/// An operand that is there already when its reduction starts.
+struct Given {
+    std::uint32_t operand = 0;
+    ArrivedOperand arrived;
+    bool marked = false;  ///< it met congestion
+};
+
 /// An operand of a slot: requested, arrived, or left out.
 struct SlotOperand {
     bool takes_part = true;  ///< false: no rank of its interval is among the name's contributors
@@ -37,12 +44,13 @@ struct Slot {
     bool allow_fallback = false;
     bool marked = false;          ///< some operand met congestion
     bool compares_calls = false;  ///< some operand states earlier calls
+    bool goes_ahead = false;      ///< nobody has requested it
 
     void reset() {
         rule = nullptr;
         operands.clear();
         missing = late = 0;
-        allow_fallback = marked = compares_calls = false;
+        allow_fallback = marked = compares_calls = goes_ahead = false;
     }
 };
 

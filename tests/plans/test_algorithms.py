@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from innet.errors import PlanError
-from innet.plans import ALGORITHMS, Interval, Plan, Rule, make_plan
-from innet.topology import Topology
+from innet.plans import ALGORITHMS, Interval, Placed, Plan, Rule, make_plan
+from innet.topology import Topology, load_topology
+from innet.topology.routes import Routes
 
 Expression = int | tuple["Expression", ...]
 
@@ -157,7 +158,31 @@ def test_contributions_go_ahead_where_a_switch_adds_them(
     algorithm: str, star: Callable[..., Topology]
 ) -> None:
     plan = make_plan(algorithm, star(4))
-    assert {plan.is_added_by_switch(node) for node in plan.ranks} == {algorithm == "inc"}
+    own = [Placed(Interval.single(rank), node) for rank, node in enumerate(plan.ranks)]
+    assert [plan.ahead_to(placed) for placed in own] == [("s0",) if algorithm == "inc" else ()] * 4
+
+
+def test_sums_go_ahead_to_the_switch_that_adds_them_in_each_shard() -> None:
+    plan = make_plan("inc", load_topology("fat-tree:4"))
+    assert plan.ahead_to(Placed(Interval(0, 0), "h0")) == ("edge0",) * 4
+    assert [rule.ahead_to for rule in plan.primary_rules("edge0")] == [
+        ("agg0", "agg0", "agg1", "agg1")
+    ]
+    assert [rule.ahead_to for rule in plan.primary_rules("agg1")] == [("", "", "core2", "core3")]
+    assert [rule.ahead_to for rule in plan.primary_rules("core0")] == [()]
+    assert {rule.ahead_to for rule in plan.rules_for("h0")} == {()}
+
+
+def test_sums_go_ahead_to_neighbours_alone() -> None:
+    topology = load_topology("leaf-spine:2x1x2")
+    plan = make_plan("inc", topology)
+    of_leaf, root = Placed(Interval(0, 1), "leaf0"), plan.root_for(0)
+    assert of_leaf in plan.arriving_ahead(Routes(topology))
+    assert root not in plan.arriving_ahead(Routes(topology))
+    moved = make_plan("inc", topology, place={"0-3": "leaf1"})
+    arriving = moved.arriving_ahead(Routes(topology))
+    assert of_leaf not in arriving
+    assert Placed(Interval(0, 0), "h0") in arriving
 
 
 @pytest.mark.parametrize("ranks", [3, 6, 33])

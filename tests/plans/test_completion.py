@@ -25,15 +25,19 @@ def slow_star(hosts: int) -> Topology:
     return load_topology(f"star:{hosts}").with_overrides(rate_bps=RATE_BPS, delay_s=DELAY_S)
 
 
-def test_a_sum_on_the_switch_is_asked_for_sent_up_and_sent_down() -> None:
+def test_contributions_to_a_switch_go_up_and_the_sum_comes_down() -> None:
     topology = slow_star(4)
     plan = make_plan("inc", topology)
-    # The request to the switch, its request to the hosts, a segment, then two of the sum.
+    # A contribution goes to the switch beside the request for the sum; then come both sums.
     bound = completion_bound_s(plan, topology, 2 * SEGMENT_BYTES, SEGMENT_BYTES)
-    assert bound == pytest.approx(4 * DELAY_S + 3 * SENDING_S)
-    # One segment goes to the switch without a request.
+    assert bound == pytest.approx(2 * DELAY_S + 3 * SENDING_S)
+
+
+def test_sums_of_several_levels_go_up_and_the_result_comes_down() -> None:
+    topology = load_topology("fat-tree:4").with_overrides(rate_bps=RATE_BPS, delay_s=DELAY_S)
+    plan = make_plan("inc", topology)
     bound = completion_bound_s(plan, topology, SEGMENT_BYTES, SEGMENT_BYTES)
-    assert bound == pytest.approx(2 * DELAY_S + 2 * SENDING_S)
+    assert bound == pytest.approx(6 * DELAY_S + 6 * SENDING_S)
 
 
 def test_one_segment_goes_round_the_ring_link_by_link() -> None:

@@ -87,7 +87,7 @@ class Forwarder {
     virtual void put_data(RequesterId maker, PacketRef data, bool marked) = 0;
     /// Sends Data that nobody here has asked for towards `hint`: a node on the way may add it. The
     /// default suits a forwarder without a network.
-    virtual void offer_data(PacketRef, wire::NameView) {}
+    virtual void offer_data(PacketRef, wire::NameView, bool /*marked*/) {}
     /// Sends a Hold for `name` to its requesters: the Data is late because of `missing`.
     virtual void hold(wire::NameView name, wire::ByteView missing) = 0;
     /// Sends a Nack for `name` to its requesters.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/publish/ahead_history.hpp"
 #include "transport/wire/text.hpp"
 
 namespace innet {
@@ -17,11 +18,6 @@ constexpr std::size_t kMaxNames = 768;
 /// Failures kept for a producer. One more takes the place of the oldest, whose requesters go on
 /// until their deadline: a program whose calls all fail proves of none that every rank knows it.
 constexpr std::size_t kMaxFailures = 1024;
-
-/// A producer that has sent so many tensors ahead in vain only tries again now and then: the node
-/// that adds them is not the next one, or has no room.
-constexpr std::uint32_t kMostInVain = 8;
-constexpr std::uint32_t kTryEvery = 16;
 
 /// Components of a collective's name after its producer's prefix: the call and its sequence number.
 constexpr std::size_t kCollectiveComponents = 2;
@@ -104,8 +100,7 @@ struct Publisher::Producer {
     std::vector<Failure> failures;
     WaitingTensors waiting;
     std::optional<End> end;
-    std::uint32_t in_vain = 0;   ///< more tensors sent ahead were requested all the same than not
-    std::uint32_t withheld = 0;  ///< tensors that were not sent ahead for that
+    AheadHistory ahead;
 
     /// What was published for `spec`; null when nothing is.
     const PublicationTable::Entry* published(const PublicationSpec& spec) const {
@@ -271,12 +266,11 @@ void Publisher::offer(Publication& publication, std::uint64_t segment, wire::Nam
     if (!publication.may_send_ahead(segment)) return;
     Producer* const producer = producer_of(publication.name());
     if (producer == nullptr) return;  // its group is closed, and the operation still under way
-    if (producer->in_vain >= kMostInVain && ++producer->withheld % kTryEvery != 0) return;
-    producer->in_vain -= std::min(producer->in_vain, 1U);
+    if (!producer->ahead.take_turn()) return;
     publication.set_sent_ahead(segment);
     ++segments_served_;
     PacketRef packet = publication.packet(segment, true);
-    if (packet) forwarder_.offer_data(std::move(packet), hint);
+    if (packet) forwarder_.offer_data(std::move(packet), hint, false);
 }
 
 template <typename MakePacket>
@@ -367,8 +361,7 @@ PacketRef Publisher::answer(Publication& publication, wire::NameView name, std::
     if (segment >= publication.segmentation().segments()) return mismatch(name, publication);
     ++segments_served_;
     if (publication.set_requested(segment)) {
-        Producer& producer = *producer_of(publication.name());
-        producer.in_vain = std::min(producer.in_vain + 2, kMostInVain);
+        producer_of(publication.name())->ahead.on_requested();
     }
     return publication.packet(segment, for_network);
 }

@@ -236,6 +236,7 @@ def rule_messages(plan: Plan, node: str) -> list[dict[str, Any]]:
             interval=str(rule.interval),
             operands=[(str(operand.interval), operand.node) for operand in rule.operands],
             primary=rule.primary,
+            ahead_to=list(rule.ahead_to),
         ).model_dump()
         for rule in plan.rules_for(node)
     ]

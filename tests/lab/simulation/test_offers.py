@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import numpy as np
 import pytest
 
@@ -37,13 +39,72 @@ def test_a_small_sum_takes_one_round_trip_to_the_switch() -> None:
     assert times_s == pytest.approx([2 * DELAY_S] * 3, rel=0.01)
 
 
-def test_a_small_sum_of_leaves_asks_no_host() -> None:
-    topology = load_topology("leaf-spine:2x1x2").with_overrides(delay_s=DELAY_S)
+@pytest.mark.parametrize(
+    ("name", "links", "packets"),
+    # A contribution, its request and the result on each link of a host, likewise of each switch.
+    [("leaf-spine:2x1x2", 2, 3 * 6), ("leaf-spine:4x2x4", 2, 3 * 20), ("fat-tree:4", 3, 3 * 28)],
+)
+def test_a_small_sum_of_several_levels_takes_one_round_trip_to_the_root(
+    name: str, links: int, packets: int
+) -> None:
+    topology = load_topology(name).with_overrides(delay_s=DELAY_S)
     with innet.Simulation(topology) as sim:
         group = sim.group(algorithm="inc")
-        first_s, *later_s = seconds_of_sums(sim, group, 3)
-        # From the hosts to the spine, to the leaves, and back to the spine and the hosts.
-        assert later_s == pytest.approx([6 * DELAY_S] * 2, rel=0.1), first_s
+        times_s = seconds_of_sums(sim, group, 3)
+        before = sim.counters()["packets"]
+        times_s += seconds_of_sums(sim, group)
+        assert sim.counters()["packets"] - before == packets
+    assert times_s == pytest.approx([2 * links * DELAY_S] * 4, rel=0.01)
+
+
+def test_sums_of_several_levels_take_no_more_packets_when_ranks_call_at_different_times() -> None:
+    topology = load_topology("leaf-spine:2x1x2").with_overrides(delay_s=0.0001)
+
+    async def late_sum(comm: Communicator) -> float:
+        await asyncio.sleep(0.00002 * comm.rank)
+        return await small_sum(comm)
+
+    with innet.Simulation(topology) as sim:
+        group = sim.group(algorithm="inc")
+        packets = []
+        for _ in range(10):
+            before, began_s = sim.counters()["packets"], sim.now_s
+            assert sim.run(*(late_sum(comm) for comm in group)) == [10.0] * 4
+            packets.append(sim.counters()["packets"] - before)
+            assert sim.now_s - began_s == pytest.approx(0.00006 + 0.0004, rel=0.01)
+        assert packets[-5:] == [18] * 5, packets
+
+
+def test_a_rank_that_is_late_below_a_leaf_delays_a_sum_by_no_more() -> None:
+    topology = load_topology("leaf-spine:2x1x2").with_overrides(delay_s=0.0001)
+
+    async def late_sum(comm: Communicator) -> float:
+        await asyncio.sleep(0.1 if comm.rank == 2 else 0)
+        return await small_sum(comm)
+
+    with innet.Simulation(topology) as sim:
+        group = sim.group(algorithm="inc")
+        for _ in range(5):
+            began_s = sim.now_s
+            assert sim.run(*(late_sum(comm) for comm in group)) == [10.0] * 4
+            assert sim.now_s - began_s == pytest.approx(0.1 + 0.0004, rel=0.01)
+
+
+def test_small_sums_after_large_ones_and_large_after_small_wait_for_nothing() -> None:
+    topology = load_topology("leaf-spine:2x1x2").with_overrides(delay_s=0.0001)
+
+    async def large_sum(comm: Communicator) -> float:
+        return float((await comm.iallreduce(np.full(30_000, 1, np.float32)))[-1])
+
+    with innet.Simulation(topology) as sim:
+        group = sim.group(algorithm="inc")
+        large_s = []
+        for _ in range(5):
+            began_s = sim.now_s
+            assert sim.run(*(large_sum(comm) for comm in group)) == [4.0] * 4
+            large_s.append(sim.now_s - began_s)
+            assert seconds_of_sums(sim, group) == pytest.approx([0.0004], rel=0.01)
+    assert large_s[2:] == pytest.approx([0.0004] * 3, rel=0.01)
 
 
 def test_a_contribution_that_is_lost_is_asked_for() -> None:
@@ -68,6 +129,13 @@ def test_contributions_of_a_large_sum_are_asked_for_where_they_are_lost(loss: fl
         sums = -(-(1 << 20) // group[0].segment_bytes_of(1 << 20))
     # Each sum once; with losses, some of them again, and some requests.
     assert sums <= to_host <= (1 + 5 * loss) * sums
+
+
+def test_a_sum_of_a_leaf_that_is_lost_is_asked_for() -> None:
+    topology = load_topology("leaf-spine:2x1x2").with_overrides(delay_s=0.001, loss=0.1)
+    with innet.Simulation(topology, seed=3) as sim:
+        times_s = seconds_of_sums(sim, sim.group(algorithm="inc"), 60)
+    assert min(times_s) == pytest.approx(0.004, rel=0.01)
 
 
 def bursts_s(sim: innet.Simulation, group: list[Communicator], count: int) -> float:
@@ -97,7 +165,7 @@ def test_a_rank_that_never_sends_ahead_costs_the_others_one_wait() -> None:
     with innet.Simulation(load_topology("star:4").with_overrides(delay_s=0.0001)) as sim:
         group = sim.group(algorithm="inc")
         for variant in group[2]._variants.all:
-            variant.is_added_by_switch = False
+            variant.goes_ahead = False
         times_s = seconds_of_sums(sim, group, 5)
     assert times_s[0] < 0.0025  # two round trips, and two milliseconds
     assert max(times_s[1:]) < 0.0005

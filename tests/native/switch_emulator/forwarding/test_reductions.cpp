@@ -33,8 +33,9 @@ struct Leaf : SwitchUnderTest {
         node.add_route(name("/n/s1"), kUpstream, 1);
     }
 
-    void install(bool primary) {
+    void install(bool primary, const std::string& ahead_to = {}) {
         reduction::Rule rule;
+        if (!ahead_to.empty()) rule.ahead_to = {name(ahead_to)};
         rule.group = name("/train1/g0");
         rule.interval = name("/0-3");
         rule.primary = primary;
@@ -53,6 +54,11 @@ struct Leaf : SwitchUnderTest {
     bool all_operands_were_asked() {
         bool all = true;
         for (int rank = 0; rank < 4; ++rank) all = operand_was_asked(rank) && all;
+        return all;
+    }
+    bool all_hosts_got_nothing() {
+        bool all = true;
+        for (FaceId face = 0; face < 4; ++face) all = sent(face).empty() && all;
         return all;
     }
     /// The Data with one bit of its content changed.
@@ -305,6 +311,60 @@ TEST_CASE("a forged contribution that comes ahead is dropped, and its rank asked
     const auto packets = leaf.sent(0);
     REQUIRE(packets.size() == 1);
     CHECK(only_element(packets[0]) == 10.0F);
+}
+
+TEST_CASE(
+    "a sum of contributions that came ahead is sent to the next switch, and once more to order") {
+    Leaf leaf;
+    leaf.install(true, "/n/s1");
+    for (int rank = 0; rank < 4; ++rank) leaf.give_operand(rank);
+    for (const bool is_requested : {false, true}) {
+        if (is_requested) leaf.receive_interest(kUpstream, kSum, 7, {.hint = "/n/s0"});
+        const auto packets = leaf.sent(kUpstream);
+        REQUIRE(packets.size() == 1);
+        CHECK(packets[0].kind == Sent::Kind::kData);
+        CHECK(packets[0].name == kSum);
+        CHECK(only_element(packets[0]) == 10.0F);
+    }
+    CHECK(leaf.all_hosts_got_nothing());
+}
+
+TEST_CASE("no sum is sent ahead to programs outside of the network") {
+    Leaf leaf;
+    const FaceId outside = leaf.node.add_face({.foreign = true});
+    leaf.node.add_route(name("/n/outside"), outside, 1);
+    leaf.install(true, "/n/outside");
+    for (int rank = 0; rank < 4; ++rank) leaf.give_operand(rank);
+    CHECK(leaf.sent(outside).empty());
+}
+
+TEST_CASE("a forged sum that comes ahead is dropped, and its switch asked") {
+    SwitchUnderTest spine(3);
+    spine.node.add_route(name("/n/leaf0"), 0, 1);
+    spine.node.add_route(name("/n/leaf1"), 1, 1);
+    reduction::Rule rule;
+    rule.group = name("/train1/g0");
+    rule.interval = name("/0-3");
+    rule.operands = {{name("/0-1"), name("/n/leaf0")}, {name("/2-3"), name("/n/leaf1")}};
+    spine.node.reducer().install(rule);
+    const std::string kind = "/sum.f32/seq=41/seg=9";
+    spine.receive(1, spine.tensor("/train1/g0/2-3" + kind, {3.0F}));
+    const std::string sum = "/train1/g0/0-1" + kind;
+    SUBCASE("by another key") {
+        spine.receive(0, spine.foreign_data(sum));
+        CHECK(spine.node.counters().invalid_signature + spine.node.counters().unknown_key == 1);
+    }
+    SUBCASE("of no rule") { spine.receive(0, spine.tensor("/train1/g0/0-2" + kind, {3.0F})); }
+    spine.receive_interest(2, "/train1/g0/0-3" + kind, 1, {.hint = "/n/s0"});
+    spine.wait(2ms);
+    const auto asked = spine.sent(0);
+    REQUIRE(asked.size() == 1);
+    CHECK(asked[0].kind == Sent::Kind::kInterest);
+    CHECK(asked[0].name == sum);
+    spine.receive(0, spine.tensor(sum, {1.0F}));
+    const auto answers = spine.sent(2);
+    REQUIRE(answers.size() == 1);
+    CHECK(only_element(answers[0]) == 4.0F);
 }
 
 TEST_CASE("the reducer reads its own node's operand unsigned, and the sum is signed") {

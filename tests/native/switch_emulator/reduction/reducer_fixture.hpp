@@ -45,6 +45,11 @@ class RecordingForwarder final : public Forwarder {
         PacketRef packet;
         bool marked;
     };
+    struct SentAhead {
+        std::string name, hint;
+        PacketRef packet;
+        bool marked;
+    };
 
     void express(RequesterId requester, wire::NameView name, wire::NameView hint,
                  Duration) override {
@@ -54,6 +59,10 @@ class RecordingForwarder final : public Forwarder {
     void cancel(RequesterId, wire::NameView name) override { cancelled.push_back(name.to_uri()); }
     void put_data(RequesterId, PacketRef data, bool marked) override {
         put.push_back({std::move(data), marked});
+    }
+    void offer_data(PacketRef data, wire::NameView hint, bool marked) override {
+        const auto name = wire::DataView::parse(data.bytes())->name();
+        ahead.push_back({name.to_uri(), hint.to_uri(), std::move(data), marked});
     }
     void hold(wire::NameView name, wire::ByteView missing) override {
         held.push_back({name.to_uri(), std::string(missing.begin(), missing.end())});
@@ -65,6 +74,7 @@ class RecordingForwarder final : public Forwarder {
     std::vector<Asked> asked;
     std::vector<std::string> cancelled;
     std::vector<Put> put;
+    std::vector<SentAhead> ahead;
     std::vector<Held> held;
     std::vector<Nacked> nacked;
 };
@@ -95,7 +105,7 @@ std::vector<std::uint8_t> bytes_of(const std::vector<T>& values) {
 
 inline Rule rule_of(std::string_view interval,
                     const std::vector<std::pair<std::string, std::string>>& operands,
-                    bool primary = true) {
+                    bool primary = true, const std::vector<std::string>& ahead_to = {}) {
     Rule rule;
     rule.group = name_of("/job/g0");
     rule.interval = wire::Name().append(interval);
@@ -103,6 +113,9 @@ inline Rule rule_of(std::string_view interval,
         rule.operands.push_back({wire::Name().append(part), name_of("/n/" + node)});
     }
     rule.primary = primary;
+    for (const std::string& node : ahead_to) {
+        rule.ahead_to.push_back(node.empty() ? wire::Name() : name_of("/n/" + node));
+    }
     return rule;
 }
 
@@ -144,8 +157,11 @@ class ReducerFixture {
     template <typename T>
     void offer(const std::string& uri, const std::vector<T>& values) {
         const PacketRef packet = packet_of(uri, bytes_of(values), {.elements = values.size()});
+        offer(packet, false);
+    }
+    void offer(const PacketRef& packet, bool marked) {
         const auto data = wire::DataView::parse(packet.bytes());
-        if (reducer.may_use(data->name())) reducer.on_offer(*data, packet, false, now);
+        if (reducer.may_use(data->name())) reducer.on_offer(*data, packet, marked, now);
     }
 
     PacketRef packet_of(const std::string& uri, const std::vector<std::uint8_t>& content,
@@ -216,6 +232,7 @@ class ReducerFixture {
 
     void check_nothing_left() {
         forwarder.put.clear();
+        forwarder.ahead.clear();
         CHECK(reducer.counters().slots_in_use == 0);
         CHECK(pool.bytes_in_use() == 0);
         CHECK(reducer.next_deadline() == kNever);

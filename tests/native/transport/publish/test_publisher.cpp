@@ -21,7 +21,7 @@ class NotingForwarder final : public Forwarder {
     void put_data(RequesterId, PacketRef data, bool) override {
         put.push_back(wire::DataView::parse(data.bytes())->name().to_uri());
     }
-    void offer_data(PacketRef data, wire::NameView hint) override {
+    void offer_data(PacketRef data, wire::NameView hint, bool) override {
         offered.push_back(wire::DataView::parse(data.bytes())->name().to_uri() + " to " +
                           hint.to_uri());
     }
