@@ -18,6 +18,7 @@ import pytest
 from innet.cluster.emulation.network import Network
 from innet.cluster.launch import JobFailed, Session
 from innet.errors import EmulationError
+from innet.node.node_config import Mode
 from innet.settings import Settings
 from innet.topology import Topology, load_topology
 from tests.in_turn import MARK
@@ -133,6 +134,7 @@ def run_job(request: pytest.FixtureRequest) -> RunJob:
         arguments: Sequence[str] = (),
         *,
         topology: Topology | str = "star:4",
+        mode: Mode = "local",
         algorithm: str = "inc",
         settings: Sequence[str] = (),
         prepare: Callable[[Session], Any] | None = None,
@@ -142,7 +144,7 @@ def run_job(request: pytest.FixtureRequest) -> RunJob:
             command = [str(workers / script), *arguments]
         else:
             command = [str(IN_TURN), *(str(workers / name) for name in script)]
-        return asyncio.run(_run(command, topology, algorithm, settings, prepare, trace))
+        return asyncio.run(_run(command, topology, mode, algorithm, settings, prepare, trace))
 
     return run
 
@@ -150,6 +152,7 @@ def run_job(request: pytest.FixtureRequest) -> RunJob:
 async def _run(
     command: Sequence[str],
     topology: Topology | str,
+    mode: Mode,
     algorithm: str,
     settings: Sequence[str],
     prepare: Callable[[Session], Any] | None,
@@ -158,7 +161,10 @@ async def _run(
     result = JobResult()
     loaded = load_topology(topology) if isinstance(topology, str) else topology
     session = Session(
-        loaded, settings=Settings().with_assignments(settings), output=_Recorder(result)
+        loaded,
+        mode=mode,
+        settings=Settings().with_assignments(settings),
+        output=_Recorder(result),
     )
     if prepare is not None:
         prepare(session)

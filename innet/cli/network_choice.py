@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from innet.telemetry.logs.output import ConsoleOutput
     from innet.topology import Topology
 
-_RANGE = re.compile(r"(?P<stem>[A-Za-z_.]+)(?P<first>[0-9]+)-(?P=stem)(?P<last>[0-9]+)")
+_RANGE = re.compile(
+    r"(?P<stem>[A-Za-z_.](?:[A-Za-z0-9_.]*[A-Za-z_.])?)(?P<first>[0-9]+)-(?P=stem)(?P<last>[0-9]+)"
+)
 _SIMULATED_RATE_BPS = 10e9
 _SIMULATED_DELAY_S = 1e-6
 
@@ -32,7 +34,9 @@ _FILE = "file:"
 BROKER_SETTING = "telemetry.broker"
 
 
-def chosen_topology(topology: str, links: TimeOptions) -> Topology:
+def chosen_topology(
+    topology: str, links: TimeOptions, workers_per_host: int | None = None
+) -> Topology:
     """Load a topology and apply the options to it."""
     from pydantic import ValidationError
 
@@ -49,7 +53,10 @@ def chosen_topology(topology: str, links: TimeOptions) -> Topology:
         raise typer.BadParameter(message_of(first), param_hint=f"'--{first['loc'][0]}'") from None
     if slots is not None:
         overrides["slots"] = slots
-    return load_topology(topology).with_overrides(**overrides)
+    loaded = load_topology(topology)
+    if workers_per_host is not None:
+        loaded = loaded.with_workers(workers_per_host)
+    return loaded.with_overrides(**overrides)
 
 
 def with_timed_links(topology: Topology, links: TimeOptions) -> Topology:
@@ -144,6 +151,8 @@ def chosen_hosts(hosts: str | None) -> tuple[str, ...] | None:
 
     >>> chosen_hosts("h0-h2,h7")
     ('h0', 'h1', 'h2', 'h7')
+    >>> chosen_hosts("h1,h0.0-h0.1")
+    ('h1', 'h0.0', 'h0.1')
     """
     if hosts is None:
         return None
@@ -175,7 +184,8 @@ def chosen_plan(
     from innet.plans import rank_order
 
     processor = None if mode is None else _processor_costs(topology, mode)
-    return named_plan(algorithm, topology, rank_order(topology, hosts), size_bytes, processor)
+    ranks = None if hosts is None else topology.ranks_on(hosts)
+    return named_plan(algorithm, topology, rank_order(topology, ranks), size_bytes, processor)
 
 
 def _processor_costs(topology: Topology, mode: Mode) -> ProcessorCosts:

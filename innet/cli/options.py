@@ -238,6 +238,18 @@ class TopologyOptions(LinkOptions):
     ] = None
 
 
+WorkersPerHost = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=256,
+        metavar="N",
+        help="Ranks on each host, in place of the topology's [cyan]workers[/]; the host's node "
+        "adds their contributions before they leave it",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class ExperimentOptions(OptionGroup):
     """The runs of an experiment, and where the results go."""

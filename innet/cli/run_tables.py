@@ -66,7 +66,7 @@ def live_view(status: RunStatus) -> RenderableType:
 def node_view(node: str, status: Counters) -> RenderableType:
     """The state of one node: counters, routes, rules, operations."""
     parts: list[RenderableType] = [
-        Text(f"{node}: {status['kind']}, pid {status['pid']}", style="bold"),
+        Text(f"{node}: {_kind(status)}, pid {status['pid']}", style="bold"),
         _counters_table("Tables", status["node"]),
         _counters_table("Reducer", status["reducer"]),
         _counters_table("Transport", status["endpoint"]),
@@ -77,6 +77,12 @@ def node_view(node: str, status: Counters) -> RenderableType:
         lines = (f"operation {it['number']}: {it['missing']}" for it in status["operations"])
         parts.append(Text("\n".join(("Operations", *lines))))
     return _spaced(parts)
+
+
+def _kind(status: Counters) -> str:
+    """``switch``, ``host``, or ``host of h0.0, h0.1``."""
+    workers = status["workers"]
+    return f"host of {listed(workers)}" if workers else str(status["kind"])
 
 
 def nodes_table(status: RunStatus) -> FittedTable:

@@ -44,7 +44,8 @@ def init(
             the setting ``collectives.timeout_s``, and without it 5 minutes, or more for operations
             that the network is slow for (:meth:`Communicator.timeout_s`).
         nodes: the host of each of the group's ranks: any of the job's hosts in any order; by
-            default all of them, in the order of the job's ranks.
+            default all of them, in the order of the job's ranks. A host with several workers stands
+            for those of the job.
         on_death: what :meth:`Communicator.recover` does when a rank's process has died: ``abort``,
             ``shrink`` or ``wait``; by default what ``innet run --on-worker-death`` chose.
 
@@ -70,8 +71,9 @@ def init(
     patience_s = timeout_or(timeout_s, worker.settings.collectives.usual_timeout_s)
     policy = worker.job.on_worker_death if on_death is None else checked_policy(on_death)
     algorithm = algorithm or worker.default_algorithm()
+    members = None if nodes is None else worker.ranks_on(nodes)
     return _communicator(
-        worker, worker.groups.join(group, algorithm, nodes, patience_s), timeout_s, policy
+        worker, worker.groups.join(group, algorithm, members, patience_s), timeout_s, policy
     )
 
 

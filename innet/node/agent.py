@@ -110,7 +110,12 @@ class NodeAgent:
         return self._identity() | {"unheard": self._unheard()}
 
     def _identity(self) -> dict[str, Any]:
-        return {"node": self._config.node, "kind": self._config.kind, "pid": os.getpid()}
+        return {
+            "node": self._config.node,
+            "kind": self._config.kind,
+            "workers": self._config.workers,
+            "pid": os.getpid(),
+        }
 
     def _unheard(self) -> list[str]:
         try:

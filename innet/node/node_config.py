@@ -180,6 +180,12 @@ class NodeConfig(_Model):
     ip_address: str | None = Field(
         description="a host's IPv4 address for foreign programs in netns mode; None otherwise"
     )
+    host: str | None = Field(
+        default=None, description="of one of a host's several workers, the node of that host"
+    )
+    workers: tuple[str, ...] = Field(
+        default=(), description="of a host with several workers, their nodes in rank order"
+    )
 
     @classmethod
     def load(cls, path: Path) -> NodeConfig:

@@ -145,7 +145,8 @@ def _listen(node: _core.Node, config: NodeConfig, settings: Settings) -> None:
 
 
 def _listens_on_ip(config: NodeConfig, settings: Settings) -> bool:
-    return settings.ndn.port is not None and config.mode == "netns"
+    # The workers of a host share its addresses with its node.
+    return settings.ndn.port is not None and config.mode == "netns" and config.host is None
 
 
 def _send_buffer_bytes(config: NodeConfig, settings: Settings, face: FaceConfig) -> int:

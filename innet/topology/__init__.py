@@ -15,7 +15,8 @@ from innet.imports import lazy_names
 if TYPE_CHECKING:
     from innet.topology.document import json_schema
     from innet.topology.loading import load_topology, shipped_topologies
-    from innet.topology.model import Host, Interface, Link, Overrides, Switch, Topology
+    from innet.topology.model import Overrides, Topology
+    from innet.topology.parts import Host, Interface, Link, Switch
     from innet.topology.yaml_text import dump_yaml, parse_yaml
 
 __all__ = [
@@ -37,11 +38,11 @@ __getattr__ = lazy_names(
     {
         "json_schema": "document",
         "load_topology": "loading",
-        "Host": "model",
-        "Interface": "model",
-        "Link": "model",
+        "Host": "parts",
+        "Interface": "parts",
+        "Link": "parts",
         "Overrides": "model",
-        "Switch": "model",
+        "Switch": "parts",
         "Topology": "model",
         "shipped_topologies": "loading",
         "parse_yaml": "yaml_text",

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from innet.errors import TopologyError
-from innet.topology.model import Host, Interface, Link, Node, Switch, Topology
+from innet.topology.model import Topology
+from innet.topology.parts import Host, Interface, Link, Node, Switch
 
 MAX_NODES: Final = 20_000
 MAX_LINKS: Final = 200_000

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from innet.settings import Settings, TransportSettings
-from innet.topology.model import Link, Topology
+from innet.topology.model import Topology
+from innet.topology.parts import Link
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -47,7 +48,9 @@ def receive_credit_bytes(topology: Topology, node: str, *, bulk_segment_bytes: i
     if not rate_bps:
         return 0
     queued_bytes = rate_bps * _most_queued_s(topology, node) / 8
-    mtu_bytes = min(link.mtu_bytes for link in topology.links_of[node].values())
+    mtu_bytes = min(
+        link.mtu_bytes for link in topology.links_of[topology.machine_of[node]].values()
+    )
     excess_bytes = min(max(0, bulk_segment_bytes - mtu_bytes), queued_bytes / 2)
     return int(rate_bps * _longest_way_s(topology, node) / 8 + queued_bytes - excess_bytes)
 
@@ -55,11 +58,16 @@ def receive_credit_bytes(topology: Topology, node: str, *, bulk_segment_bytes: i
 def receive_rate_bps(topology: Topology, node: str) -> float:
     """The rate of all links of a host together; 0 where there is no credit.
 
+    A worker of a host with several may use all of the host's links: most of what they request is
+    the same, and crosses these once.
+
     >>> from innet.topology import load_topology
     >>> receive_rate_bps(load_topology("star:8").with_overrides(rate_bps=1e9), "h0")
     1000000000.0
     """
-    rates_bps = [link.rate_bps for link in topology.links_of[node].values()]
+    host = topology.machine_of[node]
+    links = topology.links_of[host].values()
+    rates_bps = [link.rate_bps for link in links if not link.in_memory]
     known = [rate_bps for rate_bps in rates_bps if rate_bps is not None]
     if topology.nodes[node].kind == "switch" or len(known) < len(rates_bps):
         return 0.0
@@ -142,8 +150,10 @@ def _most_queued_s(topology: Topology, host: str) -> float:
     rate_bps = receive_rate_bps(topology, host)
     if not rate_bps:
         return 0.0
-    links = topology.links_of[host].values()
-    queued = sum(link.mark_threshold_bytes for link in links) * _share_of_uplinks(topology, host)
+    machine = topology.machine_of[host]
+    marks = (x.mark_threshold_bytes for x in topology.links_of[machine].values() if not x.in_memory)
+    share = _share_of_uplinks(topology, machine) / len(topology.workers_of.get(machine, (host,)))
+    queued = sum(marks) * share
     return min(8 * queued / rate_bps, MOST_QUEUED_S)
 
 
@@ -160,10 +170,12 @@ def _share_of_uplinks(topology: Topology, host: str) -> float:
     """
     graph = topology.graph()
     shares = [1.0]
-    for gate in graph[host]:
+    for gate, uplink in graph[host].items():
+        if uplink["link"].in_memory:
+            continue
         rates_bps = {"host": 0.0, "switch": 0.0}
         for peer, edge in graph[gate].items():
-            rates_bps[topology.nodes[peer].kind] += edge["link"].rate_bps or math.inf
+            rates_bps[topology.role_of(peer)] += edge["link"].rate_bps or math.inf
         if rates_bps["switch"]:
             shares.append(rates_bps["switch"] / rates_bps["host"])
     return min(shares)

@@ -10,7 +10,7 @@ from pydantic_core import core_schema
 
 from innet.errors import TopologyError
 from innet.quantities import Quantity, QuantityError, format_duration, parse_duration_s, shown
-from innet.topology import model
+from innet.topology import parts
 from innet.topology.events import Anything, Target, TopologyEvent
 from innet.topology.generators import Generator
 from innet.topology.names import NAME_EXPECTED, NodeName
@@ -27,13 +27,13 @@ def _endpoint(value: Any) -> Any:
     if not isinstance(value, str):
         raise ValueError(f'expected "node:port", such as "h0:eth0", found {shown(value)}')
     try:
-        return model.Interface.parse(value)
+        return parts.Interface.parse(value)
     except TopologyError as error:
         raise ValueError(str(error)) from None
 
 
 Endpoint = Annotated[
-    model.Interface,
+    parts.Interface,
     BeforeValidator(_endpoint),
     WithJsonSchema(
         {
@@ -46,7 +46,7 @@ Endpoint = Annotated[
 
 
 class HostSpecification(HostSettings):
-    """A machine that runs one worker."""
+    """A machine that runs one worker, or several."""
 
     kind: Literal["host"]
     rank: int = optional(

@@ -54,13 +54,19 @@ def targets_of(event: TopologyEvent, topology: Topology) -> list[Target]:
     if not isinstance(event.targets, str):
         return list(event.targets)
     if event.targets == "any link":
-        return [link.nodes for link in topology.links]
+        return [link.nodes for link in topology.links if not link.in_memory]
     nodes = {
-        "any host": topology.hosts,
-        "any switch": topology.switches,
-        "any node": (*topology.hosts, *topology.switches),
+        "any host": topology.machines,
+        "any switch": topology.separate_switches,
+        "any node": (*topology.machines, *topology.separate_switches),
     }
     return [(node,) for node in nodes[event.targets]]
+
+
+def nodes_hit(event: TopologyEvent, node: str, topology: Topology) -> tuple[str, ...]:
+    """The nodes that an event of ``node`` affects: with a host, its workers."""
+    workers = topology.workers_of.get(node, ())
+    return workers if workers and event.kind == "straggle" else (node, *workers)
 
 
 def event_problem(event: TopologyEvent, topology: Topology) -> str | None:
@@ -74,6 +80,6 @@ def event_problem(event: TopologyEvent, topology: Topology) -> str | None:
                 return f"{topology.name} has no node {node!r}"
         if len(target) == 2 and not topology.graph().has_edge(*target):
             return f"{topology.name} has no link {' -- '.join(target)}"
-        if event.kind == "straggle" and target[0] not in topology.hosts:
+        if event.kind == "straggle" and topology.role_of(target[0]) == "switch":
             return f"{target[0]} is not a host, and computes nothing that could take longer"
     return None

@@ -1,4 +1,4 @@
-"""The model of a topology: hosts, switches, and the links between their ports.
+"""The model of a topology: a network of hosts and switches.
 
 Everything here is immutable and already valid: a :class:`Topology` that exists is connected, has
 hosts, and uses each port once. Files, generators and importers only differ in how they get here.
@@ -7,213 +7,27 @@ hosts, and uses each port once. Files, generators and importers only differ in h
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypedDict, Unpack
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ModelWrapValidatorHandler,
-    ValidationError,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from innet.errors import TopologyError
 from innet.topology.events import TopologyEvent
-from innet.topology.names import NodeName, PortName, natural_key
+from innet.topology.names import NodeName, natural_key
+from innet.topology.parts import Host, Link, Node, Part, Switch
 from innet.topology.structure import structural_problems
-from innet.validation_messages import first_message
+from innet.topology.workers import collapsed, expanded
 
 if TYPE_CHECKING:
     import networkx as nx
 
-MIN_RATE_BPS: Final = 1e3
-MAX_RATE_BPS: Final = 1e13
-MAX_DELAY_S: Final = 60.0
-MAX_HOLD_UP_S: Final = 86_400.0
-MAX_LOSS: Final = 0.99
-MIN_MTU_BYTES: Final = 576
-MAX_MTU_BYTES: Final = 65000
-MAX_BYTES: Final = 2**40
-MAX_SLOTS: Final = 2**24
-
-RateBps = Annotated[float, Field(ge=MIN_RATE_BPS, le=MAX_RATE_BPS)]
-DelayS = Annotated[float, Field(ge=0, le=MAX_DELAY_S)]
-HoldUpS = Annotated[float, Field(ge=0, le=MAX_HOLD_UP_S)]
-Loss = Annotated[float, Field(ge=0, le=MAX_LOSS)]
-Probability = Annotated[float, Field(ge=0, le=1)]
-MtuBytes = Annotated[int, Field(ge=MIN_MTU_BYTES, le=MAX_MTU_BYTES)]
-QueueBytes = Annotated[int, Field(ge=MIN_MTU_BYTES, le=MAX_BYTES)]
-CacheBytes = Annotated[int, Field(ge=0, le=MAX_BYTES)]
-Slots = Annotated[int, Field(ge=0, le=MAX_SLOTS)]
-CachePolicy = Literal["s3fifo", "lru"]
+Role = Literal["host", "worker", "switch"]
 
 
-class _Part(BaseModel):
-    """Base of the parts of a topology: frozen, and failing with :class:`TopologyError` only."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _raise_topology_error(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        try:
-            return handler(data)
-        except ValidationError as error:
-            raise TopologyError(f"{cls.__name__}: {first_message(error)}") from None
-
-
-class Host(_Part):
-    """A machine that runs one worker.
-
-    Attributes:
-        name: unique among all nodes.
-        cache_bytes: content store of the host's own node; 0 caches nothing.
-        rank: rank in the job, or ``None`` to number all hosts in the natural order of their names.
-    """
-
-    name: NodeName
-    kind: Literal["host"] = "host"
-    cache_bytes: CacheBytes = 32 * 2**20
-    rank: Annotated[int, Field(ge=0)] | None = None
-
-
-class Switch(_Part):
-    """A node that forwards, and aggregates and caches as far as its memory goes.
-
-    Attributes:
-        name: unique among all nodes.
-        slots: reductions that can be in progress at once; 0 makes it a plain forwarder.
-        cache_bytes: content store; 0 caches nothing.
-        cache_policy: which object leaves the content store when it is full.
-    """
-
-    name: NodeName
-    kind: Literal["switch"] = "switch"
-    slots: Slots = 4096
-    cache_bytes: CacheBytes = 64 * 2**20
-    cache_policy: CachePolicy = "s3fifo"
-
-
-Node = Host | Switch
-
-
-class Interface(_Part):
-    """One end of a link: a port of a node, written ``h0:eth0``."""
-
-    node: NodeName
-    port: PortName
-
-    @classmethod
-    def parse(cls, text: str) -> Interface:
-        """Read ``node:port``."""
-        node, colon, port = text.partition(":")
-        if not colon:
-            raise TopologyError(f'expected "node:port", such as "h0:eth0", found {text!r}')
-        return cls(node=node, port=port)
-
-    def __str__(self) -> str:
-        return f"{self.node}:{self.port}"
-
-
-class Link(_Part):
-    """A full-duplex link; every property holds for each direction on its own.
-
-    Attributes:
-        rate_bps: bits per second, ``None`` for as fast as the machine goes.
-        loss: probability that a packet is lost.
-        queue_bytes: size of the queue before the link; packets beyond it are dropped.
-        mtu_bytes: largest packet.
-        mark_bytes: queue depth above which packets carry a congestion mark; ``None`` for half of
-            the queue, whatever its size. See :attr:`mark_threshold_bytes`.
-        jitter_s: a random delay up to this on top of ``delay_s``; order is kept.
-        reorder: probability that a packet is held up for ``reorder_delay_s`` and may be overtaken.
-        reorder_delay_s: for how long.
-        duplicate: probability that a packet arrives twice.
-        corrupt: probability that one to three bits of a packet are flipped.
-    """
-
-    a: Interface
-    b: Interface
-    rate_bps: RateBps | None = None
-    delay_s: DelayS = 0.0
-    loss: Loss = 0.0
-    queue_bytes: QueueBytes = 512 * 2**10
-    mtu_bytes: MtuBytes = 9000
-    mark_bytes: Annotated[int, Field(ge=0, le=MAX_BYTES)] | None = None
-    jitter_s: DelayS = 0.0
-    reorder: Probability = 0.0
-    reorder_delay_s: HoldUpS = 0.0
-    duplicate: Probability = 0.0
-    corrupt: Loss = 0.0
-
-    @property
-    def takes_time(self) -> bool:
-        """Whether a packet takes any time on the link, as it is described."""
-        return self.rate_bps is not None or self.delay_s > 0
-
-    @property
-    def is_shaped(self) -> bool:
-        """Whether it limits, delays, loses or alters packets."""
-        return self.takes_time or self.loss > 0 or self.impaired
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """The properties that were set, without the defaults."""
-        return {name: getattr(self, name) for name in self.model_fields_set}
-
-    @model_validator(mode="after")
-    def _check_sizes(self) -> Self:
-        if self.queue_bytes < self.mtu_bytes:
-            raise TopologyError(
-                f"link {self}: expected a queue of at least one packet "
-                f"(mtu {self.mtu_bytes} bytes), found {self.queue_bytes} bytes"
-            )
-        if self.mark_threshold_bytes > self.queue_bytes:
-            raise TopologyError(
-                f"link {self}: expected a mark threshold within the queue "
-                f"of {self.queue_bytes} bytes, found {self.mark_bytes} bytes"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _check_reordering(self) -> Self:
-        if self.reorder and not self.reorder_delay_s:
-            raise TopologyError(
-                f"link {self}: packets that are reordered must be held up for some time; "
-                "set reorder-delay beside reorder, such as 5ms"
-            )
-        return self
-
-    @property
-    def impaired(self) -> bool:
-        """Whether it jitters, reorders, duplicates or corrupts packets."""
-        return any((self.jitter_s, self.reorder, self.duplicate, self.corrupt))
-
-    @property
-    def mark_threshold_bytes(self) -> int:
-        """Queue depth in bytes above which packets are marked."""
-        return self.queue_bytes // 2 if self.mark_bytes is None else self.mark_bytes
-
-    @property
-    def nodes(self) -> tuple[str, str]:
-        """Names of the two nodes, ``a`` first."""
-        return (self.a.node, self.b.node)
-
-    def end_at(self, node: str) -> Interface:
-        """The end of this link at ``node``."""
-        if node not in self.nodes:
-            raise TopologyError(f"link {self} does not touch node {node!r}")
-        return self.a if self.a.node == node else self.b
-
-    def end_opposite(self, node: str) -> Interface:
-        """The end of this link that is not at ``node``."""
-        return self.b if self.end_at(node) is self.a else self.a
-
-    def __str__(self) -> str:
-        return f"{self.a} -- {self.b}"
+def _has_several_workers(node: object) -> bool:
+    return isinstance(node, Host) and node.workers > 1
 
 
 class Overrides(TypedDict, total=False):
@@ -233,8 +47,11 @@ class Overrides(TypedDict, total=False):
     slots: int
 
 
-class Topology(_Part):
+class Topology(Part):
     """A named, connected network of hosts and switches.
+
+    A host with several workers is a switch here, and each of its workers a host
+    (:mod:`innet.topology.workers`); :meth:`role_of` tells what a node is to a user.
 
     Attributes:
         name: for directories, reports and titles.
@@ -247,6 +64,18 @@ class Topology(_Part):
     nodes: Mapping[str, Annotated[Node, Field(discriminator="kind")]]
     links: tuple[Link, ...] = ()
     events: tuple[TopologyEvent, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_a_node_for_each_worker(cls, data: Any) -> Any:
+        nodes = data.get("nodes") if isinstance(data, dict) else None
+        if not isinstance(nodes, Mapping) or not any(map(_has_several_workers, nodes.values())):
+            return data
+        links = data.get("links", ())
+        for problem in structural_problems(nodes, links):
+            raise TopologyError(problem.message)
+        all_nodes, all_links = expanded(nodes, links)
+        return data | {"nodes": all_nodes, "links": all_links}
 
     @model_validator(mode="after")
     def _check_structure(self) -> Self:
@@ -263,9 +92,45 @@ class Topology(_Part):
 
     @cached_property
     def switches(self) -> tuple[str, ...]:
-        """Names of the switches in natural order."""
+        """Names of the switches in natural order, with the nodes of hosts with several workers."""
         names = (node.name for node in self.nodes.values() if isinstance(node, Switch))
         return tuple(sorted(names, key=natural_key))
+
+    @cached_property
+    def separate_switches(self) -> tuple[str, ...]:
+        """Names of the switches in natural order, without the nodes of hosts."""
+        return tuple(name for name in self.switches if name not in self.workers_of)
+
+    @cached_property
+    def workers_of(self) -> Mapping[str, tuple[str, ...]]:
+        """For the node of each host with several workers, the workers in rank order."""
+        host_of = {link.a.node: link.b.node for link in self.links if link.in_memory}
+        workers: dict[str, list[str]] = {}
+        for worker in self.hosts:
+            if worker in host_of:
+                workers.setdefault(host_of[worker], []).append(worker)
+        return {host: tuple(of_host) for host, of_host in workers.items()}
+
+    @cached_property
+    def machine_of(self) -> Mapping[str, str]:
+        """For each node the machine that it runs on: its host's node for a worker, or itself."""
+        of_workers = {w: host for host, workers in self.workers_of.items() for w in workers}
+        return {name: of_workers.get(name, name) for name in self.nodes}
+
+    @cached_property
+    def machines(self) -> tuple[str, ...]:
+        """Names of the machines with ranks, in the order of their ranks."""
+        return tuple(dict.fromkeys(self.machine_of[host] for host in self.hosts))
+
+    def role_of(self, node: str) -> Role:
+        """What a node is to a user: the node of a host with several workers is a host."""
+        if self.machine_of[node] != node:
+            return "worker"
+        return "host" if node in self.workers_of else self.nodes[node].kind
+
+    def ranks_on(self, hosts: Iterable[str]) -> tuple[str, ...]:
+        """The nodes of ranks on hosts: its workers in place of a host with several."""
+        return tuple(node for host in hosts for node in self.workers_of.get(host, (host,)))
 
     @cached_property
     def links_of(self) -> Mapping[str, Mapping[str, Link]]:
@@ -293,7 +158,8 @@ class Topology(_Part):
     def with_overrides(self, **overrides: Unpack[Overrides]) -> Topology:
         """A copy in which the given settings replace those of every link and every switch.
 
-        ``rate_bps=None`` takes the limit away; a setting that is not named stays as it is.
+        ``rate_bps=None`` takes the limit away; a setting that is not named stays as it is. Within a
+        host with several workers, only the size of packets changes.
 
         Example:
             >>> load_topology("star8").with_overrides(rate_bps=200e6, loss=0.01)
@@ -301,10 +167,14 @@ class Topology(_Part):
         settings: dict[str, Any] = dict(overrides)
         slots = {"slots": settings.pop("slots")} if "slots" in settings else {}
         nodes = {
-            name: Switch(**(dict(node) | slots)) if isinstance(node, Switch) else node
+            name: Switch(**(dict(node) | slots)) if self.role_of(name) == "switch" else node
             for name, node in self.nodes.items()
         }
-        links = tuple(Link(**(link.given | settings)) for link in self.links)
+        in_memory = {name: settings[name] for name in ("mtu_bytes",) if name in settings}
+        links = tuple(
+            Link(**(link.given | (in_memory if link.in_memory else settings)))
+            for link in self.links
+        )
         return Topology(name=self.name, nodes=nodes, links=links, events=self.events)
 
     @property
@@ -312,11 +182,26 @@ class Topology(_Part):
         """Bits per second of the slowest link; infinity when none has a rate."""
         return min((link.rate_bps or math.inf for link in self.links), default=math.inf)
 
+    def with_workers(self, workers: int) -> Topology:
+        """A copy in which each host runs that many workers.
+
+        Example:
+            >>> load_topology("star:2").with_workers(2).hosts
+            ('h0.0', 'h0.1', 'h1.0', 'h1.1')
+        """
+        written, links = collapsed(self.nodes, self.links, self.machines)
+        nodes = {
+            name: Host(**(dict(node) | {"workers": workers})) if isinstance(node, Host) else node
+            for name, node in written.items()
+        }
+        return Topology(name=self.name, nodes=nodes, links=links, events=self.events)
+
     def with_defaults(self, *, rate_bps: float, delay_s: float) -> Topology:
-        """A copy in which links with neither rate nor delay have these."""
+        """A copy in which links with neither rate nor delay have these, except those in memory."""
         given = {"rate_bps": rate_bps, "delay_s": delay_s}
         links = tuple(
-            link if link.takes_time else Link(**(link.given | given)) for link in self.links
+            link if link.takes_time or link.in_memory else Link(**(link.given | given))
+            for link in self.links
         )
         return Topology(name=self.name, nodes=self.nodes, links=links, events=self.events)
 

@@ -199,8 +199,8 @@ def draw_picture(topology: Topology, path: Path) -> None:
     figure = Figure(figsize=_size_inches(topology, place), layout="constrained")
     axes = figure.add_subplot()
     _draw_links(axes, topology, place)
-    _draw_nodes(axes, topology.hosts, place, "s", HOST_COLOUR)
-    _draw_nodes(axes, topology.switches, place, "o", SWITCH_COLOUR)
+    _draw_nodes(axes, (*topology.hosts, *topology.workers_of), place, "s", HOST_COLOUR)
+    _draw_nodes(axes, topology.separate_switches, place, "o", SWITCH_COLOUR)
     _draw_names(axes, topology, place)
     _finish(axes, topology)
     # Text stays text, and the same network gives the same bytes.
@@ -223,10 +223,11 @@ def _size_inches(topology: Topology, place: dict[str, Position]) -> tuple[float,
 
 def _draw_links(axes: Axes, topology: Topology, place: dict[str, Position]) -> None:
     usual = usual_link_label(topology)
-    unusual = [link for link in topology.links if link_label(link) != usual]
+    unusual = [link for link in topology.links if not link.in_memory and link_label(link) != usual]
     for link in topology.links:
         (x0, y0), (x1, y1) = (place[node] for node in link.nodes)
-        axes.plot((x0, x1), (y0, y1), color=LINK_COLOUR, linewidth=1.3, zorder=1)
+        style = ":" if link.in_memory else "-"
+        axes.plot((x0, x1), (y0, y1), style, color=LINK_COLOUR, linewidth=1.3, zorder=1)
     for link in unusual if len(unusual) <= MAX_LABELLED_LINKS else ():
         (x0, y0), (x1, y1) = (place[node] for node in link.nodes)
         axes.text(
@@ -280,7 +281,7 @@ def _is_name_above(topology: Topology, name: str, place: dict[str, Position]) ->
 
 def _finish(axes: Axes, topology: Topology) -> None:
     usual = usual_link_label(topology)
-    labels = {link_label(link) for link in topology.links}
+    labels = {link_label(link) for link in topology.links if not link.in_memory}
     exceptions = " unless labelled" if len(labels) > 1 else ""
     of_links = "" if usual is None else f", {usual}{exceptions}"
     axes.set_title(f"{topology.name}: {counts(topology)}{of_links}", fontsize=10, color=TEXT_COLOUR)

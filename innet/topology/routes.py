@@ -16,7 +16,8 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from innet.errors import PlanError
-from innet.topology.model import Link, Topology
+from innet.topology.model import Topology
+from innet.topology.parts import Link
 
 # Costs are whole numbers, so that equal paths compare equal: nanoseconds above links.
 _LINK_COST = 1

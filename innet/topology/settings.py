@@ -1,7 +1,7 @@
 """Settings of hosts, switches and links in a file, as quantities with units.
 
 Nothing here has a default of its own: a setting that is not written keeps that of the model
-(:mod:`innet.topology.model`), which the schema quotes.
+(:mod:`innet.topology.parts`), which the schema quotes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from innet.quantities import (
     parse_rate_bps,
     parse_size_bytes,
 )
-from innet.topology import model
+from innet.topology import parts
 from innet.topology.specification import Specification, optional
 
 UNLIMITED: Final = "unlimited"
@@ -44,8 +44,8 @@ def _rate(value: Quantity) -> float | None:
     if value == UNLIMITED:
         return None
     rate_bps = parse_rate_bps(value)
-    if not model.MIN_RATE_BPS <= rate_bps <= model.MAX_RATE_BPS:
-        low, high = map(format_rate, (model.MIN_RATE_BPS, model.MAX_RATE_BPS))
+    if not parts.MIN_RATE_BPS <= rate_bps <= parts.MAX_RATE_BPS:
+        low, high = map(format_rate, (parts.MIN_RATE_BPS, parts.MAX_RATE_BPS))
         raise QuantityError(f"a rate from {low} to {high}, or {UNLIMITED}", value)
     return rate_bps
 
@@ -66,8 +66,8 @@ def _share(what: str) -> Callable[[Quantity], float]:
 
     def parse(value: Quantity) -> float:
         share = parse_probability(value)
-        if share > model.MAX_LOSS:
-            limit = format_probability(model.MAX_LOSS)
+        if share > parts.MAX_LOSS:
+            limit = format_probability(parts.MAX_LOSS)
             raise QuantityError(
                 f"{what} of at most {limit} (write one percent as 1% or 0.01)", value
             )
@@ -96,21 +96,21 @@ Rate = Annotated[
     BeforeValidator(_rate),
     WithJsonSchema({"type": "string", "examples": ["200mbit", "1gbit", UNLIMITED]}),
 ]
-Delay = Annotated[float, BeforeValidator(_delay(model.MAX_DELAY_S)), _schema("1ms", "250us", 0)]
-HoldUp = Annotated[float, BeforeValidator(_delay(model.MAX_HOLD_UP_S)), _schema("1ms", "250us", 0)]
+Delay = Annotated[float, BeforeValidator(_delay(parts.MAX_DELAY_S)), _schema("1ms", "250us", 0)]
+HoldUp = Annotated[float, BeforeValidator(_delay(parts.MAX_HOLD_UP_S)), _schema("1ms", "250us", 0)]
 LossProbability = Annotated[float, BeforeValidator(_share("a loss")), _schema("1%", 0.01)]
 CorruptProbability = Annotated[
     float, BeforeValidator(_share("a corrupted share")), _schema("0.1%", 0.001)
 ]
 Probability = Annotated[float, BeforeValidator(parse_probability), _schema("1%", 0.01)]
-Cache = Annotated[int, BeforeValidator(_size(0, model.MAX_BYTES)), _schema("64MiB", 0)]
+Cache = Annotated[int, BeforeValidator(_size(0, parts.MAX_BYTES)), _schema("64MiB", 0)]
 Queue = Annotated[
-    int, BeforeValidator(_size(model.MIN_MTU_BYTES, model.MAX_BYTES)), _schema("512KiB")
+    int, BeforeValidator(_size(parts.MIN_MTU_BYTES, parts.MAX_BYTES)), _schema("512KiB")
 ]
 Mtu = Annotated[
     int,
-    BeforeValidator(_size(model.MIN_MTU_BYTES, model.MAX_MTU_BYTES)),
-    _schema(model.Link.model_fields["mtu_bytes"].default),
+    BeforeValidator(_size(parts.MIN_MTU_BYTES, parts.MAX_MTU_BYTES)),
+    _schema(parts.Link.model_fields["mtu_bytes"].default),
 ]
 
 
@@ -130,66 +130,71 @@ class HostSettings(_Settings):
     """Settings of a host."""
 
     cache: Cache = _setting(
-        model.Host, "cache_bytes", "bytes of named data the host keeps", format_size
+        parts.Host, "cache_bytes", "bytes of named data the host keeps", format_size
+    )
+    workers: parts.Workers = _setting(
+        parts.Host,
+        "workers",
+        "ranks that the host runs; its node adds their contributions before they leave",
     )
 
 
 class SwitchSettings(_Settings):
     """Settings of a switch."""
 
-    slots: model.Slots = _setting(
-        model.Switch, "slots", "reductions in progress at once, 0 for a switch that only forwards"
+    slots: parts.Slots = _setting(
+        parts.Switch, "slots", "reductions in progress at once, 0 for a switch that only forwards"
     )
     cache: Cache = _setting(
-        model.Switch, "cache_bytes", "bytes of named data the switch keeps", format_size
+        parts.Switch, "cache_bytes", "bytes of named data the switch keeps", format_size
     )
-    cache_policy: model.CachePolicy = _setting(
-        model.Switch, "cache_policy", "what leaves a full cache first"
+    cache_policy: parts.CachePolicy = _setting(
+        parts.Switch, "cache_policy", "what leaves a full cache first"
     )
 
 
 class LinkSettings(_Settings):
     """Settings of a link; each holds for both directions on their own."""
 
-    rate: Rate = _setting(model.Link, "rate_bps", "bits per second", lambda default: UNLIMITED)
-    delay: Delay = _setting(model.Link, "delay_s", "propagation delay", format_duration)
+    rate: Rate = _setting(parts.Link, "rate_bps", "bits per second", lambda default: UNLIMITED)
+    delay: Delay = _setting(parts.Link, "delay_s", "propagation delay", format_duration)
     loss: LossProbability = _setting(
-        model.Link, "loss", "probability that a packet is lost", format_probability
+        parts.Link, "loss", "probability that a packet is lost", format_probability
     )
-    queue: Queue = _setting(model.Link, "queue_bytes", "bytes that wait for the link", format_size)
-    mtu: Mtu = _setting(model.Link, "mtu_bytes", "largest packet in bytes")
+    queue: Queue = _setting(parts.Link, "queue_bytes", "bytes that wait for the link", format_size)
+    mtu: Mtu = _setting(parts.Link, "mtu_bytes", "largest packet in bytes")
     mark: Cache = _setting(
-        model.Link,
+        parts.Link,
         "mark_bytes",
         "queue depth above which packets are marked",
         lambda default: "half of the queue",
     )
     jitter: Delay = _setting(
-        model.Link,
+        parts.Link,
         "jitter_s",
         "a random delay up to this on top of the delay; order is kept",
         format_duration,
     )
     reorder: Probability = _setting(
-        model.Link,
+        parts.Link,
         "reorder",
         "probability that a packet is held up for reorder-delay and may be overtaken",
         format_probability,
     )
     reorder_delay: HoldUp = _setting(
-        model.Link,
+        parts.Link,
         "reorder_delay_s",
         "how long a reordered packet is held up",
         format_duration,
     )
     duplicate: Probability = _setting(
-        model.Link,
+        parts.Link,
         "duplicate",
         "probability that a packet arrives twice",
         format_probability,
     )
     corrupt: CorruptProbability = _setting(
-        model.Link,
+        parts.Link,
         "corrupt",
         "probability that one to three bits of a packet are flipped",
         format_probability,
@@ -197,7 +202,7 @@ class LinkSettings(_Settings):
 
 
 def written_link_settings(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a :class:`~innet.topology.model.Link` as a file has them.
+    """Fields of a :class:`~innet.topology.parts.Link` as a file has them.
 
     >>> written_link_settings({"rate_bps": 1e7, "loss": 0.01})
     {'rate': '10mbit', 'loss': '1%'}

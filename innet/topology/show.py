@@ -17,7 +17,8 @@ from rich.tree import Tree
 
 from innet import extras
 from innet.quantities import format_duration, format_probability, format_size
-from innet.topology.model import Link, Switch, Topology
+from innet.topology.model import Topology
+from innet.topology.parts import Link, Switch
 from innet.topology.summary import counts, impairments, rate_text, tier_of_nodes, tiers
 
 MAX_TREE_NODES: Final = 100
@@ -59,7 +60,8 @@ def text(topology: Topology, width: int = 100) -> str:
 
 
 def _tree(topology: Topology) -> Tree:
-    root = tiers(topology)[-1][0]
+    top = tiers(topology)[-1]
+    root = next((name for name in top if topology.role_of(name) == "switch"), top[0])
     return _subtree(topology, Tree(_label(topology, root)), root, parent=None)
 
 
@@ -73,7 +75,7 @@ def _subtree(topology: Topology, tree: Tree, name: str, parent: str | None) -> T
 
 
 def _label(topology: Topology, name: str) -> Text:
-    return Text(name, style="yellow" if isinstance(topology.nodes[name], Switch) else "cyan")
+    return Text(name, style="yellow" if topology.role_of(name) == "switch" else "cyan")
 
 
 def _host_table(topology: Topology) -> Table:
@@ -93,7 +95,16 @@ def _host_table(topology: Topology) -> Table:
 
 
 def _switch_table(topology: Topology) -> Table:
-    table = _table("Switches", "tier", "switches", "slots", "cache", "policy", "links")
+    both = " and hosts with several workers" if topology.workers_of else ""
+    table = _table(
+        f"Switches{both}",
+        "tier",
+        "nodes" if both else "switches",
+        "slots",
+        "cache",
+        "policy",
+        "links",
+    )
     graph = topology.graph()
     for tier, names in reversed(list(enumerate(tiers(topology)))[1:]):
         kinds: dict[tuple[str, ...], list[str]] = defaultdict(list)

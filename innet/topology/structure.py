@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from innet.suggestions import did_you_mean
-from innet.topology.names import natural_key
+from innet.topology.names import MAX_NAME_CHARACTERS, natural_key
+from innet.topology.parts import Host, Interface, Link, Node
+from innet.topology.workers import worker_name, worker_names
 
-if TYPE_CHECKING:
-    from innet.topology.model import Host, Interface, Link, Node
-
-    Nodes = Mapping[str, Node]
-    Links = Sequence[Link]
+Nodes = Mapping[str, Node]
+Links = Sequence[Link]
 
 
 @dataclass(frozen=True)
@@ -46,6 +44,7 @@ def structural_problems(nodes: Nodes, links: Links) -> Iterator[Problem]:
         _no_parallel_links,
         _hosts_have_one_link,
         _ranks_count_up,
+        _workers_have_names,
         _all_is_connected,
     ):
         problems = list(rule(nodes, links))
@@ -146,6 +145,26 @@ def _ranks_count_up(nodes: Nodes, _links: Links) -> Iterator[Problem]:
                 node=host.name,
             )
         owner[host.rank] = host.name
+
+
+def _workers_have_names(nodes: Nodes, _links: Links) -> Iterator[Problem]:
+    for host in _hosts(nodes):
+        if host.workers == 1:
+            continue
+        taken = next((name for name in worker_names(host.name, host.workers) if name in nodes), "")
+        last = worker_name(host.name, host.workers - 1)
+        if taken:
+            yield Problem(
+                f"worker {taken!r} of host {host.name!r} has the name of another node; "
+                "rename one of the two",
+                node=host.name,
+            )
+        elif len(last) > MAX_NAME_CHARACTERS:
+            yield Problem(
+                f"worker {last!r} of host {host.name!r} has a name of {len(last)} characters, and "
+                f"{MAX_NAME_CHARACTERS} are allowed; give the host a shorter name",
+                node=host.name,
+            )
 
 
 def _all_is_connected(nodes: Nodes, links: Links) -> Iterator[Problem]:

@@ -3,32 +3,44 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
 import networkx as nx
 
 from innet.quantities import counted, format_duration, format_probability, format_rate
-from innet.topology.model import Link, Topology
+from innet.topology.model import Topology
+from innet.topology.parts import Link
 from innet.topology.settings import UNLIMITED
+
+MEMORY: Final = "memory"
+"""In the place of the rate of a link within a host."""
 
 
 def counts(topology: Topology) -> str:
-    """``8 hosts, 1 switch, 8 links``."""
+    """``8 hosts, 1 switch, 8 links``, or ``2 hosts with 16 workers, 1 switch, 2 links``."""
+    hosts = counted(len(topology.machines), "host")
+    if topology.workers_of:
+        hosts += f" with {counted(len(topology.hosts), 'worker')}"
     return ", ".join(
         (
-            counted(len(topology.hosts), "host"),
-            counted(len(topology.switches), "switch", "switches"),
-            counted(len(topology.links), "link"),
+            hosts,
+            counted(len(topology.separate_switches), "switch", "switches"),
+            counted(sum(not link.in_memory for link in topology.links), "link"),
         )
     )
 
 
 def rate_text(link: Link) -> str:
-    """``200mbit`` or ``unlimited``."""
+    """``200mbit``, ``unlimited`` or ``memory``."""
+    if link.in_memory:
+        return MEMORY
     return UNLIMITED if link.rate_bps is None else format_rate(link.rate_bps)
 
 
 def link_label(link: Link) -> str:
-    """Limits and impairments of a link: ``50mbit 2.8ms 1% loss``, or ``unlimited``."""
+    """Limits and impairments of a link: ``50mbit 2.8ms 1% loss``, ``unlimited``, or ``memory``."""
+    if link.in_memory:
+        return MEMORY
     limits_delay_only = link.rate_bps is None and link.delay_s
     parts = [] if limits_delay_only else [rate_text(link)]
     if link.delay_s:
@@ -50,8 +62,8 @@ def impairments(link: Link) -> list[str]:
 
 
 def usual_link_label(topology: Topology) -> str | None:
-    """The label that most links have, or ``None`` without links."""
-    labels = Counter(link_label(link) for link in topology.links)
+    """The label that most links have, or ``None`` without links; those in memory do not count."""
+    labels = Counter(link_label(link) for link in topology.links if not link.in_memory)
     return labels.most_common(1)[0][0] if labels else None
 
 

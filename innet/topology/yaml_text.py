@@ -23,10 +23,12 @@ from innet.topology.document import (
 )
 from innet.topology.events import event_problem
 from innet.topology.located_yaml import LocatedDocument, PathStep, parse_located
-from innet.topology.model import Host, Interface, Link, Node, Switch, Topology
+from innet.topology.model import Topology
+from innet.topology.parts import Host, Interface, Link, Node, Switch
 from innet.topology.settings import written_link_settings
 from innet.topology.specification import validated
 from innet.topology.structure import Problem, structural_problems
+from innet.topology.workers import collapsed
 
 _SECTION = "topology"
 
@@ -109,14 +111,15 @@ def _steps_to(problem: Problem) -> tuple[PathStep, ...]:
 
 def dump_yaml(topology: Topology) -> str:
     """The text of a topology file; link settings that most links share go into ``defaults``."""
-    shared = _most_common(topology.links)
+    nodes, links = collapsed(topology.nodes, topology.links, topology.machines)
+    shared = _most_common(links)
     section = CommentedMap()
     if written := {key: value for key, value in shared.items() if value != _UNWRITTEN[key]}:
         section["defaults"] = {"link": _flow_map(written)}
     section["nodes"] = CommentedMap(
-        (name, _flow_map(_node_settings(node))) for name, node in topology.nodes.items()
+        (name, _flow_map(_node_settings(node))) for name, node in nodes.items()
     )
-    section["links"] = [_link_entry(link, shared) for link in topology.links]
+    section["links"] = [_link_entry(link, shared) for link in links]
     document = CommentedMap(name=topology.name, topology=section)
     if topology.events:
         document["events"] = [_flow_map(written_event(event)) for event in topology.events]
@@ -133,6 +136,8 @@ def _node_settings(node: Node) -> dict[str, Any]:
     if isinstance(node, Host):
         if node.rank is not None:
             settings["rank"] = node.rank
+        if _differs(node, "workers"):
+            settings["workers"] = node.workers
     else:
         settings["slots"] = node.slots
         if _differs(node, "cache_policy"):
@@ -145,8 +150,8 @@ def _node_settings(node: Node) -> dict[str, Any]:
 def _link_settings(link: Link) -> dict[str, Any]:
     """Every setting of a link as it would be written; ``mark`` only when it is not the default."""
     fields = dict(link)
-    for end in ("a", "b"):
-        del fields[end]
+    for name in ("a", "b", "in_memory"):
+        del fields[name]
     if link.mark_bytes is None:
         del fields["mark_bytes"]
     return written_link_settings(fields)

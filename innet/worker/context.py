@@ -29,7 +29,12 @@ from innet.telemetry.trace.recorder import Recorder
 from innet.worker.background import BackgroundThread
 from innet.worker.collector import AskedObjects, Collector
 from innet.worker.controller_connection import ControllerConnection, WorkerPools
-from innet.worker.job_file import ALGORITHM_VARIABLE, JOB_VARIABLE, JobFile
+from innet.worker.job_file import (
+    ALGORITHM_VARIABLE,
+    JOB_VARIABLE,
+    LOCAL_RANKS_VARIABLE,
+    JobFile,
+)
 from innet.worker.membership import Membership, Memberships
 from innet.worker.process_end import before_close, no_more_before_close
 
@@ -120,12 +125,7 @@ class Worker:
                 f"this process is not a worker of a run ({', '.join(missing)} not set). "
                 "Start it with: innet run TOPOLOGY -- python " + (sys.argv[0] or "train.py")
             )
-        if (ranks_here := os.environ.get("LOCAL_WORLD_SIZE", "1")) != "1":
-            raise EmulationError(
-                f"{ranks_here} ranks were started on one host, which has one node and so one rank. "
-                "Leave torchrun's --nproc-per-node out, and take a topology with more hosts, such "
-                f"as star:{ranks_here}"
-            )
+        _require_a_node_each(os.environ)
         paths = [Path(os.environ[name]) for name in names]
         config = NodeConfig.load(paths[0])
         with network_threads(config.processors):
@@ -168,6 +168,17 @@ class Worker:
         from innet.topology import Topology  # only `auto` chooses by the topology
 
         return Topology.model_validate_json(self.job.topology)
+
+    def ranks_on(self, hosts: Sequence[str]) -> tuple[str, ...]:
+        """The nodes of the job's ranks on hosts: its workers in place of a host with several."""
+        if set(hosts) <= set(self.job.ranks):
+            return tuple(hosts)
+        workers_of = self.topology().workers_of
+        of_job = {
+            host: tuple(worker for worker in workers if worker in self.job.ranks)
+            for host, workers in workers_of.items()
+        }
+        return tuple(node for host in hosts for node in of_job.get(host, (host,)))
 
     def default_algorithm(self) -> str:
         """The algorithm that the launcher set for programs that choose none."""
@@ -299,6 +310,19 @@ class Worker:
         prefix = f"/{self.job.name}"
         self.node.install_job(prefix, _OWN_JOB_WEIGHT, None, [])  # keys come with the groups
         self.node.let_programs_ask(prefix)
+
+
+def _require_a_node_each(environment: Mapping[str, str]) -> None:
+    """Refuse ranks that another launcher started in the place of one of ours: they share a node."""
+    ranks_here = environment.get("LOCAL_WORLD_SIZE", "1")
+    by_agent = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    ours = "1" if by_agent else environment.get(LOCAL_RANKS_VARIABLE, "1")
+    if ranks_here not in ("1", ours):
+        raise EmulationError(
+            f"{ranks_here} ranks were started in the place of one worker, which has one node and "
+            "so one rank. Leave torchrun's --nproc-per-node out, and give the hosts more workers: "
+            f"innet run --workers-per-host {ranks_here}"
+        )
 
 
 def _opener_of(node: str, keys: NodeKeys) -> CredentialOpener | None:

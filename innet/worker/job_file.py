@@ -17,6 +17,8 @@ ALGORITHM_VARIABLE = "INNET_ALGORITHM"
 """Environment variable with the algorithm that ``innet.init()`` uses when it is given none."""
 RESTARTS_VARIABLE = "INNET_RESTARTS"
 """Environment variable with the number of restarts of the worker in this job: 0 at first."""
+LOCAL_RANKS_VARIABLE = "INNET_LOCAL_RANKS"
+"""Environment variable with the number of ranks that the launcher started on this machine."""
 
 SEGMENT_OVERHEAD_BYTES = 256
 """Room left in a packet for names, metadata, signature and link headers around a segment.

@@ -20,8 +20,8 @@ from innet.collectives.group import overhead_bytes
 from innet.node.node_config import IP_UDP_HEADER_BYTES
 from innet.settings import Signature
 from innet.topology import Topology, load_topology
-from innet.topology.model import MIN_MTU_BYTES
 from innet.topology.names import MAX_NAME_CHARACTERS
+from innet.topology.parts import MIN_MTU_BYTES
 from innet.worker.job_file import SEGMENT_OVERHEAD_BYTES, JobFile
 from tests.collectives.cluster import Cluster
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from innet.topology import Host, Interface, Link, Switch, Topology
-from innet.topology.model import Node
+from innet.topology.parts import Node
 
 EXPRESSIONS = st.one_of(
     st.builds("star:{}".format, st.integers(1, 40)),
@@ -38,9 +38,17 @@ def _links(draw: st.DrawFn, a: str, b: str, index: int) -> Link:
     )
 
 
+def _are_short(names: list[str]) -> bool:
+    """Whether names leave room for those of workers, which are no other host's."""
+    return all(len(name) < 30 and "." not in name for name in names)
+
+
 @st.composite
 def topologies(draw: st.DrawFn) -> Topology:
-    """Trees of up to four switches with up to six hosts, every setting drawn."""
+    """Trees of up to four switches with up to six hosts, every setting drawn.
+
+    Some hosts have several workers.
+    """
     sizes = st.integers(0, 2**40)
     names = draw(
         st.lists(st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,31}", fullmatch=True),
@@ -51,8 +59,9 @@ def topologies(draw: st.DrawFn) -> Topology:
     ranks: list[int | None] = list(draw(st.permutations(range(len(host_names)))))
     if draw(st.booleans()):
         ranks = [None] * len(host_names)
+    workers = st.integers(1, 3) if draw(st.booleans()) and _are_short(host_names) else st.just(1)
     nodes: dict[str, Node] = {
-        name: Host(name=name, rank=rank, cache_bytes=draw(sizes))
+        name: Host(name=name, rank=rank, cache_bytes=draw(sizes), workers=draw(workers))
         for name, rank in zip(host_names, ranks, strict=True)
     }
     for name in names[:switch_count]:

@@ -30,6 +30,19 @@ MISTAKES = {
                        "    b: {kind: host, rank: 0}\n  links: [{endpoints: [a:e, b:e]}]\n", 5,
                        "rank 0 of host 'b' is already that of 'a'"),
     "rank too high": (HEAD + "  nodes:\n    a: {kind: host, rank: 1}\n", 4, "expected 0 to 0"),
+    "no worker": (HEAD + "  nodes:\n    a: {kind: host, workers: 0}\n", 4,
+                  "workers: expected at least 1, found 0"),
+    "too many workers": (HEAD + "  nodes:\n    a: {kind: host, workers: 257}\n", 4,
+                         "workers: expected at most 256, found 257"),
+    "workers of a switch": (HEAD + "  nodes:\n    s0: {kind: switch, workers: 2}\n", 4,
+                            "unknown key 'workers'"),
+    "a worker's name twice": (
+        HEAD + "  nodes:\n    a: {kind: host, workers: 2}\n    a.1: {kind: host}\n"
+        "  links: [{endpoints: [a:e, a.1:e]}]\n", 4,
+        "worker 'a.1' of host 'a' has the name of another node; rename one of the two"),
+    "too long a name of a worker": (
+        HEAD + f"  nodes:\n    {'a' * 30}: {{kind: host, workers: 11}}\n", 4,
+        "has a name of 33 characters, and 32 are allowed; give the host a shorter name"),
     "rank for some only": (HEAD + "  nodes:\n    a: {kind: host, rank: 0}\n"
                            "    b: {kind: host}\n", 5, "give every host a rank, or none"),
     "impossible name": (HEAD + "  nodes:\n    h 0: {kind: host}\n", 4, "a name of 1 to 32"),

@@ -69,7 +69,8 @@ def capture(
 
     record = find_run(run_id)
     path = output or Path(f"{record.run_id}.pcapng")
-    ports = chosen_links(load_topology(record.topology_path), at.split(",") if at else [])
+    topology = load_topology(record.topology_path)
+    ports = chosen_links(topology, at.split(",") if at else [], record.mode)
     with options.values_of("--prefix"):
         choice = PacketChoice.of(prefix or [])
     with options.values_of("--size"):

@@ -34,6 +34,7 @@ def plan(
         str, typer.Option(metavar="SIZE", help="Bytes of each rank's tensor: [cyan]16MiB[/]")
     ] = "1MiB",
     hosts: options.Hosts = None,
+    workers_per_host: options.WorkersPerHost = None,
     *,
     mode: Annotated[
         Literal["local", "netns"] | None,
@@ -50,7 +51,7 @@ def plan(
 
     from innet.plans import bound_s, bytes_per_link
 
-    loaded = chosen_topology(topology, links)
+    loaded = chosen_topology(topology, links, workers_per_host)
     size_bytes = _size_bytes(size)
     made = chosen_plan(algorithm, loaded, chosen_hosts(hosts), size_bytes, mode)
     if as_json:

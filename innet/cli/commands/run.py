@@ -39,6 +39,7 @@ EXAMPLES = options.examples(
     "innet run star8 -- python train.py --epochs 3",
     "innet run star8 --rate 200mbit --algorithm ring -- python train.py",
     "innet run leaf-spine-16 --mode netns --hosts h0,h4,h8,h12 -- python train.py",
+    "innet run star:2 --workers-per-host 8 -- python train.py",
     "innet run --on lab -- python train.py",
     "innet run --on lab --hosts h0-h3 --job-name a --weight 2 -- python train.py",
     "innet run star8 --max-restarts 3 --elastic -- python train.py",
@@ -132,7 +133,7 @@ def run(
         list[str],
         typer.Argument(
             metavar="TOPOLOGY -- COMMAND",
-            help="The topology (not with [cyan]--on[/]), and the command to run on each host",
+            help="The topology (not with [cyan]--on[/]), and the command that each rank runs",
         ),
     ],
     on: Annotated[
@@ -140,6 +141,7 @@ def run(
         typer.Option(metavar="ID", help="Run on the network of [cyan]innet up[/] with this name"),
     ] = None,
     mode: options.Mode = "local",
+    workers_per_host: options.WorkersPerHost = None,
     *,
     job: JobOptions,
     restarts: RestartOptions,
@@ -169,7 +171,7 @@ def run(
 
     from innet.cluster.launch import Session
 
-    topology = _topology_of_run(name, links, command)
+    topology = _topology_of_run(name, links, workers_per_host, command)
     chosen_plan(job.algorithm, topology, workers.hosts)  # fails before the launch, not after it
     chosen = chosen_settings(settings, observation)
     session = Session(topology, mode=mode, settings=chosen, output=chosen_output(chosen))
@@ -180,13 +182,18 @@ def run(
         asyncio.run(_launch_and_run(session, command, workers, console))
 
 
-def _topology_of_run(name: str, links: options.TopologyOptions, command: Sequence[str]) -> Topology:
+def _topology_of_run(
+    name: str,
+    links: options.TopologyOptions,
+    workers_per_host: int | None,
+    command: Sequence[str],
+) -> Topology:
     """The topology ``name``; an error that shows ``--on`` where a network has that name instead."""
     from innet.cluster.emulation.runs import list_runs
     from innet.errors import TopologyError
 
     try:
-        return chosen_topology(name, links)
+        return chosen_topology(name, links, workers_per_host)
     except TopologyError as error:
         if all(record.run_id != name for record in list_runs()):
             raise
@@ -228,7 +235,8 @@ async def _launch_and_run(
     with console.status(launching) as spinner:
         async with session:
             spinner.stop()
-            _report_threads(console, workers, len(workers.hosts or session.topology.hosts))
+            ranks = session.topology.ranks_on(workers.hosts or session.topology.hosts)
+            _report_threads(console, workers, len(ranks))
             began_s = time.monotonic()
             lost = await session.run_workers(command, workers, stdin=_redirected_input())
             _report_success(console, time.monotonic() - began_s, lost)
@@ -316,6 +324,7 @@ def _report_success(console: Console, duration_s: float, lost: Sequence[str]) ->
 
 _NETWORK_OPTIONS = (
     "mode",
+    "workers_per_host",
     *(field.name for field in fields(options.TopologyOptions)),
     *(field.name for field in fields(options.ObservationOptions)),
     "settings",

@@ -89,6 +89,7 @@ def sim(
             help="Sizes of a collective, or of a replay's memory, one after the other",
         ),
     ] = None,
+    workers_per_host: options.WorkersPerHost = None,
     seeds: Annotated[
         int, typer.Option(min=1, metavar="N", help="Run with N seeds, from --seed on")
     ] = 1,
@@ -126,7 +127,7 @@ def sim(
     )
     from innet.lab.workload import load_workload
 
-    loaded = with_timed_links(chosen_topology(topology, links), links)
+    loaded = with_timed_links(chosen_topology(topology, links, workers_per_host), links)
     chosen = load_workload(workload)
     if repetitions is not None:
         chosen = chosen.with_repetitions(repetitions)

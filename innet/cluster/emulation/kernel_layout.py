@@ -1,10 +1,11 @@
 """Lays a topology out for the kernel: names, addresses, routes.
 
-Every node gets a network namespace; every link is a veth pair whose ends are named after the
-link's ports. The addresses are the same in each run, for namespaces of different runs never meet:
+Every machine gets a network namespace, which a host's workers share; every link between machines is
+a veth pair whose ends are named after the link's ports. The addresses are the same in each run, for
+namespaces of different runs never meet:
 
 * link number k has the two addresses of a /31, ``10.128.0.0 + 2k`` at its first node;
-* host number i (in rank order) has the stable address ``10.0.0.0 + i + 1``, on its loopback
+* host number i (in the order of ranks) has the stable address ``10.0.0.0 + i + 1``, on its loopback
   interface, and routes lead to it from everywhere, so foreign programs need no knowledge of links.
 
 Neighbours are static: an ARP request that waits behind a full queue would stall a link, and no
@@ -34,14 +35,19 @@ _FIRST_LINK_ADDRESS = IPv4Address("10.128.0.0")
 
 def lay_out(topology: Topology, hops: NextHops) -> KernelNetwork:
     """Lay out a topology for the kernel, with packets for the hosts on the given next hops."""
-    veths = tuple(_veth(number, link) for number, link in enumerate(topology.links))
+    veths = tuple(
+        _veth(number, link) for number, link in enumerate(topology.links) if not link.in_memory
+    )
     addresses = host_addresses(topology)
     gateways = _gateways(veths)
     ends = link_ends(topology)
     namespaces = []
     for node in topology.nodes:
+        if topology.role_of(node) == "worker":
+            continue
         if node in addresses:  # a host has one link, and so one way to all others
-            face_towards = {_HOST_ADDRESSES: 0} if ends[node] else {}
+            uplinks = [face for face, end in enumerate(ends[node]) if not end.link.in_memory]
+            face_towards = {_HOST_ADDRESSES: uplinks[0]} if uplinks else {}
         else:
             face_towards = {f"{addresses[host]}/32": hops[node][host] for host in addresses}
         routes = tuple(
@@ -56,7 +62,7 @@ def lay_out(topology: Topology, hops: NextHops) -> KernelNetwork:
             NamespaceSpec(
                 node=node,
                 address=addresses.get(node),
-                forwards=topology.nodes[node].kind == "switch",
+                forwards=topology.role_of(node) == "switch",
                 routes=routes,
             )
         )
@@ -64,8 +70,8 @@ def lay_out(topology: Topology, hops: NextHops) -> KernelNetwork:
 
 
 def host_addresses(topology: Topology) -> dict[str, str]:
-    """The stable address of each host."""
-    return {host: str(_FIRST_HOST_ADDRESS + i) for i, host in enumerate(topology.hosts)}
+    """The stable address of each host; its workers have none of their own."""
+    return {host: str(_FIRST_HOST_ADDRESS + i) for i, host in enumerate(topology.machines)}
 
 
 def link_addresses(number: int) -> tuple[tuple[str, str], tuple[str, str]]:

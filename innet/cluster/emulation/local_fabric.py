@@ -43,6 +43,7 @@ class Fabric(ABC):
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
         self._faces: dict[str, list[FaceConfig]] = {name: [] for name in topology.nodes}
+        self._opened = ExitStack()
 
     def faces(self, node: str) -> tuple[FaceConfig, ...]:
         """The node's ends of its links, in the order of the topology."""
@@ -72,6 +73,19 @@ class Fabric(ABC):
     async def close(self) -> None:
         """Remove all links."""
 
+    def _add_memory_link(self, link: Link) -> None:
+        """Join the link's ends by memory of this machine."""
+        try:
+            channels = _share_memory(self._opened)
+        except OSError as error:
+            raise _no_link(link, error) from error
+        self._add_link(link, channels)
+
+    def _add_link(self, link: Link, channels: Sequence[Channel]) -> None:
+        """Join the link's ends by channels, first that of end ``a``; all shaping is the model's."""
+        for near, far, channel in zip((link.a, link.b), (link.b, link.a), channels, strict=True):
+            self._add_face(link, near.node, channel, LinkShape.of(link), far.node)
+
     def _add_face(
         self, link: Link, node: str, channel: Channel, shape: LinkShape, peer: str
     ) -> None:
@@ -95,10 +109,10 @@ class LocalFabric(Fabric):
         super().__init__(topology)
         self._shared_memory = shared_memory
         take_all_descriptors()  # a link needs three
-        with ExitStack() as opened:
+        with self._opened:
             for link in topology.links:
-                self._open_link(link, opened)
-            self._opened = opened.pop_all()
+                self._open_link(link)
+            self._opened = self._opened.pop_all()
 
     async def counters(self, nodes: Collection[str]) -> dict[LinkDirection, KernelCounters]:
         """Not available here: the nodes' own port model has the counters."""
@@ -111,17 +125,19 @@ class LocalFabric(Fabric):
         """Close the launcher's copies of the descriptors."""
         self._opened.close()
 
-    def _open_link(self, link: Link, opened: ExitStack) -> None:
+    def _open_link(self, link: Link) -> None:
+        if self._shared_memory:
+            self._add_memory_link(link)
+            return
         try:
-            channels: Sequence[Channel] = (
-                _share_memory(opened) if self._shared_memory else _connect(opened)
-            )
+            channels = _connect(self._opened)
         except OSError as error:
-            raise EmulationError(
-                f"cannot open link {link}: {error.strerror}. {_next_step(error)}"
-            ) from error
-        for near, far, channel in zip((link.a, link.b), (link.b, link.a), channels, strict=True):
-            self._add_face(link, near.node, channel, LinkShape.of(link), far.node)
+            raise _no_link(link, error) from error
+        self._add_link(link, channels)
+
+
+def _no_link(link: Link, error: OSError) -> EmulationError:
+    return EmulationError(f"cannot open link {link}: {error.strerror}. {_next_step(error)}")
 
 
 def _share_memory(opened: ExitStack) -> list[SharedMemoryChannel]:

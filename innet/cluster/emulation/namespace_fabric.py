@@ -27,6 +27,7 @@ from innet.cluster.emulation.processes import (
     ProcessSpec,
     SupervisedProcess,
 )
+from innet.cluster.emulation.syscalls import take_all_descriptors
 from innet.errors import EmulationError
 from innet.node.node_config import LinkShape, UdpChannel
 from innet.node.requests import ControlReply, ControlRequest
@@ -50,7 +51,7 @@ _counters: TypeAdapter[list[tuple[LinkDirection, KernelCounters]]] = TypeAdapter
 
 class NamespaceFabric(Fabric):
     """Links in the kernel, which limits rates and bounds queues; delay and loss are left to the
-    emulator's port model."""
+    emulator's port model. Workers of one host reach its node through memory."""
 
     def __init__(
         self,
@@ -93,12 +94,12 @@ class NamespaceFabric(Fabric):
         return fabric
 
     def ip_address(self, node: str) -> str | None:
-        """The stable address of a host, ``None`` for a switch."""
-        return self._addresses.get(node)
+        """The stable address of a host and of its workers, ``None`` for a switch."""
+        return self._addresses.get(self._topology.machine_of[node])
 
     def namespace(self, node: str) -> Namespace | None:
-        """The namespaces of the node."""
-        return self._namespaces[node]
+        """The namespaces of the node: those of its host for a worker."""
+        return self._namespaces[self._topology.machine_of[node]]
 
     def namespace_paths(self) -> dict[str, str]:
         """Paths to the nodes' namespaces; they last as long as the launcher.
@@ -107,8 +108,8 @@ class NamespaceFabric(Fabric):
         ``nsenter --target <pid of a node process> --user --net --preserve-credentials``.
         """
         return {
-            node: f"/proc/{os.getpid()}/fd/{namespace.network_fd}"
-            for node, namespace in self._namespaces.items()
+            node: f"/proc/{os.getpid()}/fd/{self._namespaces[machine].network_fd}"
+            for node, machine in self._topology.machine_of.items()
         }
 
     async def counters(self, nodes: Collection[str]) -> dict[LinkDirection, KernelCounters]:
@@ -116,7 +117,8 @@ class NamespaceFabric(Fabric):
 
         One call costs about 0.5 ms of processor time for each node.
         """
-        request = ControlRequest(method="counters", params={"nodes": tuple(nodes)})
+        asked = tuple(node for node in nodes if node in self._namespaces)
+        request = ControlRequest(method="counters", params={"nodes": asked})
         async with self._request_lock:
             found = await self._result(request, _COUNTERS_TIMEOUT_S)
         return dict(_counters.validate_python(found))
@@ -129,10 +131,17 @@ class NamespaceFabric(Fabric):
                 await self._writer.wait_closed()
         await self._holders.terminate()
         self._resources.close()
+        self._opened.close()
 
     def _add_faces(self) -> None:
         """A node opens its sockets in its own namespace, where all ports are free."""
-        for link, veth in zip(self._topology.links, self._spec.veths, strict=True):
+        take_all_descriptors()  # a link in memory needs three
+        veths = iter(self._spec.veths)
+        for link in self._topology.links:
+            if link.in_memory:
+                self._add_memory_link(link)
+                continue
+            veth = next(veths)
             shape = LinkShape(
                 rate_bps=None, delay_s=link.delay_s, loss=link.loss, queue_bytes=0, mark_bytes=None
             )

@@ -282,6 +282,7 @@ class Network:
 
     def _node_config(self, name: str, hops: NextHops, fabric: Fabric) -> NodeConfig:
         node = self._topology.nodes[name]
+        is_worker = self._topology.role_of(name) == "worker"
         digest = hashlib.sha256(f"{self._seed}/{name}".encode()).digest()
         return NodeConfig(
             run_id=self._run_id,
@@ -305,6 +306,8 @@ class Network:
             seed=int.from_bytes(digest[:6], "big"),
             processors=tuple(sorted(os.sched_getaffinity(0))),
             ip_address=fabric.ip_address(name),
+            host=self._topology.machine_of[name] if is_worker else None,
+            workers=self._topology.workers_of.get(name, ()),
         )
 
     def socket_path(self, name: str) -> Path:

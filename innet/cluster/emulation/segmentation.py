@@ -7,7 +7,7 @@ from innet.errors import EmulationError
 from innet.node.node_config import IP_UDP_HEADER_BYTES, Mode
 from innet.plans.segment_room import aligned
 from innet.topology import Link, Topology
-from innet.topology.model import MAX_MTU_BYTES
+from innet.topology.parts import MAX_MTU_BYTES
 from innet.worker.job_file import SEGMENT_OVERHEAD_BYTES
 
 MAX_DATAGRAM_BYTES = 65507

@@ -138,10 +138,11 @@ _PING_TIMEOUT_S = 1.0
 
 
 class SwitchProcesses:
-    """One process for each switch, as an async context manager.
+    """One process for each switch and for the node of each host with several workers.
 
-    A switch that dies is restarted after a pause, as often as the settings allow. The launcher
-    reports both to the controller, so that the network avoids the switch in between.
+    An async context manager. A switch that dies is restarted after a pause, as often as the
+    settings allow. The launcher reports both to the controller, so that the network avoids the
+    switch in between.
     """
 
     def __init__(
@@ -179,6 +180,9 @@ class SwitchProcesses:
             recovery.cancel()
         await asyncio.gather(*recoveries, return_exceptions=True)
 
+    def _role(self, switch: str) -> str:
+        return self._network.topology.role_of(switch)
+
     def _start(self, switch: str) -> None:
         argv = [sys.executable, "-P", "-m", "innet.node", str(self._network.config_path(switch))]
         self._processes[switch] = self._network.spawn(switch, argv, self._environment(switch))
@@ -193,12 +197,12 @@ class SwitchProcesses:
             except ControlError as error:
                 if process.returncode is not None:
                     raise EmulationError(
-                        f"switch {switch} did not start.\n{process.failure_report()}"
+                        f"{self._role(switch)} {switch} did not start.\n{process.failure_report()}"
                     ) from error
                 if time.monotonic() > deadline_s:
                     raise EmulationError(
-                        f"switch {switch} did not answer within {_START_TIMEOUT_S:g} s; "
-                        "is the machine overloaded?"
+                        f"{self._role(switch)} {switch} did not answer within "
+                        f"{_START_TIMEOUT_S:g} s; is the machine overloaded?"
                     ) from error
 
     def _ping(self, switch: str) -> None:
@@ -219,7 +223,7 @@ class SwitchProcesses:
         returns = number <= most
         self._restarts[switch] = number
         remedy = f"starting it again ({number} of {most})" if returns else "it is not restarted"
-        self._say(f"switch {process.describe()}; {remedy}")
+        self._say(f"{self._role(switch)} {process.describe()}; {remedy}")
         await asyncio.to_thread(
             self._controller.lose_switch, switch, process.describe(), returns=returns
         )
@@ -234,7 +238,7 @@ class SwitchProcesses:
             self._say(str(error))  # its own end, if it has ended, begins another recovery
             return
         await asyncio.to_thread(self._controller.restore_switch, switch)
-        self._say(f"switch {switch} is back after {time.monotonic() - died_s:.1f} s")
+        self._say(f"{self._role(switch)} {switch} is back after {time.monotonic() - died_s:.1f} s")
 
 
 _FORGET_TIMEOUT_S = 2.0

@@ -18,6 +18,7 @@ from innet.node.messages import job_of
 from innet.security import KeyDealer
 from innet.topology import Topology
 from innet.worker import agent_rendezvous
+from innet.worker.job_file import LOCAL_RANKS_VARIABLE
 
 
 class JobAdmission:
@@ -90,8 +91,8 @@ class JobAdmission:
                 raise EmulationError(f"rank {rank} cannot run on {node!r}; {hosts}")
             if node in ranks[:rank]:
                 raise EmulationError(
-                    f"ranks {ranks.index(node)} and {rank} are both placed on {node}; a host runs "
-                    f"one rank of a job; {hosts}"
+                    f"ranks {ranks.index(node)} and {rank} are both placed on {node}, which "
+                    f"runs one rank of a job; {hosts}"
                 )
         if not ranks:
             raise EmulationError(f"a job needs at least one host; {hosts}")
@@ -102,6 +103,41 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 RESTART_COUNT_VARIABLE = "TORCHELASTIC_RESTART_COUNT"
 """How often the worker was started before this time, as ``torchrun`` says it."""
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where a rank is among the machines of its job, and among the job's ranks on its own.
+
+    Attributes:
+        machine: number of its machine, in the order of their first ranks.
+        local_rank: its number among the ranks on that machine.
+    """
+
+    rank: int
+    machine: int
+    machines: int
+    local_rank: int
+    local_ranks: int
+
+
+def seats(topology: Topology, ranks: Sequence[str]) -> list[Seat]:
+    """The seat of each rank, given the ranks' nodes.
+
+    >>> from innet.topology import load_topology
+    >>> two = load_topology("star:2").with_workers(2)
+    >>> [(seat.machine, seat.local_rank) for seat in seats(two, two.hosts)]
+    [(0, 0), (0, 1), (1, 0), (1, 1)]
+    """
+    on: dict[str, list[int]] = {}
+    for rank, node in enumerate(ranks):
+        on.setdefault(topology.machine_of[node], []).append(rank)
+    found = [
+        Seat(rank, number, len(on), local_rank, len(those))
+        for number, those in enumerate(on.values())
+        for local_rank, rank in enumerate(those)
+    ]
+    return sorted(found, key=lambda seat: seat.rank)
 
 
 @dataclass(frozen=True)
@@ -122,8 +158,8 @@ class Rendezvous:
     max_restarts: int = 0
 
 
-def rank_variables(meeting: Rendezvous, rank: int, address: str) -> dict[str, str]:
-    """Everything that ``torchrun`` sets for its workers, for one worker per host.
+def rank_variables(meeting: Rendezvous, seat: Seat, address: str) -> dict[str, str]:
+    """Everything that ``torchrun`` sets for its workers.
 
     Libraries read different ones: PyTorch RANK and WORLD_SIZE, Lightning NODE_RANK or GROUP_RANK,
     others TORCHELASTIC_RUN_ID. See `torchrun's list
@@ -132,15 +168,16 @@ def rank_variables(meeting: Rendezvous, rank: int, address: str) -> dict[str, st
     """
     size = str(meeting.world_size)
     of_workers = {
-        "RANK": str(rank),
+        "RANK": str(seat.rank),
         "WORLD_SIZE": size,
-        "LOCAL_RANK": "0",
-        "LOCAL_WORLD_SIZE": "1",
-        "NODE_RANK": str(rank),
-        "GROUP_RANK": str(rank),
-        "GROUP_WORLD_SIZE": size,
+        "LOCAL_RANK": str(seat.local_rank),
+        "LOCAL_WORLD_SIZE": str(seat.local_ranks),
+        LOCAL_RANKS_VARIABLE: str(seat.local_ranks),
+        "NODE_RANK": str(seat.machine),
+        "GROUP_RANK": str(seat.machine),
+        "GROUP_WORLD_SIZE": str(seat.machines),
         "ROLE_NAME": "default",
-        "ROLE_RANK": str(rank),
+        "ROLE_RANK": str(seat.rank),
         "ROLE_WORLD_SIZE": size,
         "MASTER_ADDR": meeting.master_address,
         "MASTER_PORT": str(meeting.master_port),

@@ -38,6 +38,7 @@ from innet.cluster.launch.jobs import (
     Rendezvous,
     rank_variables,
     search_path,
+    seats,
     thread_variables,
 )
 from innet.cluster.launch.network_costs import network_costs
@@ -209,14 +210,14 @@ class Session:
     async def run_workers(
         self, argv: Sequence[str], options: WorkerOptions | None = None, **changes: Any
     ) -> tuple[str, ...]:
-        """Run ``argv`` once per host, as the ranks of one job, and wait until all have ended.
+        """Run ``argv`` once per worker of each host, as one job, and wait until all have ended.
 
         Other jobs may run at the same time, on other hosts; the switches serve all of them.
 
         Each worker gets what ``torchrun`` sets for its workers and takes for its options (one
-        process per host, a rendezvous of the run's own), and its share of the processors. When one
-        fails, the others are told, and ended if they do not end by themselves, unless the restart
-        policy says otherwise. No worker outlives the call, however it ends.
+        process for each agent, a rendezvous of the run's own), and its share of the processors.
+        When one fails, the others are told, and ended if they do not end by themselves, unless the
+        restart policy says otherwise. No worker outlives the call, however it ends.
 
         Args:
             argv: program and arguments.
@@ -232,7 +233,7 @@ class Session:
             ControlError: a host has a job already, or the name or the weight cannot be used.
         """
         chosen = replace(options or WorkerOptions(), **changes)
-        ranks = rank_order(self.topology) if chosen.hosts is None else tuple(chosen.hosts)
+        ranks = self._ranks_on(chosen.hosts)
         async with AsyncExitStack() as stack:
             admission = self._entered_admission().admit(ranks, chosen.job_name, chosen.weight)
             job = await stack.enter_async_context(admission)
@@ -266,6 +267,10 @@ class Session:
 
             tell = partial(chosen.output or self._output, LAUNCHER_LABEL)
             return await Supervisor(self._entered_controller(), start, policy, tell).run(ranks)
+
+    def _ranks_on(self, hosts: Sequence[str] | None) -> tuple[str, ...]:
+        """The node of each rank of a job on these hosts; ``None``: on all."""
+        return rank_order(self.topology) if hosts is None else self.topology.ranks_on(hosts)
 
     def _say(self, text: str) -> None:
         """Write a line to the outputs of the network and of all jobs on it."""
@@ -342,12 +347,12 @@ class Session:
                 node,
                 {
                     **common,
-                    **rank_variables(meeting, rank, self._address(node)),
+                    **rank_variables(meeting, seat, self._address(node)),
                     **self._ndn_environment(node),
                     KEYS_VARIABLE: str(self._keys_path(node)),
                 },
             )
-            for rank, node in enumerate(ranks)
+            for seat, node in zip(seats(self.topology, ranks), ranks, strict=True)
         ]
 
     def _ndn_environment(self, node: str) -> dict[str, str]:

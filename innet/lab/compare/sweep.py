@@ -144,7 +144,7 @@ async def compare(
     return Comparison(
         topology=topology.name,
         hosts=len(topology.hosts),
-        switches=len(topology.switches),
+        switches=len(topology.separate_switches),
         links=describe_links(topology),
         mode=mode,
         signature=settings.security.signature,
@@ -161,7 +161,8 @@ def describe_links(topology: Topology) -> str:
     >>> describe_links(load_topology("star8"))                            # doctest: +SKIP
     '8 links of 1 Gbit/s'
     """
-    kinds = Counter((link.rate_bps, link.delay_s, link.loss) for link in topology.links)
+    links = [link for link in topology.links if not link.in_memory]
+    kinds = Counter((link.rate_bps, link.delay_s, link.loss) for link in links)
     words = []
     for (rate_bps, delay_s, loss), count in kinds.items():
         rate = "unlimited rate" if rate_bps is None else rounded_rate(rate_bps)

@@ -72,7 +72,7 @@ def outcome(
     return Comparison(
         topology=topology.name,
         hosts=len(topology.hosts),
-        switches=len(topology.switches),
+        switches=len(topology.separate_switches),
         links=describe_links(topology),
         mode=mode,
         operation=operations.pop() if len(operations) == 1 else "operation",

@@ -201,7 +201,7 @@ def virtual_scale(payloads: Payloads, topology: Topology, workload: Workload) ->
 
 def _held_bytes(job: Job, topology: Topology) -> int:
     """Approximate memory of the arrays of all ranks."""
-    ranks = len(job.written.hosts or topology.hosts)
+    ranks = len(topology.ranks_on(job.written.hosts or topology.hosts))
     if isinstance(job, CollectiveJob):
         results = ranks if job.written.operation in _ONE_FROM_EACH else 1
         return ranks * job.written.size * (1 + results)

@@ -192,7 +192,7 @@ def _names(tasks: Sequence[Task], sizes_bytes: Sequence[int]) -> list[str]:
 
 def _require_time(topology: Topology) -> None:
     for link in topology.links:
-        if not link.takes_time:
+        if not link.takes_time and not link.in_memory:
             raise SimulationError(
                 f"the link {'--'.join(link.nodes)} has neither a rate nor a delay, so "
                 "nothing on it takes time. Give one, such as --rate 10gbit or --delay 1us"

@@ -99,7 +99,7 @@ class Replay:
         put_timeout_s: deadline of a put at a home.
         """
         written = job.written
-        self.hosts = tuple(written.hosts or topology.hosts)
+        self.hosts = topology.ranks_on(written.hosts or topology.hosts)
         homes = home_weights(written, job.name, self.hosts, topology.hosts)
         self.members = tuple(dict.fromkeys((*self.hosts, *homes)))
         self.plan = ReplayPlan.of(written, design, len(self.hosts), homes, put_timeout_s)

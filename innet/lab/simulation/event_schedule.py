@@ -12,7 +12,7 @@ from innet.lab.compare.measurement import SimulatedEvent
 from innet.lab.simulation.simulation import Simulation
 from innet.quantities import format_duration
 from innet.topology import Topology
-from innet.topology.events import Target, TopologyEvent, event_problem, targets_of
+from innet.topology.events import Target, TopologyEvent, event_problem, nodes_hit, targets_of
 from innet.topology.settings import written_link_settings
 
 
@@ -146,15 +146,25 @@ class EventSchedule:
                 lambda: sim.change_link(a, b, **event.link_settings),
                 lambda: sim.reset_link(a, b),
             )
-        (node,) = target
+        nodes = nodes_hit(event, target[0], sim.topology)
+        do, undo = self._node_actions(event)
+        return lambda: _each(do, nodes), lambda: _each(undo, nodes)
+
+    def _node_actions(
+        self, event: TopologyEvent
+    ) -> tuple[Callable[[str], None], Callable[[str], None]]:
+        """What an event does to each node that it affects, and what ends it."""
         if event.kind == "crash":
-            return lambda: sim.crash(node), lambda: sim.restart(node)
+            return self._sim.crash, self._sim.restart
         if event.kind == "pause":
-            return lambda: self._pause(node), lambda: self._resume(node)
+            return self._pause, self._resume
         if event.kind == "clock-jump":
-            return lambda: sim.advance_clock(node, event.jump_s), lambda: None
+            return lambda node: self._sim.advance_clock(node, event.jump_s), lambda _node: None
         slow_down = self._processors.slow_down
-        return lambda: slow_down(node, event.factor), lambda: slow_down(node, 1 / event.factor)
+        return (
+            lambda node: slow_down(node, event.factor),
+            lambda node: slow_down(node, 1 / event.factor),
+        )
 
     def _pause(self, node: str) -> None:
         self._sim.pause(node)
@@ -163,6 +173,11 @@ class EventSchedule:
     def _resume(self, node: str) -> None:
         self._sim.resume(node)
         self._processors.resume(node)
+
+
+def _each(action: Callable[[str], None], nodes: Sequence[str]) -> None:
+    for node in nodes:
+        action(node)
 
 
 _END = {

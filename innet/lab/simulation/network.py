@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from innet._native import _core
 from innet.cluster.emulation.kernel_network import TokenBucket
@@ -24,7 +24,7 @@ from innet.plans import Interval, Plan
 from innet.settings import Settings
 from innet.topology import Link, Topology
 from innet.topology.credit import receive_credit_bytes, receive_rate_bps, with_timers_for
-from innet.topology.model import MAX_MTU_BYTES
+from innet.topology.parts import MAX_MTU_BYTES
 from innet.topology.routes import Ends, Routes
 
 Operands = list[tuple[str, str]]
@@ -111,6 +111,10 @@ class SharedTables:
             return None  # not a name of the plan
         self._told[prefix].setdefault(self._names[node], set()).add(wanted)
         return [(str(operand.interval), f"{_NODES}{operand.node}") for operand in rule.operands]
+
+
+_MEMORY: Final = {"rate_bps": 100e9, "delay_s": 1e-6, "queue_bytes": 2**30}
+"""Of a link within a host: about what one core copies, and the time to wake up its reader."""
 
 
 def _next_hop(routes: Routes, node: str, destination: str) -> str | None:
@@ -323,8 +327,10 @@ class SimulatedNetwork:
             self._faces[near][far] = len(self._faces[near])
 
     def _shape(self, link: Link, source: str, to: str) -> _core.LinkShape:
+        if link.in_memory and not link.takes_time:
+            link = link.model_copy(update=_MEMORY)
         shape, seed = LinkShape.of(link), self.number("link", source, to)
-        if self._like == "local":
+        if self._like == "local" or link.in_memory:
             return native_shape(shape, seed)
         # The kernel's queues do not mark packets; its token buckets pass bursts.
         bucket = TokenBucket.for_link(link)

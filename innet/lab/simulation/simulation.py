@@ -156,7 +156,7 @@ class Simulation:
             SimulationError: a host does not exist, has crashed, is in a group of that name, or
                 belongs to another job than the others.
         """
-        members = tuple(self.topology.hosts if hosts is None else hosts)
+        members = self.topology.ranks_on(self.topology.hosts if hosts is None else hosts)
         memberships = self.control.join(name, algorithm, members)
         grows = timeout_s is None and self.settings.collectives.timeout_s is None
         timeout_s = timeout_or(timeout_s, self.settings.collectives.usual_timeout_s)

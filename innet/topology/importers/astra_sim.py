@@ -28,8 +28,9 @@ from pydantic import ConfigDict, Field, model_validator
 from innet.errors import TopologyError
 from innet.topology.blueprint import MAX_NODES, Blueprint, PartDefaults
 from innet.topology.located_yaml import LocatedDocument
-from innet.topology.model import MAX_DELAY_S, MAX_RATE_BPS, MIN_RATE_BPS, Topology
+from innet.topology.model import Topology
 from innet.topology.names import sanitised_name
+from innet.topology.parts import MAX_DELAY_S, MAX_RATE_BPS, MIN_RATE_BPS
 from innet.topology.specification import Specification, validated
 
 _BPS_PER_GBYTE_PER_S: Final = 8e9

@@ -19,8 +19,9 @@ import networkx as nx
 
 from innet.errors import TopologyError
 from innet.topology.blueprint import Blueprint, PartDefaults, fibre_delay_s, great_circle_km
-from innet.topology.model import MAX_DELAY_S, MAX_RATE_BPS, MIN_RATE_BPS, Topology
+from innet.topology.model import Topology
 from innet.topology.names import sanitised_name
+from innet.topology.parts import MAX_DELAY_S, MAX_RATE_BPS, MIN_RATE_BPS
 
 
 def parse_graphml(text: str, path: Path) -> Topology:

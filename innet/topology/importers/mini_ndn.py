@@ -25,8 +25,9 @@ from innet.errors import TopologyError
 from innet.quantities import QuantityError, parse_duration_s, parse_probability, parse_rate_bps
 from innet.suggestions import did_you_mean
 from innet.topology.blueprint import Blueprint, PartDefaults
-from innet.topology.model import Link, Topology
+from innet.topology.model import Topology
 from innet.topology.names import NAME_EXPECTED, NAME_PATTERN, sanitised_name
+from innet.topology.parts import Link
 
 _SECTIONS: Final = ("nodes", "switches", "links")
 _MTU_BYTES: Final[int] = Link.model_fields["mtu_bytes"].default

@@ -13,10 +13,13 @@ import pytest
 from innet.cluster.launch.jobs import (
     THREAD_VARIABLES,
     Rendezvous,
+    Seat,
     rank_variables,
     search_path,
+    seats,
     thread_variables,
 )
+from innet.topology import load_topology
 
 INNET = Path(sys.executable).with_name("innet")
 _MEETING = Rendezvous(4, "10.0.0.1", 29500, Path("/run/j1.rendezvous"), "run1", max_restarts=2)
@@ -49,7 +52,7 @@ def rendezvous_at(endpoint: str | None, monkeypatch: pytest.MonkeyPatch, file: P
     from torch.distributed.elastic.rendezvous.registry import get_rendezvous_handler
 
     meeting = replace(_MEETING, file=file)
-    environment = rank_variables(meeting, 0, "127.0.0.1")
+    environment = rank_variables(meeting, Seat(0, 0, 4, 0, 1), "127.0.0.1")
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     endpoint = endpoint or environment["PET_RDZV_ENDPOINT"]
@@ -72,11 +75,25 @@ def test_agents_of_torchrun_meet_at_the_users_endpoint(tmp_path, monkeypatch) ->
 
 
 def test_a_rank_has_the_variables_of_torchrun() -> None:
-    found = rank_variables(_MEETING, 3, "10.0.0.4")
+    found = rank_variables(_MEETING, Seat(3, 3, 4, 0, 1), "10.0.0.4")
     assert not [name for name in _OF_TORCHRUN if name not in found]
     assert {found[name] for name in ("RANK", "GROUP_RANK", "NODE_RANK", "ROLE_RANK")} == {"3"}
     assert found["LOCAL_RANK"] == "0"
     assert found["TORCHELASTIC_MAX_RESTARTS"] == "2"
+
+
+def test_ranks_of_one_host_are_counted_on_it() -> None:
+    topology = load_topology("star:3").with_workers(2)
+    found = seats(topology, ["h2.0", "h0.0", "h2.1", "h1.1"])
+    assert [(s.rank, s.machine, s.local_rank, s.local_ranks) for s in found] == [
+        (0, 0, 0, 2),
+        (1, 1, 0, 1),
+        (2, 0, 1, 2),
+        (3, 2, 0, 1),
+    ]
+    third = rank_variables(_MEETING, found[2], "10.0.0.3")
+    names = ("RANK", "GROUP_RANK", "GROUP_WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+    assert [third[name] for name in names] == ["2", "0", "3", "1", "2"]
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 64])

@@ -190,7 +190,7 @@ def job_hosts(job: Job, topology: Topology) -> tuple[str, ...]:
     Raises:
         WorkloadError: a host does not exist, or is listed twice.
     """
-    hosts = tuple(job.written.hosts or topology.hosts)
+    hosts = topology.ranks_on(job.written.hosts or topology.hosts)
     for host in hosts:
         if host not in topology.hosts:
             raise WorkloadError(

@@ -8,6 +8,8 @@ from ipaddress import IPv4Address
 from typing import NamedTuple
 
 from innet.cluster.emulation.kernel_layout import link_addresses
+from innet.errors import TopologyError
+from innet.node.node_config import Mode
 from innet.tlv_numbers import NDN_PORT
 from innet.topology import Link, Topology
 from innet.topology.link_choice import links_at
@@ -35,20 +37,31 @@ class DirectedPort(NamedTuple):
         return f"{self.peer}->{self.node}"
 
 
-def chosen_links(topology: Topology, places: Sequence[str]) -> list[DirectedPort]:
+def chosen_links(
+    topology: Topology, places: Sequence[str], mode: Mode = "local"
+) -> list[DirectedPort]:
     """The links that ``places`` name (all without any), each at the end where a switch is.
 
     Args:
         places: nodes, whose links all count, and links such as ``h0--s0``.
+        mode: in netns mode, the kernel captures; it sees no links within a host.
+
+    Raises:
+        TopologyError: none of these links can be captured.
     """
     wanted = set(links_at(topology, places)) if places else {link.nodes for link in topology.links}
     faces: dict[str, int] = dict.fromkeys(topology.nodes, 0)
     chosen = []
     for number, link in enumerate(topology.links):
-        if link.nodes in wanted:
+        if link.nodes in wanted and not (link.in_memory and mode == "netns"):
             chosen.append(_watched(topology, link, number, faces))
         for node in link.nodes:
             faces[node] += 1
+    if places and not chosen:
+        raise TopologyError(
+            f"{', '.join(places)}: packets within a host pass through memory in netns mode, where "
+            "they cannot be captured. Capture at the host or at a switch, or run in local mode."
+        )
     return chosen
 
 
