@@ -49,7 +49,7 @@ tar --extract --gzip --file dist/innet-*.tar.gz --directory "$SOURCES" --strip-c
 build_wheel python3.11 "the wheel for Python 3.11" "(3, 11)" "(3, 12)"
 build_wheel stable-abi "the wheel for Python 3.12 and later" "(3, 12)" "(4,)"
 
-# Copies libcrypto, libsodium and what they need into the wheel, and names the oldest C library
+# Copies libcrypto, libsodium, ipsec-mb and what they need into the wheel, and names the oldest C library
 # that all of it runs with.
 for wheel in "$WORK"/unrepaired/*.whl; do
     PATH=$PWD/$tools/bin:$PATH auditwheel repair --wheel-dir dist "$wheel"

@@ -4,8 +4,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Not needed, but worth having when something is installed at all: builds and Ed25519 are faster.
-readonly OPTIONAL="ccache libsodium-dev"
+# Not needed, but worth having when something is installed at all: builds, Ed25519 and GMAC are
+# faster.
+optional="ccache libsodium-dev"
+[[ $(uname -m) != x86_64 ]] || optional+=" libipsec-mb-dev"
+readonly optional
 
 python=$(scripts/find-python.sh)
 compiler=${CXX:-c++}
@@ -42,15 +45,15 @@ if ! command -v apt-get >/dev/null; then
 fi
 if ((EUID != 0)); then
     echo "Missing: $missing. Install them, then run make again:" >&2
-    echo "    sudo apt-get update && sudo apt-get install -y $missing $OPTIONAL" >&2
+    echo "    sudo apt-get update && sudo apt-get install -y $missing $optional" >&2
     exit 1
 fi
 
-echo "Installing $missing $OPTIONAL"
+echo "Installing $missing $optional"
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
 # shellcheck disable=SC2086  # package names, one word each
-apt-get install -y -qq $missing $OPTIONAL >/dev/null
+apt-get install -y -qq $missing $optional >/dev/null
 
 missing=$(missing_packages | xargs)
 if [[ -n $missing ]]; then

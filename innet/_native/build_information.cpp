@@ -10,8 +10,8 @@
 #include "innet/_native/bindings.hpp"
 #include "switch_emulator/reduction/formats/cpu_clones.hpp"
 #include "transport/security/ed25519.hpp"
+#include "transport/security/gmac.hpp"
 #include "transport/security/sha256_pair.hpp"
-#include "transport/security/wide_ghash.hpp"
 
 namespace nb = nanobind;
 
@@ -48,7 +48,7 @@ void bind_build_information(nb::module_& module) {
             nb::dict information;
             information["compiler"] = compiler();
             information["kernels"] = kernels();
-            information["gmac"] = security::WideGhash::supported() ? "VPCLMULQDQ" : "OpenSSL";
+            information["gmac"] = security::name_of(security::gmac_libraries().front());
             information["sha256"] =
                 security::can_digest_pairs() ? "SHA extensions, in pairs" : "OpenSSL";
             information["openssl"] = std::string(OpenSSL_version(OPENSSL_VERSION));

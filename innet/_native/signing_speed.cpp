@@ -1,15 +1,21 @@
 // How long signing and verifying take, without Python in between: for benchmarks.
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
 
+#include <array>
 #include <chrono>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "innet/_native/bindings.hpp"
 #include "innet/_native/signing.hpp"
 #include "transport/buffer/packet_ref.hpp"
+#include "transport/security/gmac.hpp"
 #include "transport/security/manifest.hpp"
 
 namespace nb = nanobind;
@@ -135,6 +141,22 @@ std::pair<double, double> manifest_speed(const SigningKey& signing_key, const Si
     return {sign_s, verify_s};
 }
 
+/// AES-128, one message again and again: the library alone, without looking a key up.
+std::map<std::string, double> gmac_speed(std::size_t message_bytes, std::size_t messages) {
+    const std::vector<std::uint8_t> key(16);
+    const std::array<std::uint8_t, security::kGmacIvSize> iv{};
+    const std::vector<std::uint8_t> message(message_bytes);
+    std::map<std::string, double> seconds;
+    for (const security::GmacLibrary library : security::gmac_libraries()) {
+        security::Gmac gmac(key, library);
+        gmac.tag(iv, message);
+        seconds[security::name_of(library)] = seconds_of([&] {
+            for (std::size_t i = 0; i < messages; ++i) gmac.tag(iv, message);
+        });
+    }
+    return seconds;
+}
+
 }  // namespace
 
 void bind_signing_speed(nb::module_& module) {
@@ -144,6 +166,8 @@ void bind_signing_speed(nb::module_& module) {
     module.def("manifest_speed", &manifest_speed, "signing_key"_a, "trusted_key"_a,
                "content_bytes"_a, "packets"_a,
                "The same for the packets of one object, whose manifest alone is signed.");
+    module.def("gmac_speed", &gmac_speed, "message_bytes"_a, "messages"_a,
+               "Seconds that each library for GMAC takes for so many messages, by its name.");
 }
 
 }  // namespace innet::bindings

@@ -11,6 +11,7 @@ import time
 import zipfile
 from email.parser import Parser
 from pathlib import Path
+from platform import machine
 
 import pytest
 from packaging.tags import sys_tags
@@ -55,6 +56,8 @@ with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         server.terminate()
 """
 LICENCES = {"libcrypto": "openssl", "libsodium": "libsodium"}
+if machine() == "x86_64":
+    LICENCES["libIPSec_MB"] = "ipsec-mb"
 """The licence of each library that a wheel brings with it."""
 NOT_FOR_USERS = re.compile(r"(^|/)(tests?|node_modules|results|docs)/|\.(innetrec|png|[ch]pp)$")
 
@@ -177,7 +180,7 @@ def test_the_version_names_the_commit_and_the_wheel_s_own_libraries(
     assert json.loads(done.stdout)["commit"] == commit(), done.stderr
     loaded = "import innet._native._core; print(open('/proc/self/maps').read())"
     maps = installed.run("python", "-c", loaded).stdout
-    for library in ("libcrypto", "libsodium"):
+    for library in LICENCES:
         assert f"{installed.folder}/lib" in next(
             line for line in maps.splitlines() if f"/{library}" in line
         )

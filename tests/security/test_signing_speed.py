@@ -25,3 +25,10 @@ def test_keys_that_do_not_belong_together_are_no_measurement(speed):
         speed(ed25519_pair()[0], ed25519_pair()[1], 1000, 2)
     with pytest.raises(ValueError, match="larger than a packet"):
         speed(*ed25519_pair(), 1 << 20, 1)
+
+
+def test_each_library_for_gmac_is_measured():
+    seconds = _core.gmac_speed(8000, 3)
+    assert _core.build_information()["gmac"] in seconds
+    assert _core.build_information()["openssl"] in seconds
+    assert all(taken_s > 0 for taken_s in seconds.values())

@@ -7,67 +7,16 @@
 #include <climits>
 #include <cstdlib>
 
+#include "transport/security/gmac_ipsec_mb.hpp"
 #include "transport/security/openssl_handles.hpp"
 
 namespace innet::security {
 
 namespace {
 
-/// Encrypts block after block on its own, which is all that GMAC needs of AES.
-class AesBlock {
+class OpensslGmac final : public Gmac::Algorithm {
   public:
-    explicit AesBlock(wire::ByteView key)
-        : cipher_(require(EVP_CIPHER_fetch(
-              nullptr, key.size() == 16 ? "AES-128-ECB" : "AES-256-ECB", nullptr))) {
-        require(EVP_EncryptInit_ex2(context_.get(), cipher_.get(), key.data(), nullptr, nullptr));
-        require(EVP_CIPHER_CTX_set_padding(context_.get(), 0));
-    }
-
-    GhashBlock encrypt(const GhashBlock& block) {
-        GhashBlock encrypted;
-        int written = 0;
-        const int ok = EVP_EncryptUpdate(context_.get(), encrypted.data(), &written, block.data(),
-                                         static_cast<int>(block.size()));
-        if (ok != 1) std::abort();  // only a broken OpenSSL fails here
-        return encrypted;
-    }
-
-  private:
-    CipherHandle cipher_;
-    CipherContext context_{require(EVP_CIPHER_CTX_new())};
-};
-
-}  // namespace
-
-class Gmac::Algorithm {
-  public:
-    virtual ~Algorithm() = default;
-    virtual GmacTag tag(GmacIv iv, wire::ByteView message) = 0;
-};
-
-/// SP 800-38D, 7.1: the hash, masked with the encrypted IV.
-class Gmac::Wide final : public Algorithm {
-  public:
-    explicit Wide(wire::ByteView key) : aes_(key), ghash_(aes_.encrypt(GhashBlock{})) {}
-
-    GmacTag tag(GmacIv iv, wire::ByteView message) override {
-        GhashBlock counter{};
-        std::ranges::copy(iv, counter.begin());
-        counter.back() = 1;
-        const GhashBlock mask = aes_.encrypt(counter);
-        GmacTag tag = ghash_.hash(message);
-        for (std::size_t i = 0; i < tag.size(); ++i) tag[i] ^= mask[i];
-        return tag;
-    }
-
-  private:
-    AesBlock aes_;
-    WideGhash ghash_;
-};
-
-class Gmac::Openssl final : public Algorithm {
-  public:
-    explicit Openssl(wire::ByteView key)
+    explicit OpensslGmac(wire::ByteView key)
         : cipher_(require(EVP_CIPHER_fetch(
               nullptr, key.size() == 16 ? "AES-128-GCM" : "AES-256-GCM", nullptr))) {
         require(EVP_EncryptInit_ex2(context_.get(), cipher_.get(), key.data(), nullptr, nullptr));
@@ -100,16 +49,25 @@ class Gmac::Openssl final : public Algorithm {
     CipherContext context_{require(EVP_CIPHER_CTX_new())};
 };
 
-Gmac::Gmac(wire::ByteView key, bool wide) {
-    if (wide) {
-        algorithm_ = std::make_unique<Wide>(key);
-    } else {
-        algorithm_ = std::make_unique<Openssl>(key);
-    }
+}  // namespace
+
+const std::vector<GmacLibrary>& gmac_libraries() {
+    static const std::vector<GmacLibrary> libraries =
+        ipsec_mb_suits_cpu() ? std::vector{GmacLibrary::kIpsecMb, GmacLibrary::kOpenssl}
+                             : std::vector{GmacLibrary::kOpenssl};
+    return libraries;
 }
 
-Gmac::~Gmac() = default;
+std::string name_of(GmacLibrary library) {
+    return library == GmacLibrary::kIpsecMb ? ipsec_mb_name() : OpenSSL_version(OPENSSL_VERSION);
+}
 
-GmacTag Gmac::tag(GmacIv iv, wire::ByteView message) { return algorithm_->tag(iv, message); }
+Gmac::Gmac(wire::ByteView key, GmacLibrary library) {
+    if (library == GmacLibrary::kIpsecMb) {
+        algorithm_ = make_ipsec_mb_gmac(key);
+    } else {
+        algorithm_ = std::make_unique<OpensslGmac>(key);
+    }
+}
 
 }  // namespace innet::security

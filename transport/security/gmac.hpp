@@ -5,8 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
-#include "transport/security/wide_ghash.hpp"
 #include "transport/wire/tlv.hpp"
 
 namespace innet::security {
@@ -16,23 +17,33 @@ inline constexpr std::size_t kGmacTagSize = 16;
 using GmacIv = std::span<const std::uint8_t, kGmacIvSize>;
 using GmacTag = std::array<std::uint8_t, kGmacTagSize>;
 
+enum class GmacLibrary { kIpsecMb, kOpenssl };
+
+/// The libraries that this module was compiled with and that suit this CPU, the fastest first.
+const std::vector<GmacLibrary>& gmac_libraries();
+
+/// Name and version.
+std::string name_of(GmacLibrary library);
+
 /// Authenticates one message after the other; the key schedule and the hash's powers are kept, only
 /// the IV changes. Confined to one thread.
 class Gmac {
   public:
+    /// A library's implementation.
+    class Algorithm {
+      public:
+        virtual ~Algorithm() = default;
+        virtual GmacTag tag(GmacIv iv, wire::ByteView message) = 0;
+    };
+
     static bool is_key_size(std::size_t size) { return size == 16 || size == 32; }
 
-    /// `key` is AES-128's or AES-256's (`is_key_size`). `wide` hashes with `WideGhash` where the
-    /// CPU can, and OpenSSL does the rest; otherwise it does everything.
-    explicit Gmac(wire::ByteView key, bool wide = WideGhash::supported());
-    ~Gmac();
+    /// `key` is AES-128's or AES-256's (`is_key_size`), `library` one of `gmac_libraries`.
+    explicit Gmac(wire::ByteView key, GmacLibrary library = gmac_libraries().front());
 
-    GmacTag tag(GmacIv iv, wire::ByteView message);
+    GmacTag tag(GmacIv iv, wire::ByteView message) { return algorithm_->tag(iv, message); }
 
   private:
-    class Algorithm;
-    class Wide;
-    class Openssl;
     std::unique_ptr<Algorithm> algorithm_;
 };
 
