@@ -70,10 +70,8 @@ def test_the_packets_of_a_job_are_in_the_file(mode: Mode, tmp_path: Path) -> Non
         assert sum(1 for _ in reader) == packets
     read = list(read_packets(path))
     assert {packet.where for packet in read} == {"h0->s0", "s0->h0"}
-    asked = {Outline.of(p.packet).uri for p in read if p.where == "s0->h0"}
     contributions = [Outline.of(p.packet) for p in read if p.where == "h0->s0"]
     sent = {o.uri: o for o in contributions if o.kind == "data" and "/0/sum.f32/" in o.uri}
-    assert sent.keys() <= asked
     assert sum(content_bytes(outline) for outline in sent.values()) == 60_000 * 4
     for packet in read:
         frame = Ether(packet.frame)
