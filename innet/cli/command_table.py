@@ -94,7 +94,7 @@ COMMANDS: Final = (
     CommandEntry(
         "doctor",
         OBSERVATION,
-        "Look at a running network twice, and say what is wrong with it and what to do.",
+        "Observe a running network for a moment, and say what is wrong with it and what to do.",
     ),
     CommandEntry(
         "capture",
