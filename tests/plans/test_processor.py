@@ -93,10 +93,10 @@ def test_nodes_share_the_cores_of_one_machine(star: Callable[..., Topology]) -> 
 
 
 @given(st.from_type(Topology), any_costs, st.integers(0, 4 * MIB), st.integers(0, 4 * MIB))
-def test_more_bytes_take_no_less_time(
+def test_more_bytes_in_segments_of_one_size_take_no_less_time(
     topology: Topology, costs: ProcessorCosts, size_bytes: int, more_bytes: int
 ) -> None:
-    model = CostModel(topology, costs)
+    model = CostModel(topology, costs.model_copy(update={"bulk_segment_bytes": 0}))
     for plan in PlanChooser(topology, topology.hosts).plans.values():
         less = model.estimate(plan, size_bytes)
         more = model.estimate(plan, size_bytes + more_bytes)
