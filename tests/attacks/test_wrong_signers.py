@@ -118,7 +118,7 @@ def test_a_rank_s_own_key_signs_no_other_s_contribution_and_no_sum(cluster, wire
             node_certificate_name("h1", "j"),
             key,
         ),
-        late=2 if victim == "2" else 0,
+        late=0 if victim == "0" else 2,
     )
     assert caught["key_out_of_scope"] > 0
     assert caught["invalid_signature"] == caught["unknown_key"] == caught["key_expired"] == 0

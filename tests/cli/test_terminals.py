@@ -44,6 +44,7 @@ def answer(kind: str, peer: str) -> dict[str, object]:
     link |= {"face": 1, "peer": peer, "port": port}
     return {
         "kind": kind,
+        "workers": [],
         "pid": 1,
         "cpu_s": 54321.0,
         "resident_bytes": 512 << 20,
