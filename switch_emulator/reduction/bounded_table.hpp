@@ -32,7 +32,9 @@ class BoundedTable {
     /// The job's record that was added first, and last; kNone when it has none.
     std::uint32_t oldest(jobs::JobId job) const { return in_use_.oldest(job); }
     std::uint32_t newest(jobs::JobId job) const { return in_use_.newest(job); }
-    jobs::JobId job(std::uint32_t place) const { return in_use_.queue(place); }
+    jobs::JobId job(std::uint32_t place) const {
+        return static_cast<jobs::JobId>(in_use_.queue(place));
+    }
     const jobs::WeightedShares& shares() const { return shares_; }
     void set_weight(jobs::JobId job, std::uint32_t weight) { shares_.set_weight(job, weight); }
 

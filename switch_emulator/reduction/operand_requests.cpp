@@ -1,7 +1,6 @@
 #include "switch_emulator/reduction/operand_requests.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "switch_emulator/reduction/reducer.hpp"
 
@@ -82,7 +81,8 @@ std::uint32_t OperandRequests::request(NameView name, ReductionName::OperandHash
         waiting_.push(request);
     } else if (patient) {
         flows_[added.flow].detector.park(request, added.publication);
-        begin_patience(request, now);
+        patient_.add(request, added.flow);
+        patiences_.push_back({request, hash.name, now + patience_});
     } else {
         send(request, now);
     }
@@ -90,7 +90,7 @@ std::uint32_t OperandRequests::request(NameView name, ReductionName::OperandHash
 }
 
 bool OperandRequests::awaits_offer(std::uint32_t request) const {
-    return requests_[request].patient;
+    return patient_.contains(request);
 }
 
 void OperandRequests::lengthen_patience() { patience_ = std::min(2 * patience_, kLongestPatience); }
@@ -121,8 +121,8 @@ void OperandRequests::note_arrival(FlowPlace flow, const ReductionName::OperandH
                                    TimePoint now) {
     flows_[flow].latest = now;
     std::uint32_t next = kNoPlace;
-    for (std::uint32_t request = flows_[flow].first_patient; request != kNoPlace; request = next) {
-        next = requests_[request].next_patient;
+    for (std::uint32_t request = patient_.oldest(flow); request != kNoPlace; request = next) {
+        next = patient_.newer(request);
         const Request& waiting = requests_[request];
         if (waiting.publication != arrived.publication || waiting.shard != arrived.shard) continue;
         if (waiting.segment >= arrived.segment) break;
@@ -134,30 +134,6 @@ void OperandRequests::note_unasked(const wire::Name& hint, ByteView interval,
                                    ReductionName::OperandHash hash, TimePoint now) {
     const FlowPlace flow = flow_to(hint, wire::hash_name(interval));
     if (flow != FlowTable<Flow>::kNone) note_arrival(flow, hash, now);
-}
-
-void OperandRequests::begin_patience(std::uint32_t request, TimePoint now) {
-    Request& begun = requests_[request];
-    Flow& flow = flows_[begun.flow];
-    begun.patient = true;
-    begun.previous_patient = flow.last_patient;
-    begun.next_patient = kNoPlace;
-    (flow.last_patient == kNoPlace ? flow.first_patient
-                                   : requests_[flow.last_patient].next_patient) = request;
-    flow.last_patient = request;
-    patiences_.push_back({request, begun.hash, now + patience_});
-}
-
-void OperandRequests::leave_patient(std::uint32_t request) {
-    Request& left = requests_[request];
-    if (!std::exchange(left.patient, false)) return;
-    Flow& flow = flows_[left.flow];
-    (left.previous_patient == kNoPlace ? flow.first_patient
-                                       : requests_[left.previous_patient].next_patient) =
-        left.next_patient;
-    (left.next_patient == kNoPlace ? flow.last_patient
-                                   : requests_[left.next_patient].previous_patient) =
-        left.previous_patient;
 }
 
 void OperandRequests::join(std::uint32_t request, Waiter waiter) {

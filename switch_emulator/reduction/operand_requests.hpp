@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "switch_emulator/reduction/place_queues.hpp"
 #include "switch_emulator/reduction/reduction_name.hpp"
 #include "transport/application/application.hpp"
 #include "transport/audit.hpp"
@@ -129,10 +130,6 @@ class OperandRequests {
         wire::Name hint;
         wire::NameHash interval = 0;
         LossDetector detector;
-        /// Requests that are kept back because their answers may come unasked: a list through
-        /// `next_patient`, in the order in which they were made.
-        std::uint32_t first_patient = kNoPlace;
-        std::uint32_t last_patient = kNoPlace;
         TimePoint latest{};  ///< when the last answer came
 
         TimePoint next_deadline() const { return detector.next_deadline(); }
@@ -151,9 +148,6 @@ class OperandRequests {
         bool contribution = false;
         bool limited = false;    ///< waits for credit and takes it
         bool other_sum = false;  ///< is made of several contributions, by another node
-        bool patient = false;    ///< not sent yet: its answer may come unasked
-        std::uint32_t previous_patient = kNoPlace;
-        std::uint32_t next_patient = kNoPlace;
     };
     /// A request that was kept back; another may have its place by then.
     struct Patience {
@@ -162,7 +156,7 @@ class OperandRequests {
         TimePoint ends{};
     };
 
-    /// FlowTable::kNone when there is none.
+    /// The flow to `hint` for an interval; FlowTable::kNone if no request has used it lately.
     FlowPlace flow_to(const wire::Name& hint, wire::NameHash interval);
     /// The flow to `hint`, with one more user.
     FlowPlace use_flow_to(const wire::Name& hint, wire::NameHash interval, bool contribution);
@@ -178,12 +172,12 @@ class OperandRequests {
     void learn_size(std::size_t answer_bytes);
     bool is_over(const Patience& patience) const {
         const Request& request = requests_[patience.request];
-        return !request.patient || request.hash != patience.hash;
+        return !patient_.contains(patience.request) || request.hash != patience.hash;
     }
     void release(std::uint32_t request);
-    void begin_patience(std::uint32_t request, TimePoint now);
-    /// No effect on a request that is not kept back.
-    void leave_patient(std::uint32_t request);
+    void leave_patient(std::uint32_t request) {
+        if (patient_.contains(request)) patient_.remove(request);
+    }
 
     Forwarder& forwarder_;
     Duration min_rto_;
@@ -197,6 +191,8 @@ class OperandRequests {
     std::uint32_t other_sums_ = 0;  ///< requests with `other_sum`
     /// Requests for contributions in the order they were made; not those ended or sent meanwhile.
     TurnQueue waiting_;
+    /// Requests that are kept back because their answers may come unasked, by flow.
+    PlaceQueues patient_;
     Duration patience_;
     std::deque<Patience> patiences_;  ///< in the order in which they began
     TurnQueue kept_back_;             ///< those of late publications, until there is more room

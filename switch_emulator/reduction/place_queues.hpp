@@ -1,35 +1,37 @@
 #pragma once
-// Places of a table in the order in which they were added, for each job.
+// Places of a table in queues, in the order in which they were added.
 
-#include <array>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "switch_emulator/jobs/job_table.hpp"
-
 namespace innet::reduction {
 
-/// A queue for each job over one table's places; a place is in one of them at most. Every operation
-/// is O(1), and its memory that of the highest place ever added.
+/// Numbered queues over one table's places, such as one for each job; a place is in one of them at
+/// most. Every operation is O(1), and its memory that of the highest place and queue ever used.
 class PlaceQueues {
   public:
     static constexpr std::uint32_t kNone = UINT32_MAX;
 
-    std::uint32_t oldest(jobs::JobId queue) const { return ends_[queue].oldest; }
-    std::uint32_t newest(jobs::JobId queue) const { return ends_[queue].newest; }
+    std::uint32_t oldest(std::uint32_t queue) const {
+        return queue < ends_.size() ? ends_[queue].oldest : kNone;
+    }
+    std::uint32_t newest(std::uint32_t queue) const {
+        return queue < ends_.size() ? ends_[queue].newest : kNone;
+    }
     /// The place that was added to the same queue next; kNone for the newest.
     std::uint32_t newer(std::uint32_t place) const { return links_[place].newer; }
     bool contains(std::uint32_t place) const {
         return place < links_.size() && links_[place].linked;
     }
     /// Of a place that is in one.
-    jobs::JobId queue(std::uint32_t place) const { return links_[place].queue; }
+    std::uint32_t queue(std::uint32_t place) const { return links_[place].queue; }
 
-    void add(std::uint32_t place, jobs::JobId queue) {
+    void add(std::uint32_t place, std::uint32_t queue) {
         assert(!contains(place));
         if (place >= links_.size()) links_.resize(place + 1);
+        if (queue >= ends_.size()) ends_.resize(queue + 1);
         Ends& ends = ends_[queue];
         links_[place] = {ends.newest, kNone, queue, true};
         (ends.newest == kNone ? ends.oldest : links_[ends.newest].newer) = place;
@@ -49,7 +51,7 @@ class PlaceQueues {
     struct Link {
         std::uint32_t older = kNone;
         std::uint32_t newer = kNone;
-        jobs::JobId queue = jobs::kNoJob;
+        std::uint32_t queue = 0;
         bool linked = false;
     };
     struct Ends {
@@ -58,7 +60,7 @@ class PlaceQueues {
     };
 
     std::vector<Link> links_;
-    std::array<Ends, jobs::kMaxJobIds> ends_{};
+    std::vector<Ends> ends_;
 };
 
 }  // namespace innet::reduction

@@ -15,6 +15,12 @@
 
 namespace innet::reduction {
 
+/// Whether a share keeps far more memory alive than it shows. A small buffer is never worth a copy.
+inline bool pins_much(const PacketRef& share) {
+    constexpr std::size_t kSmallBufferBytes = 512;
+    return share.pinned_bytes() > 2 * share.size() + kSmallBufferBytes;
+}
+
 struct Reducer::State {
     State(ReducerOptions options_, const jobs::JobTable& job_table_, Forwarder& forwarder_,
           PacketPool& pool_, security::Signer* signer);
@@ -61,7 +67,7 @@ struct Reducer::State {
     /// offered. False when there is no slot.
     bool start(const ReductionName& name, const InstalledRule& rule, bool allow_fallback,
                Given* given, TimePoint now);
-    /// A slot for `name`, for which nothing is requested yet; kNoPlace when there is none.
+    /// Takes a free slot for `name`, and requests no operand; kNoPlace when all slots are in use.
     std::uint32_t take_slot(const ReductionName& name, const InstalledRule& rule);
     bool request_operand(std::uint32_t place, std::uint32_t operand, TimePoint now);
 

@@ -237,8 +237,9 @@ void Endpoint::submit(OperationId id, OperationSpec spec, TimePoint now) {
     if (operation.sends_ahead) state.publisher.answer_waiting(*spec.publication);
     state.fetcher.start(operation, now);
     // After the requests, which would else wait behind these answers in the queue of the link.
-    if (spec.publication && !operation.sends_ahead)
+    if (spec.publication && !operation.sends_ahead) {
         state.publisher.answer_waiting(*spec.publication);
+    }
     state.complete_ended();
 }
 

@@ -102,11 +102,6 @@ struct Publisher::Producer {
     std::optional<End> end;
     AheadHistory ahead;
 
-    /// What was published for `spec`; null when nothing is.
-    const PublicationTable::Entry* published(const PublicationSpec& spec) const {
-        return publications.find(joined(spec.prefix, spec.kind).view(), spec.seq);
-    }
-
     bool never_publishes(wire::NameView tensor, std::uint64_t seq) const {
         return end && seq >= end->seq &&
                tensor.size() == prefix.view().size() + kCollectiveComponents;
@@ -258,8 +253,9 @@ std::shared_ptr<Publication> Publisher::publish(const PublicationSpec& spec) {
 
 void Publisher::answer_waiting(const PublicationSpec& spec) {
     Producer& producer = *producer_of(spec.prefix.view());
-    if (const auto* const published = producer.published(spec))
-        answer_waiting(producer, *published);
+    const wire::Name kind = joined(spec.prefix, spec.kind);
+    const auto* const published = producer.publications.find(kind.view(), spec.seq);
+    if (published != nullptr) answer_waiting(producer, *published);
 }
 
 void Publisher::offer(Publication& publication, std::uint64_t segment, wire::NameView hint) {
