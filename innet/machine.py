@@ -22,6 +22,21 @@ def processor_name() -> str:
     return platform.machine()
 
 
+def read_kernel_file(path: str) -> str:
+    """The text of a small file below ``/proc``, of at most 4096 bytes.
+
+    Displays read many of them again and again, and :class:`~pathlib.Path` takes thrice as long.
+
+    Raises:
+        OSError: there is none, as its process has ended.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, 4096).decode(errors="replace")
+    finally:
+        os.close(descriptor)
+
+
 def cache_folder() -> Path | None:
     """The folder ``innet`` in the user's cache; ``None`` without a home."""
     try:

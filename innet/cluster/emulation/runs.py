@@ -22,6 +22,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from innet.errors import EmulationError
+from innet.machine import read_kernel_file
 from innet.node.node_config import NODE_CONFIG_VARIABLE, RUN_ID_VARIABLE, Mode
 
 _STATE_FIELD = 0
@@ -77,21 +78,13 @@ class ProcessIdentity(BaseModel):
         return True
 
 
-_STAT_BYTES = 4096
-"""More than ``/proc/<pid>/stat`` has; displays read it of each process again and again."""
-
-
 def _stat_fields(pid: int) -> list[str] | None:
     """The fields of ``/proc/<pid>/stat`` after the command's name, which may hold anything."""
     try:
-        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            text = os.read(descriptor, _STAT_BYTES)
-        finally:
-            os.close(descriptor)
+        text = read_kernel_file(f"/proc/{pid}/stat")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return text.rpartition(b")")[2].decode().split()
+    return text.rpartition(")")[2].split()
 
 
 _RECORD_NAME = "run.json"

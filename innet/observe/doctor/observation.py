@@ -16,6 +16,7 @@ from innet.cluster.emulation.kernel_network import KernelCounters
 from innet.cluster.emulation.runs import RunRecord
 from innet.cluster.run_status import ANSWER_TIMEOUT_S, RunReader, RunStatus
 from innet.errors import TelemetryError
+from innet.machine import read_kernel_file
 from innet.topology import Link, Topology, load_topology
 
 STARTING_S = 60.0
@@ -406,17 +407,8 @@ def _state_of(pid: int) -> ProcessState:
     ran_ns = waited_ns = 0
     for thread in os.listdir(f"/proc/{pid}/task"):
         with contextlib.suppress(OSError):  # it has ended, or the kernel keeps no such account
-            ran, waited, _ = _read(f"/proc/{pid}/task/{thread}/schedstat").split()
+            ran, waited, _ = read_kernel_file(f"/proc/{pid}/task/{thread}/schedstat").split()
             ran_ns += int(ran)
             waited_ns += int(waited)
-    state = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()[0]
+    state = read_kernel_file(f"/proc/{pid}/stat").rpartition(")")[2].split()[0]
     return ProcessState(stopped=state in _STOPPED, ran_s=ran_ns / 1e9, waited_s=waited_ns / 1e9)
-
-
-def _read(path: str) -> str:
-    """A small file of the kernel; these are many, and ``Path`` takes thrice as long."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(descriptor, 4096).decode(errors="replace")
-    finally:
-        os.close(descriptor)
