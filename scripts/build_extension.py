@@ -59,7 +59,7 @@ class Progress:
         self._done_weight = 0
 
     def report(self, line: str, elapsed_s: float) -> str | None:
-        """What to print when the build has printed ``line``, if it is time for it."""
+        """The progress to print after ``line`` of the build; ``None`` until it is due again."""
         counted = _COMPILED.match(line.lstrip())
         if counted is None or counted[1] == "0":
             return None

@@ -171,7 +171,8 @@ def result_of(document: bytes, who: str, method: str) -> Any:
     """The result in the reply of ``who`` to ``method``.
 
     Raises:
-        ControlError: the reply is a refusal (see :meth:`ControlReply.value`), or is none.
+        ControlError: the reply refuses the request (see :meth:`ControlReply.value`), or is not a
+            valid reply.
     """
     try:
         reply = ControlReply.model_validate_json(document)

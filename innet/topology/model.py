@@ -123,7 +123,7 @@ class Topology(Part):
         return tuple(dict.fromkeys(self.machine_of[host] for host in self.hosts))
 
     def role_of(self, node: str) -> Role:
-        """What a node is to a user: the node of a host with several workers is a host."""
+        """The role of a node for users, to whom the node of a host with workers is a host."""
         if self.machine_of[node] != node:
             return "worker"
         return "host" if node in self.workers_of else self.nodes[node].kind

@@ -16,7 +16,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 def reports(*printed: tuple[float, str], bindings: int = 0) -> list[str]:
-    """What is reported of lines that were printed at these seconds."""
+    """The reports for lines of a build, each with the second at which the build printed it."""
     progress = SCRIPT["Progress"](bindings)
     found = (progress.report(line, at_s) for at_s, line in printed)
     return [report.strip() for report in found if report]
