@@ -4,10 +4,10 @@ python benchmarks/signing.py --json
 
 First one core signs and verifies packets of three sizes in each mode, beside OpenSSL's primitives
 through Python's `cryptography`, whose calls cost a microsecond or two themselves, and beside each
-library that can compute GMAC here. Then networks
-with each setting of `security.signature` are launched in turns, and the same job runs on each: an
-allreduce, a broadcast (each segment signed), and the same array published as an object and fetched
-by all (a manifest signed once). Sums cannot have manifests: see docs/security.md.
+library that can compute GMAC, and SHA-256 of several segments, here. Then networks with each
+setting of `security.signature` are launched in turns, and the same job runs on each: an allreduce,
+a broadcast (each segment signed), and the same array published as an object and fetched by all (a
+manifest signed once). Sums cannot have manifests: see docs/security.md.
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ CONTENT_BYTES = {"1KB": 1000, "8KB": 8000, "60KB": 60000}
 KEY_NAME = "/benchmark/KEY"
 GMAC_IV = bytes(12)
 GMAC_MESSAGES = 1000
+HASHED_AT_ONCE = (4, 32)
+"""Segments of objects of 256 KiB and of 2 MiB, in packets of 64 KB."""
+HASH_BYTES = 10_000_000
 
 Times = tuple[float, float]
 """Seconds for signing and for verifying."""
@@ -96,11 +99,26 @@ def _one_core(rounds: int) -> Figures:
                 rate = content_bytes * packets * 8 / taken_s / 1e9
                 gbps.setdefault(f"{mode}_{size}_{action}_gbps", []).append(rate)
         for size, content_bytes in CONTENT_BYTES.items():
-            for library, taken_s in _core.gmac_speed(content_bytes, GMAC_MESSAGES).items():
-                rate = content_bytes * GMAC_MESSAGES * 8 / taken_s / 1e9
-                key = f"gmac_by_{library.split()[0].lower()}_{size}_gbps"
-                gbps.setdefault(key, []).append(rate)
+            for way, rate in _rates_of_libraries(size, content_bytes).items():
+                gbps.setdefault(f"{way}_gbps", []).append(rate)
     return {key: statistics.median(values) for key, values in gbps.items()}
+
+
+def _rates_of_libraries(size: str, content_bytes: int) -> dict[str, float]:
+    rates = {}
+    for library, taken_s in _core.gmac_speed(content_bytes, GMAC_MESSAGES).items():
+        rate = content_bytes * GMAC_MESSAGES * 8 / taken_s / 1e9
+        rates[f"gmac_by_{_short(library)}_{size}"] = rate
+    for at_once in HASHED_AT_ONCE:
+        batches = max(1, HASH_BYTES // (content_bytes * at_once))
+        for library, taken_s in _core.sha256_speed(content_bytes, at_once, batches).items():
+            rate = content_bytes * at_once * batches * 8 / taken_s / 1e9
+            rates[f"sha256_by_{_short(library)}_{size}_x{at_once}"] = rate
+    return rates
+
+
+def _short(library: str) -> str:
+    return library.split()[0].lower()
 
 
 def _takers() -> dict[str, Callable[[int, int], Times]]:

@@ -9,9 +9,9 @@
 
 #include "innet/_native/bindings.hpp"
 #include "switch_emulator/reduction/formats/cpu_clones.hpp"
+#include "transport/security/batch_hasher.hpp"
 #include "transport/security/ed25519.hpp"
 #include "transport/security/gmac.hpp"
-#include "transport/security/sha256_pair.hpp"
 
 namespace nb = nanobind;
 
@@ -49,8 +49,7 @@ void bind_build_information(nb::module_& module) {
             information["compiler"] = compiler();
             information["kernels"] = kernels();
             information["gmac"] = security::name_of(security::gmac_libraries().front());
-            information["sha256"] =
-                security::can_digest_pairs() ? "SHA extensions, in pairs" : "OpenSSL";
+            information["sha256"] = security::sha256_libraries();
             information["openssl"] = std::string(OpenSSL_version(OPENSSL_VERSION));
             information["ed25519"] = security::ed25519_library();
             return information;

@@ -4,6 +4,7 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <openssl/crypto.h>
 
 #include <array>
 #include <chrono>
@@ -15,6 +16,7 @@
 #include "innet/_native/bindings.hpp"
 #include "innet/_native/signing.hpp"
 #include "transport/buffer/packet_ref.hpp"
+#include "transport/security/batch_hasher.hpp"
 #include "transport/security/gmac.hpp"
 #include "transport/security/manifest.hpp"
 
@@ -157,6 +159,33 @@ std::map<std::string, double> gmac_speed(std::size_t message_bytes, std::size_t 
     return seconds;
 }
 
+/// Messages in three parts, as segments are, one after the other and `at_once`.
+std::map<std::string, double> sha256_speed(std::size_t message_bytes, std::size_t at_once,
+                                           std::size_t batches) {
+    constexpr std::size_t kAround = 64;
+    const std::vector<std::uint8_t> around(kAround);
+    const std::vector<std::uint8_t> contents(message_bytes * at_once);
+    std::vector<security::HashJob> jobs;
+    for (std::size_t i = 0; i < at_once; ++i) {
+        const auto content = std::span(contents).subspan(i * message_bytes, message_bytes);
+        jobs.push_back({{around, content, around}});
+    }
+    security::Sha256 sha256;
+    const auto one_by_one = [&] {
+        for (security::HashJob& job : jobs) job.digest = sha256.digest(job.parts);
+    };
+    std::map<std::string, double> seconds;
+    const auto measure = [&](const std::string& name, const auto& work) {
+        work();
+        seconds[name] = seconds_of([&] {
+            for (std::size_t i = 0; i < batches; ++i) work();
+        });
+    };
+    measure(OpenSSL_version(OPENSSL_VERSION), one_by_one);
+    measure(security::sha256_libraries(), [&] { security::digest_all(jobs, sha256); });
+    return seconds;
+}
+
 }  // namespace
 
 void bind_signing_speed(nb::module_& module) {
@@ -168,6 +197,9 @@ void bind_signing_speed(nb::module_& module) {
                "The same for the packets of one object, whose manifest alone is signed.");
     module.def("gmac_speed", &gmac_speed, "message_bytes"_a, "messages"_a,
                "Seconds that each library for GMAC takes for so many messages, by its name.");
+    module.def("sha256_speed", &sha256_speed, "message_bytes"_a, "at_once"_a, "batches"_a,
+               "Seconds that OpenSSL takes for so many batches of messages, one message after the "
+               "other, and what this CPU hashes batches with, by name.");
 }
 
 }  // namespace innet::bindings

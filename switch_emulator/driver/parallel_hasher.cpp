@@ -11,8 +11,6 @@ namespace {
 
 /// Waking the helper takes longer than hashing less than this.
 constexpr std::size_t kLeastBytes = 64 * 1024;
-/// Messages that a thread takes at once: a pair costs less than one after the other.
-constexpr std::size_t kShare = 2;
 /// Bits of a ticket for how many shares are taken, and as many for how many there are.
 constexpr unsigned kCountBits = 16;
 constexpr std::uint64_t kMaxCount = (std::uint64_t{1} << kCountBits) - 1;
@@ -65,14 +63,16 @@ ParallelHasher::~ParallelHasher() {
 }
 
 void ParallelHasher::digest(std::span<security::HashJob> jobs) {
-    const std::size_t shares = (jobs.size() + kShare - 1) / kShare;
+    const std::size_t share = security::best_share(jobs.size());
+    const std::size_t shares = (jobs.size() + share - 1) / share;
     const bool is_small = shares < 2 || size_of(jobs) < kLeastBytes;
     if (is_small || shares > kMaxCount || !has_helper()) {
         return security::digest_all(jobs, sha256_);
     }
-    // All of the previous batch was taken: no helper reads these three before the new ticket.
+    // All of the previous batch was taken: no helper reads these four before the new ticket.
     jobs_.store(jobs.data(), std::memory_order_relaxed);
     size_.store(jobs.size(), std::memory_order_relaxed);
+    share_.store(share, std::memory_order_relaxed);
     left_.store(static_cast<std::uint32_t>(shares), std::memory_order_relaxed);
     ticket_.store(next_ticket(ticket_.load(std::memory_order_relaxed), shares),
                   std::memory_order_release);
@@ -88,10 +88,11 @@ bool ParallelHasher::take_share(security::Sha256& sha256) {
         if (taken_of(ticket) == count_of(ticket)) return false;
         const std::span<security::HashJob> jobs(jobs_.load(std::memory_order_relaxed),
                                                 size_.load(std::memory_order_relaxed));
+        const std::size_t share = share_.load(std::memory_order_relaxed);
         // They are the ticket's batch if the ticket is still the same.
         if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel)) continue;
-        const std::span<security::HashJob> rest = jobs.subspan(kShare * taken_of(ticket));
-        security::digest_all(rest.first(std::min(kShare, rest.size())), sha256);
+        const std::span<security::HashJob> rest = jobs.subspan(share * taken_of(ticket));
+        security::digest_all(rest.first(std::min(share, rest.size())), sha256);
         if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) left_.notify_one();
         return true;
     }

@@ -10,8 +10,9 @@
 
 namespace innet::driver {
 
-/// The two take messages pair by pair, so that a helper that is slow to wake, or has no core,
-/// delays nothing: the caller has done more of them then.
+/// The two take shares of the messages, each as large as one thread hashes at once, so that a
+/// helper that is slow to wake, or has no core, delays nothing: the caller has done more of them
+/// then.
 class ParallelHasher final : public security::BatchHasher {
   public:
     ParallelHasher() = default;
@@ -23,20 +24,21 @@ class ParallelHasher final : public security::BatchHasher {
     void digest(std::span<security::HashJob> jobs) override;
 
   private:
-    /// The batch, its number of pairs, and how many of them are taken, in one number: a late helper
-    /// cannot take a pair of another batch than the one that it read.
+    /// The batch, its number of shares, and how many of them are taken, in one number: a late
+    /// helper cannot take a share of another batch than the one that it read.
     using Ticket = std::uint64_t;
 
     bool has_helper();
     void help();
-    /// Takes and hashes a free pair (or a single last message); false when there is none.
+    /// Takes and hashes a free share; false when there is none.
     bool take_share(security::Sha256& sha256);
     void wait_for_helper();
 
     std::atomic<Ticket> ticket_{0};
     std::atomic<security::HashJob*> jobs_{nullptr};
     std::atomic<std::size_t> size_{0};    ///< of them
-    std::atomic<std::uint32_t> left_{0};  ///< pairs without digests
+    std::atomic<std::size_t> share_{1};   ///< messages of a share
+    std::atomic<std::uint32_t> left_{0};  ///< shares without digests
     std::atomic<bool> stopping_{false};
     bool tried_to_start_ = false;
     security::Sha256 sha256_;

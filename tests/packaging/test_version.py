@@ -33,6 +33,7 @@ def test_the_version_as_json_says_how_it_was_built() -> None:
     assert facts["kernels"] in {"x86-64-v4", "x86-64-v3", "baseline"}
     assert facts["openssl"].startswith("OpenSSL 3")
     assert facts["gmac"].startswith(("ipsec-mb", "OpenSSL"))
+    assert facts["sha256"].startswith(("ipsec-mb", "OpenSSL"))
     assert facts["ed25519"].startswith(("libsodium", "OpenSSL"))
     shown = innet_command("--version")
     assert all(fact in shown for fact in facts.values())

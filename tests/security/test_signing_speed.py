@@ -32,3 +32,9 @@ def test_each_library_for_gmac_is_measured():
     assert _core.build_information()["gmac"] in seconds
     assert _core.build_information()["openssl"] in seconds
     assert all(taken_s > 0 for taken_s in seconds.values())
+
+
+def test_hashing_one_after_the_other_and_at_once_is_measured():
+    seconds = _core.sha256_speed(8000, 5, 2)
+    assert set(seconds) == {_core.build_information()[key] for key in ("openssl", "sha256")}
+    assert all(taken_s > 0 for taken_s in seconds.values())

@@ -50,9 +50,10 @@ void ObjectPublication::cut_next(std::size_t budget_bytes) {
     const Segmentation& cut = segments_.of.segmentation();
     const std::size_t first = segments_.digests.size();
     std::size_t next = first;
-    // Messages are hashed in pairs: a single one takes longer than half of two.
-    const auto is_odd = [&] { return (next - first) % 2 != 0; };
-    for (std::size_t bytes = 0; next < cut.segments() && (bytes < budget_bytes || is_odd());
+    // A batch that leaves lanes of the hasher empty takes as long as a full one.
+    const std::size_t batch = digests_are_known() ? 1 : security::best_batch();
+    const auto is_cut_off = [&] { return (next - first) % batch != 0; };
+    for (std::size_t bytes = 0; next < cut.segments() && (bytes < budget_bytes || is_cut_off());
          ++next) {
         jobs_.push_back(cut_segment(next));
         bytes += static_cast<std::size_t>(cut.size_of(next)) + 1;

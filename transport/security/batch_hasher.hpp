@@ -1,32 +1,26 @@
 #pragma once
-// SHA-256 of several messages at once: two messages interleave on one core, and an implementation
-// may use further cores.
+// SHA-256 of several messages at once: they share the CPU's registers where ipsec-mb has lanes for
+// it, and an implementation may use further cores.
 
-#include <array>
 #include <span>
+#include <string>
 
+#include "transport/security/hash_job.hpp"
 #include "transport/security/sha256.hpp"
-#include "transport/security/sha256_pair.hpp"
-#include "transport/wire/tlv.hpp"
 
 namespace innet::security {
 
-/// A message, in up to three parts one after the other, and its digest once that is known.
-struct HashJob {
-    std::array<wire::ByteView, 3> parts;
-    Sha256Digest digest{};
-};
+/// The libraries that hash here, and how many messages at once.
+std::string sha256_libraries();
 
-/// Fills in the digests of all, in this thread.
-inline void digest_all(std::span<HashJob> jobs, Sha256& sha256) {
-    while (jobs.size() >= 2 && can_digest_pairs()) {
-        const auto digests = digest_pair(jobs[0].parts, jobs[1].parts);
-        jobs[0].digest = digests[0];
-        jobs[1].digest = digests[1];
-        jobs = jobs.subspan(2);
-    }
-    for (HashJob& job : jobs) job.digest = sha256.digest(job.parts);
-}
+/// How many messages of one size one thread hashes at once for the least processor time each.
+std::size_t best_batch();
+
+/// How many of `messages` a thread takes at once when several threads share them.
+std::size_t best_share(std::size_t messages);
+
+/// Fills in the digests of all, in this thread: by lanes that they fill, else by `sha256`.
+void digest_all(std::span<HashJob> jobs, Sha256& sha256);
 
 class BatchHasher {
   public:
