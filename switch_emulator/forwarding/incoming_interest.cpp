@@ -10,16 +10,14 @@ namespace innet::forwarding {
 namespace {
 
 /// The same packet twice: a link or a driver doubled it.
-bool is_duplicate(const IncomingInterest& interest, const tables::PitEntry& entry) {
-    const tables::InRecord* record = entry.find_in_record(interest.face);
-    return record != nullptr && record->nonce == interest.view.nonce();
+bool is_duplicate(const IncomingInterest& interest, const tables::RequesterSearch& found) {
+    return found.own != nullptr && found.own->nonce == interest.view.nonce();
 }
 
 /// The same nonce by another way, while `entry` is pending.
-bool is_in_circles(const IncomingInterest& interest, const tables::PitEntry& entry) {
-    for (const tables::InRecord& record : entry.in_records()) {
-        if (record.nonce == interest.view.nonce()) return true;
-    }
+bool is_in_circles(const IncomingInterest& interest, const tables::PitEntry& entry,
+                   const tables::RequesterSearch& found) {
+    if (found.knows_nonce) return true;
     for (const tables::OutRecord& record : entry.out_records()) {
         if (record.nonce == interest.view.nonce()) return true;
     }
@@ -58,15 +56,27 @@ void Node::State::on_complete_interest(FaceId face, const PacketRef& packet,
     const IncomingInterest interest{face, packet, view, name, job, pit_token, now};
 
     tables::PitEntry* entry = pit.find(tables::PitKey::of(view, name));
-    if (entry != nullptr && is_duplicate(interest, *entry)) {
-        INNET_LOG(kForwarding, "drops it: the face repeats the nonce of its pending Interest");
-        ++counters.loops;
-    } else if (has_circled(interest, entry)) {
+    if (entry != nullptr) {
+        on_requested_again(interest, *entry);
+    } else if (has_circled(interest)) {
         on_interest_loop(interest);
-    } else if (entry != nullptr) {
-        on_pending_interest(interest, *entry);
     } else {
         on_new_interest(interest);
+    }
+}
+
+// With a thousand ranks on a switch, an Interest costs what looking through the requesters does:
+// one search serves all that it is asked about.
+void Node::State::on_requested_again(const IncomingInterest& interest, tables::PitEntry& entry) {
+    const tables::RequesterSearch found =
+        entry.find_requester(interest.face, *interest.view.nonce());
+    if (is_duplicate(interest, found)) {
+        INNET_LOG(kForwarding, "drops it: the face repeats the nonce of its pending Interest");
+        ++counters.loops;
+    } else if (is_in_circles(interest, entry, found) || has_circled(interest)) {
+        on_interest_loop(interest);
+    } else {
+        on_pending_interest(interest, entry, found);
     }
 }
 
@@ -93,9 +103,7 @@ bool Node::State::opens_another_way(const IncomingInterest& interest, const tabl
     return true;
 }
 
-bool Node::State::has_circled(const IncomingInterest& interest,
-                              const tables::PitEntry* entry) const {
-    if (entry != nullptr && is_in_circles(interest, *entry)) return true;
+bool Node::State::has_circled(const IncomingInterest& interest) const {
     // A local requester's nonce has not left this node yet, so only network Interests can loop.
     return is_network(interest.face) &&
            dead_nonces.contains(interest.name.hash(), *interest.view.nonce());
@@ -109,22 +117,20 @@ void Node::State::on_interest_loop(const IncomingInterest& interest) {
                      wire::NackReason::kDuplicate);
 }
 
-void Node::State::on_pending_interest(const IncomingInterest& interest, tables::PitEntry& entry) {
-    const bool is_new_here = entry.find_in_record(interest.face) == nullptr;
-    if (is_new_here && !may_wait(interest, entry.awaited_here)) {
+void Node::State::on_pending_interest(const IncomingInterest& interest, tables::PitEntry& entry,
+                                      const tables::RequesterSearch& found) {
+    if (found.own == nullptr && !may_wait(interest, entry.awaited_here)) {
         return on_face_over_share(interest);
     }
     const tables::Way way = entry.way_of(interest.view);
     entry.several_ways |= way != tables::kFirstWay;
     const bool retransmits =
-        opens_another_way(interest, entry, way) || must_retransmit(interest, entry, way);
-    put_in_record(interest, entry, way);
+        opens_another_way(interest, entry, way) || must_retransmit(interest, entry, found.own, way);
+    tables::InRecord& record = put_in_record(interest, entry, found, way);
     if (retransmits) return on_interest_retransmission(interest, entry);
     INNET_LOG(kForwarding, "aggregates it with the pending Interest");
     ++counters.pit_aggregated;
-    if (entry.last_transmission(way).held) {
-        send_hold(entry, *entry.find_in_record(interest.face), interest.now);
-    }
+    if (entry.last_transmission(way).held) send_hold(entry, record, interest.now);
 }
 
 // A sender that repeats itself has waited for the answer to the last transmission since its own
@@ -132,15 +138,14 @@ void Node::State::on_pending_interest(const IncomingInterest& interest, tables::
 // yet: this is how eight retransmissions of one lost Data become one. A second repetition always
 // gets through.
 bool Node::State::must_retransmit(const IncomingInterest& interest, const tables::PitEntry& entry,
-                                  tables::Way way) const {
+                                  const tables::InRecord* earlier, tables::Way way) const {
     if (is_for_management(entry.key.name)) return false;  // it knows already
     // Asked to evaluate by itself what it has only passed on so far.
     const bool evaluated = entry.in_reduction || entry.fallback_tried;
     if (!evaluated && is_own_hint(interest.view.forwarding_hint())) return true;
-    const tables::InRecord* record = entry.find_in_record(interest.face);
-    if (!entry.last_sent) return record != nullptr || fetches_for_others(interest, entry);
+    if (!entry.last_sent) return earlier != nullptr || fetches_for_others(interest, entry);
     const tables::LastTransmission last = entry.last_transmission(way);
-    if (record != nullptr && record->arrived >= *last.sent) return true;
+    if (earlier != nullptr && earlier->arrived >= *last.sent) return true;
     const Duration interval = last.held
                                   ? std::max(kHeldSuppressionInterval, options.reducer.max_rto)
                                   : std::max(kSuppressionInterval, options.reducer.min_rto);
@@ -289,14 +294,16 @@ tables::PitEntry* Node::State::insert_entry(const IncomingInterest& interest) {
     if (entry == nullptr) return nullptr;
     if (!strategy_table.empty()) entry->strategy = strategy_table.number_for(interest.name);
     entry->interest_nonce = *interest.view.nonce();
-    put_in_record(interest, *entry, tables::kFirstWay);
+    put_in_record(interest, *entry, {}, tables::kFirstWay);
     pit.timers().schedule(*entry, entry->expiry, interest.now);
     return entry;
 }
 
-void Node::State::put_in_record(const IncomingInterest& interest, tables::PitEntry& entry,
-                                tables::Way way) {
-    tables::InRecord& record = pit.put_in_record(entry, interest.face);
+tables::InRecord& Node::State::put_in_record(const IncomingInterest& interest,
+                                             tables::PitEntry& entry,
+                                             const tables::RequesterSearch& found,
+                                             tables::Way way) {
+    tables::InRecord& record = pit.put_in_record(entry, interest.face, found);
     record.way = way;
     record.nonce = *interest.view.nonce();
     record.token.assign(interest.pit_token);
@@ -304,9 +311,10 @@ void Node::State::put_in_record(const IncomingInterest& interest, tables::PitEnt
     record.expiry = interest.now + interest.view.lifetime();
     record.hold_sent = false;
     record.hold_stale = false;
-    if (entry.awaited_here) pit.await_application(entry);
+    if (entry.awaited_here) pit.await_application(record);
     // The timer stays where it is: when it fires too early, it is set anew.
     entry.expiry = std::max(entry.expiry, record.expiry);
+    return record;
 }
 
 }  // namespace innet::forwarding

@@ -115,9 +115,13 @@ struct Node::State final : strategies::StrategyActions {
     /// `view` has a nonce, as every Interest inside a node has.
     void on_complete_interest(FaceId face, const PacketRef& packet, const wire::InterestView& view,
                               wire::ByteView pit_token, TimePoint now);
-    bool has_circled(const IncomingInterest& interest, const tables::PitEntry* entry) const;
+    /// Whether an earlier Interest of that name and nonce is no longer pending.
+    bool has_circled(const IncomingInterest& interest) const;
     void on_interest_loop(const IncomingInterest& interest);
-    void on_pending_interest(const IncomingInterest& interest, tables::PitEntry& entry);
+    void on_requested_again(const IncomingInterest& interest, tables::PitEntry& entry);
+    /// `found`: what `find_requester` says of this Interest.
+    void on_pending_interest(const IncomingInterest& interest, tables::PitEntry& entry,
+                             const tables::RequesterSearch& found);
     void on_interest_retransmission(const IncomingInterest& interest, tables::PitEntry& entry);
     void on_new_interest(const IncomingInterest& interest);
     bool is_of_its_job(const PacketRef& data, const IncomingInterest& interest) const;
@@ -132,12 +136,15 @@ struct Node::State final : strategies::StrategyActions {
     Production query_application(const IncomingInterest& interest, bool for_network);
     void answer_directly(const IncomingInterest& interest, const PacketRef& data);
     tables::PitEntry* insert_entry(const IncomingInterest& interest);
-    void put_in_record(const IncomingInterest& interest, tables::PitEntry& entry, tables::Way way);
+    /// `found`: what `find_requester` says of this Interest.
+    tables::InRecord& put_in_record(const IncomingInterest& interest, tables::PitEntry& entry,
+                                    const tables::RequesterSearch& found, tables::Way way);
     bool fetches_for_others(const IncomingInterest& interest, const tables::PitEntry& entry) const;
     bool opens_another_way(const IncomingInterest& interest, const tables::PitEntry& entry,
                            tables::Way way) const;
+    /// `earlier`: the record that its face has in the entry; null: it has none.
     bool must_retransmit(const IncomingInterest& interest, const tables::PitEntry& entry,
-                         tables::Way way) const;
+                         const tables::InRecord* earlier, tables::Way way) const;
 
     // management_interest.cpp
     bool is_for_management(wire::NameView name) const;

@@ -1,6 +1,7 @@
 #include "switch_emulator/tables/pit.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 namespace innet::tables {
 
@@ -27,18 +28,15 @@ Record* find_record(Record* record, FaceId face) {
 
 // Records stay in the order of their first arrival, so that answers leave in the order of asking.
 template <typename Record>
-Record& put_record(PitEntry& entry, Record*& first, Slab<Record>& slab, FaceRecords& faces,
-                   FaceId face) {
-    Record** link = &first;
-    while (*link != nullptr && (*link)->face != face) link = &(*link)->next;
-    if (*link == nullptr) {
-        *link = &slab.take();
-        **link = Record{};
-        (*link)->face = face;
-        (*link)->entry = &entry;
-        faces.add(**link);
-    }
-    return **link;
+Record& append_record(PitEntry& entry, Record*& link, Slab<Record>& slab, FaceRecords& faces,
+                      FaceId face) {
+    Record& record = slab.take();
+    record = Record{};
+    record.face = face;
+    record.entry = &entry;
+    faces.add(record);
+    link = &record;
+    return record;
 }
 
 template <typename Record>
@@ -73,6 +71,16 @@ PitKey PitKey::of(const wire::InterestView& interest, const NamePrefixes& name) 
 }
 
 InRecord* PitEntry::find_in_record(FaceId face) const { return find_record(first_in, face); }
+
+RequesterSearch PitEntry::find_requester(FaceId face, std::uint32_t nonce) const {
+    RequesterSearch found;
+    for (InRecord& record : in_records()) {
+        if (record.face == face) found.own = &record;
+        found.knows_nonce |= record.nonce == nonce;
+        found.last = &record;
+    }
+    return found;
+}
 
 OutRecord* PitEntry::find_out_record(FaceId face) const { return find_record(first_out, face); }
 
@@ -163,12 +171,18 @@ void Pit::count_digest_entry(const PitKey& key, int change) {
     digest_names_[wire::hash_name(before) % kDigestNames] += change;
 }
 
-InRecord& Pit::put_in_record(PitEntry& entry, FaceId face) {
-    return put_record(entry, entry.first_in, in_records_, face_records_, face);
+InRecord& Pit::put_in_record(PitEntry& entry, FaceId face, const RequesterSearch& found) {
+    if (found.own != nullptr) return *found.own;
+    InRecord*& link = found.last == nullptr ? entry.first_in : found.last->next;
+    assert(link == nullptr);
+    return append_record(entry, link, in_records_, face_records_, face);
 }
 
 OutRecord& Pit::put_out_record(PitEntry& entry, FaceId face) {
-    return put_record(entry, entry.first_out, out_records_, face_records_, face);
+    OutRecord** link = &entry.first_out;
+    while (*link != nullptr && (*link)->face != face) link = &(*link)->next;
+    return *link != nullptr ? **link
+                            : append_record(entry, *link, out_records_, face_records_, face);
 }
 
 void Pit::await_application(PitEntry& entry) {

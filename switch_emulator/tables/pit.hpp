@@ -68,6 +68,7 @@ struct alignas(64) PitEntry : TimerLink {
     RecordRange<InRecord> in_records() const { return RecordRange(first_in); }
     RecordRange<OutRecord> out_records() const { return RecordRange(first_out); }
     InRecord* find_in_record(FaceId face) const;
+    RequesterSearch find_requester(FaceId face, std::uint32_t nonce) const;
     OutRecord* find_out_record(FaceId face) const;
     FaceId first_requester() const { return first_in != nullptr ? first_in->face : kNoFace; }
     /// Whether a face other than this node's application and reducer waits.
@@ -110,11 +111,14 @@ class Pit {
     void add_face(FaceId face, bool foreign) { face_records_.add_face(face, foreign); }
     const FaceRecords& face_records() const { return face_records_; }
 
-    /// Adds a record, or renews the one that `face` has.
-    InRecord& put_in_record(PitEntry& entry, FaceId face);
+    /// Adds a record, or gives the one that `face` has. `found` is what `find_requester` has just
+    /// said of that face; of a new entry, it says nothing.
+    InRecord& put_in_record(PitEntry& entry, FaceId face, const RequesterSearch& found);
     OutRecord& put_out_record(PitEntry& entry, FaceId face);
     /// The application of this node will answer the entry: counts it for all its requesters.
     void await_application(PitEntry& entry);
+    /// The same for a requester that joins such an entry.
+    void await_application(InRecord& record) { face_records_.await_application(record); }
     /// Whether another entry of the same name waits for the application as well.
     bool is_awaited_by_another(const PitEntry& entry) const;
     void erase_in_record(PitEntry& entry, FaceId face);

@@ -63,6 +63,13 @@ struct InRecord : RecordLinks<InRecord> {
     ShortBytes<wire::kMaxPitTokenSize> token;
 };
 
+/// What one walk along the requesters of an entry tells about an Interest.
+struct RequesterSearch {
+    InRecord* own = nullptr;   ///< of the Interest's face
+    InRecord* last = nullptr;  ///< of the entry
+    bool knows_nonce = false;  ///< one of them has the Interest's nonce
+};
+
 /// An upstream that received the Interest.
 struct OutRecord : RecordLinks<OutRecord> {
     FaceId face = kNoFace;

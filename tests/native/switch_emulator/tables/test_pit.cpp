@@ -123,9 +123,9 @@ TEST_CASE("records are one per face, in the order of their first arrival") {
     Keys key;
     Pit pit(4);
     PitEntry& entry = *pit.insert(key("/a"), {});
-    pit.put_in_record(entry, 3);
-    pit.put_in_record(entry, 1);
-    pit.put_in_record(entry, 3).nonce = 7;
+    pit.put_in_record(entry, 3, {});
+    pit.put_in_record(entry, 1, entry.find_requester(1, 0));
+    pit.put_in_record(entry, 3, entry.find_requester(3, 0)).nonce = 7;
     std::vector<FaceId> faces;
     for (const auto& record : entry.in_records()) faces.push_back(record.face);
     CHECK(faces == std::vector<FaceId>{3, 1});
@@ -133,6 +133,23 @@ TEST_CASE("records are one per face, in the order of their first arrival") {
     pit.erase_in_record(entry, 3);
     CHECK(entry.find_in_record(3) == nullptr);
     CHECK(entry.find_in_record(1) != nullptr);
+}
+
+TEST_CASE("one search of an entry's requesters finds the face's record, and the nonce of any") {
+    Keys key;
+    Pit pit(4);
+    PitEntry& entry = *pit.insert(key("/a"), {});
+    pit.put_in_record(entry, 3, {}).nonce = 30;
+    pit.put_in_record(entry, 1, entry.find_requester(1, 0)).nonce = 10;
+    pit.put_in_record(entry, 2, entry.find_requester(2, 0)).nonce = 20;
+
+    const auto known = entry.find_requester(1, 30);
+    CHECK(known.own == entry.find_in_record(1));
+    CHECK(known.knows_nonce);
+    const auto stranger = entry.find_requester(9, 40);
+    CHECK(stranger.own == nullptr);
+    CHECK_FALSE(stranger.knows_nonce);
+    CHECK(stranger.last == entry.find_in_record(2));
 }
 
 TEST_CASE("Data matches its own name, and prefixes of entries with CanBePrefix") {
