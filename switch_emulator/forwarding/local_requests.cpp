@@ -58,16 +58,15 @@ void Node::State::on_express(const Request& request, wire::NameView name, wire::
     if (face == kApplicationFace && application == nullptr) return;
     PacketRef packet = pool.allocate(name.value().size() + hint.value().size() + kInterestOverhead);
     if (!packet) return;
-    const std::size_t size = wire::encode_interest({.name = name,
-                                                    .forwarding_hint = hint,
-                                                    .nonce = next_nonce(),
-                                                    .lifetime = request.lifetime,
-                                                    .must_be_fresh = request.must_be_fresh},
-                                                   packet.writable());
-    packet.truncate(size);
-    if (const auto view = wire::InterestView::parse(packet.bytes())) {
-        on_complete_interest(face, packet, *view, {}, now);
-    }
+    const auto view = wire::InterestView::encode({.name = name,
+                                                  .forwarding_hint = hint,
+                                                  .nonce = next_nonce(),
+                                                  .lifetime = request.lifetime,
+                                                  .must_be_fresh = request.must_be_fresh},
+                                                 packet.writable());
+    if (!view) return;
+    packet.truncate(view->whole().size());
+    on_complete_interest(face, packet, *view, {}, now);
 }
 
 void Node::State::on_cancel(FaceId face, wire::NameView name) {

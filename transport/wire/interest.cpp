@@ -147,19 +147,29 @@ std::size_t value_size_of(const InterestFields& fields, std::uint64_t lifetime_m
     return size + fields.parameters_portion.size();
 }
 
+/// Writes the name as an element; the name where it lies now.
+NameView write_name(Writer& writer, NameView name) {
+    writer.element(kName, name.value());
+    return writer.ok() ? NameView::trusted(writer.written().last(name.value().size())) : NameView();
+}
+
 }  // namespace
 
-std::size_t encode_interest(const InterestFields& fields, std::span<std::uint8_t> buffer) {
-    if (fields.name.empty()) return 0;
+std::optional<InterestView> InterestView::encode(const InterestFields& fields,
+                                                 std::span<std::uint8_t> buffer) {
+    const auto checked = check_name(fields.name.value());
+    if (!checked || fields.name.empty()) return std::nullopt;
+    if (checked->has_parameters_digest == fields.parameters_portion.empty()) return std::nullopt;
     const std::uint64_t lifetime_ms = ms_of_duration(fields.lifetime);
+    InterestView view;
     Writer writer(buffer);
     writer.header(kInterest, value_size_of(fields, lifetime_ms));
-    writer.element(kName, fields.name.value());
+    view.name_ = write_name(writer, fields.name);
     if (fields.can_be_prefix) writer.header(kCanBePrefix, 0);
     if (fields.must_be_fresh) writer.header(kMustBeFresh, 0);
     if (!fields.forwarding_hint.empty()) {
         writer.header(kForwardingHint, hint_size(fields.forwarding_hint));
-        writer.element(kName, fields.forwarding_hint.value());
+        view.hint_ = write_name(writer, fields.forwarding_hint);
     }
     const std::array<std::uint8_t, 4> nonce = {static_cast<std::uint8_t>(fields.nonce >> 24),
                                                static_cast<std::uint8_t>(fields.nonce >> 16),
@@ -168,10 +178,26 @@ std::size_t encode_interest(const InterestFields& fields, std::span<std::uint8_t
     writer.element(kNonce, nonce);
     if (fields.lifetime != kDefaultInterestLifetime) {
         writer.nonnegative_element(kInterestLifetime, lifetime_ms);
+        view.lifetime_ = std::min(duration_of_ms(lifetime_ms), kMaxInterestLifetime);
     }
-    if (fields.hop_limit) writer.element(kHopLimit, ByteView(&*fields.hop_limit, 1));
+    if (fields.hop_limit) {
+        writer.element(kHopLimit, ByteView(&*fields.hop_limit, 1));
+        view.hop_limit_offset_ = writer.size() - 1;
+    }
     writer.bytes(fields.parameters_portion);
-    return writer.ok() ? writer.size() : 0;
+    if (!writer.ok()) return std::nullopt;
+    view.whole_ = writer.written();
+    view.parameters_portion_ = view.whole_.last(fields.parameters_portion.size());
+    view.nonce_ = fields.nonce;
+    view.hop_limit_ = fields.hop_limit;
+    view.can_be_prefix_ = fields.can_be_prefix;
+    view.must_be_fresh_ = fields.must_be_fresh;
+    return view;
+}
+
+std::size_t encode_interest(const InterestFields& fields, std::span<std::uint8_t> buffer) {
+    const auto view = InterestView::encode(fields, buffer);
+    return view ? view->whole().size() : 0;
 }
 
 }  // namespace innet::wire

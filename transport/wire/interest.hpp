@@ -18,9 +18,16 @@ inline constexpr Duration kDefaultInterestLifetime = std::chrono::seconds(4);
 /// is over. A requester that waits longer retransmits its Interest.
 inline constexpr Duration kMaxInterestLifetime = std::chrono::seconds(60);
 
+struct InterestFields;
+
 /// A checked view of an Interest; accessors cannot fail.
 class InterestView {
   public:
+    /// Encodes into `buffer`, and gives what `parse` would of the bytes written. Nothing when they
+    /// do not fit, or `parse` would refuse them: the name is empty, or has a digest of parameters
+    /// that are not there.
+    static std::optional<InterestView> encode(const InterestFields& fields,
+                                              std::span<std::uint8_t> buffer);
     /// Nothing when malformed: unknown critical elements, elements out of order, an empty name, a
     /// nonce that is not four bytes, more than one digest, and so on.
     static std::optional<InterestView> parse(ByteView packet);
@@ -75,7 +82,7 @@ struct InterestFields {
     ByteView parameters_portion = {};
 };
 
-/// Encodes into `buffer`; the bytes written, or 0 when they do not fit or the name is empty.
+/// Encodes into `buffer`; the bytes written, or 0 where `InterestView::encode` gives nothing.
 std::size_t encode_interest(const InterestFields& fields, std::span<std::uint8_t> buffer);
 
 }  // namespace innet::wire

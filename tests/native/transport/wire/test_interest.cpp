@@ -25,6 +25,8 @@ Bytes interest_with(std::initializer_list<Bytes> elements) {
     return tlv(kInterest, {short_name(), join(elements)});
 }
 
+ByteView wire_value(const Bytes& element) { return read_only_element(element)->value; }
+
 const Bytes kParametersName =
     tlv(kName, {tlv(kGenericComponent, {text("a")}), tlv(kParametersSha256Digest, {Bytes(32, 1)})});
 
@@ -116,6 +118,54 @@ TEST_CASE("an encoded Interest is read back, in a buffer that just holds it") {
         CHECK(encode_interest(fields, std::span(buffer).first(size)) == size);
         CHECK(encode_interest(fields, std::span(buffer).first(size - 1)) == 0);
     }
+}
+
+TEST_CASE("the view of an encoded Interest is that of its bytes") {
+    const auto name = Name::from_uri("/job/g/0-7/sum.f32/seq=5/seg=3").value();
+    const auto hint = Name::from_uri("/n/s0").value();
+    Bytes buffer(200);
+    for (int variant = 0; variant < 64; ++variant) {
+        InterestFields fields;
+        fields.name = name.view();
+        fields.nonce = 0x01020304U;
+        fields.can_be_prefix = (variant & 1) != 0;
+        fields.must_be_fresh = (variant & 2) != 0;
+        if ((variant & 4) != 0) fields.forwarding_hint = hint.view();
+        if ((variant & 8) != 0) fields.lifetime = 1500us;  // whole milliseconds leave
+        if ((variant & 16) != 0) fields.lifetime = 90s;
+        if ((variant & 32) != 0) fields.hop_limit = 7;
+        const auto encoded = InterestView::encode(fields, buffer);
+        REQUIRE(encoded);
+        const auto parsed = InterestView::parse(encoded->whole());
+        REQUIRE(parsed);
+        CHECK(encoded->name().value().data() == parsed->name().value().data());
+        CHECK(encoded->name() == parsed->name());
+        CHECK(encoded->forwarding_hint().value().data() ==
+              parsed->forwarding_hint().value().data());
+        CHECK(encoded->forwarding_hint() == parsed->forwarding_hint());
+        CHECK(encoded->can_be_prefix() == parsed->can_be_prefix());
+        CHECK(encoded->must_be_fresh() == parsed->must_be_fresh());
+        CHECK(encoded->nonce() == parsed->nonce());
+        CHECK(encoded->lifetime() == parsed->lifetime());
+        CHECK(encoded->hop_limit() == parsed->hop_limit());
+        CHECK(encoded->hop_limit_offset() == parsed->hop_limit_offset());
+        CHECK_FALSE(encoded->has_parameters());
+    }
+}
+
+TEST_CASE("a name with a digest of parameters needs the parameters") {
+    Bytes buffer(200);
+    const auto name = NameView::parse(wire_value(kParametersName));
+    const Bytes parameters = tlv(kApplicationParameters, {text("x")});
+    REQUIRE(name);
+    InterestFields fields;
+    fields.name = *name;
+    CHECK_FALSE(InterestView::encode(fields, buffer));
+    fields.parameters_portion = parameters;
+    const auto encoded = InterestView::encode(fields, buffer);
+    REQUIRE(encoded);
+    CHECK(InterestView::parse(encoded->whole())->parameters().data() ==
+          encoded->parameters().data());
 }
 
 TEST_CASE("an Interest without a name is not encoded") {
