@@ -33,7 +33,7 @@ void ObjectPublisher::register_prefix(const wire::Name& prefix, std::string labe
                                       MissingObject missing,
                                       std::shared_ptr<security::SegmentTagger> tagger) {
     unregister_prefix(prefix);
-    prefixes_.add({prefix, std::move(label), missing, std::move(tagger)});
+    prefixes_.put(prefix, {std::move(label), missing, std::move(tagger)});
 }
 
 std::shared_ptr<security::SegmentTagger> ObjectPublisher::tagger_of(wire::NameView object) const {
@@ -42,7 +42,7 @@ std::shared_ptr<security::SegmentTagger> ObjectPublisher::tagger_of(wire::NameVi
 }
 
 void ObjectPublisher::unregister_prefix(const wire::Name& prefix) {
-    prefixes_.remove(prefix);
+    prefixes_.erase(prefix);
     drop_kept(prefix);
     std::erase_if(objects_, [&](const auto& entry) {
         if (!prefix.view().is_prefix_of(entry.second->name())) return false;

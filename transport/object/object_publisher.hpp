@@ -14,9 +14,10 @@
 #include "transport/endpoint/operation.hpp"
 #include "transport/object/awaited_objects.hpp"
 #include "transport/object/kept_object.hpp"
-#include "transport/object/object_prefixes.hpp"
+#include "transport/object/object_prefix.hpp"
 #include "transport/object/object_publication.hpp"
 #include "transport/object/requested_objects.hpp"
+#include "transport/wire/prefix_map.hpp"
 
 namespace innet {
 
@@ -152,7 +153,7 @@ class ObjectPublisher {
     PacketPool& pool_;
     security::SerialHasher serial_hasher_;
     security::BatchHasher& hasher_;
-    ObjectPrefixes prefixes_;
+    wire::PrefixMap<ObjectPrefix> prefixes_;
     std::deque<Publishing> publishing_;
     bool short_was_last_ = false;
     std::unordered_set<wire::NameHash> publishing_names_;

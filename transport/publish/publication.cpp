@@ -95,6 +95,20 @@ void Publication::retain(std::uint64_t segment) {
     retained_bytes_ += entry.packet.pinned_bytes();
 }
 
+bool Publication::take_turn_ahead(std::uint64_t segment) {
+    if (aborted_ || !ahead_) return false;
+    Sent& sent = segments_[static_cast<std::size_t>(segment)].sent;
+    if (sent != Sent::kNot || !ahead_->take_turn()) return false;
+    sent = Sent::kAhead;
+    return true;
+}
+
+void Publication::on_requested(std::uint64_t segment) {
+    if (aborted_) return;
+    Sent& sent = segments_[static_cast<std::size_t>(segment)].sent;
+    if (std::exchange(sent, Sent::kRequested) == Sent::kAhead) ahead_->on_requested();
+}
+
 bool Publication::sign(Segment& segment) {
     // A reducer on this node may still hold the unsigned bytes, and shared bytes are never written.
     if (!segment.packet.unique()) segment.packet = pool_.copy_of(segment.packet);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "transport/buffer/packet_ref.hpp"
+#include "transport/publish/ahead_history.hpp"
 #include "transport/publish/segment_name.hpp"
 #include "transport/publish/segmentation.hpp"
 #include "transport/security/keyring.hpp"
@@ -48,16 +49,13 @@ class Publication {
     /// Answers with an error from now on; the tensor is never read again.
     void abort(const std::string& why);
 
-    /// Whether the segment was sent, on request or ahead of it.
-    bool may_send_ahead(std::uint64_t segment) const {
-        return !aborted_ && segments_[segment].sent == Sent::kNot;
-    }
-    void set_sent_ahead(std::uint64_t segment) { segments_[segment].sent = Sent::kAhead; }
-    /// The segment is requested now; whether it had been sent ahead.
-    bool set_requested(std::uint64_t segment) {
-        return !aborted_ &&
-               std::exchange(segments_[segment].sent, Sent::kRequested) == Sent::kAhead;
-    }
+    /// Segments are sent ahead as `history` says, which all publications of a producer share. None
+    /// is before this call.
+    void send_ahead_by(std::shared_ptr<AheadHistory> history) { ahead_ = std::move(history); }
+    /// Whether to send a segment ahead of requests: it has not been sent, and that has not been in
+    /// vain lately. Counts it as sent if so.
+    bool take_turn_ahead(std::uint64_t segment);
+    void on_requested(std::uint64_t segment);
 
     /// Packet bytes kept for this tensor.
     std::size_t retained_bytes() const { return retained_bytes_; }
@@ -90,6 +88,7 @@ class Publication {
     std::uint32_t virtual_scale_;
     PacketPool& pool_;
     std::shared_ptr<security::Signer> signer_;
+    std::shared_ptr<AheadHistory> ahead_;
     std::vector<Segment> segments_;
     std::size_t retained_bytes_ = 0;
     bool aborted_ = false;

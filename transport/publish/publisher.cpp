@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "transport/publish/ahead_history.hpp"
 #include "transport/wire/text.hpp"
 
 namespace innet {
@@ -100,7 +99,10 @@ struct Publisher::Producer {
     std::vector<Failure> failures;
     WaitingTensors waiting;
     std::optional<End> end;
-    AheadHistory ahead;
+    /// Shared with publications, which may outlive their producer.
+    std::shared_ptr<AheadHistory> ahead = std::make_shared<AheadHistory>();
+
+    ~Producer() { ahead->end(); }
 
     bool never_publishes(wire::NameView tensor, std::uint64_t seq) const {
         return end && seq >= end->seq &&
@@ -142,50 +144,40 @@ void Publisher::register_producer(const wire::Name& prefix, std::string label) {
     producer->prefix = prefix;
     producer->label = std::move(label);
     producer->signer = signer_below(prefix.view());
-    producers_.push_back(std::move(producer));
+    producers_.put(prefix, std::move(producer));
 }
 
 void Publisher::unregister_producer(const wire::Name& prefix) {
-    const auto found = std::ranges::find_if(
-        producers_, [&](const auto& producer) { return producer->prefix == prefix; });
-    if (found == producers_.end()) return;
-    (*found)->publications.for_each([&](const PublicationTable::Entry& entry) {
+    Producer* const producer = producer_at(prefix);
+    if (producer == nullptr) return;
+    producer->publications.for_each([&](const PublicationTable::Entry& entry) {
         by_name_.erase(entry.publication->name().hash());
     });
     for (const WaitingTensor& tensor :
-         (*found)->waiting.take_if([](const WaitingTensor&) { return true; })) {
+         producer->waiting.take_if([](const WaitingTensor&) { return true; })) {
         SegmentNamer namer(tensor.name.view());
         for (const std::uint64_t segment : tensor.segments) {
             forwarder_.nack(namer.segment(segment), wire::NackReason::kNoRoute);
         }
     }
-    producers_.erase(found);
+    producers_.erase(prefix);
 }
 
 void Publisher::end_producer(const wire::Name& prefix, std::uint64_t seq, const std::string& why) {
-    const auto found = std::ranges::find_if(
-        producers_, [&](const auto& producer) { return producer->prefix == prefix; });
-    if (found == producers_.end()) return;
-    (*found)->end = {seq, why};
-    refuse_waiting(**found);
+    Producer* const producer = producer_at(prefix);
+    if (producer == nullptr) return;
+    producer->end = {seq, why};
+    refuse_waiting(*producer);
 }
 
-const Publisher::Producer* Publisher::producer_at(const wire::Name& prefix) const {
-    const auto found = std::ranges::find_if(
-        producers_, [&](const auto& producer) { return producer->prefix == prefix; });
-    return found == producers_.end() ? nullptr : found->get();
+Publisher::Producer* Publisher::producer_at(const wire::Name& prefix) const {
+    const auto* const found = producers_.find(prefix);
+    return found == nullptr ? nullptr : found->get();
 }
 
-Publisher::Producer* Publisher::producer_of(wire::NameView name) {
-    Producer* longest = nullptr;
-    for (const auto& producer : producers_) {
-        const wire::NameView prefix = producer->prefix.view();
-        if (!prefix.is_prefix_of(name)) continue;
-        if (longest == nullptr || prefix.value().size() > longest->prefix.view().value().size()) {
-            longest = producer.get();
-        }
-    }
-    return longest;
+Publisher::Producer* Publisher::producer_of(wire::NameView name) const {
+    const auto* const longest = producers_.longest_of(name);
+    return longest == nullptr ? nullptr : longest->get();
 }
 
 std::optional<std::string> Publisher::refusal(const PublicationSpec& spec) const {
@@ -244,6 +236,7 @@ std::shared_ptr<Publication> Publisher::publish(const PublicationSpec& spec) {
     auto publication = std::make_shared<Publication>(
         name, spec.tensor, spec.segmentation, spec.segment_ends, spec.tensor_elements,
         spec.description, spec.earlier_calls, virtual_scale_, pool_, producer.signer);
+    publication->send_ahead_by(producer.ahead);
     by_name_.insert_or_assign(name.view().hash(), publication);
     const bool is_message =
         !spec.exclusive_seq && spec.kind.view().size() == kMessageKindComponents;
@@ -259,11 +252,7 @@ void Publisher::answer_waiting(const PublicationSpec& spec) {
 }
 
 void Publisher::offer(Publication& publication, std::uint64_t segment, wire::NameView hint) {
-    if (!publication.may_send_ahead(segment)) return;
-    Producer* const producer = producer_of(publication.name());
-    if (producer == nullptr) return;  // its group is closed, and the operation still under way
-    if (!producer->ahead.take_turn()) return;
-    publication.set_sent_ahead(segment);
+    if (!publication.take_turn_ahead(segment)) return;
     ++segments_served_;
     PacketRef packet = publication.packet(segment, true);
     if (packet) forwarder_.offer_data(std::move(packet), hint, false);
@@ -307,10 +296,9 @@ bool Publisher::answer_waiting(Producer& producer, const PublicationTable::Entry
 
 void Publisher::fail(const FailureSpec& spec) {
     for (const wire::Name& prefix : spec.prefixes) {
-        const auto found = std::ranges::find_if(
-            producers_, [&](const auto& producer) { return producer->prefix == prefix; });
-        if (found == producers_.end()) continue;
-        Producer& producer = **found;
+        Producer* const at_prefix = producer_at(prefix);
+        if (at_prefix == nullptr) continue;
+        Producer& producer = *at_prefix;
         if (producer.failures.size() == kMaxFailures) {
             producer.failures.erase(producer.failures.begin());
         }
@@ -328,14 +316,14 @@ void Publisher::fail(const FailureSpec& spec) {
 }
 
 void Publisher::retire(const wire::Name& prefix, std::uint64_t seq) {
-    for (const auto& producer : producers_) {
+    producers_.for_each([&](const auto& producer) {
         std::erase_if(producer->failures, [&](const Failure& failure) {
             return failure.is_retired(producer->prefix, prefix, seq);
         });
         for (const wire::NameHash name : producer->publications.retire(prefix.view(), seq)) {
             by_name_.erase(name);
         }
-    }
+    });
 }
 
 PacketRef Publisher::mismatch(wire::NameView name, const Publication& published) {
@@ -356,15 +344,15 @@ PacketRef Publisher::answer(Publication& publication, wire::NameView name, std::
                             bool for_network) {
     if (segment >= publication.segmentation().segments()) return mismatch(name, publication);
     ++segments_served_;
-    if (publication.set_requested(segment)) {
-        producer_of(publication.name())->ahead.on_requested();
-    }
+    publication.on_requested(segment);
     return publication.packet(segment, for_network);
 }
 
 Production Publisher::produce(wire::NameView name, bool for_network) {
+    // The names of this node's own requests are mostly under no producer here.
     const auto parsed = SegmentName::parse(name);
-    if (!parsed) return {};
+    Producer* const producer = parsed ? producer_of(parsed->tensor) : nullptr;
+    if (producer == nullptr) return {};
     const auto data = [](PacketRef packet) {
         return packet ? Production{Production::Kind::kData, std::move(packet), {}} : Production{};
     };
@@ -373,9 +361,7 @@ Production Publisher::produce(wire::NameView name, bool for_network) {
         return data(answer(*published->second, name, parsed->segment, for_network));
     }
     const auto seq = sequence_number(parsed->tensor);
-    Producer* producer = seq ? producer_of(parsed->tensor) : nullptr;
-    if (producer == nullptr || producer->publications.is_retired(parsed->tensor.parent(), *seq))
-        return {};
+    if (!seq || producer->publications.is_retired(parsed->tensor.parent(), *seq)) return {};
     if (const Failure* failure = producer->failure_of(parsed->tensor, *seq)) {
         return data(failed(name, *failure, *producer));
     }
@@ -406,17 +392,17 @@ void Publisher::forget(wire::NameView name) {
 
 std::size_t Publisher::waiting_count() const {
     std::size_t count = 0;
-    for (const auto& producer : producers_) count += producer->waiting.segments();
+    producers_.for_each([&](const auto& producer) { count += producer->waiting.segments(); });
     return count;
 }
 
 std::uint64_t Publisher::retained_bytes() const {
     std::uint64_t bytes = 0;
-    for (const auto& producer : producers_) {
+    producers_.for_each([&](const auto& producer) {
         producer->publications.for_each([&](const PublicationTable::Entry& entry) {
             bytes += entry.publication->retained_bytes();
         });
-    }
+    });
     return bytes;
 }
 

@@ -15,6 +15,7 @@
 #include "transport/publish/publication.hpp"
 #include "transport/publish/publication_table.hpp"
 #include "transport/publish/waiting_tensors.hpp"
+#include "transport/wire/prefix_map.hpp"
 
 namespace innet {
 
@@ -66,8 +67,8 @@ class Publisher {
     struct Producer;
 
     std::shared_ptr<security::Signer> signer_below(wire::NameView prefix) const;
-    Producer* producer_of(wire::NameView name);
-    const Producer* producer_at(const wire::Name& prefix) const;
+    Producer* producer_of(wire::NameView name) const;
+    Producer* producer_at(const wire::Name& prefix) const;
     PacketRef mismatch(wire::NameView name, const Publication& published);
     PacketRef never_comes(wire::NameView name, const Producer& producer);
     PacketRef failed(wire::NameView name, const Failure& failure, const Producer& producer);
@@ -85,7 +86,7 @@ class Publisher {
     PacketPool& pool_;
     std::shared_ptr<security::Signer> own_signer_;
     std::vector<std::pair<wire::Name, std::shared_ptr<security::Signer>>> signers_;  ///< by prefix
-    std::vector<std::unique_ptr<Producer>> producers_;
+    wire::PrefixMap<std::unique_ptr<Producer>> producers_;
     std::unordered_map<wire::NameHash, std::shared_ptr<Publication>> by_name_;
     std::uint64_t segments_served_ = 0;
 };

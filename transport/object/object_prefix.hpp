@@ -1,0 +1,25 @@
+#pragma once
+// A prefix under which an endpoint publishes objects, and its reply for missing ones.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "transport/security/segment_tagger.hpp"
+
+namespace innet {
+
+/// Reply to an Interest for a missing object.
+enum class MissingObject : std::uint8_t {
+    kWait,    ///< the Interest stays pending; a Hold names the late rank
+    kRefuse,  ///< as in a cache: a Nack at once (NackReason kNoData)
+};
+
+struct ObjectPrefix {
+    std::string label;  ///< label of the producer (a rank) that Holds name as late
+    MissingObject missing = MissingObject::kWait;
+    /// Tags the segments of published objects and checks those of fetched ones; null: no tags.
+    std::shared_ptr<security::SegmentTagger> tagger = nullptr;
+};
+
+}  // namespace innet
