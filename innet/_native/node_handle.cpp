@@ -312,14 +312,17 @@ void bind_control(nb::class_<NodeHandle>& node) {
                 return dropped;
             },
             "Empties the content store; how many entries that were.")
-        .def("status", [](NodeHandle& self) {
-            NodeStatus status;
-            self.call([&](Engine& engine) {
-                status = read_status(engine, self.link_status());
-                self.read_foreign_faces(status);
-            });
-            return status_dict(status);
-        });
+        .def(
+            "status",
+            [](NodeHandle& self, bool with_rules) {
+                NodeStatus status;
+                self.call([&](Engine& engine) {
+                    status = read_status(engine, self.link_status(), with_rules);
+                    self.read_foreign_faces(status);
+                });
+                return status_dict(status);
+            },
+            nb::kw_only(), "with_rules"_a = true);
 }
 
 wire::TensorErrorCode error_code(int status) {

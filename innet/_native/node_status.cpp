@@ -107,7 +107,8 @@ nb::dict job_dict(const forwarding::JobStatus& job) {
 
 }  // namespace
 
-NodeStatus read_status(driver::Engine& engine, std::vector<driver::LinkStatus> links) {
+NodeStatus read_status(driver::Engine& engine, std::vector<driver::LinkStatus> links,
+                       bool with_rules) {
     NodeStatus status;
     status.node = engine.node.counters();
     status.reducer = engine.node.reducer().counters();
@@ -115,7 +116,7 @@ NodeStatus read_status(driver::Engine& engine, std::vector<driver::LinkStatus> l
     status.management = engine.management.counters();
     status.links = std::move(links);
     status.routes = engine.node.routes();
-    status.rules = engine.node.reducer().rules();
+    if (with_rules) status.rules = engine.node.reducer().rules();
     status.jobs = engine.node.jobs();
     status.last_unroutable = engine.node.last_unroutable().to_uri();
     status.operations = engine.endpoint.describe_operations();

@@ -16,7 +16,6 @@ from innet.errors import ControlError
 from innet.node.requests import ControlRequest, no_answer, result_of
 
 _METHOD: Final = "status"
-_REQUEST: Final = ControlRequest(method=_METHOD).model_dump_json().encode() + b"\n"
 _AT_ONCE = 128
 """Connections that are open at the same time, and that are kept."""
 _RECEIVE_BYTES = 1 << 18
@@ -42,8 +41,11 @@ class NodeReadings:
 class NodeReader:
     """Asks nodes for their status on their control sockets. Blocking; for one thread at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_rules: bool = True) -> None:
+        """``with_rules``: see :meth:`innet.node.agent.NodeAgent.status`."""
         self._kept: dict[Path, socket.socket] = {}
+        request = ControlRequest(method=_METHOD, params={} if with_rules else {"with_rules": False})
+        self._request = request.model_dump_json().encode() + b"\n"
 
     def read(
         self,
@@ -58,7 +60,7 @@ class NodeReader:
             phases: the nodes of each are asked when those of the phase before have answered.
         """
         in_phases = {name for phase in phases for name in phase}
-        round_ = _Round(sockets, self._kept, timeout_s)
+        round_ = _Round(sockets, self._kept, self._request, timeout_s)
         for phase in (*phases, [name for name in sockets if name not in in_phases]):
             names = [name for name in phase if name in sockets]
             for first in range(0, len(names), _AT_ONCE):
@@ -103,11 +105,16 @@ class _Round:
     """One reading of all nodes."""
 
     def __init__(
-        self, sockets: Mapping[str, Path], kept: dict[Path, socket.socket], timeout_s: float
+        self,
+        sockets: Mapping[str, Path],
+        kept: dict[Path, socket.socket],
+        request: bytes,
+        timeout_s: float,
     ) -> None:
         self.readings = NodeReadings()
         self._sockets = sockets
         self._kept = kept
+        self._request = request
         self._timeout_s = timeout_s
         self._deadline_s = time.monotonic() + timeout_s
         self._open: dict[int, _Asked] = {}
@@ -126,7 +133,7 @@ class _Round:
         asked_s = time.monotonic()
         try:
             connection = connection or _connected(path)
-            connection.send(_REQUEST)
+            connection.send(self._request)
         except OSError as error:
             if connection is not None:
                 connection.close()

@@ -71,8 +71,9 @@ class RunReader:
     Blocking; for one thread at a time.
     """
 
-    def __init__(self) -> None:
-        self._nodes = NodeReader()
+    def __init__(self, *, with_rules: bool = True) -> None:
+        """``with_rules``: see :meth:`innet.node.agent.NodeAgent.status`."""
+        self._nodes = NodeReader(with_rules=with_rules)
         self._controller: ControllerClient | None = None
         self._controller_path: Path | None = None
 
@@ -81,20 +82,24 @@ class RunReader:
         record: RunRecord,
         timeout_s: float = ANSWER_TIMEOUT_S,
         phases: Sequence[Collection[str]] = (),
+        held: Collection[str] = (),
     ) -> RunStatus:
         """The status of all nodes; those without an answer are ``silent``. Blocks for seconds.
 
         Args:
             phases: see :meth:`NodeReader.read`.
+            held: nodes that are not asked, because a signal or a debugger holds their processes.
         """
-        sockets = {node: record.control_socket(node) for node in _running_nodes(record)}
+        running = _running_nodes(record)
+        sockets = {node: record.control_socket(node) for node in running if node not in held}
         readings = self._nodes.read(sockets, timeout_s, phases)
+        silent = dict.fromkeys(held, "a signal or a debugger holds its process")
         overview = self._overview(record)
         return RunStatus(
             run=record,
             stale=record.is_stale,
             nodes=readings.nodes,
-            silent=readings.silent,
+            silent=readings.silent | silent,
             read_at=readings.read_at,
             jobs=_with_parts(overview.jobs, readings.nodes),
             groups=overview.groups,

@@ -6,11 +6,11 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from innet._native import _core
 from innet.errors import ControlError, SecurityError
+from innet.machine import read_kernel_file
 from innet.node.announcer import Announcer
 from innet.node.messages import JobMessage, PoolMessage, RuleMessage, ServedPrefixes, job_of
 from innet.node.node_config import NodeConfig
@@ -124,9 +124,13 @@ class NodeAgent:
             return []  # it has been stopped
         return [self._config.faces[face].peer for face in silent]
 
-    def status(self) -> dict[str, Any]:
-        """Faces, tables, counters, rules, queue depths and memory of the node."""
-        status: dict[str, Any] = dict(self._node.status())
+    def status(self, *, with_rules: bool = True) -> dict[str, Any]:
+        """Faces, tables, counters, rules, queue depths and memory of the node.
+
+        Args:
+            with_rules: else the list of rules is empty; it is most of the answer in a large group.
+        """
+        status: dict[str, Any] = dict(self._node.status(with_rules=with_rules))
         for face, link in zip(self._config.faces, status["links"], strict=True):
             link["peer"] = face.peer
         times = os.times()
@@ -316,5 +320,5 @@ class NodeAgent:
 
 def _resident_bytes() -> int:
     """Memory of this process, see proc_pid_statm(5)."""
-    resident_pages = int(Path("/proc/self/statm").read_text().split()[1])
+    resident_pages = int(read_kernel_file("/proc/self/statm").split()[1])
     return resident_pages * os.sysconf("SC_PAGE_SIZE")

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic_core import to_jsonable_python
 
@@ -35,8 +35,13 @@ from innet.telemetry.messages import (
 from innet.telemetry.source import start_publishing
 from innet.telemetry.topics import node_topics
 
-ReadStatus = Callable[[], dict[str, Any]]
-"""Reads the status that the node answers on its control socket."""
+
+class ReadStatus(Protocol):
+    """Reads the status that the node answers on its control socket."""
+
+    def __call__(self, *, with_rules: bool = True) -> dict[str, Any]:
+        """The status; see :meth:`innet.node.agent.NodeAgent.status`."""
+        ...
 
 
 def publish_node(
@@ -108,7 +113,7 @@ class NodeSource:
 
         Call it on the thread that publishes, because it reads the processor time of that thread.
         """
-        status = self._read_status()
+        status = self._read_status(with_rules=False)
         counters = counters_of(status, self.run, self.name).model_copy(
             update={
                 "telemetry_cpu_s": time.thread_time(),

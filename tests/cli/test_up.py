@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from innet.cluster.emulation.runs import find_run
+from innet.cluster.node_reader import NodeReader
 
 from .conftest import processes_of
 from .runs import INNET, TIMEOUT_S, innet, read_until, started
@@ -158,9 +159,14 @@ def test_status_shows_the_job_that_runs(network: str) -> None:
     ) as job:
         read_until(job, "joined")
         document = json.loads(innet("status", network, "--json").stdout)
+        with NodeReader(with_rules=False) as reader:
+            sockets = {"s0": find_run(network).control_socket("s0")}
+            without_rules = reader.read(sockets, TIMEOUT_S).nodes["s0"]
         job.send_signal(signal.SIGINT)
         job.wait(TIMEOUT_S)
     assert set(document["nodes"]) == {"s0", "h0", "h1"}
+    assert without_rules.keys() == document["nodes"]["s0"].keys()
+    assert without_rules["rules"] == []
     (group,) = document["groups"]
     assert (group["algorithm"], group["ranks"]) == ("inc", ["h0", "h1"])
     assert [rule["interval"] for rule in document["nodes"]["s0"]["rules"]] == ["0-1"]

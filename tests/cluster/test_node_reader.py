@@ -49,6 +49,20 @@ def test_one_connection_serves_all_readings_of_a_node(sockets, connections):
     assert connections == ["a"]
 
 
+def test_a_reader_that_needs_no_rules_says_so(sockets):
+    asked: list[dict[str, Any]] = []
+
+    def status(**parameters: Any) -> dict[str, Any]:
+        asked.append(parameters)
+        return {}
+
+    with _node(sockets["a"], status):
+        for reader in (NodeReader(), NodeReader(with_rules=False)):
+            with reader:
+                assert reader.read({"a": sockets["a"]}, 60).nodes == {"a": {}}
+    assert asked == [{}, {"with_rules": False}]
+
+
 def test_the_next_process_of_a_node_is_connected_to(sockets, connections):
     with NodeReader() as reader:
         for generation in (1, 2):

@@ -51,14 +51,20 @@ class ProcessIdentity(BaseModel):
         assert identity is not None, "/proc must show the calling process"
         return identity
 
-    def is_alive(self) -> bool:
-        """Whether this very process still runs; a zombie does not."""
+    def state(self) -> str | None:
+        """The kernel's letter for this very process, see proc_pid_stat(5); ``None``: it has ended.
+
+        A zombie has ended.
+        """
         fields = _stat_fields(self.pid)
-        return (
-            fields is not None
-            and int(fields[_START_FIELD]) == self.start_ticks
-            and fields[_STATE_FIELD] not in ("Z", "X")
-        )
+        if fields is None or int(fields[_START_FIELD]) != self.start_ticks:
+            return None
+        state = fields[_STATE_FIELD]
+        return None if state in ("Z", "X") else state
+
+    def is_alive(self) -> bool:
+        """Whether this very process still runs."""
+        return self.state() is not None
 
     def send_signal(self, signum: signal.Signals) -> bool:
         """Signal this process, never one that reused its pid; whether it was still there."""

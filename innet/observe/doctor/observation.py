@@ -73,6 +73,12 @@ class NodePair:
         """Time between the answers, by the node's own monotonic clock."""
         return float(self.after["uptime_s"] - self.before["uptime_s"])
 
+    @cached_property
+    def faces(self) -> Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """By peer, the face towards it in both answers."""
+        before = {face["peer"]: face for face in self.before["links"]}
+        return {face["peer"]: (before[face["peer"]], face) for face in self.after["links"]}
+
     def grown(self, table: str, counter: str) -> int:
         """Growth of a counter of ``node``, ``reducer`` or ``endpoint``."""
         return int(self.after[table][counter] - self.before[table][counter])
@@ -207,12 +213,16 @@ class Observation:
 
     @cached_property
     def _cut(self) -> frozenset[tuple[str, str]]:
-        return frozenset(link.nodes for link in self.topology.links if self._carries_nothing(link))
-
-    def _carries_nothing(self, link: Link) -> bool:
-        near, far = link.nodes
-        return self._is_down(near, far) or (
-            self._finds_silent(near, far) and self._finds_silent(far, near)
+        silent = {
+            (node, face["peer"])
+            for node, answer in self.after.status.nodes.items()
+            for face in answer["links"]
+            if face["silent"]
+        }
+        return frozenset(
+            (near, far)
+            for near, far in (link.nodes for link in self.topology.links)
+            if self._is_down(near, far) or {(near, far), (far, near)} <= silent
         )
 
     def _is_down(self, near: str, far: str) -> bool:
@@ -220,14 +230,10 @@ class Observation:
         ports = (self.after.kernel.get(ends) for ends in ((near, far), (far, near)))
         return {near, far} <= answers.keys() and any(p is not None and not p.is_up for p in ports)
 
-    def _finds_silent(self, node: str, peer: str) -> bool:
-        answer = self.after.status.nodes.get(node)
-        return answer is not None and bool(_face(answer, peer)["silent"])
-
     def _link(
         self, link: Link, node: NodePair, near: str, far: str, nodes: Mapping[str, NodePair]
     ) -> LinkPair:
-        before, after = _face(node.before, far), _face(node.after, far)
+        before, after = node.faces[far]
         port_before, port_after = before["port"], after["port"]
         sent = port_after["sent_bytes"] - port_before["sent_bytes"]
         depths = (port_before["depth_bytes"], port_after["depth_bytes"])
@@ -238,7 +244,7 @@ class Observation:
         elif not sent:  # a link without a shape has no port model either
             sent = after["bytes_out"] - before["bytes_out"]
         peer = nodes.get(far)
-        peer_faces = None if peer is None else (_face(peer.before, near), _face(peer.after, near))
+        peer_faces = None if peer is None else peer.faces[near]
         return LinkPair(
             node=near,
             peer=far,
@@ -293,8 +299,7 @@ def _compares(near: str, far: str, looks: tuple[Look, Look]) -> bool:
 def _passage_between(
     link: Link, sender: NodePair, receiver: NodePair, looks: tuple[Look, Look]
 ) -> Passage:
-    out = (_face(sender.before, receiver.name), _face(sender.after, receiver.name))
-    into = (_face(receiver.before, sender.name), _face(receiver.after, sender.name))
+    out, into = sender.faces[receiver.name], receiver.faces[sender.name]
     sent = _packets(out[1], "out") - _packets(out[0], "out")
     received = _packets(into[1], "in") - _packets(into[0], "in")
     bytes_each = max(1.0, _grown(out, "bytes_out") / max(1, sent))
@@ -312,13 +317,8 @@ def _dropped(node: NodePair, far: str, before: Look, after: Look) -> int:
     kernel = (before.kernel.get((node.name, far)), after.kernel.get((node.name, far)))
     if kernel[0] is not None and kernel[1] is not None:
         return kernel[1].drops - kernel[0].drops
-    ports = (_face(node.before, far)["port"], _face(node.after, far)["port"])
-    return _grown(ports, "dropped_queue")
-
-
-def _face(status: Mapping[str, Any], peer: str) -> Mapping[str, Any]:
-    face: Mapping[str, Any] = next(link for link in status["links"] if link["peer"] == peer)
-    return face
+    earlier, now = node.faces[far]
+    return _grown((earlier["port"], now["port"]), "dropped_queue")
 
 
 def _packets(face: Mapping[str, Any], direction: str) -> int:
@@ -354,20 +354,20 @@ class RunObserver:
     """
 
     def __init__(self, topology: Topology) -> None:
-        self._reader = RunReader()
+        self._reader = RunReader(with_rules=False)  # no check reads them
         self._phases = reading_phases(topology)
 
     def look(self, record: RunRecord, timeout_s: float = ANSWER_TIMEOUT_S) -> Look:
-        """Look once; blocks until the nodes have answered, or for ``timeout_s``."""
+        """Look once; blocks until the nodes have answered, or for ``timeout_s``.
+
+        Nodes whose process a signal holds are not asked, because they cannot answer.
+        """
+        processes = _process_states(record)
+        held = [node for node, process in processes.items() if process.stopped]
         asked_at_s = time.time()
-        status = self._reader.read(record, timeout_s, self._phases)
+        status = self._reader.read(record, timeout_s, self._phases, held)
         answered_at_s = time.time()
         self._phases.reverse()
-        processes = {}
-        for process in record.processes:
-            if process.node is not None and process.identity.is_alive():
-                with contextlib.suppress(OSError):
-                    processes[process.node] = _state_of(process.identity.pid)
         return Look(status, processes, asked_at_s, answered_at_s)
 
     def __enter__(self) -> Self:
@@ -403,12 +403,32 @@ _STOPPED = ("T", "t")
 """States in the kernel's account of a process that a signal or a debugger holds."""
 
 
-def _state_of(pid: int) -> ProcessState:
+def stopped_by_signal(record: RunRecord) -> dict[str, bool]:
+    """By node with a live process: whether a signal or a debugger holds it."""
+    return {node: state in _STOPPED for node, _, state in _live_processes(record)}
+
+
+def _live_processes(record: RunRecord) -> Iterator[tuple[str, int, str]]:
+    """The node, the pid and the state of each process that runs."""
+    for process in record.processes:
+        if process.node is not None and (state := process.identity.state()) is not None:
+            yield process.node, process.identity.pid, state
+
+
+def _process_states(record: RunRecord) -> dict[str, ProcessState]:
+    found = {}
+    for node, pid, state in _live_processes(record):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            found[node] = ProcessState(state in _STOPPED, *_run_times(pid))
+    return found
+
+
+def _run_times(pid: int) -> tuple[float, float]:
+    """Seconds that the threads of a process have run, and have waited for a processor."""
     ran_ns = waited_ns = 0
     for thread in os.listdir(f"/proc/{pid}/task"):
         with contextlib.suppress(OSError):  # it has ended, or the kernel keeps no such account
             ran, waited, _ = read_kernel_file(f"/proc/{pid}/task/{thread}/schedstat").split()
             ran_ns += int(ran)
             waited_ns += int(waited)
-    state = read_kernel_file(f"/proc/{pid}/stat").rpartition(")")[2].split()[0]
-    return ProcessState(stopped=state in _STOPPED, ran_s=ran_ns / 1e9, waited_s=waited_ns / 1e9)
+    return ran_ns / 1e9, waited_ns / 1e9

@@ -136,7 +136,7 @@ def test_a_look_reads_in_the_opposite_order_of_the_one_before(monkeypatch):
     run = State().observation().after.status
     asked = []
 
-    def read(_reader, _record, _timeout_s, phases):
+    def read(_reader, _record, _timeout_s, phases, _held):
         asked.append(copy.deepcopy(phases))
         return run
 

@@ -1,0 +1,36 @@
+"""Which nodes a look asks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+from innet.cluster.emulation.runs import ProcessIdentity, RecordedProcess
+from innet.cluster.run_status import RunReader
+from innet.observe.doctor.observation import RunObserver
+from tests.observe.doctor.states import TOPOLOGY, State
+
+
+def test_a_node_whose_process_a_signal_holds_is_not_asked(monkeypatch):
+    status = State().observation().after.status
+    asked = {}
+
+    def read(_reader, record, _timeout_s, _phases, held):
+        asked[record.processes[0].node] = held
+        return status
+
+    monkeypatch.setattr(RunReader, "read", read)
+    for node, is_held in (("h0", True), ("h1", False)):
+        with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+            identity = ProcessIdentity.of(process.pid)
+            assert identity is not None
+            recorded = RecordedProcess(label=node, node=node, identity=identity)
+            if is_held:
+                process.send_signal(signal.SIGSTOP)
+                os.waitpid(process.pid, os.WUNTRACED)
+            record = status.run.model_copy(update={"processes": (recorded,)})
+            assert RunObserver(TOPOLOGY).look(record).processes[node].stopped == is_held
+            process.kill()
+    assert asked == {"h0": ["h0"], "h1": []}
