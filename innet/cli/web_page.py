@@ -13,6 +13,7 @@ import typer
 from innet import extras
 from innet.cli.options import WebOptions
 from innet.cli.text_output import say
+from innet.machine import run_in_background
 
 if TYPE_CHECKING:
     from innet.observe.web.live import View
@@ -59,11 +60,13 @@ def watch_in_browser(run_id: str | None, broker: str | None, page: WebOptions) -
 
 
 async def _watch(run_id: str | None, broker: str | None, server: ServerOptions) -> None:
-    async with _view(run_id, broker) as view, _served(view, server) as link:
-        say(f"{view.picture.run}: open {link}")
-        say("  The link serves once. Ctrl-C ends the page.")
-        say(f"{await view.closed()} The page keeps the last minutes until Ctrl-C.", err=True)
-        await asyncio.Event().wait()
+    async with _view(run_id, broker) as view:
+        run_in_background()  # the page must not slow down the network that it shows
+        async with _served(view, server) as link:
+            say(f"{view.picture.run}: open {link}")
+            say("  The link serves once. Ctrl-C ends the page.")
+            say(f"{await view.closed()} The page keeps the last minutes until Ctrl-C.", err=True)
+            await asyncio.Event().wait()
 
 
 @contextlib.asynccontextmanager

@@ -17,7 +17,7 @@ from innet.errors import InnetError, TelemetryError
 from innet.node.node_telemetry import counters_of
 from innet.observe.doctor import Observation, examine
 from innet.observe.doctor.checks.nodes import late_ranks
-from innet.observe.doctor.observation import Look, RunObserver
+from innet.observe.doctor.observation import Look, RunObserver, stopped_by_signal
 from innet.observe.web.document import (
     EventLine,
     Line,
@@ -28,6 +28,7 @@ from innet.observe.web.document import (
 )
 from innet.observe.web.history import History
 from innet.observe.web.view_state import LookResult, ViewState, event_line, look_result
+from innet.settings import SETTINGS_NAME, Settings
 from innet.telemetry.commands import Command
 from innet.telemetry.feed import RunFeed
 from innet.telemetry.messages import CommandReply, RunEvent
@@ -39,11 +40,11 @@ _log = logging.getLogger(__name__)
 _FRAME_S = 1.0
 _QUIET_S = 2.0
 """Between frames without any news, from which nodes that no longer report follow."""
+_NEVER_S = float("inf")
 _GATHERING_S = 0.1
 """News often comes together: when a job begins, many nodes do."""
-_LOOK_S = 2.0
-_SECOND_LOOK_S = 1.0
-"""After a look that finds an operation late: only another one shows whether a rank is."""
+_LONGEST_LOOK_S = 2.0
+"""Between looks, also where telemetry comes less often."""
 _ANSWER_TIMEOUT_S = 1.5
 """Shorter than the doctor's, so that a stopped node shows soon."""
 _GATHER_S = 5.0
@@ -121,9 +122,11 @@ async def local_view(record: RunRecord) -> AsyncIterator[View]:
         return await give_command(record, node, command)
 
     view = View(picture, History(), tell if has_broker else None)
-    follower = _Follower(view, RunFeed(record.run_id))
+    # Each look is a frame, and also tells which nodes no longer answer.
+    follower = _Follower(view, RunFeed(record.run_id), quiet_s=_NEVER_S)
+    interval_s = Settings.load(record.run_dir / SETTINGS_NAME).telemetry.interval_s
     with RunObserver(topology) as observer:
-        looks = _Looks(record.run_id, topology, observer, follower)
+        looks = _Looks(record.run_id, topology, observer, follower, interval_s)
         tasks = [follower.frames(), looks.run()]
         if record.broker is not None:
             topics = without_counters(record.run_id)  # the looks have the counters
@@ -188,10 +191,14 @@ def _reported_topology(feed: RunFeed) -> Topology:
 class _Follower:
     """Moves what telemetry says into the state, and frames out of it."""
 
-    def __init__(self, view: View, feed: RunFeed) -> None:
+    def __init__(self, view: View, feed: RunFeed, quiet_s: float = _QUIET_S) -> None:
+        """``quiet_s``: between frames without any news."""
         self.view = view
         self.state = ViewState(view.picture)
         self._feed = feed
+        self._quiet_s = quiet_s
+        self.intervals_s: dict[str, float] = {}
+        """By node, how often a command has it publish counters."""
         self._is_due = asyncio.Event()
         self._has_ended = False
         self.lost = ""
@@ -205,18 +212,22 @@ class _Follower:
     ) -> None:
         """Follow the broker until the run ends."""
 
-        def on_event(event: RunEvent) -> None:
-            self.state.take_event(event, time.time())
-            self.view.append(Line(event=event_line(event)))
-            self._is_due.set()
-
         def on_lost(why: str) -> bool:
             self.lost = why
             self.view.note("broker_lost", f"the broker does not answer: {why}")
             return may_retry()
 
-        await follow(broker, self._feed.run or "", self._feed, on_event, on_lost, topics)
+        await follow(broker, self._feed.run or "", self._feed, self.take_event, on_lost, topics)
         self.end()
+
+    def take_event(self, event: RunEvent) -> None:
+        """Take an event, and show it at once."""
+        self.state.take_event(event, time.time())
+        interval_s = event.details.get("interval_s")
+        if event.kind == "interval_set" and isinstance(interval_s, int | float):
+            self.intervals_s[event.source] = interval_s
+        self.view.append(Line(event=event_line(event)))
+        self._is_due.set()
 
     def take_look(self, result: LookResult) -> None:
         """Take what the doctor sees, and show it at once."""
@@ -236,7 +247,7 @@ class _Follower:
         shown, shown_s = -1, 0.0
         while not self._has_ended:
             is_quiet = not self._is_due.is_set() and self._feed.taken == shown
-            if not is_quiet or time.monotonic() - shown_s >= _QUIET_S:
+            if not is_quiet or time.monotonic() - shown_s >= self._quiet_s:
                 self._is_due.clear()
                 shown, shown_s = self._feed.taken, time.monotonic()
                 self._take_frame(time.time())
@@ -256,22 +267,36 @@ class _Follower:
 
 
 class _Looks:
-    """Looks at a run again and again; each two looks in a row are what the doctor compares."""
+    """Looks at a run again and again; each two looks in a row are what the doctor compares.
+
+    It looks as often as nodes publish counters, and at once when a process ends, stops or goes on.
+    """
 
     def __init__(
-        self, run_id: str, topology: Topology, observer: RunObserver, follower: _Follower
+        self,
+        run_id: str,
+        topology: Topology,
+        observer: RunObserver,
+        follower: _Follower,
+        interval_s: float,
     ) -> None:
+        """``interval_s``: of telemetry, where no command has changed it."""
         self._run_id = run_id
         self._topology = topology
         self._observer = observer
         self._follower = follower
+        self._interval_s = interval_s
         self._looks: deque[Look] = deque(maxlen=3)
         self._failure = ""
+
+    @property
+    def _period_s(self) -> float:
+        return min(_LONGEST_LOOK_S, self._interval_s, *self._follower.intervals_s.values())
 
     async def run(self) -> None:
         """Look until the run is over."""
         while (record := _record_of(self._run_id)) is not None:
-            began_s, period_s = time.monotonic(), _LOOK_S
+            began_s, pause_s = time.monotonic(), self._period_s
             try:
                 result = await asyncio.to_thread(self._result, record)
             except InnetError as error:
@@ -279,11 +304,18 @@ class _Looks:
             else:
                 self._failure = ""
                 self._follower.take_look(result)
-                period_s = look_period_s(result)
+                pause_s = look_period_s(result, self._period_s)
             took_s = time.monotonic() - began_s
-            await asyncio.sleep(max(period_s - took_s, took_s / 2))
+            await self._pause(record, max(pause_s - took_s, took_s / 2))
         self._follower.take_look(LookResult())
         self._follower.end()
+
+    async def _pause(self, record: RunRecord, pause_s: float) -> None:
+        """Wait; in the middle, see whether the processes are as the last look found them."""
+        await asyncio.sleep(pause_s / 2)
+        seen = self._looks[-1].processes if self._looks else {}
+        if stopped_by_signal(record) == {node: p.stopped for node, p in seen.items()}:
+            await asyncio.sleep(pause_s / 2)
 
     def _tell(self, error: InnetError) -> None:
         """Tell once why a look fails; while a run ends, one may."""
@@ -307,14 +339,17 @@ class _Looks:
     def _take_counters(self, taken: Look) -> None:
         for node, answer in taken.status.nodes.items():
             counters = counters_of(answer, self._run_id, node)
-            counters = counters.model_copy(update={"interval_s": _LOOK_S})
+            counters = counters.model_copy(update={"interval_s": self._period_s})
             self._follower.state.take_counters(counters, taken.answered_at_s)
 
 
-def look_period_s(result: LookResult) -> float:
-    """The time to the next look, so that a late rank shows within two intervals of telemetry."""
+def look_period_s(result: LookResult, period_s: float) -> float:
+    """The time to the next look: half a period after a look that finds an operation late.
+
+    Only another look shows whether a rank is late, and that has to show within two periods.
+    """
     is_open = not result.late and any(wait.late for wait in result.waits)
-    return _SECOND_LOOK_S if is_open else _LOOK_S
+    return period_s / 2 if is_open else period_s
 
 
 def _record_of(run_id: str) -> RunRecord | None:

@@ -11,16 +11,17 @@ import pytest
 
 from innet.cluster.run_broker import RunBroker
 from innet.errors import EmulationError, TelemetryError
-from innet.observe.doctor.observation import Look
+from innet.observe.doctor.observation import Look, ProcessState, RunObserver
 from innet.observe.web import live
 from innet.observe.web.document import Frame, Line, Wait, picture_of
 from innet.observe.web.history import History
 from innet.observe.web.live import View, look_period_s, remote_view
 from innet.observe.web.view_state import LookResult
 from innet.telemetry.feed import NodeFeed, RunFeed
-from innet.telemetry.messages import LauncherStatus
+from innet.telemetry.messages import LauncherStatus, RunEvent
 from innet.telemetry.topics import launcher_topics, node_topics
 from innet.topology import load_topology
+from tests.observe.doctor.states import State
 from tests.observe.web.reports import counters, status
 from tests.telemetry.raw_mqtt import embedded
 
@@ -80,14 +81,15 @@ async def test_a_look_is_shown_at_once(view, monkeypatch):
 async def test_a_look_that_fails_is_told_once_and_the_next_ones_go_on(view, monkeypatch, caplog):
     records = iter(["up", "up", "up", "up", "up", "over"])
     monkeypatch.setattr(live, "_record_of", lambda _: {"up": "record", "over": None}[next(records)])
-    monkeypatch.setattr(live, "_LOOK_S", 0.0)
 
     def look(_record: object, _timeout_s: float) -> Look:
         raise EmulationError("its directory cannot be read")
 
     observer = SimpleNamespace(look=look)
     follower = live._Follower(view, RunFeed("lab"))
-    await live._Looks("lab", load_topology("star4"), observer, follower).run()  # type: ignore[arg-type]
+    looks = live._Looks("lab", load_topology("star4"), observer, follower, interval_s=0.0)  # type: ignore[arg-type]
+    monkeypatch.setattr(live, "stopped_by_signal", lambda _: {})
+    await looks.run()
     told = [line for line in _lines(view) if "look_failed" in line]
     assert len(told) == 1
     assert "the run cannot be looked at: its directory cannot be read" in told[0]
@@ -96,10 +98,57 @@ async def test_a_look_that_fails_is_told_once_and_the_next_ones_go_on(view, monk
 
 def test_a_second_look_comes_sooner_where_an_operation_is_late():
     waits = (Wait(node="h0", number=7), Wait(node="h1", number=7, late=("rank 2",)))
-    usual = look_period_s(LookResult())
-    assert look_period_s(LookResult(waits=waits)) < usual
-    assert look_period_s(LookResult(waits=waits, late=("h2",))) == usual
-    assert look_period_s(LookResult(waits=waits[:1])) == usual
+    assert look_period_s(LookResult(), 2.0) == 2.0
+    assert look_period_s(LookResult(waits=waits), 2.0) == 1.0
+    assert look_period_s(LookResult(waits=waits, late=("h2",)), 2.0) == 2.0
+    assert look_period_s(LookResult(waits=waits[:1]), 2.0) == 2.0
+
+
+def _looks(follower: live._Follower, interval_s: float) -> live._Looks:
+    topology = load_topology("star4")
+    return live._Looks("lab", topology, RunObserver(topology), follower, interval_s)
+
+
+@pytest.mark.parametrize(("interval_s", "period_s"), [(0.5, 0.5), (2.0, 2.0), (60.0, 2.0)])
+def test_looks_follow_the_interval_of_telemetry(view, interval_s, period_s):
+    assert _looks(live._Follower(view, RunFeed("lab")), interval_s)._period_s == period_s
+
+
+def test_looks_follow_the_interval_that_a_command_has_set(view):
+    follower = live._Follower(view, RunFeed("lab"))
+    looks = _looks(follower, 2.0)
+    for number, (node, interval_s, period_s) in enumerate(
+        [("h0", 0.5, 0.5), ("s0", 0.2, 0.2), ("s0", 10.0, 0.5), ("h0", 10.0, 2.0)]
+    ):
+        event = RunEvent(
+            run="lab",
+            source=node,
+            number=number,
+            time_s=number,
+            kind="interval_set",
+            message="",
+            details={"interval_s": interval_s},
+        )
+        follower.take_event(event)
+        assert looks._period_s == period_s
+
+
+@pytest.mark.parametrize(("is_stopped", "pauses"), [(False, [1.0, 1.0]), (True, [1.0])])
+async def test_the_next_look_is_at_once_when_a_process_was_stopped(
+    view, monkeypatch, is_stopped, pauses
+):
+    looks = _looks(live._Follower(view, RunFeed("lab")), 2.0)
+    status = State().observation().after.status
+    looks._looks.append(Look(status, {"h0": ProcessState()}))
+    monkeypatch.setattr(live, "stopped_by_signal", lambda _: {"h0": is_stopped})
+    slept: list[float] = []
+
+    async def sleep(pause_s: float) -> None:
+        slept.append(pause_s)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    await looks._pause(status.run, 2.0)
+    assert slept == pauses
 
 
 async def test_a_broker_that_does_not_answer_is_named_as_the_cause(monkeypatch, tmp_path):
