@@ -3,7 +3,7 @@
 import {Charts} from "/charts.js";
 import {checkedPicture, fromFile, History, NotARecording} from "/history.js";
 import {NetworkView} from "/network.js";
-import {showDetails, showEvents, showFindings, showJobs} from "/panels.js";
+import {showDetails, showEvents, showFindings, showJobs, watchFindings} from "/panels.js";
 import {byId, clock, colour, element, rate, share} from "/texts.js";
 
 const MODES = {live: ["live", ""], paused: ["paused", "paused"], recording: ["recording", "paused"], lost: ["connection lost", "lost"]};
@@ -337,6 +337,7 @@ byId("export").addEventListener("click", () => history && exportFile());
 byId("open").addEventListener("click", () => byId("file").click());
 byId("file").addEventListener("change", openFile);
 byId("help").addEventListener("click", help);
+watchFindings();
 byId("find").addEventListener("change", ({target}) => { chooseNode(target.value); });
 byId("scrub").addEventListener("input", ({target}) => history && seek(history.first + (history.last - history.first) * target.value / 1000));
 byId("canvas").addEventListener("keydown", onCanvasKey);

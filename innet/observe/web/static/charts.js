@@ -77,7 +77,8 @@ export class Charts {
       cursor: {sync: {key: "innet"}, drag: {x: true, y: false}},
       scales: {x: {time: !isVirtual}, y: {range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1]}},
       hooks: {
-        draw: [(u) => this.#drawShown(u)],
+        init: [(u) => { u.line = element("div", {class: "shown"}); u.over.append(u.line); }],
+        draw: [(u) => this.#placeShown(u)],
         setSelect: [() => { this.isZoomed = true; }],
         ready: [(u) => u.over.addEventListener("dblclick", () => { this.isZoomed = false; this.update(this.shown); })],
       },
@@ -109,18 +110,11 @@ export class Charts {
 
   #resize() { for (const {plot} of this.plots) plot.setSize(this.#size()); }
 
-  #drawShown(u) {
-    if (this.shown === undefined) return;
-    const x = u.valToPos(this.shown, "x", true);
-    u.ctx.save();
-    u.ctx.strokeStyle = colour("accent");
-    u.ctx.lineWidth = 1.5;
-    u.ctx.setLineDash([]);
-    u.ctx.beginPath();
-    u.ctx.moveTo(x, u.bbox.top);
-    u.ctx.lineTo(x, u.bbox.top + u.bbox.height);
-    u.ctx.stroke();
-    u.ctx.restore();
+  // A line over the chart: to move it draws nothing again.
+  #placeShown(u) {
+    const x = this.shown === undefined ? -1 : u.valToPos(this.shown, "x");
+    u.line.hidden = !(x >= 0 && x <= u.over.clientWidth);
+    u.line.style.transform = `translateX(${x}px)`;
   }
 
   update(shown) {
@@ -130,7 +124,8 @@ export class Charts {
     const times = drawn === this.drawn ? null : frames.map((frame) => frame.time);
     for (const {plot, series} of this.plots) {
       if (times) plot.setData([times, ...series.map((of) => frames.map(of))], !this.isZoomed);
-      if (!times || this.isZoomed) plot.redraw(false);
+      else this.#placeShown(plot);
+      if (times && this.isZoomed) plot.redraw(false);
       if (plot.cursor.left < 0) plot.setLegend({idx: this.#shownIndex(plot)}, false);
     }
     this.drawn = drawn;

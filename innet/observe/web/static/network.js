@@ -11,7 +11,8 @@ const LEGEND_HEIGHT = 40;
 const MOST_SPACING = 150;
 const NEAR_PX = 16;
 const DOT_SPEED = [0, 26, 44, 70, 100, 130];
-const FRAME_MS = 30;
+const MOTION_MS = 25;
+const MOTION_PART = 4;
 
 export function useClass(use) {
   let found = 0;
@@ -31,11 +32,11 @@ export class NetworkView {
     this.history = null;
     this.frame = null;
     this.isStale = true;
+    this.isScheduled = false;
     this.moves = true;
     this.drawn = 0;
     this.#listen();
     new ResizeObserver(() => this.#resize()).observe(canvas);
-    requestAnimationFrame((now) => this.#tick(now));
   }
 
   show(history) {
@@ -50,12 +51,12 @@ export class NetworkView {
     this.frame = frame;
     this.selection = selection;
     this.moves = moves;
-    this.isStale = true;
+    this.#change();
   }
 
   themeChanged() {
     this.colours = null;
-    this.isStale = true;
+    this.#change();
   }
 
   reset() { select(this.canvas).call(this.zoom.transform, zoomIdentity); }
@@ -73,7 +74,7 @@ export class NetworkView {
   #listen() {
     this.zoom = zoom().scaleExtent([0.5, 60]).clickDistance(4).on("zoom", ({transform}) => {
       this.transform = transform;
-      this.isStale = true;
+      this.#change();
     });
     select(this.canvas).call(this.zoom).on("dblclick.zoom", null);
     this.canvas.addEventListener("click", (event) => this.onSelect(this.hit(event.offsetX, event.offsetY)));
@@ -93,7 +94,7 @@ export class NetworkView {
     }
     this.ratio = ratio;
     if (this.history) this.#fit();
-    this.isStale = true;
+    this.#change();
   }
 
   #fit() {
@@ -172,13 +173,28 @@ export class NetworkView {
     return best;
   }
 
+  #change() {
+    this.isStale = true;
+    this.#schedule();
+  }
+
+  // Nothing runs while nothing moves; browsers call no frame of a page that is hidden.
+  #schedule() {
+    if (this.isScheduled) return;
+    this.isScheduled = true;
+    requestAnimationFrame((now) => this.#tick(now));
+  }
+
   #tick(now) {
-    requestAnimationFrame((next) => this.#tick(next));
-    if (!this.history || !this.frame || document.hidden) return;
-    const animates = this.moves && this.dots?.length > 0 && now - (this.painted ?? 0) >= FRAME_MS - 2;
-    if (!this.isStale && !animates) return;
-    this.painted = now;
+    this.isScheduled = false;
+    if (!this.history || !this.frame) return;
+    const began = performance.now();
     this.#paint(now, this.isStale);
+    if (!this.moves || this.dots.length === 0) return;
+    // 30 pictures a second, or fewer where motion would take more than a fifth of the time.
+    const took = performance.now() - began;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.#schedule(), Math.max(MOTION_MS, MOTION_PART * took));
   }
 
   #paint(now, isChanged) {
@@ -285,16 +301,18 @@ export class NetworkView {
   }
 
   #paintMark(c, {kind, x, y}, colours) {
+    // Queues and drops are common where links are many, and would hide them.
+    const s = this.isDense && this.transform.k < 3 && kind !== "cut" ? 3.2 : 6;
     c.lineWidth = 2.5;
     c.strokeStyle = c.fillStyle = kind === "queue" ? colours.late : colours.gone;
     c.beginPath();
     if (kind === "cut") {
-      c.moveTo(x - 6, y - 6); c.lineTo(x + 6, y + 6); c.moveTo(x + 6, y - 6); c.lineTo(x - 6, y + 6);
+      c.moveTo(x - s, y - s); c.lineTo(x + s, y + s); c.moveTo(x + s, y - s); c.lineTo(x - s, y + s);
       c.stroke();
     } else if (kind === "queue") {
-      c.fillRect(x - 4, y - 4, 8, 8);
+      c.fillRect(x - s / 1.5, y - s / 1.5, s / 0.75, s / 0.75);
     } else {
-      c.moveTo(x, y - 6); c.lineTo(x + 6, y + 5); c.lineTo(x - 6, y + 5);
+      c.moveTo(x, y - s); c.lineTo(x + s, y + s / 1.2); c.lineTo(x - s, y + s / 1.2);
       c.fill();
     }
   }

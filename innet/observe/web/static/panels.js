@@ -16,6 +16,25 @@ export function showFindings(frame, isLive, isExamined) {
   const well = element("p", {class: "well"}, isLive ? "Nothing is wrong." : "Nothing was found at this time.");
   const none = isExamined ? well : element("p", {class: "none"}, "innet doctor does not look at this network.");
   replaceIfChanged(byId("findings"), cards.length ? cards : [none]);
+  tellOfFindingsBelow();
+}
+
+const findingsBelow = () => {
+  const end = byId("findings").getBoundingClientRect().bottom + 2;
+  return [...byId("findings").children].filter((card) => card.getBoundingClientRect().bottom > end);
+};
+
+// The panel is short, and scroll bars may be hidden: words say that more findings follow.
+function tellOfFindingsBelow() {
+  const below = findingsBelow().length;
+  byId("more-findings").hidden = below === 0;
+  byId("more-findings").textContent = `↓ ${below} more ${below === 1 ? "finding" : "findings"}`;
+}
+
+export function watchFindings() {
+  byId("findings").addEventListener("scroll", tellOfFindingsBelow);
+  byId("more-findings").addEventListener("click", () => findingsBelow()[0]?.scrollIntoView({block: "start"}));
+  new ResizeObserver(tellOfFindingsBelow).observe(byId("findings"));
 }
 
 // Texts of findings have commands between backticks.
@@ -55,7 +74,7 @@ function groupPart(group, frame, waits, onSelect) {
     element("div", {}, `Group ${group.name}: ${ranks.length} ranks, ${group.algorithm}${joined}`),
     blockers.length ? element("div", {class: "name"}, `${waiting.length} ${waiting.length === 1 ? "rank waits" : "ranks wait"} for ${blockers.join(", ")}.`) : null,
     element("ul", {class: "ranks"}, ...chips),
-    ranks.length > MOST_RANKS ? element("p", {class: "none"}, `${ranks.length - shown.length} more ranks as usual`) : null);
+    ranks.length > MOST_RANKS ? element("p", {class: "none"}, `${ranks.length - shown.length} more ranks`) : null);
 }
 
 export function showEvents(history, time, onSeek) {
