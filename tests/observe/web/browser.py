@@ -62,6 +62,22 @@ def wait_for(page: Any, condition: str, timeout_s: float = 30) -> None:
         page.evaluate("new Promise((done) => requestAnimationFrame(done))")
 
 
+class MainThread:
+    """The thread of a page that scripts and pictures run on.
+
+    Its processor time leaves out what other programs of the machine take.
+    """
+
+    def __init__(self, page: Any) -> None:
+        self._session = page.context.new_cdp_session(page)
+        self._session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def used_s(self) -> float:
+        """The processor time of its tasks so far."""
+        metrics = self._session.send("Performance.getMetrics")["metrics"]
+        return next(float(m["value"]) for m in metrics if m["name"] == "TaskDuration")
+
+
 def pixels(page: Any) -> bytes:
     """The picture of the network."""
     shot: bytes = page.locator("#canvas").screenshot()
