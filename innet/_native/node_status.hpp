@@ -42,8 +42,8 @@ using MetricDescriptions = nanobind::typed<nanobind::list, MetricDescription>;
 /// Of each table of counters in a status: (key, Prometheus name, kind, help) of each.
 nanobind::typed<nanobind::dict, nanobind::str, MetricDescriptions> describe_metrics();
 
-/// Without the rules of reductions, which are many where groups are large, it takes the node's thread
-/// and its reader much less time.
+/// Without the rules of reductions, which are many where groups are large, it takes the node's
+/// thread and its reader much less time.
 NodeStatus read_status(driver::Engine& engine, std::vector<driver::LinkStatus> links,
                        bool with_rules = true);
 nanobind::typed<nanobind::dict, nanobind::str, nanobind::any> status_dict(const NodeStatus& status);
