@@ -95,6 +95,30 @@ def test_each_link_of_a_host_carries_one_contribution_and_one_sum(expression: st
             assert max(carried.get(ends, 0) for ends in (link.nodes, link.nodes[::-1])) <= 1 << 20
 
 
+@settings(max_examples=20, deadline=None)
+@given(EXPRESSIONS)
+def test_a_parameter_server_receives_one_contribution_of_each_host(expression: str) -> None:
+    topology = load_topology(expression).with_workers(3)
+    ranks = rank_order(topology)
+    carried = bytes_per_link(make_plan("ps", topology, ranks), topology, 1 << 20)
+    of_server = {ranks[0], topology.machine_of[ranks[0]]}
+    for link in topology.links:
+        if {*link.nodes} & {*topology.workers_of} and not {*link.nodes} & of_server:
+            assert {carried[ends] for ends in (link.nodes, link.nodes[::-1])} == {1 << 20}
+
+
+def test_what_is_added_for_a_server_are_successive_ranks_of_other_hosts() -> None:
+    ranks = ("h1.0", "h0.0", "h0.1", "h2.0", "h2.1", "h1.1")
+    plan = make_plan("ps", load_topology("star:3").with_workers(2), ranks)
+    assert [(rule.node, str(rule.interval)) for rule in plan.rules] == [
+        ("h0", "1-2"),
+        ("h2", "3-4"),
+        ("h1.0", "0-5"),
+    ]
+    alone = make_plan("ps", load_topology("star:2").with_workers(2), ranks[1:3], server="s0")
+    assert [(rule.node, str(rule.interval)) for rule in alone.rules] == [("s0", "0-1")]
+
+
 def test_a_machine_of_its_own_needs_no_switch() -> None:
     alone = Topology(name="alone", nodes={"h0": Host(name="h0", workers=4)})
     plan = make_plan("inc", alone, rank_order(alone))
