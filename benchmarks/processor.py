@@ -1,20 +1,19 @@
 """Processor time of the whole machine for an allreduce, beside Gloo and Open MPI.
 
-python benchmarks/processor.py --json            1 KiB, 16 MiB and 64 MiB: 10 minutes
-python benchmarks/processor.py --quick --json    1 KiB, 1 MiB and 4 MiB
+python benchmarks/processor.py --json            1 KiB to 64 MiB: 12 minutes
+python benchmarks/processor.py --quick --json    1 KiB to 4 MiB
 
 Eight hosts on one switch: in network namespaces at 1 Gbit/s, and without a rate in namespaces and
 in local mode. The time is all that /proc/stat does not count as idle (innet.lab.harness), so other
 work on the machine makes it too long. A linear fit over the sizes divides it into a part of each
-operation and a part of each byte; the part of each packet is that of the bytes of one link packet.
+operation, of each packet that innet's nodes count, and of each byte. A part that the sizes cannot
+tell apart from the others is missing there and contained in them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from innet.lab.compare.launchers import missing_requirement
 from innet.lab.compare.measurement import Comparison, Measurement
@@ -24,10 +23,12 @@ from innet.lab.compare.sweep import Schedule, compare
 from innet.node.node_config import Mode
 from innet.topology import load_topology
 from shared.benchmark import Benchmark, Figures, argument_parser, measured
+from shared.processor_fit import fit_processor_time
 
-SMALL_BYTES = 1024
-SIZES_BYTES = (16 << 20, 64 << 20)
-QUICK_SIZES_BYTES = (1 << 20, 4 << 20)
+# The first two are one segment in memory: the others have packets in proportion to their bytes.
+QUICK_SIZES_BYTES = (1 << 10, 32 << 10, 1 << 20, 4 << 20)
+SIZES_BYTES = (*QUICK_SIZES_BYTES, 16 << 20, 64 << 20)
+HEADLINE_BYTES, QUICK_HEADLINE_BYTES = 16 << 20, 4 << 20
 OWN = ("inc", "ring", "halving-doubling")
 PEERS = ("gloo", "openmpi", "openmpi-shared")
 
@@ -61,15 +62,15 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, help="default 5, quick: 3")
     arguments = parser.parse_args()
     networks = [n for n in NETWORKS if not arguments.only or n.name in arguments.only]
-    sizes_bytes = QUICK_SIZES_BYTES if arguments.quick else SIZES_BYTES
     schedule = Schedule(
-        sizes_bytes=(SMALL_BYTES, *sizes_bytes),
+        sizes_bytes=QUICK_SIZES_BYTES if arguments.quick else SIZES_BYTES,
         repetitions=arguments.repetitions or (3 if arguments.quick else 5),
     )
     benchmark = Benchmark("processor", arguments, deadline_s=120 if arguments.quick else 1200)
 
     async def measure(progress: ProgressBar) -> Figures:
         figures: Figures = {}
+        headline_bytes = QUICK_HEADLINE_BYTES if arguments.quick else HEADLINE_BYTES
         for network in networks:
             comparison = await compare(
                 load_topology("star8").with_overrides(rate_bps=network.rate_bps),
@@ -82,7 +83,7 @@ def main() -> None:
             )
             benchmark.show(comparison, f"-{network.name}")
             figures |= _figures(network, comparison, schedule.sizes_bytes)
-        return figures
+        return figures | _headline(figures, networks[0], headline_bytes)
 
     benchmark.run(measure)
 
@@ -105,9 +106,10 @@ def _figures(network: Network, comparison: Comparison, sizes_bytes: Sequence[int
             figures[f"{key}_{size}_s"] = row.median_s
             figures[f"{key}_{size}_machine_cpu_s"] = row.machine_cpu_s
             figures[f"{key}_{size}_process_cpu_s"] = row.cpu_s
-        per_operation_s, per_byte_s = _fit(rows)
-        figures[f"{key}_cpu_per_operation_s"] = per_operation_s
-        figures[f"{key}_cpu_per_mib_s"] = per_byte_s * (1 << 20)
+            if row.packets:
+                figures[f"{key}_{size}_packets"] = row.packets
+                figures[f"{key}_{size}_calls"] = row.calls
+        figures |= _parts(key, rows)
     for size_bytes in sizes_bytes:
         own, gloo = (comparison.measurement(name, size_bytes) for name in ("inc", "gloo"))
         if own and gloo and own.machine_cpu_s and gloo.machine_cpu_s:
@@ -116,12 +118,33 @@ def _figures(network: Network, comparison: Comparison, sizes_bytes: Sequence[int
     return figures
 
 
-def _fit(rows: Sequence[Measurement]) -> tuple[float, float]:
-    """Processor time of an operation of no bytes, and of each byte, by least squares."""
-    sizes = np.array([row.size_bytes for row in rows], float)
-    times_s = np.array([row.machine_cpu_s or 0.0 for row in rows])
-    per_byte_s, per_operation_s = np.polyfit(sizes, times_s, 1)
-    return float(per_operation_s), float(per_byte_s)
+def _parts(key: str, rows: Sequence[Measurement]) -> Figures:
+    """The parts of the time that the sizes tell apart, and their standard errors."""
+    timed = [row for row in rows if row.machine_cpu_s]  # a short one may fall between two ticks
+    if len(timed) < 2:
+        return {}
+    fit = fit_processor_time(
+        [row.machine_cpu_s or 0.0 for row in timed],
+        [row.packets for row in timed],
+        [row.size_bytes for row in timed],
+    )
+    figures: Figures = {f"{key}_cpu_terms": "+".join(fit.parts_s)}
+    for term, part_s in fit.parts_s.items():
+        unit, units = ("mib", 1 << 20) if term == "byte" else (term, 1)
+        figures[f"{key}_cpu_per_{unit}_s"] = part_s * units
+        figures[f"{key}_cpu_per_{unit}_error_s"] = fit.errors_s[term] * units
+    return figures
+
+
+def _headline(figures: Figures, network: Network, size_bytes: int) -> Figures:
+    """The figures that a reader looks for first, of one network and size."""
+    size = _label(size_bytes)
+    found = {
+        f"{method}_machine_cpu_s": figures.get(f"{network.name}_{method}_{size}_machine_cpu_s")
+        for method in ("inc", "gloo")
+    }
+    found["cpu_ratio_to_gloo"] = figures.get(f"{network.name}_{size}_cpu_ratio_to_gloo")
+    return {"headline": f"{network.name}_{size}"} | {k: v for k, v in found.items() if v}
 
 
 def _label(size_bytes: int) -> str:

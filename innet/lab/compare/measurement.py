@@ -208,6 +208,12 @@ class Measurement(BaseModel):
     links: list[LinkTraffic]
     deepest_queue: QueueSeries | None = Field(description="None where nothing ever waited")
     retransmissions: int = Field(description="over all timed turns: Interests, or TCP segments")
+    packets: float = Field(
+        default=0.0, description="per operation, sent by innet's nodes; one may span datagrams"
+    )
+    calls: float = Field(
+        default=0.0, description="per operation: system calls of innet's nodes for packets"
+    )
     cpu_s: float = Field(
         description="processor time per operation, all workers and switches; 0 in simulations"
     )

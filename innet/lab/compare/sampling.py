@@ -40,13 +40,21 @@ class LinkReading:
 
 
 _NOTHING = LinkReading(0, 0, 0)
+_SENT_PACKETS = ("interests_out", "data_out", "nacks_out", "holds_out")
 
 
 @dataclass(frozen=True)
 class NodeReading:
-    """Counters of all nodes of innet since their start."""
+    """Counters of all nodes of innet since their start.
+
+    Attributes:
+        packets: that the nodes have sent on links.
+        calls: system calls for that, and to receive them.
+    """
 
     retransmissions: int = 0
+    packets: int = 0
+    calls: int = 0
     switch_cpu_s: float = 0.0
 
 
@@ -97,8 +105,11 @@ def read_ports(status: dict[str, dict[str, Any]]) -> dict[DirectedLink, LinkRead
 
 def read_nodes(status: dict[str, dict[str, Any]]) -> NodeReading:
     """The sums over the nodes in what :meth:`Session.status` answers."""
+    links = [link for answer in status.values() for link in answer["links"]]
     return NodeReading(
         retransmissions=retransmissions(status),
+        packets=sum(link[kind] for link in links for kind in _SENT_PACKETS),
+        calls=sum(link["send_calls"] + link["receive_calls"] for link in links),
         switch_cpu_s=sum(a["cpu_s"] for a in status.values() if a["kind"] == "switch"),
     )
 

@@ -210,6 +210,8 @@ class _Tally:
     operations: int = 0
     correct: bool = True
     retransmissions: int = 0
+    packets: int = 0
+    calls: int = 0
     cpu_s: float = 0.0
     machine_cpu_s: float = 0.0
 
@@ -226,6 +228,8 @@ class _Tally:
             links=self.traffic.per_operation(topology, self.operations),
             deepest_queue=self.queue,
             retransmissions=self.retransmissions,
+            packets=self.packets / self.operations,
+            calls=self.calls / self.operations,
             cpu_s=self.cpu_s / self.operations,
             machine_cpu_s=self.machine_cpu_s / self.operations,
         )
@@ -341,6 +345,8 @@ class _Sweep:
         tally.correct &= all(result.correct for result in turn.results)
         tally.retransmissions += nodes_after.retransmissions - nodes.retransmissions
         tally.retransmissions += sum(result.tcp_retransmissions for result in turn.results)
+        tally.packets += nodes_after.packets - nodes.packets
+        tally.calls += nodes_after.calls - nodes.calls
         tally.cpu_s += nodes_after.switch_cpu_s - nodes.switch_cpu_s
         tally.cpu_s += sum(result.cpu_s for result in turn.results)
         tally.machine_cpu_s += turn.machine_cpu_s

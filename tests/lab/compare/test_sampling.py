@@ -78,18 +78,32 @@ def test_status_of_the_nodes_is_summed_over_them() -> None:
         "depth_bytes": 4,
     }
     no_port = dict.fromkeys(port, 0)
+    sent = {
+        "interests_out": 100,
+        "data_out": 10,
+        "nacks_out": 1,
+        "holds_out": 1000,
+        "send_calls": 20,
+        "receive_calls": 3,
+    }
     node = {
         "endpoint": {"retransmissions_by_gap": 1, "retransmissions_by_timeout": 2},
         "reducer": {"operand_retransmissions": 4},
         "cpu_s": 2.0,
     }
     status = {
-        "h0": {**node, "kind": "host", "links": [{"peer": "s0", "port": port, "bytes_out": 99}]},
+        "h0": {
+            **node,
+            "kind": "host",
+            "links": [{"peer": "s0", "port": port, "bytes_out": 99, **sent}],
+        },
         "s0": {
             **node,
             "kind": "switch",
-            "links": [{"peer": "h0", "port": no_port, "bytes_out": 7}],
+            "links": [{"peer": "h0", "port": no_port, "bytes_out": 7, **sent}],
         },
     }
-    assert read_nodes(status) == NodeReading(retransmissions=14, switch_cpu_s=2.0)
+    assert read_nodes(status) == NodeReading(
+        retransmissions=14, packets=2222, calls=46, switch_cpu_s=2.0
+    )
     assert read_ports(status) == {UP: LinkReading(10, 1, 4), DOWN: LinkReading(7, 0, 0)}

@@ -40,6 +40,7 @@ def check_complete(comparison: Comparison, methods: tuple[str, ...]) -> None:
             assert m is not None
             assert m.correct
             assert m.machine_cpu_s
+            assert (m.packets > 0) == (method in ("inc", "ring"))
             assert m.bound_s is not None
             busiest = m.busiest_link
             assert busiest is not None
