@@ -90,9 +90,12 @@ def link_bytes(plan: Plan, routes: Routes, shares_bytes: list[float]) -> dict[Di
 
 def answers(
     plan: Plan, routes: Routes, operands: dict[Placed, tuple[Placed, ...]], root: Placed
-) -> dict[tuple[Placed, DirectedLink], None]:
-    """Each (answer, link it crosses) of one shard, once; a dict to keep a reproducible order."""
-    crossed: dict[tuple[Placed, DirectedLink], None] = {}
+) -> dict[tuple[Placed, DirectedLink], str]:
+    """Each (answer, link it crosses) of one shard, once, with the node that requests it there.
+
+    Of several, that is the first one.
+    """
+    crossed: dict[tuple[Placed, DirectedLink], str] = {}
 
     def ask(asker: str, placed: Placed) -> None:
         node = asker
@@ -101,7 +104,7 @@ def answers(
             answer = placed, (following, node)
             if answer in crossed:
                 return  # routes towards one node never split again
-            crossed[answer] = None
+            crossed[answer] = asker
             node = following
 
     for asker in plan.ranks:

@@ -1,18 +1,23 @@
 """Processor time of an allreduce: what each node does for it, and what that costs.
 
-A segment that crosses a link costs both ends an exchange: an Interest and its Data, one sent and
-one received. A node that passes Data on has table work beside the exchanges. A node with a rule
-adds each operand. The first segment of an answer wakes both ends up; the later ones arrive in
-batches. All of it is linear in the segments and bytes of a shard, so a shard is walked once.
+A segment that crosses a link is an exchange: an Interest and its Data, each of which one end sends
+and the other receives. What goes ahead of its request (:meth:`Plan.arriving_ahead`) is Data alone:
+a sum in one switch takes three packets for each rank and segment. A node that passes Data on has
+table work beside the packets. A node with a rule adds each operand.
+
+The first requests of a node wake up each node on their way once for each link, and so do their
+answers; later segments arrive in batches. All of it is linear in the segments and bytes of a shard,
+so a shard is walked once. Holds and repeated requests are not counted.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from innet.plans.bounds import answers
+from innet.plans.bounds import DirectedLink, answers
 from innet.plans.plan import Placed, Plan
 from innet.plans.processor_costs import ProcessorCosts
 from innet.topology.routes import Routes
@@ -73,6 +78,7 @@ class _Walk:
         self._routes = routes
         self._costs = costs
         self._operands = {Placed(rule.interval, rule.node): rule.operands for rule in plan.rules}
+        self._ahead = plan.arriving_ahead(routes)
         self._shards: dict[int, dict[str, _Linear]] = {}
 
     def shard(self, number: int) -> dict[str, _Linear]:
@@ -97,14 +103,32 @@ class _Walk:
             for node in [*others, placed.node] if others else ():
                 work[node].segment_s += costs.signature_s
                 work[node].byte_s += costs.signed_byte_s
-        for placed, link in answers(self._plan, self._routes, operands, root):
+        requested = answers(self._plan, self._routes, operands, root)
+        for placed, link in requested:
+            packets = 1 if placed in self._ahead else 2
             for end in link:
-                work[end].start_s += costs.wake_up_s
-                work[end].segment_s += costs.exchange_s
+                work[end].segment_s += packets * costs.packet_s
                 work[end].byte_s += costs.carried_byte_s
             if link[1] not in users[placed]:
                 work[link[1]].segment_s += costs.forwarded_s
+        for node, _ in self._wake_ups(requested):
+            work[node].start_s += costs.wake_up_s
         return dict(work)
+
+    def _wake_ups(
+        self, requested: Mapping[tuple[Placed, DirectedLink], str]
+    ) -> Iterable[tuple[str, object]]:
+        """The nodes that first packets wake up, with what tells one time from another."""
+        # Packets that a node sends at once to one neighbour wake it up once.
+        found: dict[tuple[str, object], None] = {}
+        for (placed, (sender, receiver)), asker in requested.items():
+            if placed not in self._ahead:
+                found[sender, (receiver, asker)] = None
+                found[receiver, (sender, asker)] = None
+            else:  # a contribution goes with the request for the sum
+                sent_by = sender if placed.interval.is_single else placed
+                found[receiver, (sender, sent_by)] = None
+        return found
 
 
 def _sums(operands: dict[Placed, tuple[Placed, ...]], root: Placed) -> list[Placed]:

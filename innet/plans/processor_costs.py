@@ -19,7 +19,7 @@ class ProcessorCosts(BaseModel):
     wake_up_s: float = Field(
         ge=0, description="of a node that a packet wakes up; also the time until it runs"
     )
-    exchange_s: float = Field(ge=0, description="of an Interest and its Data, at each end")
+    packet_s: float = Field(ge=0, description="of an Interest or Data on a link, at each end")
     carried_byte_s: float = Field(ge=0, description="of a byte on a link, at each end")
     forwarded_s: float = Field(ge=0, description="of a segment that a node passes on")
     operand_s: float = Field(ge=0, description="of a segment that a node adds to a sum")

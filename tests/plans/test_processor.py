@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import innet
+from innet.collectives import Communicator
 from innet.plans import PlanChooser, ProcessorCosts, make_plan
 from innet.plans.cost import CostModel
-from innet.topology import Topology
+from innet.topology import Topology, load_topology
 
 KIB, MIB = 1 << 10, 1 << 20
 SEGMENT_BYTES = 1000
@@ -53,9 +55,9 @@ def processor_s(
     ("cost", "total"),
     [
         ("operation_s", 2),  # two ranks
-        ("exchange_s", 3 * 8),  # two answers up, one down to two hosts, at both ends
+        ("packet_s", 3 * 12),  # two contributions; the sum and its requests for two; at both ends
         ("carried_byte_s", 2500 * 8),
-        ("wake_up_s", 8),  # once for all segments
+        ("wake_up_s", 4),  # of the switch by each host, of each host by the sum
         ("operand_s", 3 * 2),  # two contributions
         ("added_byte_s", 2500 * 2),
         ("signature_s", 3 * 7),  # three signers; two verifications at the switch, one at each host
@@ -73,7 +75,8 @@ def test_work_in_the_network_is_counted(
 def test_work_of_a_server_is_counted(star: Callable[..., Topology]) -> None:
     # One contribution goes to the server by way of the switch, and the sum comes back.
     for cost, total in (
-        ("exchange_s", 3 * 8),
+        ("packet_s", 3 * 16),
+        ("wake_up_s", 8),
         ("forwarded_s", 3 * 2),
         ("signature_s", 3 * 4),
         ("operand_s", 3 * 2),
@@ -82,11 +85,37 @@ def test_work_of_a_server_is_counted(star: Callable[..., Topology]) -> None:
         assert found == pytest.approx(total), cost
 
 
+def test_requests_for_several_contributions_wake_a_node_up_once(
+    star: Callable[..., Topology],
+) -> None:
+    # The server wakes up the switch, that each of three hosts, their answers the switch and then
+    # the server; three hosts request the sum of the switch, that of the server; it comes back.
+    expected = 1 + 3 + 3 + 1 + 3 + 1 + 1 + 3
+    found = processor_s("ps", star(4), 100, costs_of(wake_up_s=1.0, cores=1))
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["star:8", "leaf-spine:2x1x4", "fat-tree:4"])
+@pytest.mark.parametrize("algorithm", ["inc", "ring", "halving-doubling", "ps"])
+def test_packets_are_those_that_nodes_send(name: str, algorithm: str) -> None:
+    topology = load_topology(name).with_overrides(rate_bps=1e9, delay_s=1e-6)
+    ends = processor_s(algorithm, topology, SEGMENT_BYTES, costs_of(packet_s=1.0, cores=1))
+    with innet.Simulation(topology) as sim:
+
+        async def program(communicator: Communicator) -> None:
+            await communicator.iallreduce(sim.array(SEGMENT_BYTES))
+
+        sim.run(*map(program, sim.group(algorithm=algorithm)))
+        links = [link for node in sim.network.nodes.values() for link in node.status()["links"]]
+    sent = sum(link["interests_out"] + link["data_out"] for link in links)
+    assert ends == pytest.approx(2 * sent, rel=0.05)
+
+
 def test_nodes_share_the_cores_of_one_machine(star: Callable[..., Topology]) -> None:
     def time_s(**changes: float) -> float:
-        return processor_s("inc", star(8), SEGMENT_BYTES, costs_of(exchange_s=1.0, **changes))
+        return processor_s("inc", star(8), SEGMENT_BYTES, costs_of(packet_s=1.0, **changes))
 
-    total, of_the_switch = 8 * 4, 8 * 2
+    total, of_the_switch = 8 * 6, 8 * 3
     assert time_s(cores=1) == pytest.approx(total)
     assert time_s(cores=64) == pytest.approx(of_the_switch)  # a node runs on one core at a time
     assert time_s(cores=1, shared=False) == pytest.approx(of_the_switch)
@@ -160,7 +189,7 @@ def test_processors_and_links_decide_together(star: Callable[..., Topology]) -> 
     """Hosts that add: links prefer equal shares, processors one server, which does least work."""
     slow = star(8, slots=0).with_overrides(rate_bps=1e6, delay_s=0.0)
     fast = slow.with_overrides(rate_bps=None)
-    costs = costs_of(exchange_s=1e-6, wake_up_s=1e-5)
+    costs = costs_of(packet_s=1e-6, wake_up_s=1e-5)
     sizes_bytes = 8 * SEGMENT_BYTES
 
     def choice(topology: Topology, processor: ProcessorCosts | None) -> str:

@@ -16,12 +16,14 @@ from innet.topology import Topology
 # What a node does takes longer than the same work in a loop that has the processor for itself, with
 # warm caches. The factors were fitted to comparisons of all algorithms (benchmarks/auto.py).
 _OPERATION_IN_FORWARDED: Final = 190.0
-_WAKE_UP: Final = 17.0
-_EXCHANGE_IN_FORWARDED: Final = 1.0
-_EXCHANGE_IN_DATAGRAMS: Final = 8.4
-_FORWARDED: Final = 9.0
+_WAKE_UP: Final = 12.0
+_PACKET_IN_FORWARDED: Final = 0.5
+_PACKET_IN_DATAGRAMS: Final = 5.6
+_FORWARDED: Final = 1.0
 _OPERAND_IN_FORWARDED: Final = 1.0
-_COPIED_BYTE: Final = 14.0
+_BYTE_OF_MEMORY_IN_COPIED: Final = 13.0
+_BYTE_OF_DATAGRAMS_IN_COPIED: Final = 7.0
+_BYTE_OF_DATAGRAMS: Final = 3.8
 _ADDED_BYTE: Final = 2.0
 
 
@@ -40,8 +42,8 @@ def network_costs(
     return ProcessorCosts(
         operation_s=_OPERATION_IN_FORWARDED * speed.forwarded_s,
         wake_up_s=_WAKE_UP * speed.wake_up_s,
-        exchange_s=_EXCHANGE_IN_FORWARDED * speed.forwarded_s + _EXCHANGE_IN_DATAGRAMS * datagram_s,
-        carried_byte_s=(_COPIED_BYTE * speed.copied_byte_s if in_memory else speed.datagram_byte_s),
+        packet_s=_PACKET_IN_FORWARDED * speed.forwarded_s + _PACKET_IN_DATAGRAMS * datagram_s,
+        carried_byte_s=_carried_byte_s(speed, in_memory=in_memory),
         forwarded_s=_FORWARDED * speed.forwarded_s,
         operand_s=_OPERAND_IN_FORWARDED * speed.forwarded_s,
         added_byte_s=_ADDED_BYTE * speed.added_byte_s,
@@ -52,3 +54,10 @@ def network_costs(
         segment_bytes=segment_bytes(topology, in_memory=in_memory),
         bulk_segment_bytes=bulk_segment_bytes(topology, mode),
     )
+
+
+def _carried_byte_s(speed: MachineSpeed, *, in_memory: bool) -> float:
+    if in_memory:
+        return _BYTE_OF_MEMORY_IN_COPIED * speed.copied_byte_s
+    in_nodes_s = _BYTE_OF_DATAGRAMS_IN_COPIED * speed.copied_byte_s
+    return in_nodes_s + _BYTE_OF_DATAGRAMS * speed.datagram_byte_s

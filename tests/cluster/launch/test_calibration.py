@@ -115,7 +115,7 @@ def test_work_costs_what_the_links_and_settings_of_a_network_make_it_cost(
     in_memory = network_costs(free, "local", settings, speed)
     by_kernel = network_costs(free, "netns", settings, speed)
     sockets = Settings(transport=TransportSettings(shared_memory=False))
-    assert by_kernel.exchange_s > in_memory.exchange_s
+    assert by_kernel.packet_s > in_memory.packet_s
     # But for the segments: only links of netns mode carry several datagrams together.
     alike = by_kernel.model_copy(update={"bulk_segment_bytes": 0})
     assert network_costs(free, "local", sockets, speed) == alike
