@@ -7,7 +7,7 @@ import math
 import select
 import socket
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
@@ -16,6 +16,7 @@ from innet.errors import ControlError
 from innet.node.requests import ControlRequest, no_answer, result_of
 
 _METHOD: Final = "status"
+_HELD: Final = "a signal or a debugger holds its process"
 _AT_ONCE = 128
 """Connections that are open at the same time, and that are kept."""
 _RECEIVE_BYTES = 1 << 18
@@ -52,13 +53,17 @@ class NodeReader:
         sockets: Mapping[str, Path],
         timeout_s: float,
         phases: Sequence[Collection[str]] = (),
+        held: Callable[[], Collection[str]] = tuple,
     ) -> NodeReadings:
         """Ask all nodes.
 
         Args:
             sockets: the control socket of each node.
             phases: the nodes of each are asked when those of the phase before have answered.
+            held: nodes whose process a signal or a debugger holds now: nobody waits for them.
         """
+        silent = dict.fromkeys(held(), _HELD)
+        sockets = {node: path for node, path in sockets.items() if node not in silent}
         in_phases = {name for phase in phases for name in phase}
         round_ = _Round(sockets, self._kept, self._request, timeout_s)
         for phase in (*phases, [name for name in sockets if name not in in_phases]):
@@ -67,7 +72,8 @@ class NodeReader:
                 for name in names[first : first + _AT_ONCE]:
                     round_.ask(name)
                 round_.receive(_PHASE_S)
-        round_.receive(timeout_s)
+        round_.receive_all(held)
+        round_.readings.silent.update(silent)
         round_.end()
         self._forget(sockets.values())
         return round_.readings
@@ -148,6 +154,15 @@ class _Round:
         while self._open and (left_s := until_s - time.monotonic()) > 0:
             for number, _ in self._poller.poll(math.ceil(1000 * left_s)):
                 self._take(self._open[number])
+
+    def receive_all(self, held: Callable[[], Collection[str]]) -> None:
+        """Receive until all replies are there, or time is up, or the rest is held."""
+        while self._open and time.monotonic() < self._deadline_s:
+            self.receive(_PHASE_S)
+            stopped = held() if self._open else ()
+            for asked in [asked for asked in self._open.values() if asked.node in stopped]:
+                self._fail(asked, None)
+                self.readings.silent[asked.node] = _HELD
 
     def _take(self, asked: _Asked) -> None:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -82,24 +82,21 @@ class RunReader:
         record: RunRecord,
         timeout_s: float = ANSWER_TIMEOUT_S,
         phases: Sequence[Collection[str]] = (),
-        held: Collection[str] = (),
+        held: Callable[[], Collection[str]] = tuple,
     ) -> RunStatus:
         """The status of all nodes; those without an answer are ``silent``. Blocks for seconds.
 
         Args:
-            phases: see :meth:`NodeReader.read`.
-            held: nodes that are not asked, because a signal or a debugger holds their processes.
+            phases, held: see :meth:`NodeReader.read`.
         """
-        running = _running_nodes(record)
-        sockets = {node: record.control_socket(node) for node in running if node not in held}
-        readings = self._nodes.read(sockets, timeout_s, phases)
-        silent = dict.fromkeys(held, "a signal or a debugger holds its process")
+        sockets = {node: record.control_socket(node) for node in _running_nodes(record)}
+        readings = self._nodes.read(sockets, timeout_s, phases, held)
         overview = self._overview(record)
         return RunStatus(
             run=record,
             stale=record.is_stale,
             nodes=readings.nodes,
-            silent=readings.silent | silent,
+            silent=readings.silent,
             read_at=readings.read_at,
             jobs=_with_parts(overview.jobs, readings.nodes),
             groups=overview.groups,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -90,6 +91,29 @@ def test_nodes_without_an_answer_are_told_with_the_reason(sockets):
     assert "c did not answer 'status' within 0.2 s" in first.silent["c"]
     assert first.silent["d"] == "no node of innet (yet) in its process"
     assert first.read_at.keys() == {"a"}
+
+
+def test_nobody_waits_for_a_node_that_is_held(sockets):
+    """Neither for one that is held before it is asked, nor for one that is held meanwhile."""
+    asked: list[str] = []
+    release = threading.Event()
+
+    def answer(node: str) -> dict[str, Any]:
+        asked.append(node)
+        if node == "b":
+            release.wait(60)
+        return {}
+
+    with contextlib.ExitStack() as stack:
+        for name in ("a", "b", "c"):
+            stack.enter_context(_node(sockets[name], partial(answer, name)))
+        stack.callback(release.set)
+        reader = stack.enter_context(NodeReader())
+        readings = reader.read(sockets, 1e6, held=lambda: {"c", *({"b"} & set(asked))})
+    assert readings.nodes == {"a": {}}
+    assert sorted(asked) == ["a", "b"]
+    reason = "a signal or a debugger holds its process"
+    assert readings.silent == {"b": reason, "c": reason}
 
 
 def test_a_node_that_nobody_serves_is_silent_at_once(sockets):

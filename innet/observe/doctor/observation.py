@@ -360,15 +360,17 @@ class RunObserver:
     def look(self, record: RunRecord, timeout_s: float = ANSWER_TIMEOUT_S) -> Look:
         """Look once; blocks until the nodes have answered, or for ``timeout_s``.
 
-        Nodes whose process a signal holds are not asked, because they cannot answer.
+        It does not wait for nodes whose process a signal holds, because they cannot answer.
         """
-        processes = _process_states(record)
-        held = [node for node, process in processes.items() if process.stopped]
+
+        def held() -> list[str]:
+            return [node for node, is_stopped in stopped_by_signal(record).items() if is_stopped]
+
         asked_at_s = time.time()
         status = self._reader.read(record, timeout_s, self._phases, held)
         answered_at_s = time.time()
         self._phases.reverse()
-        return Look(status, processes, asked_at_s, answered_at_s)
+        return Look(status, _process_states(record), asked_at_s, answered_at_s)
 
     def __enter__(self) -> Self:
         return self

@@ -13,12 +13,12 @@ from innet.observe.doctor.observation import RunObserver
 from tests.observe.doctor.states import TOPOLOGY, State
 
 
-def test_a_node_whose_process_a_signal_holds_is_not_asked(monkeypatch):
+def test_a_look_tells_which_nodes_a_signal_holds(monkeypatch):
     status = State().observation().after.status
     asked = {}
 
     def read(_reader, record, _timeout_s, _phases, held):
-        asked[record.processes[0].node] = held
+        asked[record.processes[0].node] = held()
         return status
 
     monkeypatch.setattr(RunReader, "read", read)

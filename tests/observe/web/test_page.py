@@ -105,6 +105,34 @@ def test_a_finding_is_shown_with_its_next_step(page, feed):
     assert page.inner_text("#status") == "s0 is dead."
 
 
+def test_findings_that_do_not_fit_are_counted_and_a_click_shows_them(page, feed):
+    one = FindingLine(check="dead_node", subject="h0", problem="one is wrong", remedy="Mend it.")
+    feed(findings=(one,))
+    page.get_by_text("one is wrong").first.wait_for()
+    assert page.is_hidden("#more-findings")
+    feed(findings=[one.model_copy(update={"problem": f"{n} is wrong"}) for n in range(20)])
+    page.get_by_text("19 is wrong").first.wait_for()
+    before = int(page.inner_text("#more-findings").split()[1])
+    assert 10 < before < 20
+    page.click("#more-findings")
+    wait_for(
+        page, f"parseInt(document.querySelector('#more-findings').innerText.slice(2)) < {before}"
+    )
+    page.evaluate("document.querySelector('#findings').lastElementChild.scrollIntoView()")
+    page.locator("#more-findings").wait_for(state="hidden")
+
+
+def test_a_picture_without_motion_is_drawn_once(page, feed):
+    feed(links={"bps": [9e8] * 8})
+    wait_for(page, "innet.frame.links.bps?.length === 8 && innet.network.dots.length === 8")
+    drawn = page.evaluate(
+        "(async () => { const pause = () => new Promise((done) => requestAnimationFrame(done));"
+        "for (let i = 0; i < 3; i += 1) await pause(); const before = innet.network.drawn;"
+        "for (let i = 0; i < 30; i += 1) await pause(); return innet.network.drawn - before; })()"
+    )
+    assert drawn == 0
+
+
 @pytest.mark.parametrize(
     ("examined", "says"), [(True, "Nothing is wrong."), (False, "does not look at this network")]
 )
@@ -289,6 +317,7 @@ def test_hostile_names_inject_nothing():
         wait_for(page, "document.querySelector('#events').textContent.includes('onerror')")
         assert page.evaluate("document.querySelectorAll('img, script:not([src])').length") == 0
         assert page.inner_text("#findings").count(_HOSTILE.replace("`", "")) == 3
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_the_session_outlives_a_reload_and_the_link_does_not(view):

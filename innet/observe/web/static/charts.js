@@ -113,7 +113,7 @@ export class Charts {
   // A line over the chart: to move it draws nothing again.
   #placeShown(u) {
     const x = this.shown === undefined ? -1 : u.valToPos(this.shown, "x");
-    u.line.hidden = !(x >= 0 && x <= u.over.clientWidth);
+    u.line.hidden = !(x >= 0 && x <= u.over.clientWidth + 1);
     u.line.style.transform = `translateX(${x}px)`;
   }
 

@@ -221,6 +221,7 @@ export class NetworkView {
   #paintLayer() {
     const {nodes} = this.history.picture;
     this.places = nodes.map((_, index) => this.place(index));
+    this.hostRadius = this.radius({kind: "host"});
     this.tree = quadtree().x((i) => this.places[i][0]).y((i) => this.places[i][1]).addAll(nodes.map((_, i) => i));
     const c = this.layer.getContext("2d");
     c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
@@ -302,7 +303,7 @@ export class NetworkView {
 
   #paintMark(c, {kind, x, y}, colours) {
     // Queues and drops are common where links are many, and would hide them.
-    const s = this.isDense && this.transform.k < 3 && kind !== "cut" ? 3.2 : 6;
+    const s = kind === "cut" ? 6 : Math.max(3.2, Math.min(6, 0.6 * this.hostRadius));
     c.lineWidth = 2.5;
     c.strokeStyle = c.fillStyle = kind === "queue" ? colours.late : colours.gone;
     c.beginPath();
@@ -398,7 +399,7 @@ export class NetworkView {
     c.stroke();
     c.setLineDash([]);
     this.#paintState(c, x, y, r, state, isLate, colours);
-    if (state === "up" && node.kind === "switch" && r >= 12) this.#paintBars(c, x, y, r, index, node, colours);
+    if (state === "up" && node.kind === "switch" && r >= 7) this.#paintBars(c, x, y, r, index, node, colours);
     else if (state === "up" && node.kind === "host" && !isLate) this.#paintCore(c, x, y, r, index, colours);
     if (this.selection?.kind === "node" && this.selection.index === index) {
       c.strokeStyle = colours.accent;
@@ -486,7 +487,8 @@ export class NetworkView {
     const beside = r + 3 + half;
     const [above, below] = [[0, -r - height / 2 - 4], [0, r + height / 2 + 3]];
     const sides = node.kind === "switch" ? [above, below] : [below, above];
-    const places = [...(isNeeded ? sides : sides.slice(0, 1))];
+    const farther = sides[0].map((distance) => distance + Math.sign(distance) * height);
+    const places = isNeeded ? [...sides] : this.history.picture.nodes.length < 60 ? [sides[0], farther] : [sides[0]];
     if (isNeeded) {
       places.push([beside, 0], [-beside, 0]);
       for (let row = 1; row < 6; row += 1) places.push([beside, row * height], [-beside, row * height], [beside, -row * height], [-beside, -row * height]);
@@ -502,7 +504,7 @@ export class NetworkView {
   #paintDots(c, seconds) {
     if (!this.dots) return;
     c.fillStyle = this.#colours().dot;
-    const side = this.isDense && this.transform.k < 3 ? 1.8 : 3;
+    const side = Math.max(1.8, Math.min(3, this.hostRadius / 3));
     const time = this.moves ? seconds : 0;
     for (const {x, y, dx, dy, length, level, phase} of this.dots) {
       const many = this.isDense ? 1 : Math.max(1, Math.min(4, Math.round(length / 70)));

@@ -28,6 +28,7 @@ const findingsBelow = () => {
 function tellOfFindingsBelow() {
   const below = findingsBelow().length;
   byId("more-findings").hidden = below === 0;
+  byId("findings").classList.toggle("cut", below > 0);
   byId("more-findings").textContent = `↓ ${below} more ${below === 1 ? "finding" : "findings"}`;
 }
 
@@ -72,9 +73,9 @@ function groupPart(group, frame, waits, onSelect) {
   const joined = group.joined < ranks.length ? `, ${group.joined} joined` : "";
   return element("div", {},
     element("div", {}, `Group ${group.name}: ${ranks.length} ranks, ${group.algorithm}${joined}`),
-    blockers.length ? element("div", {class: "name"}, `${waiting.length} ${waiting.length === 1 ? "rank waits" : "ranks wait"} for ${blockers.join(", ")}.`) : null,
+    blockers.length && waiting.length ? element("div", {class: "name"}, `${waiting.length} ${waiting.length === 1 ? "rank waits" : "ranks wait"} for ${blockers.join(", ")}.`) : null,
     element("ul", {class: "ranks"}, ...chips),
-    ranks.length > MOST_RANKS ? element("p", {class: "none"}, `${ranks.length - shown.length} more ranks`) : null);
+    shown.length && ranks.length > MOST_RANKS ? element("p", {class: "none"}, `${ranks.length - shown.length} more ranks`) : null);
 }
 
 export function showEvents(history, time, onSeek) {
