@@ -81,7 +81,7 @@ std::uint32_t OperandRequests::request(NameView name, ReductionName::OperandHash
         waiting_.push(request);
     } else if (patient) {
         flows_[added.flow].detector.park(request, added.publication);
-        patient_.add(request, added.flow);
+        patient_.add(request, stream_of(added.flow, added.publication, added.shard));
         patiences_.push_back({request, hash.name, now + patience_});
     } else {
         send(request, now);
@@ -116,16 +116,21 @@ void OperandRequests::end_patience(TimePoint now, std::vector<std::uint32_t>& gi
     }
 }
 
+std::uint64_t OperandRequests::stream_of(FlowPlace flow, PublicationTag publication,
+                                         std::uint32_t shard) {
+    // Odd constants of 64 bits, so that small numbers change all of the key.
+    return publication ^ (flow * 0x9e37'79b9'7f4a'7c15ULL) ^ (shard * 0xc2b2'ae3d'27d4'eb4fULL);
+}
+
 // Nearly in the order of the segments: the first that is not overtaken ends the search.
 void OperandRequests::note_arrival(FlowPlace flow, const ReductionName::OperandHash& arrived,
                                    TimePoint now) {
     flows_[flow].latest = now;
     std::uint32_t next = kNoPlace;
-    for (std::uint32_t request = patient_.oldest(flow); request != kNoPlace; request = next) {
+    const std::uint64_t stream = stream_of(flow, arrived.publication, arrived.shard);
+    for (std::uint32_t request = patient_.oldest(stream); request != kNoPlace; request = next) {
         next = patient_.newer(request);
-        const Request& waiting = requests_[request];
-        if (waiting.publication != arrived.publication || waiting.shard != arrived.shard) continue;
-        if (waiting.segment >= arrived.segment) break;
+        if (requests_[request].segment >= arrived.segment) break;
         send(request, now);
     }
 }

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "switch_emulator/reduction/place_queues.hpp"
+#include "switch_emulator/reduction/keyed_queues.hpp"
 #include "switch_emulator/reduction/reduction_name.hpp"
 #include "transport/application/application.hpp"
 #include "transport/audit.hpp"
@@ -162,6 +162,8 @@ class OperandRequests {
     FlowPlace use_flow_to(const wire::Name& hint, wire::NameHash interval, bool contribution);
     std::uint32_t new_place();
     void send(std::uint32_t request, TimePoint now);
+    /// Segments that arrive in their order: of one shard of a publication, from one flow.
+    static std::uint64_t stream_of(FlowPlace flow, PublicationTag publication, std::uint32_t shard);
     /// A segment came: what may have come unasked, and was before it, is lost, and asked for.
     void note_arrival(FlowPlace flow, const ReductionName::OperandHash& arrived, TimePoint now);
     bool waits_for_credit(const Request& request) const;
@@ -191,8 +193,8 @@ class OperandRequests {
     std::uint32_t other_sums_ = 0;  ///< requests with `other_sum`
     /// Requests for contributions in the order they were made; not those ended or sent meanwhile.
     TurnQueue waiting_;
-    /// Requests that are kept back because their answers may come unasked, by flow.
-    PlaceQueues patient_;
+    /// Requests that are kept back because their answers may come unasked, by stream.
+    KeyedQueues patient_;
     Duration patience_;
     std::deque<Patience> patiences_;  ///< in the order in which they began
     TurnQueue kept_back_;             ///< those of late publications, until there is more room
