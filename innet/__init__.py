@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from innet.cluster.attachment import attach, detach
     from innet.cluster.launch import Session
     from innet.collectives import (
         Communicator,
@@ -46,7 +47,9 @@ __all__ = [
     "Simulation",
     "Topology",
     "Work",
+    "attach",
     "call",
+    "detach",
     "flow",
     "function",
     "init",
@@ -71,6 +74,8 @@ _HOMES = {
     "measure": "innet.collectives",
     "present_nodes": "innet.collectives",
     "Session": "innet.cluster.launch",
+    "attach": "innet.cluster.attachment",
+    "detach": "innet.cluster.attachment",
     "call": "innet.ndn.functions",
     "flow": "innet.ndn.functions",
     "function": "innet.ndn.functions",

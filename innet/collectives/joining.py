@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from innet.collectives.runner import OperationRunner
 from innet.collectives.work import timeout_or
 from innet.plans import PlanChooser
 from innet.worker import Membership, Worker, current_worker
-from innet.worker.job_file import OnDeath
+from innet.worker.job_file import NETWORK_VARIABLE, OnDeath
 
 DEFAULT_GROUP = "g0"
 
@@ -50,7 +51,7 @@ def init(
             ``shrink`` or ``wait``; by default what ``innet run --on-worker-death`` chose.
 
     Raises:
-        EmulationError: this process was not started by ``innet run``.
+        EmulationError: this process was not started by ``innet run``, and is not attached.
         CollectiveError: this process's host is not among ``nodes``, or in a group of that name; or
             ``timeout_s`` is not above 0, or there is no such policy.
         ControlError: ranks gave different arguments; every rank gets the error at once.
@@ -67,6 +68,7 @@ def init(
             pair = innet.init(group="pair", nodes=[comm.nodes[3], comm.nodes[1]])
             pair.broadcast(total, root=0)  # from rank 3 of the job, rank 0 of this group
     """
+    _attach_if_asked()
     worker = current_worker()
     patience_s = timeout_or(timeout_s, worker.settings.collectives.usual_timeout_s)
     policy = worker.job.on_worker_death if on_death is None else checked_policy(on_death)
@@ -75,6 +77,15 @@ def init(
     return _communicator(
         worker, worker.groups.join(group, algorithm, members, patience_s), timeout_s, policy
     )
+
+
+def _attach_if_asked() -> None:
+    """Attach to the network in INNET_NETWORK."""
+    if os.environ.get(NETWORK_VARIABLE):
+        from innet.cluster.attachment import attach, is_to_attach  # few processes need it
+
+        if is_to_attach():
+            attach()
 
 
 def _communicator(

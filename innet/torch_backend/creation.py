@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,8 +30,10 @@ from innet.torch_backend.patches import (
 )
 from innet.torch_backend.process_group import InnetProcessGroup
 from innet.worker import current_worker
+from innet.worker.job_file import NETWORK_VARIABLE
 
 _POLL_S = 0.01
+_JOB_KEY = "innet/job"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,8 @@ def create_process_group(
     Raises:
         CollectiveError: two ranks run on one host, the options are of another kind, or the timeout
             is not above 0.
-        EmulationError: this process was not started by ``innet run``.
+        EmulationError: this process was not started by ``innet run``, and INNET_NETWORK is not set;
+            or the network has no worker for each rank.
         ControlError: the algorithm is unknown or does not fit the topology.
         DeadlineExceeded: ranks are missing.
     """
@@ -144,6 +148,7 @@ def create_process_group(
     watch_front_end()
     watch_communication_hooks()
     guard_object_collectives()
+    _attach_if_asked(request)
     worker = current_worker()
     if worker.trace is not None:
         from innet.telemetry.trace.training_phases import trace_training_phases
@@ -166,6 +171,37 @@ def create_process_group(
     )
     meeting.succeeded()
     return InnetProcessGroup(communicator, options, request.store)
+
+
+def _attach_if_asked(request: _DistributedBackendOptions) -> None:
+    """Attach to the network in INNET_NETWORK: the ranks of the first group are those of the job."""
+    if not os.environ.get(NETWORK_VARIABLE):
+        return
+    from innet.cluster.attachment import attach, is_to_attach
+
+    if is_to_attach():
+        timeout_s = request.timeout.total_seconds()
+        attach(
+            job=_agreed_job(request.store, request.group_rank, timeout_s),
+            rank=request.group_rank,
+            size=request.group_size,
+            timeout_s=timeout_s,
+        )
+
+
+def _agreed_job(store: Store, rank: int, timeout_s: float) -> str:
+    """A text that the ranks of a store have in common, and no others."""
+    if rank == 0:
+        store.set(_JOB_KEY, uuid.uuid4().hex)
+    deadline_s = time.monotonic() + timeout_s
+    while not store.check([_JOB_KEY]):
+        if time.monotonic() > deadline_s:
+            raise DeadlineExceeded(
+                f"rank 0 did not join the process group within {timeout_s:g} s (timeout= changes "
+                "it). Check that it still runs."
+            )
+        time.sleep(_POLL_S)
+    return store.get(_JOB_KEY).decode()
 
 
 def _require_different_hosts(nodes: tuple[str, ...]) -> None:

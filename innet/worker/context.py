@@ -31,6 +31,7 @@ from innet.worker.collector import AskedObjects, Collector
 from innet.worker.controller_connection import ControllerConnection, WorkerPools
 from innet.worker.job_file import (
     ALGORITHM_VARIABLE,
+    ATTACHED_VARIABLE,
     JOB_VARIABLE,
     LOCAL_RANKS_VARIABLE,
     JobFile,
@@ -123,9 +124,11 @@ class Worker:
         if missing:
             raise EmulationError(
                 f"this process is not a worker of a run ({', '.join(missing)} not set). "
-                "Start it with: innet run TOPOLOGY -- python " + (sys.argv[0] or "train.py")
+                f"Start it with: innet run TOPOLOGY -- python {sys.argv[0] or 'train.py'}; or set "
+                "INNET_NETWORK to the name of a network that is up"
             )
-        _require_a_node_each(os.environ)
+        if os.environ.get(ATTACHED_VARIABLE) != str(os.getpid()):
+            _require_a_node_each(os.environ)
         paths = [Path(os.environ[name]) for name in names]
         config = NodeConfig.load(paths[0])
         with network_threads(config.processors):
@@ -321,7 +324,9 @@ def _require_a_node_each(environment: Mapping[str, str]) -> None:
         raise EmulationError(
             f"{ranks_here} ranks were started in the place of one worker, which has one node and "
             "so one rank. Leave torchrun's --nproc-per-node out, and give the hosts more workers: "
-            f"innet run --workers-per-host {ranks_here}"
+            f"innet run --workers-per-host {ranks_here}. Or let torchrun start the ranks of a "
+            "network that is up: innet up TOPOLOGY --name NAME, then INNET_NETWORK=NAME torchrun "
+            f"--nproc-per-node {ranks_here} PROGRAM"
         )
 
 

@@ -30,7 +30,7 @@ def current_worker() -> Worker:
     """The worker of this process, opened at the first call.
 
     Raises:
-        EmulationError: this process was not started by ``innet run``.
+        EmulationError: this process was not started by ``innet run``, and is not attached.
         HostTaken: another process of this host has its node, or this one was forked from it.
     """
     global _worker
@@ -59,6 +59,11 @@ def close_worker() -> None:
             closing.callback(worker.close)
             for hook in hooks:
                 closing.callback(hook)
+
+
+def fail_worker(why: str, *, of_another: bool = False) -> None:
+    """End the groups of this process's worker, if it was opened; see :meth:`Worker.fail`."""
+    _fail(why, of_another=of_another)
 
 
 @functools.cache

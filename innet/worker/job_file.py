@@ -19,6 +19,10 @@ RESTARTS_VARIABLE = "INNET_RESTARTS"
 """Environment variable with the number of restarts of the worker in this job: 0 at first."""
 LOCAL_RANKS_VARIABLE = "INNET_LOCAL_RANKS"
 """Environment variable with the number of ranks that the launcher started on this machine."""
+NETWORK_VARIABLE = "INNET_NETWORK"
+"""Environment variable with the network that a process attaches to when it forms a group."""
+ATTACHED_VARIABLE = "INNET_ATTACHED"
+"""Environment variable with the process that attached itself to its host; of no other launcher."""
 
 SEGMENT_OVERHEAD_BYTES = 256
 """Room left in a packet for names, metadata, signature and link headers around a segment.

@@ -26,6 +26,7 @@ from innet.cluster.emulation.segmentation import (
     bulk_segment_bytes,
     segment_bytes,
 )
+from innet.cluster.launch.attached_jobs import AttachedJobs
 from innet.cluster.launch.calibration import machine_speed
 from innet.cluster.launch.infrastructure import (
     ControllerProcess,
@@ -59,7 +60,7 @@ from innet.ndn.address import INNET_VARIABLE, NDN_VARIABLE
 from innet.node.command_keys import load_command_certificate
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME
 from innet.node.messages import job_of
-from innet.node.node_config import Mode
+from innet.node.node_config import NODE_CONFIG_VARIABLE, NODE_VARIABLE, Mode
 from innet.node.requests import ControlClient, ControlRequest, handler_of
 from innet.plans import ProcessorCosts, rank_order
 from innet.private_files import write_private
@@ -126,6 +127,7 @@ class Session:
         self._controller: RemoteController | None = None
         self._admission: JobAdmission | None = None
         self._processor: ProcessorCosts | None = None
+        self._attached: AttachedJobs | None = None
         self._job_outputs: dict[str, OutputSink] = {}
 
     async def __aenter__(self) -> Self:
@@ -160,6 +162,9 @@ class Session:
                 )
             )
             await asyncio.to_thread(self._controller.watch_nodes)
+            self._attached = AttachedJobs(
+                self.topology, self._controller, self._admission, self._attached_environments
+            )
             await stack.enter_async_context(
                 RequestServer(
                     self.network.run_dir / SESSION_SOCKET_NAME,
@@ -167,6 +172,7 @@ class Session:
                     who=f"the session of {self.network.run_id}",
                 )
             )
+            stack.push_async_callback(self._attached.close)
             if self.settings.telemetry.metrics_port is not None:
                 await self._serve_metrics(stack, self.settings.telemetry.metrics_port)
             self._stack = stack.pop_all()
@@ -294,10 +300,12 @@ class Session:
         )
 
     async def _respond(self, request: ControlRequest, client: ClientConnection) -> Any:
-        """Serve another terminal: run a job, until it hangs up, or read the kernel's counters."""
+        """Serve other processes: a job or a rank, until it hangs up, or the kernel's counters."""
+        assert self._attached is not None, "the socket is opened after it"
         handlers: dict[str, Callable[[], Awaitable[Any]]] = {
             "run_job": lambda: self._run_job(JobRequest.model_validate(request.params), client),
             "counters": self._read_counters,
+            **self._attached.handlers(request.params, client),
         }
         return await handler_of(request.method, handlers)()
 
@@ -336,24 +344,39 @@ class Session:
             run_id=self.network.run_id,
             max_restarts=policy.restarts,
         )
-        common = {
-            **added,
-            **self._node_environment(),
-            JOB_VARIABLE: str(job_path),
-            "PATH": search_path({**os.environ, **added}),
-        }
+        common = {**added, "PATH": search_path({**os.environ, **added})}
         return [
             (
                 node,
                 {
                     **common,
                     **rank_variables(meeting, seat, self._address(node)),
-                    **self._ndn_environment(node),
-                    KEYS_VARIABLE: str(self._keys_path(node)),
+                    **self._worker_files(node, job_path),
                 },
             )
             for seat, node in zip(seats(self.topology, ranks), ranks, strict=True)
         ]
+
+    def _attached_environments(self, job: Job) -> list[dict[str, str]]:
+        """The environment of each rank that another launcher started."""
+        job_path = self._write_job(job, "abort")
+        return [
+            {
+                **self._worker_files(node, job_path),
+                NODE_VARIABLE: node,
+                NODE_CONFIG_VARIABLE: str(self.network.config_path(node)),
+            }
+            for node in job.hosts
+        ]
+
+    def _worker_files(self, node: str, job_path: Path) -> dict[str, str]:
+        """Where the worker of a node finds its job, its settings and its keys."""
+        return {
+            **self._node_environment(),
+            **self._ndn_environment(node),
+            JOB_VARIABLE: str(job_path),
+            KEYS_VARIABLE: str(self._keys_path(node)),
+        }
 
     def _ndn_environment(self, node: str) -> dict[str, str]:
         """Where NDN programs, innet's and foreign ones, find the forwarder of their host."""

@@ -1,0 +1,333 @@
+"""Attaches this process, whoever started it, to a host of a network that is up.
+
+The session of the network (:mod:`innet.cluster.launch.attached_jobs`) waits for all ranks of the
+job, admits it as one of ``innet run``, and describes to each process its worker by the same
+environment variables. The connection to the session lasts as long as the attachment: its end shows
+the session that the process has ended, and the process that the network has.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from innet.cluster.emulation.runs import RunRecord, find_run
+from innet.cluster.requests import Ahead, parsed_document
+from innet.cluster.session_client import SESSION_SOCKET_NAME
+from innet.errors import ControlError, EmulationError, HostTaken
+from innet.node.requests import ControlClient, ControlRequest
+from innet.worker import close_worker
+from innet.worker.current import fail_worker
+from innet.worker.job_file import ATTACHED_VARIABLE, JOB_VARIABLE, NETWORK_VARIABLE
+
+HOST_VARIABLE = "INNET_HOST"
+"""Environment variable with the host, or the worker of a host, that a process attaches to."""
+
+_DEFAULT_TIMEOUT_S = 300.0
+_SESSION_MARGIN_S = 30.0
+"""Beyond the time for other ranks: the session admits the job, and tells who is missing."""
+_DETACH_TIMEOUT_S = 2.0
+_RECEIVE_BYTES = 1 << 16
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class AttachRequest(_Message):
+    """Parameters of ``attach``: a rank of a job. The reply comes when the rank has left.
+
+    Attributes:
+        job: the same text for all ranks of a job, and for no other job.
+        host: or one of its workers; ``None``: any.
+        timeout_s: how long to wait for the other ranks.
+    """
+
+    job: str = Field(min_length=1, max_length=256)
+    rank: int = Field(ge=0)
+    size: int = Field(ge=1)
+    pid: int
+    host: str | None = None
+    timeout_s: float = Field(default=_DEFAULT_TIMEOUT_S, gt=0)
+
+
+class DetachRequest(_Message):
+    """Parameters of ``detach``: that process has closed its worker."""
+
+    job: str
+    rank: int
+    pid: int
+
+
+class AttachedSeat(_Message):
+    """The seat of a rank, ahead of the reply to ``attach``.
+
+    Attributes:
+        environment: describes its worker, as that of a worker of ``innet run``.
+    """
+
+    node: str
+    environment: dict[str, str]
+
+
+class _Attachment:
+    """The connection of an attached process to the session of its network."""
+
+    def __init__(self, record: RunRecord, request: AttachRequest) -> None:
+        """Wait until all ranks of the job are attached.
+
+        Raises:
+            EmulationError: the session refuses, does not answer, or has ended.
+        """
+        self.network = record.run_id
+        self._request = request
+        self._path = record.run_dir / SESSION_SOCKET_NAME
+        self._is_leaving = False
+        self._connection = _connected(self._path, record)
+        try:
+            self.seat = self._wait_for_seat()
+        except BaseException:
+            self._connection.close()
+            raise
+        self._connection.settimeout(None)
+        threading.Thread(target=self._watch, name="innet-attachment", daemon=True).start()
+
+    def leave(self) -> None:
+        """Give the host back; the worker is closed."""
+        self._is_leaving = True
+        leaving = DetachRequest(**self._request.model_dump(include={"job", "rank", "pid"}))
+        with contextlib.suppress(ControlError), ControlClient(self._path, who=self._who) as client:
+            client.request(
+                "detach",
+                timeout_s=_DETACH_TIMEOUT_S,
+                give_up=lambda: not self._path.exists(),
+                **leaving.model_dump(),
+            )
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._is_leaving = True
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)  # ends the thread
+        self._connection.close()
+
+    def disown(self) -> None:
+        """Close the copy of the connection that a fork has made, and leave the original alone."""
+        self._is_leaving = True
+        self._connection.close()
+
+    @property
+    def _who(self) -> str:
+        return f"network {self.network}"
+
+    def _wait_for_seat(self) -> AttachedSeat:
+        request = ControlRequest(method="attach", params=self._request.model_dump())
+        self._connection.settimeout(self._request.timeout_s + _SESSION_MARGIN_S)
+        received = b""
+        try:
+            self._connection.sendall(request.model_dump_json().encode() + b"\n")
+            while not received.endswith(b"\n"):
+                some = self._connection.recv(_RECEIVE_BYTES)
+                if not some:
+                    raise ConnectionResetError("it has ended")
+                received += some
+        except OSError as error:
+            raise _unreachable(self.network, error) from error
+        document = parsed_document(received, self._who, "attach")
+        try:
+            seat = document.ahead if isinstance(document, Ahead) else document.value(self._who)
+        except ControlError as error:
+            raise EmulationError(str(error)) from None
+        return AttachedSeat.model_validate(seat)
+
+    def _watch(self) -> None:
+        """Fail this process's groups when the network ends before it detaches."""
+        with contextlib.suppress(OSError):
+            self._connection.recv(1)
+        if not self._is_leaving:
+            fail_worker(
+                f"lost its network: {self.network} was taken down, or its launcher has ended. "
+                f"Start it again with `innet up`, and then the job"
+            )
+
+
+_lock = threading.Lock()
+_attachment: _Attachment | None = None
+
+
+def attach(
+    network: str | None = None,
+    host: str | None = None,
+    *,
+    job: str | None = None,
+    rank: int | None = None,
+    size: int | None = None,
+    timeout_s: float = _DEFAULT_TIMEOUT_S,
+) -> str:
+    """Attach this process to a host of a network that is up, as one rank of a job.
+
+    It waits for the other ranks of the job. Then ``innet.init()`` and
+    ``torch.distributed.init_process_group("innet")`` work as in a worker of ``innet run``. A
+    process that ends is detached, however it ends.
+
+    Args:
+        network: its name, by default INNET_NETWORK, and without it the only one that is up.
+        host: a host or a worker of one, such as ``h3`` or ``h0.1``; by default INNET_HOST, and
+            without it the first that is free, in the order of ranks.
+        job: the same text for all ranks of a job; by default the launcher's rendezvous
+            (MASTER_ADDR and MASTER_PORT).
+        rank: by default RANK, and without it 0.
+        size: number of ranks; by default WORLD_SIZE, and without it 1.
+        timeout_s: how long to wait for the other ranks.
+
+    Returns:
+        The node: ``h3``, or ``h0.1`` of a host with several workers.
+
+    Raises:
+        EmulationError: there is no such network or host, the job has more ranks than the network
+            has free workers, or ranks are missing after ``timeout_s``; with the next step.
+        HostTaken: another process has the host, or this process is a worker already.
+    """
+    global _attachment
+    with _lock:
+        _require_unattached()
+        record = _reachable(find_run(network or os.environ.get(NETWORK_VARIABLE) or None))
+        size = _number("WORLD_SIZE", 1) if size is None else size
+        request = AttachRequest(
+            job=job or _job_of_launcher(size),
+            rank=_number("RANK", 0) if rank is None else rank,
+            size=size,
+            pid=os.getpid(),
+            host=host or os.environ.get(HOST_VARIABLE) or None,
+            timeout_s=timeout_s,
+        )
+        _install_hooks_once()
+        _attachment = _Attachment(record, request)
+        seat = _attachment.seat
+        os.environ.update(seat.environment)
+        os.environ[ATTACHED_VARIABLE] = str(os.getpid())
+        return seat.node
+
+
+def detach() -> None:
+    """Close this process's worker and give its host back; it may attach again.
+
+    Groups are left first. Nothing happens in a process that is not attached.
+    """
+    global _attachment
+    with _lock:
+        attachment, _attachment = _attachment, None
+    if attachment is None:
+        return
+    try:
+        close_worker()
+    finally:
+        attachment.leave()
+        for name in (*attachment.seat.environment, ATTACHED_VARIABLE):
+            os.environ.pop(name, None)
+
+
+def is_to_attach() -> bool:
+    """Whether INNET_NETWORK asks this process to attach, and it is no worker yet."""
+    return bool(os.environ.get(NETWORK_VARIABLE)) and _attachment is None and not _is_launched()
+
+
+def _is_launched() -> bool:
+    """Whether this process is a worker of ``innet run``, and not a child of an attached one."""
+    return JOB_VARIABLE in os.environ and ATTACHED_VARIABLE not in os.environ
+
+
+def _require_unattached() -> None:
+    if _attachment is not None:
+        raise HostTaken(
+            f"this process is attached to {_attachment.seat.node} of {_attachment.network}. "
+            "Call innet.detach() before it attaches again"
+        )
+    if _is_launched():
+        raise HostTaken(
+            "this process is a worker of `innet run`, which has given it a host. Leave attach() out"
+        )
+
+
+def _reachable(record: RunRecord) -> RunRecord:
+    if record.mode == "netns":
+        raise EmulationError(
+            f"{record.run_id} runs in namespaces (--mode netns), which a process started outside "
+            f"cannot join. Use `innet run --on {record.run_id}`, or `innet up` in local mode."
+        )
+    if record.is_stale:
+        raise EmulationError(
+            f"the launcher of {record.run_id} has ended. Remove what it left with `innet down "
+            f"{record.run_id}`, then start the network again with `innet up`."
+        )
+    return record
+
+
+def _connected(path: Path, record: RunRecord) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.connect(str(path))
+    except OSError as error:
+        connection.close()
+        raise _unreachable(record.run_id, error) from error
+    return connection
+
+
+def _unreachable(network: str, error: OSError) -> EmulationError:
+    return EmulationError(
+        f"the launcher of {network} does not answer: {error.strerror or error}. It may be starting "
+        f"or ending: `innet status {network}` tells."
+    )
+
+
+def _number(variable: str, default: int) -> int:
+    text = os.environ.get(variable, str(default))
+    if not text.isdecimal():
+        raise EmulationError(
+            f"{variable} is {text!r}, not a number. Launchers set it; without one, pass rank= and "
+            "size= to innet.attach()."
+        )
+    return int(text)
+
+
+def _job_of_launcher(size: int) -> str:
+    """A text that the ranks of a launcher's job have in common."""
+    if size == 1:
+        return uuid.uuid4().hex
+    environment: Mapping[str, str] = os.environ
+    if "MASTER_PORT" not in environment:
+        raise EmulationError(
+            f"the {size} ranks of this job have no rendezvous: MASTER_PORT is not set. Start them "
+            "with a launcher such as torchrun, or pass innet.attach() the same job= on all ranks."
+        )
+    names = ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT")
+    return "/".join(environment.get(name, "") for name in names)
+
+
+_hooks_installed = False
+
+
+def _install_hooks_once() -> None:
+    """Detach at exit, after the worker has closed: what was registered last runs first."""
+    global _hooks_installed
+    if not _hooks_installed:
+        _hooks_installed = True
+        atexit.register(detach)
+        os.register_at_fork(after_in_child=_disown_after_fork)
+
+
+def _disown_after_fork() -> None:
+    global _attachment, _lock
+    _lock = threading.Lock()  # whoever held it is not here
+    attachment, _attachment = _attachment, None
+    if attachment is not None:
+        attachment.disown()

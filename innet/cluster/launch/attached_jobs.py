@@ -1,0 +1,290 @@
+"""Jobs of processes that attach to a network from outside: see :mod:`innet.cluster.attachment`.
+
+The ranks of such a job are started by another launcher. It is admitted once all of them have asked,
+and is closed once all of them have left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+from innet.cluster.attachment import AttachedSeat, AttachRequest, DetachRequest
+from innet.cluster.control.jobs import Job
+from innet.cluster.control.remote import RemoteController
+from innet.cluster.launch.jobs import JobAdmission
+from innet.cluster.requests import ClientConnection
+from innet.errors import ControlError, HostTaken, InnetError
+from innet.plans import rank_order
+from innet.topology import Topology
+
+_log = logging.getLogger(__name__)
+
+Describe = Callable[[Job], Sequence[Mapping[str, str]]]
+"""The environment that describes the worker of each rank of a job."""
+
+
+class _Member:
+    """A rank that is attached, or waits for others."""
+
+    def __init__(self, request: AttachRequest) -> None:
+        self.request = request
+        self.detached = asyncio.Event()
+        """Set when the process says that it has closed its worker."""
+
+
+class _AttachedJob:
+    """The ranks of one job.
+
+    Attributes:
+        seats: of the ranks, or why there are none.
+        task: runs the job; ``None`` before all ranks have come.
+        ends: the ranks that have left a job with a task.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.members: dict[int, _Member] = {}
+        loop = asyncio.get_running_loop()
+        self.seats: asyncio.Future[Sequence[AttachedSeat]] = loop.create_future()
+        self.task: asyncio.Task[None] | None = None
+        self.ends: asyncio.Queue[_Member] = asyncio.Queue()
+
+    @property
+    def missing(self) -> list[int]:
+        """The ranks that have not come."""
+        return [rank for rank in range(self.size) if rank not in self.members]
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether all its ranks have left, and its hosts will be free."""
+        return self.task is not None and not self.members
+
+    def was_left_by(self, rank: int) -> bool:
+        """Whether the rank was in this job, and is to be in the next one of its name."""
+        return self.task is not None and rank not in self.members
+
+    def enter(self, request: AttachRequest) -> _Member:
+        """Add a rank.
+
+        Raises:
+            ControlError: it is none of this job's, or is here already.
+        """
+        if request.size != self.size:
+            raise ControlError(
+                f"rank {request.rank} counts {request.size} ranks, and another one counts "
+                f"{self.size}. Give all ranks of a job the same WORLD_SIZE"
+            )
+        present = self.members.get(request.rank)
+        if present is not None:
+            raise HostTaken(
+                f"rank {request.rank} of this job is attached already, as process "
+                f"{present.request.pid}. Give each rank its own RANK, and each job its own "
+                "rendezvous (MASTER_PORT, or job=)"
+            )
+        member = self.members[request.rank] = _Member(request)
+        return member
+
+    def leave(self, member: _Member) -> None:
+        """Remove a rank."""
+        del self.members[member.request.rank]
+        if self.task is not None:
+            self.ends.put_nowait(member)
+
+
+class AttachedJobs:
+    """Forms the jobs of a network whose ranks other launchers start."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        controller: RemoteController,
+        admission: JobAdmission,
+        describe: Describe,
+    ) -> None:
+        self._topology = topology
+        self._controller = controller
+        self._admission = admission
+        self._describe = describe
+        self._jobs: dict[str, _AttachedJob] = {}
+        self._placing = asyncio.Lock()
+        self._is_closed = False
+
+    async def close(self) -> None:
+        """Close all jobs, before those who are attached hear of it; nobody else may attach."""
+        self._is_closed = True
+        tasks = [job.task for job in self._jobs.values() if job.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def handlers(
+        self, params: Mapping[str, Any], client: ClientConnection
+    ) -> dict[str, Callable[[], Awaitable[None]]]:
+        """The requests of a process, by method."""
+        return {
+            "attach": lambda: self._attach(AttachRequest.model_validate(params), client),
+            "detach": lambda: self._detach(DetachRequest.model_validate(params)),
+        }
+
+    async def _attach(self, request: AttachRequest, client: ClientConnection) -> None:
+        """Seat a rank once all have come, and follow it until it has left.
+
+        It is cancelled when the process hangs up, for example because it ended.
+
+        Raises:
+            HostTaken: another process has the rank or the host.
+            ControlError: the job cannot have its hosts, or ranks are missing in the end.
+        """
+        self._require_room(request)
+        if self._is_closed:
+            raise ControlError("the network is being taken down. Start it again with `innet up`")
+        job = await self._job_of(request)
+        member = job.enter(request)
+        if not job.missing:
+            job.task = asyncio.create_task(self._run(request.job, job))
+        try:
+            done, _ = await asyncio.wait([job.seats], timeout=request.timeout_s)
+            if not done:
+                raise ControlError(_absence(job, request))
+            client.send(job.seats.result()[request.rank])
+            await member.detached.wait()
+        finally:
+            job.leave(member)
+            if job.task is None and not job.members:
+                self._jobs.pop(request.job, None)
+
+    async def _detach(self, request: DetachRequest) -> None:
+        """That process has closed its worker."""
+        job = self._jobs.get(request.job)
+        member = None if job is None else job.members.get(request.rank)
+        if member is not None and member.request.pid == request.pid:
+            member.detached.set()
+
+    async def _job_of(self, request: AttachRequest) -> _AttachedJob:
+        """The job that a rank is to join, after the one of that name that it has left."""
+        while (job := self._jobs.get(request.job)) is not None and job.was_left_by(request.rank):
+            assert job.task is not None
+            done, _ = await asyncio.wait([job.task], timeout=request.timeout_s)
+            if not done:
+                left = ", ".join(map(str, sorted(job.members)))
+                raise ControlError(
+                    f"ranks {left} are still in the job that rank {request.rank} has left. End "
+                    "them, or give the new job its own rendezvous (MASTER_PORT, or job=)"
+                )
+        return self._jobs.setdefault(request.job, job or _AttachedJob(request.size))
+
+    async def _run(self, name: str, job: _AttachedJob) -> None:
+        """Admit a job, and close it once all its ranks have left."""
+        try:
+            async with AsyncExitStack() as stack:
+                async with self._placing:
+                    await self._wait_for_closing_jobs()
+                    nodes = self._place([job.members.get(rank) for rank in range(job.size)])
+                    admitted = await stack.enter_async_context(self._admission.admit(nodes))
+                environments = self._describe(admitted)
+                job.seats.set_result(
+                    [
+                        AttachedSeat(node=node, environment=dict(environment))
+                        for node, environment in zip(nodes, environments, strict=True)
+                    ]
+                )
+                for _ in nodes:
+                    member = await job.ends.get()
+                    await asyncio.to_thread(self._report_end, nodes[member.request.rank], member)
+        except Exception as error:
+            if not isinstance(error, InnetError) or job.seats.done():
+                _log.exception("a job of attached processes could not be served")
+            if not job.seats.done():
+                job.seats.set_exception(error)
+                job.seats.exception()  # perhaps nobody waits any more
+        finally:
+            self._jobs.pop(name, None)
+
+    async def _wait_for_closing_jobs(self) -> None:
+        """Wait until jobs that are over have freed their hosts: restarted ranks need them."""
+        closing = [job for job in self._jobs.values() if job.is_closing and job.seats.done()]
+        if tasks := [job.task for job in closing if job.task is not None]:
+            await asyncio.wait(tasks)
+
+    def _report_end(self, node: str, member: _Member) -> None:
+        """Tell the controller how the process of a rank ended: no other one takes its place."""
+        process = f"(process {member.request.pid})"
+        if not member.detached.is_set():
+            self._controller.lose(node, f"ended without closing its worker {process}")
+        elif (why := self._controller.failures().get(node)) is not None:
+            self._controller.lose(node, why)
+        else:
+            self._controller.end(node)
+
+    def _require_room(self, request: AttachRequest) -> None:
+        """Check what needs no other rank, so that each rank gets the error at once."""
+        workers = len(self._topology.hosts)
+        if request.size > workers:
+            raise ControlError(
+                f"a job of {request.size} ranks needs {request.size} workers, and the network has "
+                f"{workers} ({', '.join(self._topology.hosts)}). Start fewer ranks, or the network "
+                "with more: innet up TOPOLOGY --workers-per-host N"
+            )
+        if request.rank >= request.size:
+            raise ControlError(
+                f"rank {request.rank} is none of {request.size} ranks. Ranks count from 0: check "
+                "RANK and WORLD_SIZE"
+            )
+
+    def _place(self, members: Sequence[_Member | None]) -> tuple[str, ...]:
+        """The node of each rank: the one it asks for, else the first that is free.
+
+        Raises:
+            HostTaken: another job or rank has the host that a rank asks for.
+            ControlError: there is no such host, or too few workers are free.
+        """
+        taken = {
+            host: f"job {known.job.name} has it"
+            for known in self._controller.record().jobs.values()
+            for host in known.job.hosts
+        }
+        others = dict(taken)
+        placed: dict[int, str] = {}
+        wishes = [None if member is None else member.request.host for member in members]
+        for rank, host in enumerate(wishes):
+            if host is not None:
+                placed[rank] = self._wished(rank, host, taken)
+                taken[placed[rank]] = f"rank {rank} of the same job has it"
+        free = [host for host in rank_order(self._topology) if host not in taken]
+        unplaced = [rank for rank in range(len(wishes)) if rank not in placed]
+        if len(free) < len(unplaced):
+            raise HostTaken(
+                f"{len(unplaced)} ranks need a worker each, and {len(free)} of "
+                f"{len(self._topology.hosts)} are free; other jobs have {', '.join(others)}. Start "
+                "fewer ranks, or end a job: `innet status` shows them"
+            )
+        placed.update(zip(unplaced, free, strict=False))
+        return tuple(placed[rank] for rank in range(len(wishes)))
+
+    def _wished(self, rank: int, host: str, taken: Mapping[str, str]) -> str:
+        candidates = self._topology.ranks_on([host])
+        if not set(candidates) <= set(self._topology.hosts):
+            raise ControlError(
+                f"rank {rank} asks for {host}, which is no host of {self._topology.name}. Its "
+                f"hosts: {', '.join(self._topology.hosts)}"
+            )
+        for node in candidates:
+            if node not in taken:
+                return node
+        why = "; ".join(f"{node}: {taken[node]}" for node in candidates)
+        raise HostTaken(
+            f"rank {rank} asks for {host}, which is taken ({why}). Choose another host, or none: "
+            "without INNET_HOST a rank gets the first that is free"
+        )
+
+
+def _absence(job: _AttachedJob, request: AttachRequest) -> str:
+    ranks = ", ".join(map(str, job.missing))
+    return (
+        f"ranks {ranks} of {job.size} did not attach within {request.timeout_s:g} s. Check that "
+        "every rank runs, with the same rendezvous and network"
+    )

@@ -1,0 +1,215 @@
+"""Processes that other launchers start, as ranks of a job on a network that is up."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from innet.cluster.launch import Session
+from innet.topology import Topology, load_topology
+
+WORKERS = Path(__file__).parent / "workers"
+TWO_BY_TWO = load_topology("star:2").with_workers(2)
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nnodes", "1")
+
+
+@asynccontextmanager
+async def up(topology: Topology = TWO_BY_TWO, **options: Any) -> AsyncIterator[Session]:
+    async with Session(topology, output=lambda *_: None, **options) as session:
+        yield session
+
+
+async def start(session: Session, *argv: str, **variables: object) -> Process:
+    environment = {
+        **os.environ,
+        "INNET_NETWORK": session.network.run_id,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "29400",  # names the job; nobody listens there
+        **{name: str(value) for name, value in variables.items()},
+    }
+    return await asyncio.create_subprocess_exec(
+        *argv, env=environment, stdin=PIPE, stdout=PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+
+
+async def start_ranks(session: Session, task: str, size: int, *hosts: str) -> list[Process]:
+    """Ranks of one job, each with its host if some are named."""
+    script = str(WORKERS / "attaches.py")
+    return [
+        await start(
+            session,
+            *(sys.executable, script, task, *hosts[rank : rank + 1]),
+            RANK=rank,
+            WORLD_SIZE=size,
+        )
+        for rank in range(size)
+    ]
+
+
+async def lines_of(process: Process) -> list[str]:
+    """What a process says until it ends; its standard input ends now."""
+    output, _ = await process.communicate(b"")
+    return output.decode().splitlines()
+
+
+async def said_by(processes: list[Process]) -> list[list[str]]:
+    return await asyncio.gather(*map(lines_of, processes))
+
+
+async def read_until(process: Process, expected: str) -> None:
+    assert process.stdout is not None
+    lines = []
+    while (line := (await process.stdout.readline()).decode().rstrip()) != expected:
+        lines.append(line)
+        assert not process.stdout.at_eof(), lines
+
+
+async def jobs_on(session: Session) -> list[Any]:
+    jobs: list[Any] = (await session.status())["s0"]["jobs"]
+    return jobs
+
+
+async def test_ranks_attach_add_and_leave_nothing() -> None:
+    async with up() as session:
+        for _ in range(2):  # the second job has the hosts of the first
+            said = await said_by(await start_ranks(session, "add", 4))
+            assert said == [
+                [f"attached to {node}", f"rank {rank}: [10.0, 10.0, 10.0]"]
+                for rank, node in enumerate(TWO_BY_TWO.hosts)
+            ]
+        assert await jobs_on(session) == []
+
+
+async def test_ranks_get_the_hosts_that_they_ask_for() -> None:
+    async with up() as session:
+        said = await said_by(await start_ranks(session, "add", 3, "h1.1", "h0", "h1"))
+        assert [lines[0] for lines in said] == [
+            f"attached to {node}" for node in ("h1.1", "h0.0", "h1.0")
+        ]
+
+
+async def test_a_process_attaches_again_after_it_has_detached() -> None:
+    async with up() as session:
+        first, second = await said_by(await start_ranks(session, "again", 2))
+        assert len(first) == 3
+        assert first[1].startswith("rank 0: [3.0")
+        assert len(set(second[1:])) == 1
+
+
+async def test_the_death_of_a_rank_is_reported_and_frees_the_hosts() -> None:
+    async with up() as session:
+        survivor, victim = await start_ranks(session, "wait", 2)
+        for process in (survivor, victim):
+            await read_until(process, "ready")
+        victim.kill()
+        (said,) = await lines_of(survivor)
+        assert said.startswith("RankFailed: ")
+        assert "rank 1 (h0.1) ended without closing its worker" in said
+        await said_by(await start_ranks(session, "add", 4))
+        assert await jobs_on(session) == []
+
+
+async def test_ranks_end_when_their_network_does() -> None:
+    async with up() as session:
+        processes = await start_ranks(session, "wait", 2)
+        for process in processes:
+            await read_until(process, "ready")
+        run_id = session.network.run_id
+    (said,) = await lines_of(processes[0])
+    assert f"lost its network: {run_id} was taken down" in said
+    assert await lines_of(processes[1]) == []
+
+
+async def test_more_ranks_than_workers_are_refused() -> None:
+    async with up() as session:
+        (said,) = await lines_of((await start_ranks(session, "add", 5))[0])
+        assert said.startswith("EmulationError: ")
+        assert "needs 5 workers, and the network has 4 (h0.0, h0.1, h1.0, h1.1)" in said
+        assert "--workers-per-host" in said
+
+
+async def test_hosts_that_are_taken_or_unknown_are_refused_on_all_ranks() -> None:
+    async with up(load_topology("star:2")) as session:
+        (waiting,) = await start_ranks(session, "wait", 1, "h0")
+        await read_until(waiting, "ready")
+        for hosts, why in (
+            (("h1", "h0"), "HostTaken: rank 1 asks for h0, which is taken (h0: job j1 has it)"),
+            (("h1", "h7"), "rank 1 asks for h7, which is no host of star-2. Its hosts: h0, h1"),
+            ((), "2 ranks need a worker each, and 1 of 2 are free; other jobs have h0"),
+        ):
+            for said in await said_by(await start_ranks(session, "add", 2, *hosts)):
+                assert why in said[0]
+        assert await lines_of(waiting) == []
+
+
+async def test_ranks_that_do_not_come_are_named() -> None:
+    program = "import innet; innet.attach(rank=1, size=3, job='x', timeout_s=0.1)"
+    async with up() as session:
+        said = await lines_of(await start(session, sys.executable, "-c", program))
+        assert "ranks 0, 2 of 3 did not attach within 0.1 s" in said[-1]
+
+
+async def test_a_rank_number_is_given_once() -> None:
+    async with up() as session:
+        first, second = await start_ranks(session, "wait", 2)
+        for process in (first, second):
+            await read_until(process, "ready")
+        for said in await said_by(await start_ranks(session, "add", 2)):
+            assert said == [said[0]]
+            assert said[0].startswith("HostTaken: ")
+            assert "of this job is attached already, as process" in said[0]
+        assert await lines_of(second) == []
+
+
+@pytest.mark.netns
+async def test_a_network_in_namespaces_is_refused() -> None:
+    async with up(mode="netns") as session:
+        (said,) = await lines_of((await start_ranks(session, "add", 1))[0])
+        assert "runs in namespaces" in said
+        assert f"innet run --on {session.network.run_id}" in said
+
+
+async def test_an_unknown_network_is_refused() -> None:
+    async with up() as session:
+        script = str(WORKERS / "attaches.py")
+        process = await start(session, sys.executable, script, "add", INNET_NETWORK="nowhere")
+        (said,) = await lines_of(process)
+        assert said.startswith("EmulationError: there is no run nowhere.")
+        assert session.network.run_id in said
+
+
+@pytest.mark.torch
+async def test_torchrun_starts_the_ranks_of_several_workers_and_restarts_them(
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(
+        "import os, torch, torch.distributed as dist\n"
+        "dist.init_process_group('innet')\n"
+        "total = torch.ones(2)\n"
+        "dist.all_reduce(total)\n"
+        "restarts = os.environ['TORCHELASTIC_RESTART_COUNT']\n"
+        "print('rank', dist.get_rank(), 'start', restarts, total.tolist(), flush=True)\n"
+        "if dist.get_rank() == 1 and restarts == '0':\n"
+        "    os._exit(1)\n"
+        "dist.barrier()\n"
+        "dist.destroy_process_group()\n"
+    )
+    options = ("--nproc-per-node", "2", "--max-restarts", "1", "--rdzv-backend", "c10d")
+    async with up() as session:
+        torchrun = await start(
+            session, *TORCHRUN, *options, "--rdzv-endpoint", "127.0.0.1:0", str(program)
+        )
+        said = await lines_of(torchrun)
+        assert torchrun.returncode == 0, said
+        for rank in range(2):
+            assert f"rank {rank} start 1 [2.0, 2.0]" in said
+        assert await jobs_on(session) == []

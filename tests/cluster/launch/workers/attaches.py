@@ -1,0 +1,53 @@
+"""A process that no launcher of innet started: attaches to a network, and does what it is told.
+
+Usage: attaches.py TASK [HOST]. Rank and size are in RANK and WORLD_SIZE.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+import innet
+from innet.errors import InnetError
+
+
+def say(text: object) -> None:
+    print(text, flush=True)
+
+
+def add() -> None:
+    """Sum the ranks' numbers."""
+    comm = innet.init()
+    say(f"rank {comm.rank}: {comm.allreduce(np.full(3, comm.rank + 1, np.float32)).tolist()}")
+
+
+def again() -> None:
+    """Attach, sum, detach; twice."""
+    for _ in range(2):
+        add()
+        innet.detach()
+
+
+def wait() -> None:
+    """Wait for an operation that the last rank never calls: it waits for its standard input."""
+    comm = innet.init()
+    comm.barrier()
+    say("ready")
+    if comm.rank == comm.size - 1:
+        sys.stdin.read()
+        return
+    try:
+        comm.barrier()
+    except InnetError as error:
+        say(f"{type(error).__name__}: {error}")
+
+
+task, *hosts = sys.argv[1:]
+try:
+    say(f"attached to {innet.attach(host=hosts[0] if hosts else None, timeout_s=60)}")
+except InnetError as problem:
+    say(f"{type(problem).__name__}: {problem}")
+else:
+    {"add": add, "again": again, "wait": wait}[task]()
