@@ -16,7 +16,7 @@ PYTEST_FLAGS ?=
 PYTEST_WORKERS ?= 4
 
 .PHONY: help setup build test pytest jobs faults torch-suite native-tests sanitize sanitize-threads lint audit format demo bench clean \
-    docs docs-commands soak swarm swarm-mutations kv-adapters fuzz interop ndnts-where-npm-is wheel web
+    docs docs-commands soak swarm swarm-mutations kv-adapters ray fuzz interop ndnts-where-npm-is wheel web
 
 help:
 	@echo "make setup         virtual environment, dependencies, build (into .venv)"
@@ -34,6 +34,7 @@ help:
 	@echo "make swarm-mutations  breaks the engine on purpose; the swarm has to notice"
 	@echo "make fuzz          hostile packets, names and files; RUNS=1000000 SEED=7 TARGETS=contents"
 	@echo "make torch-suite   PyTorch's own distributed tests over innet, all of them"
+	@echo "make ray           Ray Train over innet; installs Ray at first"
 	@echo "make kv-adapters   over a pool, on the processor: vLLM's servers with a small model that they compute;"
 	@echo "                   the scheduler of vLLM's newest version, LMCache's checkers, SGLang's cache, with no model"
 	@echo "make interop       python-ndn and NDNts (by npm) against innet's nodes"
@@ -129,6 +130,13 @@ MINUTES ?= 30
 SEED ?=
 soak: build
 	@$(PYTHON_BIN) -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+ray: $(VENV)/.ray
+	@$(PYTHON_BIN) -m pytest tests/torch_backend/ray -m "jobs or not jobs" $(PYTEST_FLAGS)
+
+$(VENV)/.ray: pyproject.toml | build
+	@$(PYTHON_BIN) scripts/build_extension.py dev,demo,ray
+	@touch $@
 
 torch-suite: build
 	@$(PYTHON_BIN) -m pytest tests/torch_suite -m torch $(PYTEST_FLAGS)

@@ -10,6 +10,7 @@ from innet.errors import InnetError
 EXTRAS: Final = {
     "matplotlib": "plots",
     "scapy": "packets",
+    "ray": "ray",
     "torch": "torch",
     "starlette": "web",
     "uvicorn": "web",

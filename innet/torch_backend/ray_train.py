@@ -1,0 +1,150 @@
+"""Ray Train over innet: the workers of an unmodified ``TorchTrainer`` are ranks of a network's job.
+
+Each worker, an actor of Ray, attaches to a host of a network that is up (:func:`innet.attach`).
+Ray starts, restarts and ends the workers; innet makes their process group.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import ray
+import torch.distributed as dist
+from ray.exceptions import GetTimeoutError, RayError
+from ray.train import get_context
+from ray.train.backend import Backend
+from ray.train.torch import TorchConfig
+
+from innet.cluster.attachment import attach, detach
+from innet.cluster.emulation.runs import find_run
+from innet.torch_backend.options import BACKEND_NAME
+from innet.worker.current import fail_worker
+from innet.worker.process_end import describe, is_of_another
+
+_SHUTDOWN_TIMEOUT_S = 20.0
+_STORE_SUFFIX = ".ray-store"
+
+
+@dataclass
+class InnetConfig(TorchConfig):
+    """The ``torch_config`` of a ``TorchTrainer`` that trains over a network of ``innet up``.
+
+    Attributes:
+        network: its name; ``None``: the only one that is up.
+
+    Raises:
+        EmulationError: there is no such network.
+
+    Example::
+
+        TorchTrainer(train, torch_config=InnetConfig(network="lab"),
+                     scaling_config=ScalingConfig(num_workers=4)).fit()
+    """
+
+    backend: str | None = BACKEND_NAME
+    network: str | None = None
+
+    def __post_init__(self) -> None:
+        """Find the network before Ray starts anything."""
+        self.network = find_run(self.network).run_id
+
+    @property
+    def backend_cls(self) -> type[Backend]:
+        """What Ray calls when workers have started, and before they end."""
+        return _InnetBackend
+
+    @property
+    def train_func_context(self) -> Callable[[], contextlib.AbstractContextManager[None]]:
+        """Surrounds the training function in each worker."""
+        return _Training
+
+
+class _Training:
+    """Tells the other ranks at once when the training function of this one raises.
+
+    Ray keeps the process of a rank that has failed, so nothing else would end their operations.
+    """
+
+    def __init__(self) -> None:
+        self._device: Any = TorchConfig().train_func_context()
+
+    def __enter__(self) -> None:
+        self._device.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            fail_worker(describe(error), of_another=is_of_another(error))
+        self._device.__exit__(kind, error, trace)
+
+
+class _InnetBackend(Backend):
+    """Makes the process group of the workers, and ends it."""
+
+    share_cuda_visible_devices = True
+
+    def on_start(self, worker_group: Any, backend_config: InnetConfig) -> None:
+        """Let each worker attach and join the process group."""
+        assert backend_config.network is not None, "__post_init__ sets it"
+        job = uuid.uuid4().hex
+        size = len(worker_group)
+        joining = [
+            worker_group.execute_single_async(
+                rank, _join, backend_config.network, job, rank, size, backend_config.timeout_s
+            )
+            for rank in range(size)
+        ]
+        ray.get(joining)
+
+    def on_shutdown(self, worker_group: Any, backend_config: InnetConfig) -> None:
+        """Let each worker leave the group and its host; those that have died are gone already."""
+        leaving = worker_group.execute_async(_leave)
+        with contextlib.suppress(GetTimeoutError, RayError):
+            ray.get(leaving, timeout=_SHUTDOWN_TIMEOUT_S)
+
+
+def _join(network: str, job: str, rank: int, size: int, timeout_s: float) -> None:
+    """Attach this worker to the network, and join the default process group.
+
+    Ranks meet through a file of the run, which only its user reads: a store that listens would take
+    connections from other machines.
+    """
+    context = get_context()
+    os.environ.update(
+        RANK=str(rank),
+        WORLD_SIZE=str(size),
+        LOCAL_RANK=str(context.get_local_rank()),
+        LOCAL_WORLD_SIZE=str(context.get_local_world_size()),
+        NODE_RANK=str(context.get_node_rank()),
+    )
+    attach(network, job=job, rank=rank, size=size, timeout_s=timeout_s)
+    dist.init_process_group(
+        BACKEND_NAME,
+        init_method=_store_path(network, job).as_uri(),
+        rank=rank,
+        world_size=size,
+        timeout=timedelta(seconds=timeout_s),
+    )
+
+
+def _store_path(network: str, job: str) -> Path:
+    return find_run(network).run_dir / f"{job}{_STORE_SUFFIX}"
+
+
+def _leave() -> None:
+    """Leave the process group and the host. The network may have ended already."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    detach()

@@ -1,0 +1,1 @@
+"""Ray Train over innet, with real processes of Ray."""
