@@ -99,7 +99,7 @@ def test_without_a_loss_none_is_told_whenever_the_ends_are_read(
 @given(
     begins_s=st.floats(-1.5, -0.5),
     packets=st.integers(20, 60),
-    lost_every=st.integers(2, 8),
+    lost_every=st.integers(2, 5),
     receiver_first=st.booleans(),
 )
 def test_a_loss_is_told_after_three_looks(begins_s, packets, lost_every, receiver_first):
