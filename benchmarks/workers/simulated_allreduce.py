@@ -33,8 +33,10 @@ def main() -> None:
             array = sim.array(size_bytes)
             await comm.iallreduce(array, out=array)
 
+        set_up_user_s = resource.getrusage(resource.RUSAGE_SELF).ru_utime
         sim.run(*(program(comm) for comm in group))
         ended_s = time.perf_counter()
+        user_s = resource.getrusage(resource.RUSAGE_SELF).ru_utime - set_up_user_s
         events = sim.counters()["packets"]
         bound = bound_s(group[0].plan_for(size_bytes), topology, size_bytes)
         figures = {
@@ -45,6 +47,7 @@ def main() -> None:
             "virtual_scale": virtual_scale,
             "wall_s": ended_s - began_s,
             "cpu_s": time.process_time(),
+            "run_user_s": user_s,
             "set_up_s": ready_s - began_s,
             "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             "simulated_s": sim.now_s,
