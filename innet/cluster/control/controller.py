@@ -190,12 +190,16 @@ class Controller:
         yield from self._placements.open_job(message)
         self._keys.open_job(known.job.name, known.groups)
 
-    def _close_job(self, **told: Any) -> Operation[None]:
-        """A job is over: nothing of it is left on the switches, and its hosts are free."""
+    def _close_job(self, *, kills: bool = True, **told: Any) -> Operation[None]:
+        """A job is over: nothing of it is left on the switches, and its hosts are free.
+
+        Unless ``kills``, its processes are another launcher's.
+        """
         job = KnownJob.model_validate(told).job
         self._groups.forget(job)
         for host in job.hosts:
-            self._outbox.put(Kill(host))  # what a worker started may have outlived it
+            if kills:  # what a worker started may have outlived it
+                self._outbox.put(Kill(host))
             yield from self._hosts.forget(host)
         yield from self._placements.close_job(job.prefix)
         self._keys.close_job(job.name)

@@ -113,9 +113,12 @@ class AttachedJobs:
         self._placing = asyncio.Lock()
         self._is_closed = False
 
-    async def close(self) -> None:
-        """Close all jobs, before those who are attached hear of it; nobody else may attach."""
+    def begin_closing(self) -> None:
+        """The network ends, and with it the attachments: no process has failed because of that."""
         self._is_closed = True
+
+    async def close(self) -> None:
+        """Close all jobs; nobody is attached any more."""
         tasks = [job.task for job in self._jobs.values() if job.task is not None]
         for task in tasks:
             task.cancel()
@@ -184,7 +187,9 @@ class AttachedJobs:
                 async with self._placing:
                     await self._wait_for_closing_jobs()
                     nodes = self._place([job.members.get(rank) for rank in range(job.size)])
-                    admitted = await stack.enter_async_context(self._admission.admit(nodes))
+                    admitted = await stack.enter_async_context(
+                        self._admission.admit(nodes, kills=False)
+                    )
                 environments = self._describe(admitted)
                 job.seats.set_result(
                     [
@@ -194,6 +199,8 @@ class AttachedJobs:
                 )
                 for _ in nodes:
                     member = await job.ends.get()
+                    if self._is_closed:
+                        continue
                     await asyncio.to_thread(self._report_end, nodes[member.request.rank], member)
         except Exception as error:
             if not isinstance(error, InnetError) or job.seats.done():

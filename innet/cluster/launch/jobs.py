@@ -40,7 +40,12 @@ class JobAdmission:
 
     @asynccontextmanager
     async def admit(
-        self, hosts: Sequence[str], name: str | None = None, weight: int = 1
+        self,
+        hosts: Sequence[str],
+        name: str | None = None,
+        weight: int = 1,
+        *,
+        kills: bool = True,
     ) -> AsyncIterator[Job]:
         """A job with its hosts, served by all switches, until the block ends.
 
@@ -48,6 +53,7 @@ class JobAdmission:
             hosts: of its ranks.
             name: ``None``: ``j<number>``.
             weight: its part of the switches beside other jobs' weights.
+            kills: whether processes of the job are killed in the end.
         """
         self._require_hosts(hosts)
         opening = asyncio.ensure_future(asyncio.to_thread(self._admit, hosts, name, weight))
@@ -57,7 +63,7 @@ class JobAdmission:
             # A cancelled caller does not stop the thread: what it admits is to be closed, too.
             await asyncio.wait([opening])
             if opening.exception() is None:
-                await asyncio.to_thread(self._close, opening.result())
+                await asyncio.to_thread(self._close, opening.result(), kills=kills)
 
     def _admit(self, hosts: Sequence[str], name: str | None, weight: int) -> Job:
         job = self._controller.admit_job(name, hosts, weight)
@@ -78,11 +84,11 @@ class JobAdmission:
                 host_keys.save(path)
         self._controller.open_job(job, keys.switches, keys.groups)
 
-    def _close(self, job: Job) -> None:
+    def _close(self, job: Job, *, kills: bool = True) -> None:
         for host in job.hosts:
             self._keys_path(host).unlink(missing_ok=True)
         self._certificates_path(job).unlink(missing_ok=True)
-        self._controller.close_job(job)
+        self._controller.close_job(job, kills=kills)
 
     def _require_hosts(self, ranks: Sequence[str]) -> None:
         hosts = f"hosts of {self._topology.name}: {', '.join(self._topology.hosts)}"

@@ -165,6 +165,7 @@ class Session:
             self._attached = AttachedJobs(
                 self.topology, self._controller, self._admission, self._attached_environments
             )
+            stack.push_async_callback(self._attached.close)
             await stack.enter_async_context(
                 RequestServer(
                     self.network.run_dir / SESSION_SOCKET_NAME,
@@ -172,7 +173,7 @@ class Session:
                     who=f"the session of {self.network.run_id}",
                 )
             )
-            stack.push_async_callback(self._attached.close)
+            stack.callback(self._attached.begin_closing)
             if self.settings.telemetry.metrics_port is not None:
                 await self._serve_metrics(stack, self.settings.telemetry.metrics_port)
             self._stack = stack.pop_all()
