@@ -18,6 +18,7 @@ from ray.train.torch import TorchConfig, TorchTrainer
 from innet.ray import InnetConfig
 
 WORKERS = 4
+STARTS = 3
 
 
 def train(config: dict[str, Any]) -> None:
@@ -80,18 +81,31 @@ class Trainings:
         print(json.dumps([name, said]), flush=True)
 
 
+def start_ray(network: str, directory: str) -> None:
+    """Start Ray. It gives its own node 30 s, which may be too little beside other tests."""
+    for attempt in range(STARTS):
+        try:
+            ray.init(
+                num_cpus=WORKERS + 1,
+                include_dashboard=False,
+                log_to_driver=False,
+                _node_ip_address="127.0.0.1",
+                _temp_dir=f"{directory}/ray{attempt}",
+                runtime_env={"env_vars": {"INNET_NETWORK": network}},
+            )
+        except Exception as error:
+            print(error, file=sys.stderr)
+            ray.shutdown()
+        else:
+            return
+    raise SystemExit("Ray does not start")
+
+
 def main(network: str, directory: str) -> None:
     """All ways; the last one goes on until this program is interrupted."""
     with IPRoute() as routes:  # of a namespace that has nothing else
         routes.link("set", index=1, state="up")
-    ray.init(
-        num_cpus=WORKERS + 1,
-        include_dashboard=False,
-        log_to_driver=False,
-        _node_ip_address="127.0.0.1",
-        _temp_dir=f"{directory}/ray",
-        runtime_env={"env_vars": {"INNET_NETWORK": network}},
-    )
+    start_ray(network, directory)
     trainings = Trainings(network, directory)
     trainings.run("innet")
     trainings.run("registered", TorchConfig(backend="innet"))
