@@ -9,8 +9,8 @@
 namespace innet::driver {
 namespace {
 
-/// Waking the helper takes longer than hashing less than this.
-constexpr std::size_t kLeastBytes = 64 * 1024;
+/// Waking the helper takes longer than hashing less than this, beside the caller's first share.
+constexpr std::size_t kLeastBytes = 32 * 1024;
 /// Bits of a ticket for how many shares are taken, and as many for how many there are.
 constexpr unsigned kCountBits = 16;
 constexpr std::uint64_t kMaxCount = (std::uint64_t{1} << kCountBits) - 1;
@@ -24,11 +24,9 @@ std::uint64_t next_ticket(std::uint64_t ticket, std::uint64_t count) {
     return (batch << 2 * kCountBits) | (count << kCountBits);
 }
 
-std::size_t size_of(std::span<const security::HashJob> jobs) {
+std::size_t size_of(std::span<const security::HashJob* const> jobs) {
     std::size_t bytes = 0;
-    for (const security::HashJob& job : jobs) {
-        for (const wire::ByteView& part : job.parts) bytes += part.size();
-    }
+    for (const security::HashJob* job : jobs) bytes += job->size();
     return bytes;
 }
 
@@ -62,10 +60,10 @@ ParallelHasher::~ParallelHasher() {
     helper_.join();
 }
 
-void ParallelHasher::digest(std::span<security::HashJob> jobs) {
+void ParallelHasher::digest_sorted(std::span<security::HashJob* const> jobs) {
     const std::size_t share = security::best_share(jobs.size());
     const std::size_t shares = (jobs.size() + share - 1) / share;
-    const bool is_small = shares < 2 || size_of(jobs) < kLeastBytes;
+    const bool is_small = shares < 2 || size_of(jobs.subspan(share)) < kLeastBytes;
     if (is_small || shares > kMaxCount || !has_helper()) {
         return security::digest_all(jobs, sha256_);
     }
@@ -86,12 +84,12 @@ bool ParallelHasher::take_share(security::Sha256& sha256) {
     Ticket ticket = ticket_.load(std::memory_order_acquire);
     while (true) {
         if (taken_of(ticket) == count_of(ticket)) return false;
-        const std::span<security::HashJob> jobs(jobs_.load(std::memory_order_relaxed),
-                                                size_.load(std::memory_order_relaxed));
+        const std::span<security::HashJob* const> jobs(jobs_.load(std::memory_order_relaxed),
+                                                       size_.load(std::memory_order_relaxed));
         const std::size_t share = share_.load(std::memory_order_relaxed);
         // They are the ticket's batch if the ticket is still the same.
         if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel)) continue;
-        const std::span<security::HashJob> rest = jobs.subspan(share * taken_of(ticket));
+        const std::span<security::HashJob* const> rest = jobs.subspan(share * taken_of(ticket));
         security::digest_all(rest.first(std::min(share, rest.size())), sha256);
         if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) left_.notify_one();
         return true;

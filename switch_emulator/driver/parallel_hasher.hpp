@@ -20,14 +20,13 @@ class ParallelHasher final : public security::BatchHasher {
     ParallelHasher(const ParallelHasher&) = delete;
     ParallelHasher& operator=(const ParallelHasher&) = delete;
 
-    /// Called by one thread at a time.
-    void digest(std::span<security::HashJob> jobs) override;
-
   private:
     /// The batch, its number of shares, and how many of them are taken, in one number: a late
     /// helper cannot take a share of another batch than the one that it read.
     using Ticket = std::uint64_t;
 
+    /// Called by one thread at a time.
+    void digest_sorted(std::span<security::HashJob* const> jobs) override;
     bool has_helper();
     void help();
     /// Takes and hashes a free share; false when there is none.
@@ -35,7 +34,7 @@ class ParallelHasher final : public security::BatchHasher {
     void wait_for_helper();
 
     std::atomic<Ticket> ticket_{0};
-    std::atomic<security::HashJob*> jobs_{nullptr};
+    std::atomic<security::HashJob* const*> jobs_{nullptr};
     std::atomic<std::size_t> size_{0};    ///< of them
     std::atomic<std::size_t> share_{1};   ///< messages of a share
     std::atomic<std::uint32_t> left_{0};  ///< shares without digests

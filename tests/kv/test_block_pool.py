@@ -61,6 +61,27 @@ def test_what_came_once_is_here_afterwards() -> None:
     with_pools(work, local_blocks=4)
 
 
+@pytest.mark.parametrize("local_blocks", [0, 4])
+def test_only_a_member_with_memory_copies_a_block_before_it_is_signed(
+    monkeypatch, local_blocks
+) -> None:
+    published: list[Contents] = []
+    publish = FakeNetwork.publish
+
+    async def record(network: FakeNetwork, name: str, bytes_: Contents) -> Sealed:
+        published.append(bytes_)
+        return await publish(network, name, bytes_)
+
+    monkeypatch.setattr(FakeNetwork, "publish", record)
+
+    async def work(pools: Pools) -> None:
+        array = contents(1)
+        await pools["user"].put(key(1), array)
+        assert any(np.shares_memory(each, array) for each in published) is (local_blocks == 0)
+
+    with_pools(work, local_blocks=local_blocks)
+
+
 def test_blocks_stay_as_they_were_put_whatever_becomes_of_the_arrays() -> None:
     async def work(pools: Pools) -> None:
         array = contents(1)

@@ -34,19 +34,13 @@ ObjectPublication::ObjectPublication(const ObjectSpec& spec, ObjectSeal seal,
 }
 
 ObjectPublication::Progress ObjectPublication::advance(std::size_t budget_bytes) {
-    if (digests_are_known() && segments_.lent) {
-        const auto known = seal_->segment_digests();
-        segments_.digests.assign(known.begin(), known.end());
-    } else {
-        cut_next(budget_bytes);
-    }
-    if (segments_.digests.size() < segments_.of.segmentation().segments()) {
-        return Progress::kUnderWay;
-    }
-    return make_manifests() ? Progress::kComplete : Progress::kFailed;
+    cut(budget_bytes);
+    hasher_.digest(to_hash());
+    return finish();
 }
 
-void ObjectPublication::cut_next(std::size_t budget_bytes) {
+void ObjectPublication::cut(std::size_t budget_bytes) {
+    if (digests_are_known() && segments_.lent) return;  // no packet is needed yet
     const Segmentation& cut = segments_.of.segmentation();
     const std::size_t first = segments_.digests.size();
     std::size_t next = first;
@@ -58,16 +52,28 @@ void ObjectPublication::cut_next(std::size_t budget_bytes) {
         jobs_.push_back(cut_segment(next));
         bytes += static_cast<std::size_t>(cut.size_of(next)) + 1;
     }
+}
+
+std::span<security::HashJob> ObjectPublication::to_hash() {
+    return digests_are_known() ? std::span<security::HashJob>() : jobs_;
+}
+
+ObjectPublication::Progress ObjectPublication::finish() {
+    const std::size_t first = segments_.digests.size();
     if (digests_are_known()) {
-        const auto known = seal_->segment_digests().subspan(first, next - first);
+        const auto all = seal_->segment_digests();
+        const auto known = segments_.lent ? all : all.subspan(first, jobs_.size());
         segments_.digests.insert(segments_.digests.end(), known.begin(), known.end());
     } else {
-        hasher_.digest(jobs_);
         for (const security::HashJob& job : jobs_) segments_.digests.push_back(job.digest);
     }
     if (tags_segments_) tag_from(first);
     jobs_.clear();
     frames_.clear();
+    if (segments_.digests.size() < segments_.of.segmentation().segments()) {
+        return Progress::kUnderWay;
+    }
+    return make_manifests() ? Progress::kComplete : Progress::kFailed;
 }
 
 security::HashJob ObjectPublication::cut_segment(std::uint64_t segment) {

@@ -46,13 +46,19 @@ class ObjectPublication {
     /// called again after its end.
     Progress advance(std::size_t budget_bytes);
 
+    /// `advance` in steps, so that segments of several objects can be hashed together: cuts the
+    /// next segments, of about `budget_bytes`, ...
+    void cut(std::size_t budget_bytes);
+    /// ... whose digests are to be filled in unless they are known, ...
+    std::span<security::HashJob> to_hash();
+    /// ... and encodes the manifests with the last ones.
+    Progress finish();
+
     /// Once complete, and once.
     std::unique_ptr<PublishedObject> take();
 
   private:
     bool digests_are_known() const { return seal_ && !seal_->segment_digests().empty(); }
-    /// Cuts the next segments, of about `budget_bytes`.
-    void cut_next(std::size_t budget_bytes);
     /// Keeps a segment's packet, if packets are kept, and returns the hash job for its digest.
     security::HashJob cut_segment(std::uint64_t segment);
     /// Of the segments from `first` on, which are cut.

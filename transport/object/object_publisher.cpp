@@ -129,8 +129,33 @@ std::deque<ObjectPublisher::Publishing>::iterator ObjectPublisher::next_publicat
 
 void ObjectPublisher::advance() {
     if (publishing_.empty()) return;
-    const auto next = next_publication();
-    switch (next->object->advance(kSliceBytes)) {
+    slices_.clear();
+    jobs_.clear();
+    cut_next();
+    hasher_.digest(jobs_);
+    for (ObjectPublication* const object : slices_) finish_slice(*object);
+}
+
+void ObjectPublisher::cut_next() {
+    cut_slice(*next_publication()->object);
+    for (const Publishing& other : publishing_) {
+        if (security::fill_lanes(jobs_)) return;
+        const bool is_cut = other.object.get() == slices_.front();
+        if (!is_cut && other.object->size_bytes() <= kSliceBytes) cut_slice(*other.object);
+    }
+}
+
+void ObjectPublisher::cut_slice(ObjectPublication& object) {
+    object.cut(kSliceBytes);
+    slices_.push_back(&object);
+    for (security::HashJob& job : object.to_hash()) jobs_.push_back(&job);
+}
+
+void ObjectPublisher::finish_slice(ObjectPublication& object) {
+    const auto next = std::ranges::find(publishing_, &object,
+                                        [](const Publishing& one) { return one.object.get(); });
+    if (next == publishing_.end()) return;  // withdrawn because of another one's end
+    switch (object.finish()) {
         case ObjectPublication::Progress::kUnderWay:
             return;
         case ObjectPublication::Progress::kFailed:

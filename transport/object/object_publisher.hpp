@@ -136,6 +136,12 @@ class ObjectPublisher {
     };
 
     std::deque<Publishing>::iterator next_publication();
+    /// Cuts the next segments of one object, and of further short ones while the hasher has lanes
+    /// free.
+    void cut_next();
+    void cut_slice(ObjectPublication& object);
+    /// Encodes what has been cut, once it is hashed.
+    void finish_slice(ObjectPublication& object);
     PublishedObject* find(wire::NameView object) const;
     std::optional<std::string> refusal(wire::NameView object) const;
     void start(OperationId id, std::unique_ptr<ObjectPublication> object);
@@ -156,6 +162,8 @@ class ObjectPublisher {
     wire::PrefixMap<ObjectPrefix> prefixes_;
     std::deque<Publishing> publishing_;
     bool short_was_last_ = false;
+    std::vector<ObjectPublication*> slices_;  ///< these two belong to one `advance`
+    std::vector<security::HashJob*> jobs_;
     std::unordered_set<wire::NameHash> publishing_names_;
     std::unordered_map<wire::NameHash, std::unique_ptr<PublishedObject>> objects_;
     std::unordered_map<wire::NameHash, std::shared_ptr<KeptObject>> kept_;  ///< not adopted yet

@@ -51,7 +51,7 @@ class JobQueue {
   public:
     explicit JobQueue(const Way& way) : manager_(new_manager()) { way.init(manager_.get()); }
 
-    void digest(std::span<HashJob> jobs) {
+    void digest(std::span<HashJob* const> jobs) {
         gather(jobs);
         std::size_t done = 0;
         for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -63,7 +63,7 @@ class JobQueue {
             next->src = messages_[i].data();
             next->hash_start_src_offset_in_bytes = 0;
             next->msg_len_to_hash_in_bytes = messages_[i].size();
-            next->auth_tag_output = jobs[i].digest.data();
+            next->auth_tag_output = jobs[i]->digest.data();
             next->auth_tag_output_len_in_bytes = kSha256Size;
             for (IMB_JOB* ended = IMB_SUBMIT_JOB(manager_.get()); ended != nullptr;
                  ended = IMB_GET_COMPLETED_JOB(manager_.get())) {
@@ -76,13 +76,13 @@ class JobQueue {
 
   private:
     /// The library takes messages in one piece: those in several are copied.
-    void gather(std::span<const HashJob> jobs) {
+    void gather(std::span<HashJob* const> jobs) {
         copies_.clear();
         std::size_t bytes = 0;
-        for (const HashJob& job : jobs) bytes += job.size();
+        for (const HashJob* job : jobs) bytes += job->size();
         copies_.reserve(bytes);  // what points into it stays where it is
         messages_.clear();
-        for (const HashJob& job : jobs) messages_.push_back(in_one_piece(job));
+        for (const HashJob* job : jobs) messages_.push_back(in_one_piece(*job));
     }
 
     wire::ByteView in_one_piece(const HashJob& job) {
@@ -123,7 +123,7 @@ const std::vector<Sha256Lanes>& sha256_lanes() {
     return lanes;
 }
 
-void digest_in_lanes(std::size_t which, std::span<HashJob> jobs) {
+void digest_in_lanes(std::size_t which, std::span<HashJob* const> jobs) {
     queue_of_thread(which).digest(jobs);
 }
 

@@ -25,6 +25,6 @@ inline constexpr std::size_t kMaxLaneBytes = 65'534;
 
 /// Fills in the digests by `sha256_lanes()[which]`: at most as many as there are lanes, each of at
 /// most `kMaxLaneBytes`. A thread keeps the library's state (200 KB) from its first call.
-void digest_in_lanes(std::size_t which, std::span<HashJob> jobs);
+void digest_in_lanes(std::size_t which, std::span<HashJob* const> jobs);
 
 }  // namespace innet::security

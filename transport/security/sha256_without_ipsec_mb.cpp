@@ -9,6 +9,6 @@ const std::vector<Sha256Lanes>& sha256_lanes() {
     return none;
 }
 
-void digest_in_lanes(std::size_t, std::span<HashJob>) { std::abort(); }
+void digest_in_lanes(std::size_t, std::span<HashJob* const>) { std::abort(); }
 
 }  // namespace innet::security

@@ -70,7 +70,9 @@ TEST_CASE("lanes hash messages of all lengths round a block's, full or not") {
             while (messages.size() < count)
                 messages.push_back(random_bytes(random() % 300, random));
             std::vector<security::HashJob> jobs = jobs_of(messages, random);
-            security::digest_in_lanes(which, jobs);
+            std::vector<security::HashJob*> places;
+            for (security::HashJob& job : jobs) places.push_back(&job);
+            security::digest_in_lanes(which, places);
             check_digests(messages, jobs);
         }
     }
@@ -121,11 +123,11 @@ TEST_CASE("the digest of \"abc\", FIPS 180-4's example, in each place of a batch
 }
 
 TEST_CASE("threads share a batch in shares that leave few lanes empty") {
+    CHECK(security::best_share(1) == 1);
     for (std::size_t messages = 1; messages < 70; ++messages) {
         const std::size_t share = security::best_share(messages);
         CHECK(share >= 1);
         CHECK(share <= security::best_batch());
-        CHECK(share <= messages);
     }
     CHECK(security::best_share(2 * security::best_batch()) == security::best_batch());
 }
