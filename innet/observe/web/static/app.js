@@ -20,6 +20,7 @@ let time = 0;
 let selection = null;
 let announced = "";
 let isScheduled = false;
+let rendered = [];
 let playing = null;
 
 const network = new NetworkView(byId("canvas"), (found) => choose(found), hover);
@@ -126,6 +127,9 @@ function render() {
   if (playing) playOn();
   const frame = shownFrame();
   if (!frame) return;
+  const shown = [frame, selection, mode, history, history.frames.length, history.events.length];
+  if (shown.every((value, i) => value === rendered[i])) return;
+  rendered = shown;
   byId("clock").textContent = clock(frame.time, history.picture.virtual_time);
   byId("clock").dateTime = history.picture.virtual_time ? "" : new Date(1000 * frame.time).toISOString();
   network.update(frame, selection, mode !== "paused" && !REDUCED_MOTION.matches);
@@ -325,13 +329,20 @@ function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
   network.themeChanged();
   legend();
-  if (history) { charts.show(selection, history); schedule(); }
+  if (history) { charts.show(selection, history); renderAgain(); }
+}
+
+function renderAgain() {
+  rendered = [];
+  schedule();
 }
 
 const prefersDark = matchMedia("(prefers-color-scheme: dark)");
 setTheme(prefersDark.matches ? "dark" : "light");
 prefersDark.addEventListener("change", ({matches}) => setTheme(matches ? "dark" : "light"));
 byId("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
+addEventListener("resize", renderAgain);
+REDUCED_MOTION.addEventListener("change", renderAgain);
 byId("pause").addEventListener("click", togglePause);
 byId("export").addEventListener("click", () => history && exportFile());
 byId("open").addEventListener("click", () => byId("file").click());
