@@ -159,7 +159,7 @@ def test_ranks_learn_the_same_bits_and_what_one_process_learns(outcome, name) ->
 @pytest.mark.timeout(900)
 def test_a_rank_that_raises_is_named(outcome) -> None:
     failures = outcome.said["raises"]
-    assert "ValueError: as asked" in failures["1"]
+    assert "as asked" in failures["1"]
     others = [failure for rank, failure in failures.items() if rank != "1"]
     for failure in others:
         assert "rank 1 (h0.1) failed with ValueError: as asked" in failure
