@@ -16,7 +16,6 @@ from innet.errors import ControlError
 from innet.node.requests import ControlRequest, no_answer, result_of
 
 _METHOD: Final = "status"
-_HELD: Final = "a signal or a debugger holds its process"
 _AT_ONCE = 128
 """Connections that are open at the same time, and that are kept."""
 _RECEIVE_BYTES = 1 << 18
@@ -53,16 +52,17 @@ class NodeReader:
         sockets: Mapping[str, Path],
         timeout_s: float,
         phases: Sequence[Collection[str]] = (),
-        held: Callable[[], Collection[str]] = tuple,
+        held: Callable[[], Mapping[str, int]] = dict,
     ) -> NodeReadings:
         """Ask all nodes.
 
         Args:
             sockets: the control socket of each node.
             phases: the nodes of each are asked when those of the phase before have answered.
-            held: nodes whose process a signal or a debugger holds now: nobody waits for them.
+            held: nodes whose process a signal or a debugger holds now, and the pid: nobody waits
+                for them.
         """
-        silent = dict.fromkeys(held(), _HELD)
+        silent = {node: _held(pid) for node, pid in held().items()}
         sockets = {node: path for node, path in sockets.items() if node not in silent}
         in_phases = {name for phase in phases for name in phase}
         round_ = _Round(sockets, self._kept, self._request, timeout_s)
@@ -155,14 +155,14 @@ class _Round:
             for number, _ in self._poller.poll(math.ceil(1000 * left_s)):
                 self._take(self._open[number])
 
-    def receive_all(self, held: Callable[[], Collection[str]]) -> None:
+    def receive_all(self, held: Callable[[], Mapping[str, int]]) -> None:
         """Receive until all replies are there, or time is up, or the rest is held."""
         while self._open and time.monotonic() < self._deadline_s:
             self.receive(_PHASE_S)
-            stopped = held() if self._open else ()
+            stopped = held() if self._open else {}
             for asked in [asked for asked in self._open.values() if asked.node in stopped]:
                 self._fail(asked, None)
-                self.readings.silent[asked.node] = _HELD
+                self.readings.silent[asked.node] = _held(stopped[asked.node])
 
     def _take(self, asked: _Asked) -> None:
         try:
@@ -198,6 +198,10 @@ class _Round:
         """Give up those that have not replied; a late reply would be taken for the next one's."""
         for asked in list(self._open.values()):
             self._fail(asked, self._timeout_s)
+
+
+def _held(pid: int) -> str:
+    return f"a signal or a debugger holds its process. `kill -CONT {pid}` lets it go on"
 
 
 def _connected(path: Path) -> socket.socket:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -82,7 +82,7 @@ class RunReader:
         record: RunRecord,
         timeout_s: float = ANSWER_TIMEOUT_S,
         phases: Sequence[Collection[str]] = (),
-        held: Callable[[], Collection[str]] = tuple,
+        held: Callable[[], Mapping[str, int]] = dict,
     ) -> RunStatus:
         """The status of all nodes; those without an answer are ``silent``. Blocks for seconds.
 

@@ -104,16 +104,23 @@ def test_nobody_waits_for_a_node_that_is_held(sockets):
             release.wait(60)
         return {}
 
+    def held() -> dict[str, int]:
+        return {"c": 7} | {node: 8 for node in asked if node == "b"}
+
     with contextlib.ExitStack() as stack:
         for name in ("a", "b", "c"):
             stack.enter_context(_node(sockets[name], partial(answer, name)))
         stack.callback(release.set)
         reader = stack.enter_context(NodeReader())
-        readings = reader.read(sockets, 1e6, held=lambda: {"c", *({"b"} & set(asked))})
+        readings = reader.read(
+            sockets, 1e6, held=lambda: {"c": 7} | {n: 8 for n in asked if n == "b"}
+        )
     assert readings.nodes == {"a": {}}
     assert sorted(asked) == ["a", "b"]
-    reason = "a signal or a debugger holds its process"
-    assert readings.silent == {"b": reason, "c": reason}
+    assert readings.silent == {
+        node: f"a signal or a debugger holds its process. `kill -CONT {pid}` lets it go on"
+        for node, pid in (("b", 8), ("c", 7))
+    }
 
 
 def test_a_node_that_nobody_serves_is_silent_at_once(sockets):

@@ -363,8 +363,8 @@ class RunObserver:
         It does not wait for nodes whose process a signal holds, because they cannot answer.
         """
 
-        def held() -> list[str]:
-            return [node for node, is_stopped in stopped_by_signal(record).items() if is_stopped]
+        def held() -> dict[str, int]:
+            return {node: pid for node, pid, state in _live_processes(record) if state in _STOPPED}
 
         asked_at_s = time.time()
         status = self._reader.read(record, timeout_s, self._phases, held)
