@@ -197,8 +197,8 @@ class _Follower:
         self.state = ViewState(view.picture)
         self._feed = feed
         self._quiet_s = quiet_s
-        self.intervals_s: dict[str, float] = {}
-        """By node, how often a command has it publish counters."""
+        self._intervals: dict[str, tuple[float, float]] = {}
+        """By node, the interval at which a command has it publish counters, and since when."""
         self._is_due = asyncio.Event()
         self._has_ended = False
         self.lost = ""
@@ -225,9 +225,20 @@ class _Follower:
         self.state.take_event(event, time.time())
         interval_s = event.details.get("interval_s")
         if event.kind == "interval_set" and isinstance(interval_s, int | float):
-            self.intervals_s[event.source] = interval_s
+            self._intervals[event.source] = (interval_s, event.time_s)
         self.view.append(Line(event=event_line(event)))
         self._is_due.set()
+
+    def intervals_s(self) -> list[float]:
+        """The intervals that commands have set, of processes that still run."""
+        intervals = list(self._intervals.items())  # events come while a look is taken
+        return [s for node, (s, set_s) in intervals if self._has_run_since(node, set_s)]
+
+    def _has_run_since(self, node: str, time_s: float) -> bool:
+        fed = self._feed.nodes.get(node)
+        if fed is None or fed.status is None:
+            return True
+        return fed.status.state == "up" and fed.status.since_s <= time_s
 
     def take_look(self, result: LookResult) -> None:
         """Take what the doctor sees, and show it at once."""
@@ -291,7 +302,7 @@ class _Looks:
 
     @property
     def _period_s(self) -> float:
-        return min(_LONGEST_LOOK_S, self._interval_s, *self._follower.intervals_s.values())
+        return min(_LONGEST_LOOK_S, self._interval_s, *self._follower.intervals_s())
 
     async def run(self) -> None:
         """Look until the run is over."""

@@ -133,6 +133,23 @@ def test_looks_follow_the_interval_that_a_command_has_set(view):
         assert looks._period_s == period_s
 
 
+def test_the_interval_of_a_command_ends_with_the_process_that_it_was_set_in(view):
+    feed = RunFeed("lab")
+    follower = live._Follower(view, feed)
+    looks = _looks(follower, 2.0)
+    feed.nodes["h0"] = NodeFeed(status=status("h0"))
+    details = {"interval_s": 0.5}
+    told = {"run": "lab", "source": "h0", "kind": "interval_set", "message": "", "details": details}
+    follower.take_event(RunEvent.model_validate(told | {"number": 1, "time_s": 10}))
+    assert looks._period_s == 0.5
+    feed.nodes["h0"].status = status("h0", "gone")
+    assert looks._period_s == 2.0
+    feed.nodes["h0"].status = status("h0").model_copy(update={"since_s": 11})
+    assert looks._period_s == 2.0
+    follower.take_event(RunEvent.model_validate(told | {"number": 1, "time_s": 12}))
+    assert looks._period_s == 0.5
+
+
 @pytest.mark.parametrize(("is_stopped", "pauses"), [(False, [1.0, 1.0]), (True, [1.0])])
 async def test_the_next_look_is_at_once_when_a_process_was_stopped(
     view, monkeypatch, is_stopped, pauses
