@@ -16,6 +16,7 @@ from innet.observe.web.document import (
     GroupLine,
     JobLine,
     Line,
+    LinkFigures,
     LinkPicture,
     NodePicture,
     NodeState,
@@ -278,6 +279,45 @@ def test_charts_show_the_values_of_the_moment(page, feed):
     page.keyboard.press("Space")
     page.keyboard.press(",")
     wait_for(page, "!document.querySelector('#charts').innerText.includes('8 Mbit/s')")
+
+
+def test_charts_keep_their_curves_when_nothing_is_selected_again():
+    picture = picture_of(load_topology("star4"), "lab", "local")
+    frames = tuple(
+        Line(frame=Frame(time_s=number, links=LinkFigures(bps=(1e6 * number,) * 8)))
+        for number in range(1, 9)
+    )
+    with served(recorded_view(Recording(picture, frames))) as site, browsing() as page:
+        page.goto(site.link)
+        wait_for(page, "innet.history?.frames.length === 8")
+        charts = page.locator("#charts")
+        wait_for(page, "document.querySelector('#charts').innerText.includes('8 Mbit/s')")
+        curves = charts.screenshot()
+        for nothing in (
+            lambda: page.keyboard.press("Escape"),
+            lambda: page.click("#canvas", position={"x": 3, "y": 3}),
+        ):
+            nothing()
+            page.evaluate("new Promise((done) => requestAnimationFrame(done))")
+            assert charts.screenshot() == curves
+        page.fill("#find", "h0")
+        page.keyboard.press("Enter")
+        wait_for(page, "document.querySelector('#charts').innerText.includes('Memory')")
+        page.focus("#canvas")
+        page.keyboard.press("Escape")
+        wait_for(page, "document.querySelector('#charts').innerText.includes('8 Mbit/s')")
+
+
+def test_the_time_line_of_a_page_that_is_paused_for_long_moves_on(page, site):
+    site.append(Line(frame=Frame(time_s=301)))
+    wait_for(page, "innet.frame.time === 301")
+    page.click("#pause")
+    assert page.input_value("#scrub") == "1000"
+    site.append(Line(frame=Frame(time_s=602)))
+    wait_for(page, "innet.history.first === 301")
+    assert page.evaluate("innet.history.frames.length") == 2
+    wait_for(page, "document.querySelector('#scrub').value === '0'")
+    assert page.evaluate("[innet.mode, innet.frame.time]") == ["paused", 301]
 
 
 def test_hostile_names_inject_nothing():

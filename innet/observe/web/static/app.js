@@ -79,7 +79,7 @@ function show(made) {
   byId("about").textContent = `${topology}, ${how}, ${nodes.length} nodes, ${links.length} links`;
   byId("names").replaceChildren(...nodes.map(({name}) => element("option", {value: name})));
   network.show(history);
-  charts.show(selection, history);
+  makeCharts();
   setMode(history.picture.live ? "live" : "recording");
 }
 
@@ -127,7 +127,7 @@ function render() {
   if (playing) playOn();
   const frame = shownFrame();
   if (!frame) return;
-  const shown = [frame, selection, mode, history, history.frames.length, history.events.length];
+  const shown = [frame, selection, mode, history, history.added];
   if (shown.every((value, i) => value === rendered[i])) return;
   rendered = shown;
   byId("clock").textContent = clock(frame.time, history.picture.virtual_time);
@@ -179,9 +179,15 @@ function togglePause() {
 }
 
 function choose(found) {
+  if (found?.kind === selection?.kind && found?.index === selection?.index) return;
   selection = found;
+  makeCharts();
+}
+
+// New charts are empty until they are rendered.
+function makeCharts() {
   charts.show(selection, history);
-  schedule();
+  renderAgain();
 }
 
 function chooseNode(name) {
@@ -329,7 +335,7 @@ function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
   network.themeChanged();
   legend();
-  if (history) { charts.show(selection, history); renderAgain(); }
+  if (history) makeCharts();
 }
 
 function renderAgain() {

@@ -56,11 +56,14 @@ export class History {
     this.index = new Map(picture.nodes.map((node, i) => [node.name, i]));
     this.busiest = 1;
     this.closing = null;
+    // Counts also what is forgotten: lists that are full keep their lengths.
+    this.added = 0;
   }
 
   // Adds one line of a recording; whether it was a frame.
   add(line) {
     const given = JSON.parse(line);
+    this.added += 1;
     if (given.frame && isFinite_(given.frame.time_s)) {
       const frame = checkedFrame(given.frame);
       this.frames.push(frame);
