@@ -16,6 +16,7 @@ from tests.observe.doctor.states import TOPOLOGY, State
 def test_a_look_tells_which_nodes_a_signal_holds(monkeypatch):
     status = State().observation().after.status
     asked = {}
+    pids = {}
 
     def read(_reader, record, _timeout_s, _phases, held):
         asked[record.processes[0].node] = held()
@@ -24,6 +25,7 @@ def test_a_look_tells_which_nodes_a_signal_holds(monkeypatch):
     monkeypatch.setattr(RunReader, "read", read)
     for node, is_held in (("h0", True), ("h1", False)):
         with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+            pids[node] = process.pid
             identity = ProcessIdentity.of(process.pid)
             assert identity is not None
             recorded = RecordedProcess(label=node, node=node, identity=identity)
@@ -33,4 +35,4 @@ def test_a_look_tells_which_nodes_a_signal_holds(monkeypatch):
             record = status.run.model_copy(update={"processes": (recorded,)})
             assert RunObserver(TOPOLOGY).look(record).processes[node].stopped == is_held
             process.kill()
-    assert asked == {"h0": ["h0"], "h1": []}
+    assert asked == {"h0": {"h0": pids["h0"]}, "h1": {}}
