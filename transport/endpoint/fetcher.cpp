@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "transport/buffer/streaming_copy.hpp"
 #include "transport/debug_log.hpp"
 #include "transport/endpoint/segment_receiver.hpp"
 #include "transport/fetch/cubic.hpp"
@@ -27,6 +28,8 @@ constexpr std::uint32_t kRefusalRoundsBeforeGivingUp = 2;
 constexpr std::uint32_t kForgeriesBeforeGivingUp = 3;
 constexpr std::uint32_t kMaxRefusalDoublings = 10;
 constexpr Duration kMinRetryDelay = std::chrono::milliseconds(1);
+/// Of a result of this size, little is still in the core's cache when its reader begins.
+constexpr std::size_t kUncachedResultBytes = std::size_t{1} << 20;
 
 void place(const FetchSpec& spec, std::uint64_t segment, wire::ByteView content) {
     if (!spec.sizes.empty()) {
@@ -35,7 +38,9 @@ void place(const FetchSpec& spec, std::uint64_t segment, wire::ByteView content)
     if (content.empty()) return;
     const std::uint64_t begin = spec.segmentation.offset_of(spec.first_segment);
     const std::uint64_t offset = spec.segmentation.offset_of(segment) - begin;
-    std::memcpy(spec.into.subspan(offset, content.size()).data(), content.data(), content.size());
+    const std::span<std::uint8_t> target = spec.into.subspan(offset, content.size());
+    if (spec.into.size() >= kUncachedResultBytes) return copy_streaming(content, target);
+    std::memcpy(target.data(), content.data(), content.size());
 }
 
 /// Of anything else, a link has damaged the Nack's reason.
