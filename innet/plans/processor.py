@@ -5,7 +5,7 @@ and the other receives. What goes ahead of its request (:meth:`Plan.arriving_ahe
 a sum in one switch takes three packets for each rank and segment. A node that passes Data on has
 table work beside the packets. A node with a rule adds each operand.
 
-The first requests of a node wake up each node on their way once for each link, and so do their
+For each link, the first requests of a node wake each node on their way once, and so do the
 answers; later segments arrive in batches. All of it is linear in the segments and bytes of a shard,
 so a shard is walked once. Holds and repeated requests are not counted.
 """
@@ -118,7 +118,7 @@ class _Walk:
     def _wake_ups(
         self, requested: Mapping[tuple[Placed, DirectedLink], str]
     ) -> Iterable[tuple[str, object]]:
-        """The nodes that first packets wake up, with what tells one time from another."""
+        """One (node, cause) for each wake-up: packets with one cause wake the node once."""
         # Packets that a node sends at once to one neighbour wake it up once.
         found: dict[tuple[str, object], None] = {}
         for (placed, (sender, receiver)), asker in requested.items():

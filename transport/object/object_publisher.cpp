@@ -133,13 +133,13 @@ void ObjectPublisher::advance() {
     jobs_.clear();
     cut_next();
     hasher_.digest(jobs_);
-    for (ObjectPublication* const object : slices_) finish_slice(*object);
+    for (ObjectPublication* const object : slices_) finish_slice(object);
 }
 
 void ObjectPublisher::cut_next() {
     cut_slice(*next_publication()->object);
     for (const Publishing& other : publishing_) {
-        if (security::fill_lanes(jobs_)) return;
+        if (security::lanes_are_full(jobs_)) return;
         const bool is_cut = other.object.get() == slices_.front();
         if (!is_cut && other.object->size_bytes() <= kSliceBytes) cut_slice(*other.object);
     }
@@ -151,11 +151,11 @@ void ObjectPublisher::cut_slice(ObjectPublication& object) {
     for (security::HashJob& job : object.to_hash()) jobs_.push_back(&job);
 }
 
-void ObjectPublisher::finish_slice(ObjectPublication& object) {
-    const auto next = std::ranges::find(publishing_, &object,
+void ObjectPublisher::finish_slice(const ObjectPublication* object) {
+    const auto next = std::ranges::find(publishing_, object,
                                         [](const Publishing& one) { return one.object.get(); });
     if (next == publishing_.end()) return;  // withdrawn because of another one's end
-    switch (object.finish()) {
+    switch (next->object->finish()) {
         case ObjectPublication::Progress::kUnderWay:
             return;
         case ObjectPublication::Progress::kFailed:

@@ -141,7 +141,8 @@ class ObjectPublisher {
     void cut_next();
     void cut_slice(ObjectPublication& object);
     /// Encodes what has been cut, once it is hashed.
-    void finish_slice(ObjectPublication& object);
+    /// `object` may be gone, because another one's end withdrew it.
+    void finish_slice(const ObjectPublication* object);
     PublishedObject* find(wire::NameView object) const;
     std::optional<std::string> refusal(wire::NameView object) const;
     void start(OperationId id, std::unique_ptr<ObjectPublication> object);

@@ -62,7 +62,7 @@ std::size_t best_share(std::size_t messages) {
     return 1;
 }
 
-bool fill_lanes(std::span<const HashJob* const> jobs) {
+bool lanes_are_full(std::span<const HashJob* const> jobs) {
     const auto [all, longest] = sizes_of(jobs);
     return all >= best_batch() * longest;
 }

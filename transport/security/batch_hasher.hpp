@@ -17,8 +17,8 @@ std::string sha256_libraries();
 /// How many messages of one size one thread hashes at once for the least processor time each.
 std::size_t best_batch();
 
-/// Whether messages of these sizes take no more time each when there are more of them.
-bool fill_lanes(std::span<const HashJob* const> jobs);
+/// Whether these messages fill all lanes, so that hashing more with them saves nothing.
+bool lanes_are_full(std::span<const HashJob* const> jobs);
 
 /// How many of `messages` a thread takes at once when several threads share them.
 std::size_t best_share(std::size_t messages);

@@ -15,7 +15,8 @@ namespace innet::wire {
 template <typename Value>
 class PrefixMap {
   public:
-    /// In place of the value that the prefix has. It stays where it is until it is removed.
+    /// Inserts or replaces the value of `prefix`. The reference stays valid until the prefix is
+    /// erased or replaced.
     Value& put(const Name& prefix, Value value) {
         erase(prefix);
         const std::size_t depth = prefix.view().size();

@@ -21,6 +21,7 @@ _PACKET_IN_FORWARDED: Final = 0.5
 _PACKET_IN_DATAGRAMS: Final = 5.6
 _FORWARDED: Final = 1.0
 _OPERAND_IN_FORWARDED: Final = 1.0
+# How often a byte of a link costs what a copied byte does, at each end.
 _BYTE_OF_MEMORY_IN_COPIED: Final = 13.0
 _BYTE_OF_DATAGRAMS_IN_COPIED: Final = 7.0
 _BYTE_OF_DATAGRAMS: Final = 3.8
