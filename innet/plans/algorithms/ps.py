@@ -45,7 +45,8 @@ def plan_parameter_server(
     )
     why = f"{node} is the parameter server: it asks every rank and adds."
     if sums:
-        why += f" The contributions of {counted(len({rule.node for rule in sums}), 'other host')} are added there first."
+        hosts = counted(len({rule.node for rule in sums}), "other host")
+        why += f" The contributions of {hosts} are added there first."
     return Plan(
         algorithm="ps",
         ranks=ranks,
