@@ -201,7 +201,7 @@ class _Round:
 
 
 def _held(pid: int) -> str:
-    return f"a signal or a debugger holds its process. `kill -CONT {pid}` lets it go on"
+    return f"a signal or a debugger holds its process. `kill -CONT {pid}` lets it go on."
 
 
 def _connected(path: Path) -> socket.socket:

@@ -112,13 +112,11 @@ def test_nobody_waits_for_a_node_that_is_held(sockets):
             stack.enter_context(_node(sockets[name], partial(answer, name)))
         stack.callback(release.set)
         reader = stack.enter_context(NodeReader())
-        readings = reader.read(
-            sockets, 1e6, held=lambda: {"c": 7} | {n: 8 for n in asked if n == "b"}
-        )
+        readings = reader.read(sockets, 1e6, held=held)
     assert readings.nodes == {"a": {}}
     assert sorted(asked) == ["a", "b"]
     assert readings.silent == {
-        node: f"a signal or a debugger holds its process. `kill -CONT {pid}` lets it go on"
+        node: f"a signal or a debugger holds its process. `kill -CONT {pid}` lets it go on."
         for node, pid in (("b", 8), ("c", 7))
     }
 
