@@ -36,7 +36,7 @@ function checkedFrame(given) {
     ([name, column]) => [name, list(column).map((v) => (isFinite_(v) ? v : null))]));
   return {
     time: given.time_s,
-    states: given.states ?? {},
+    states: Object.assign(Object.create(null), given.states), // a node may be named "constructor"
     nodes: columns(given.nodes),
     links: columns(given.links),
     cut: new Set(list(given.cut)),
