@@ -41,7 +41,7 @@ _STATIC: Final = {
     "/style.css": ("style.css", "text/css"),
     **{
         f"/{name}.js": (f"{name}.js", "text/javascript")
-        for name in ("app", "charts", "history", "network", "panels", "texts")
+        for name in ("app", "charts", "history", "labels", "marks", "network", "panels", "texts")
     },
     "/vendor/libraries.js": ("vendor/libraries.js", "text/javascript"),
     "/vendor/uplot.css": ("vendor/uplot.css", "text/css"),

@@ -263,14 +263,38 @@ def test_labels_of_nodes_that_need_attention_hide_neither_each_other_nor_a_node(
     view.append(Line(frame=Frame(time_s=2, states=states, late=("h4", "h5"))))
     with served(view) as site, browsing(reduced_motion="reduce") as page:
         page.goto(site.link)
-        wait_for(page, "innet.frame?.time === 2 && innet.network.labels?.length > 5")
-        labels = page.evaluate("innet.network.labels")
+        wait_for(page, "innet.frame?.time === 2 && innet.network.labels.placed.length > 5")
+        labels = page.evaluate("innet.network.labels.placed")
     odd = {"h3 stopped", "h7 dead", "h8 silent", "h4 late", "h5 late", "spine0 dead"}
     assert odd <= {label["label"] for label in labels}
     boxes = [label["box"] for label in labels]
     for one, other in itertools.combinations(boxes, 2):
         beside = one["right"] <= other["left"] or other["right"] <= one["left"]
         assert beside or one["bottom"] <= other["top"] or other["bottom"] <= one["top"]
+
+
+def test_labels_in_dense_networks_hide_few_nodes_and_tell_long_names_apart():
+    picture = picture_of(load_topology("leaf-spine:32x8x30"), "lab", "local")
+    spines = [n for n, node in enumerate(picture.nodes) if node.name in ("spine0", "spine7")]
+    nodes = [
+        node.model_copy(update={"name": f"top-of-the-network-{n}"}) if n in spines else node
+        for n, node in enumerate(picture.nodes)
+    ]
+    view = _view(picture.model_copy(update={"nodes": tuple(nodes)}))
+    view.append(Line(frame=Frame(time_s=2, late=("h0",))))
+    with served(view) as site, browsing(reduced_motion="reduce") as page:
+        page.goto(site.link)
+        wait_for(page, "innet.frame?.time === 2 && innet.network.labels.placed.length > 5")
+        placed = {one["label"]: one["box"] for one in page.evaluate("innet.network.labels.placed")}
+        places = page.evaluate("innet.network.places")
+    assert {f"top-of-t…twork-{n}" for n in spines} <= set(placed)
+    box = placed["h0 late"]
+    inside = [
+        (x, y)
+        for x, y in places
+        if box["left"] < x < box["right"] and box["top"] < y < box["bottom"]
+    ]
+    assert inside == []
 
 
 def test_charts_show_the_values_of_the_moment(page, feed):
@@ -355,6 +379,7 @@ def test_hostile_names_inject_nothing():
         page.keyboard.press("ArrowUp")
         page.keyboard.press("ArrowUp")
         wait_for(page, "document.querySelector('#events').textContent.includes('onerror')")
+        assert page.evaluate("innet.frame.states.constructor === undefined")
         assert page.evaluate("document.querySelectorAll('img, script:not([src])').length") == 0
         assert page.inner_text("#findings").count(_HOSTILE.replace("`", "")) == 3
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

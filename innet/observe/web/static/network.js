@@ -1,6 +1,8 @@
 // The network on a canvas: nodes and links in a layer that changes with frames, and dots that move.
 
 import {quadtree, select, zoom, zoomIdentity} from "/vendor/libraries.js";
+import {Labels} from "/labels.js";
+import {paintBars, paintLinkMark, paintNodeSign} from "/marks.js";
 import {colour} from "/texts.js";
 
 const USE_BOUNDS = [0.01, 0.2, 0.5, 0.8, 0.95];
@@ -35,13 +37,15 @@ export class NetworkView {
     this.isScheduled = false;
     this.moves = true;
     this.drawn = 0;
+    this.labels = new Labels(this);
     this.#listen();
     new ResizeObserver(() => this.#resize()).observe(canvas);
   }
 
   show(history) {
     this.history = history;
-    this.frame = this.access = this.tierGaps = this.places = null;
+    this.frame = this.access = this.places = null;
+    this.labels.show();
     this.#resize();
     this.reset();
   }
@@ -288,7 +292,7 @@ export class NetworkView {
     c.setLineDash([5, 5]);
     c.stroke(down);
     c.setLineDash([]);
-    for (const mark of marks) this.#paintMark(c, mark, colours);
+    for (const mark of marks) paintLinkMark(c, mark, this.hostRadius, colours);
     this.#paintSelectedLink(c, colours);
   }
 
@@ -299,23 +303,6 @@ export class NetworkView {
     const spot = {x: line.x + at * line.dx, y: line.y + at * line.dy};
     if ((drops?.[direction] ?? 0) > 0) marks.push({kind: "drops", ...spot});
     else if ((depth?.[direction] ?? 0) > 0.2 * capacity) marks.push({kind: "queue", ...spot});
-  }
-
-  #paintMark(c, {kind, x, y}, colours) {
-    // Queues and drops are common where links are many, and would hide them.
-    const s = kind === "cut" ? 6 : Math.max(3.2, Math.min(6, 0.6 * this.hostRadius));
-    c.lineWidth = 2.5;
-    c.strokeStyle = c.fillStyle = kind === "queue" ? colours.late : colours.gone;
-    c.beginPath();
-    if (kind === "cut") {
-      c.moveTo(x - s, y - s); c.lineTo(x + s, y + s); c.moveTo(x + s, y - s); c.lineTo(x - s, y + s);
-      c.stroke();
-    } else if (kind === "queue") {
-      c.fillRect(x - s / 1.5, y - s / 1.5, s / 0.75, s / 0.75);
-    } else {
-      c.moveTo(x, y - s); c.lineTo(x + s, y + s / 1.2); c.lineTo(x - s, y + s / 1.2);
-      c.fill();
-    }
   }
 
   #paintSelectedLink(c, colours) {
@@ -332,116 +319,33 @@ export class NetworkView {
   }
 
   #paintNodes(c, colours) {
-    const {nodes} = this.history.picture;
-    const room = this.scale.x * this.transform.k;
-    const rowRoom = this.scale.y * this.transform.k;
-    const hostRoom = nodes.length > 60 ? Math.min(room, 2 * rowRoom) : room;
-    c.textAlign = "center";
-    nodes.forEach((node, index) => {
+    this.history.picture.nodes.forEach((node, index) => {
       const [x, y] = this.places[index];
       if (x < -40 || y < -40 || x > this.width + 40 || y > this.height + 40) return;
       this.#paintNode(c, node, index, this.radius(node), colours);
     });
-    this.#paintLabels(c, hostRoom, colours);
-  }
-
-  #paintLabels(c, hostRoom, colours) {
-    const {nodes} = this.history.picture;
-    const isSelected = (index) => this.selection?.kind === "node" && this.selection.index === index;
-    const all = nodes.map((_, index) => index);
-    const odd = all.filter((index) => isSelected(index) || (this.#isOdd(nodes[index]) && nodes.length < 3000));
-    const usual = all.filter((index) => !odd.includes(index) && (nodes[index].kind === "switch" ? this.#switchRoom(nodes[index].tier) : hostRoom > 30));
-    this.labels = [];
-    // Labels leave the signs of nodes free, and those of odd nodes come first.
-    const taken = (nodes.length < 60 ? all : odd).map((index) => this.#box(index));
-    for (const index of [...odd, ...usual]) this.#paintLabel(c, index, taken, odd.includes(index), colours);
-  }
-
-  #isOdd({name}) {
-    return this.frame.late.has(name) || ["gone", "stopped", "silent"].includes(this.frame.states[name]);
-  }
-
-  #box(index) {
-    const [x, y] = this.places[index];
-    const r = this.radius(this.history.picture.nodes[index]) + 1;
-    return {left: x - r, right: x + r, top: y - r, bottom: y + r};
-  }
-
-  // The least distance of neighbours in a tier of switches, as the picture has them.
-  #switchRoom(tier) {
-    if (!this.tierGaps) {
-      const rows = new Map();
-      for (const {kind, tier: t, x} of this.history.picture.nodes) if (kind === "switch") rows.set(t, [...(rows.get(t) ?? []), x]);
-      this.tierGaps = new Map([...rows].map(([t, xs]) => {
-        xs.sort((a, b) => a - b);
-        return [t, Math.min(...xs.slice(1).map((x, k) => x - xs[k]), Infinity)];
-      }));
-    }
-    const {nodes} = this.history.picture;
-    return nodes.length < 60 || this.tierGaps.get(tier) * this.scale.x * this.transform.k > 48;
+    this.labels.paint(c, colours);
   }
 
   #paintNode(c, node, index, r, colours) {
-    const [x, y] = this.places[index];
+    const place = this.places[index];
     const state = this.frame.states[node.name] ?? "up";
     const isLate = this.frame.late.has(node.name);
-    c.beginPath();
-    if (node.kind === "switch") c.roundRect(x - r, y - r, 2 * r, 2 * r, r / 3.5);
-    else c.arc(x, y, r, 0, 2 * Math.PI);
-    c.fillStyle = colours.node;
-    c.fill();
-    c.lineWidth = r < 4 || state === "off" ? 1 : 1.6;
-    c.strokeStyle = state === "off" ? colours.soft : colours["node-line"];
-    if (state === "gone" || state === "stopped" || state === "silent") c.strokeStyle = colours.gone;
-    if (isLate && state === "up") c.strokeStyle = colours.late;
-    if (isLate || state === "gone" || state === "stopped") c.lineWidth = r < 4 ? 2 : 3;
-    if (state === "off") c.setLineDash([2, 2]);
-    c.stroke();
-    c.setLineDash([]);
-    this.#paintState(c, x, y, r, state, isLate, colours);
-    if (state === "up" && node.kind === "switch" && r >= 7) this.#paintBars(c, x, y, r, index, node, colours);
-    else if (state === "up" && node.kind === "host" && !isLate) this.#paintCore(c, x, y, r, index, colours);
+    paintNodeSign(c, place, r, {kind: node.kind, state, isLate}, colours);
+    if (state === "up" && node.kind === "switch" && r >= 7) paintBars(c, place, r, this.#shares(node, index), colours);
+    else if (state === "up" && node.kind === "host" && !isLate) this.#paintCore(c, ...place, r, index, colours);
     if (this.selection?.kind === "node" && this.selection.index === index) {
       c.strokeStyle = colours.accent;
       c.lineWidth = 3;
       c.beginPath();
-      c.arc(x, y, r * (node.kind === "switch" ? 1.42 : 1) + 5, 0, 2 * Math.PI);
+      c.arc(...place, r * (node.kind === "switch" ? 1.42 : 1) + 5, 0, 2 * Math.PI);
       c.stroke();
     }
   }
 
-  // Signs beside colours, for those who cannot tell the colours apart.
-  #paintState(c, x, y, r, state, isLate, colours) {
-    const s = Math.max(3, 0.5 * r);
-    c.strokeStyle = c.fillStyle = isLate && state === "up" ? colours.late : colours.gone;
-    c.lineWidth = Math.max(1.5, r / 5);
-    c.beginPath();
-    if (state === "gone") {
-      c.moveTo(x - s, y - s); c.lineTo(x + s, y + s); c.moveTo(x + s, y - s); c.lineTo(x - s, y + s);
-    } else if (state === "stopped") {
-      c.moveTo(x - s / 2, y - s); c.lineTo(x - s / 2, y + s); c.moveTo(x + s / 2, y - s); c.lineTo(x + s / 2, y + s);
-    } else if (state === "silent") {
-      c.arc(x, y, 1.5, 0, 2 * Math.PI);
-    } else if (isLate) {
-      c.moveTo(x - s, y - s); c.lineTo(x + s, y - s); c.lineTo(x - s, y + s); c.lineTo(x + s, y + s); c.closePath();
-    } else {
-      return;
-    }
-    c.stroke();
-  }
-
-  #paintBars(c, x, y, r, index, node, colours) {
+  #shares(node, index) {
     const {slots_in_use: slots, cache_hit_rate: hits, cpu} = this.frame.nodes;
-    const shares = [node.slots ? (slots?.[index] ?? 0) / node.slots : 0, hits?.[index] ?? 0, cpu?.[index] ?? 0];
-    const height = 1.3 * r;
-    shares.forEach((share, i) => {
-      const filled = height * Math.min(1, Math.max(share > 0 ? 0.08 : 0, share));
-      const left = x - 0.65 * r + i * 0.48 * r;
-      c.fillStyle = colours.use[0];
-      c.fillRect(left, y - height / 2, 0.34 * r, height);
-      c.fillStyle = colours[`bar-${i + 1}`];
-      c.fillRect(left, y + height / 2 - filled, 0.34 * r, filled);
-    });
+    return [node.slots ? (slots?.[index] ?? 0) / node.slots : 0, hits?.[index] ?? 0, cpu?.[index] ?? 0];
   }
 
   // A host's busier direction, inside its circle: visible also where lines are too thin.
@@ -454,51 +358,6 @@ export class NetworkView {
     c.beginPath();
     c.arc(x, y, Math.max(1.4, 0.6 * r), 0, 2 * Math.PI);
     c.fill();
-  }
-
-  #paintLabel(c, index, taken, isNeeded, colours) {
-    const node = this.history.picture.nodes[index];
-    const [px, y] = this.places[index];
-    if (px < -40 || y < -40 || px > this.width + 40 || y > this.height + 40) return;
-    const isOdd = this.#isOdd(node);
-    const state = this.frame.states[node.name] ?? "up";
-    const words = {gone: "dead", stopped: "stopped", silent: "silent"}[state] ?? (this.frame.late.has(node.name) ? "late" : "");
-    const shown = node.name.length > 16 ? `${node.name.slice(0, 15)}…` : node.name;
-    const label = words ? `${shown} ${words}` : shown;
-    c.font = `${isOdd ? 600 : 400} ${this.font}px system-ui, sans-serif`;
-    const box = this.#labelBox(index, c.measureText(label).width / 2 + 3, taken, isNeeded);
-    if (box === null) return;
-    taken.push(box);
-    this.labels.push({label, box});
-    const [x, ly] = [(box.left + box.right) / 2, box.bottom - 3];
-    c.lineWidth = 3;
-    c.strokeStyle = colours.surface;
-    c.strokeText(label, x, ly);
-    c.fillStyle = isOdd ? (state === "up" ? colours.late : colours.gone) : colours.text;
-    c.fillText(label, x, ly);
-  }
-
-  // Where a label hides nothing: above a switch or below a host, else on another side, else farther.
-  #labelBox(index, half, taken, isNeeded) {
-    const node = this.history.picture.nodes[index];
-    const [x, y] = this.places[index];
-    const r = this.radius(node);
-    const height = this.font + 3;
-    const beside = r + 3 + half;
-    const [above, below] = [[0, -r - height / 2 - 4], [0, r + height / 2 + 3]];
-    const sides = node.kind === "switch" ? [above, below] : [below, above];
-    const farther = sides[0].map((distance) => distance + Math.sign(distance) * height);
-    const places = isNeeded ? [...sides] : this.history.picture.nodes.length < 60 ? [sides[0], farther] : [sides[0]];
-    if (isNeeded) {
-      places.push([beside, 0], [-beside, 0]);
-      for (let row = 1; row < 6; row += 1) places.push([beside, row * height], [-beside, row * height], [beside, -row * height], [-beside, -row * height]);
-    }
-    const boxes = places.map(([dx, dy]) => {
-      const middle = x > 0 && x < this.width ? Math.max(half, Math.min(this.width - half, x + dx)) : x + dx;
-      return {left: middle - half, right: middle + half, top: y + dy - height / 2, bottom: y + dy + height / 2};
-    });
-    const isFree = (box) => taken.every((other) => box.right <= other.left || other.right <= box.left || box.bottom <= other.top || other.bottom <= box.top);
-    return boxes.find(isFree) ?? (isNeeded ? boxes[0] : null);
   }
 
   #paintDots(c, seconds) {
