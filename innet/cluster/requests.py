@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from socket import SO_PEERCRED, SOL_SOCKET
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -50,6 +52,13 @@ class ClientConnection:
     def unread_bytes(self) -> int:
         """Bytes that were sent and that the client has not read."""
         return self._writer.transport.get_write_buffer_size()
+
+    @property
+    def pid(self) -> int:
+        """The process that connected, from the kernel; 0 in another namespace of pids."""
+        connection = self._writer.get_extra_info("socket")
+        pid, _, _ = struct.unpack("3i", connection.getsockopt(SOL_SOCKET, SO_PEERCRED, 12))
+        return int(pid)
 
     def send(self, document: BaseModel) -> None:
         """Send a document ahead of the reply."""

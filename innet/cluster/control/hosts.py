@@ -163,11 +163,15 @@ class HostProcesses:
         self._groups.fail(node, why)
         yield from self.forget(node)
 
-    def lose(self, node: str, why: str) -> Operation[None]:
-        """``node`` has failed, and no other process will take its place."""
+    def lose(self, node: str, why: str, *, kills: bool = True) -> Operation[None]:
+        """``node`` has failed, and no other process will take its place.
+
+        Unless ``kills``, its process is another launcher's.
+        """
         self._groups.lose(node, why)
         yield from self.forget(node)
-        self._outbox.put(Kill(node))  # a child may have outlived the process that was started
+        if kills:
+            self._outbox.put(Kill(node))  # a child may have outlived the process that was started
 
     def end(self, node: str) -> Operation[None]:
         """The process of ``node`` has ended normally; no group waits for it any more."""

@@ -85,12 +85,12 @@ class RemoteController:
             self._record.failed.setdefault(node, why)
         self._tell("fail_node", node=node, why=why)
 
-    def lose(self, node: str, why: str) -> None:
+    def lose(self, node: str, why: str, *, kills: bool = True) -> None:
         """As the controller's method."""
         with self._lock:
             self._record.failed.setdefault(node, why)
             self._record.gone[node] = why
-        self._tell("lose_node", node=node, why=why)
+        self._tell("lose_node", node=node, why=why, kills=kills)
 
     def end(self, node: str) -> None:
         """As the controller's method."""

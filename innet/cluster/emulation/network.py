@@ -20,6 +20,7 @@ from innet.cluster.emulation.processes import (
     SupervisedProcess,
 )
 from innet.cluster.emulation.runs import (
+    ProcessIdentity,
     RecordedProcess,
     RunRecord,
     control_socket_name,
@@ -322,12 +323,33 @@ class Network:
             )
         return path
 
+    def record_attached(self, node: str, pid: int) -> None:
+        """Record that process ``pid``, which another launcher started, is the worker of a node."""
+        identity = ProcessIdentity.of(pid)
+        if identity is not None:  # it may have ended, or be in another namespace of pids
+            self._record_process(
+                RecordedProcess(label=node, node=node, identity=identity, attached=True)
+            )
+
+    def forget_attached(self, node: str) -> None:
+        """Remove the record of the process that is attached to a node."""
+        record = self._entered_record()
+        record.processes = tuple(
+            known for known in record.processes if not (known.attached and known.node == node)
+        )
+        self._save(record)
+
     def _register(self, process: SupervisedProcess) -> None:
+        self._record_process(
+            RecordedProcess(label=process.label, node=process.spec.node, identity=process.identity)
+        )
+
+    def _record_process(self, process: RecordedProcess) -> None:
         record = self._entered_record()
         # The next job or a restart uses the label again.
         record.processes = (
             *(known for known in record.processes if known.label != process.label),
-            RecordedProcess(label=process.label, node=process.spec.node, identity=process.identity),
+            process,
         )
         self._save(record)
 

@@ -105,13 +105,18 @@ _STRAY_GRACE_S = 1.0
 
 
 class RecordedProcess(BaseModel):
-    """A process that belongs to a run."""
+    """A process that runs on a node, or holds a part of the network.
+
+    Attributes:
+        attached: it attached itself to the node, and is another launcher's to end.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     label: str
     node: str | None
     identity: ProcessIdentity
+    attached: bool = False
 
 
 def control_socket_name(node: str) -> str:
@@ -317,9 +322,9 @@ def remove_run(record: RunRecord) -> None:
     """End a run with its launcher and processes, and remove its directory.
 
     The launcher is asked first and cleans up by itself. Whatever is then alive gets SIGTERM and a
-    second later SIGKILL: the recorded processes, and all others that carry the run's id in their
-    environment. The kernel network of a run is held by these processes and goes with them. Blocks
-    for as long as this takes.
+    second later SIGKILL: the recorded processes except attached ones, and all others that carry the
+    run's id in their environment. The kernel network of a run is held by these processes and goes
+    with them. Blocks for as long as this takes.
     """
     if record.launcher != ProcessIdentity.current():
         _end([record.launcher], record.run_id, _LAUNCHER_GRACE_S)
@@ -365,8 +370,8 @@ def _load(path: Path) -> RunRecord:
 
 
 def _processes_of(record: RunRecord) -> list[ProcessIdentity]:
-    """The live processes of a run, also those that the launcher did not start."""
-    found = {process.identity for process in record.processes}
+    """The live processes that end with a run, also those that the launcher did not start."""
+    found = {process.identity for process in record.processes if not process.attached}
     for directory in Path("/proc").glob("[0-9]*"):
         # Gone meanwhile, or somebody else's.
         with contextlib.suppress(OSError):

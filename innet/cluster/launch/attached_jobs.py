@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from typing import Any
 
 from innet.cluster.attachment import AttachedSeat, AttachRequest, DetachRequest
 from innet.cluster.control.jobs import Job
 from innet.cluster.control.remote import RemoteController
+from innet.cluster.emulation.network import Network
 from innet.cluster.launch.jobs import JobAdmission
 from innet.cluster.requests import ClientConnection
 from innet.errors import ControlError, HostTaken, InnetError
 from innet.plans import rank_order
-from innet.topology import Topology
 
 _log = logging.getLogger(__name__)
 
@@ -100,12 +100,13 @@ class AttachedJobs:
 
     def __init__(
         self,
-        topology: Topology,
+        network: Network,
         controller: RemoteController,
         admission: JobAdmission,
         describe: Describe,
     ) -> None:
-        self._topology = topology
+        self._network = network
+        self._topology = network.topology
         self._controller = controller
         self._admission = admission
         self._describe = describe
@@ -153,12 +154,22 @@ class AttachedJobs:
             done, _ = await asyncio.wait([job.seats], timeout=request.timeout_s)
             if not done:
                 raise ControlError(_absence(job, request))
-            client.send(job.seats.result()[request.rank])
-            await member.detached.wait()
+            with self._recorded(job.seats.result()[request.rank], client):
+                await member.detached.wait()
         finally:
             job.leave(member)
             if job.task is None and not job.members:
                 self._jobs.pop(request.job, None)
+
+    @contextmanager
+    def _recorded(self, seat: AttachedSeat, client: ClientConnection) -> Iterator[None]:
+        """Send a rank its seat; its process is in the record of the run until the block ends."""
+        self._network.record_attached(seat.node, client.pid)
+        try:
+            client.send(seat)
+            yield
+        finally:
+            self._network.forget_attached(seat.node)
 
     async def _detach(self, request: DetachRequest) -> None:
         """That process has closed its worker."""
@@ -221,9 +232,10 @@ class AttachedJobs:
         """Tell the controller how the process of a rank ended: no other one takes its place."""
         process = f"(process {member.request.pid})"
         if not member.detached.is_set():
-            self._controller.lose(node, f"ended without closing its worker {process}")
+            why = f"ended without closing its worker {process}"
+            self._controller.lose(node, why, kills=False)
         elif (why := self._controller.failures().get(node)) is not None:
-            self._controller.lose(node, why)
+            self._controller.lose(node, why, kills=False)
         else:
             self._controller.end(node)
 

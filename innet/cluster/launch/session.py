@@ -163,7 +163,7 @@ class Session:
             )
             await asyncio.to_thread(self._controller.watch_nodes)
             self._attached = AttachedJobs(
-                self.topology, self._controller, self._admission, self._attached_environments
+                self.network, self._controller, self._admission, self._attached_environments
             )
             stack.push_async_callback(self._attached.close)
             await stack.enter_async_context(

@@ -146,6 +146,13 @@ def test_who_waits_for_others_to_join_hears_which_rank_failed_meanwhile(controll
         controller.join_group("g0", "inc", NODES, "h0")
 
 
+def test_a_lost_process_is_killed_unless_it_is_of_another_launcher(controller):
+    controller.lose_node("h1", "ended without closing its worker", kills=False)
+    assert controller.killed == []
+    controller.lose_node("h0", "was killed")
+    assert controller.killed == ["h0"]
+
+
 def test_a_request_waits_for_the_one_before_it_and_for_the_switches_that_it_needs(controller):
     controller.held = []
     first = controller.request("join_group", group="g", algorithm="inc", ranks=NODES, node="h0")

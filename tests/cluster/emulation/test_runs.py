@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from innet.cluster.emulation.runs import create_run, find_run, list_runs, remove_run
+from innet.cluster.emulation.runs import (
+    ProcessIdentity,
+    RecordedProcess,
+    create_run,
+    find_run,
+    list_runs,
+    remove_run,
+)
 from innet.errors import EmulationError
 
 
@@ -26,6 +35,23 @@ def test_a_run_of_another_version_does_not_hinder_others(registry: Path) -> None
     assert list_runs() == [own]
     assert find_run() == own
     remove_run(own)
+
+
+def test_the_end_of_a_run_leaves_attached_processes_alone() -> None:
+    run = create_run("own", "star4", "local")
+    with subprocess.Popen(["sleep", "600"]) as ours, subprocess.Popen(["sleep", "600"]) as other:
+        for process, attached in ((ours, False), (other, True)):
+            identity = ProcessIdentity.of(process.pid)
+            assert identity is not None
+            label = f"h{int(attached)}"
+            recorded = RecordedProcess(
+                label=label, node=label, identity=identity, attached=attached
+            )
+            run.processes = (*run.processes, recorded)
+        remove_run(run)
+        assert ours.wait() == -signal.SIGTERM
+        assert other.poll() is None
+        other.kill()
 
 
 def test_an_unknown_run_is_named_with_those_there_are() -> None:

@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 
+from innet.cluster.emulation.runs import find_run
 from innet.cluster.launch import Session
+from innet.observe.doctor.checks.nodes import DeadNode
+from innet.observe.doctor.observation import observe
 from innet.topology import Topology, load_topology
 
 WORKERS = Path(__file__).parent / "workers"
@@ -115,6 +118,22 @@ async def test_the_death_of_a_rank_is_reported_and_frees_the_hosts() -> None:
         assert "rank 1 (h0.1) ended without closing its worker" in said
         await said_by(await start_ranks(session, "add", 4))
         assert await jobs_on(session) == []
+
+
+async def test_attached_ranks_are_shown_as_live_while_they_are() -> None:
+    async with up() as session:
+        processes = await start_ranks(session, "wait", 2)
+        for process in processes:
+            await read_until(process, "ready")
+        record = find_run(session.network.run_id)
+        seen = await asyncio.to_thread(observe, record)
+        assert not list(DeadNode().findings(seen))
+        assert {"h0.0", "h0.1"} <= seen.after.status.nodes.keys()
+        attached = {p.identity.pid: p.node for p in record.processes if p.attached}
+        assert attached == {processes[0].pid: "h0.0", processes[1].pid: "h0.1"}
+        await said_by(processes)
+        left = find_run(session.network.run_id).processes
+        assert not [process for process in left if process.attached]
 
 
 async def test_ranks_end_when_their_network_does() -> None:
