@@ -16,14 +16,15 @@ import threading
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from innet.cluster.emulation.runs import RunRecord, find_run
 from innet.cluster.requests import Ahead, parsed_document
 from innet.cluster.session_client import SESSION_SOCKET_NAME
 from innet.errors import ControlError, EmulationError, HostTaken
-from innet.node.requests import ControlClient, ControlRequest
+from innet.node.requests import ControlRequest
 from innet.worker import close_worker
 from innet.worker.current import fail_worker
 from innet.worker.job_file import ATTACHED_VARIABLE, JOB_VARIABLE, NETWORK_VARIABLE
@@ -32,9 +33,11 @@ HOST_VARIABLE = "INNET_HOST"
 """Environment variable with the host, or the worker of a host, that a process attaches to."""
 
 _DEFAULT_TIMEOUT_S = 300.0
+_MAX_TIMEOUT_S = 1e9
 _SESSION_MARGIN_S = 30.0
 """Beyond the time for other ranks: the session admits the job, and tells who is missing."""
 _DETACH_TIMEOUT_S = 2.0
+"""For the session's reply; the host is given back without it, too."""
 _RECEIVE_BYTES = 1 << 16
 
 
@@ -56,19 +59,13 @@ class AttachRequest(_Message):
     size: int = Field(ge=1)
     pid: int
     host: str | None = None
-    timeout_s: float = Field(default=_DEFAULT_TIMEOUT_S, gt=0)
+    timeout_s: float = Field(
+        default=_DEFAULT_TIMEOUT_S, gt=0, le=_MAX_TIMEOUT_S, allow_inf_nan=False
+    )
 
 
-class DetachRequest(_Message):
-    """Parameters of ``detach``: that process has closed its worker."""
-
-    job: str
-    rank: int
-    pid: int
-
-
-class AttachedSeat(_Message):
-    """The seat of a rank, ahead of the reply to ``attach``.
+class AttachReply(_Message):
+    """The node of a rank, ahead of the reply to ``attach``.
 
     Attributes:
         environment: describes its worker, as that of a worker of ``innet run``.
@@ -88,37 +85,40 @@ class _Attachment:
             EmulationError: the session refuses, does not answer, or has ended.
         """
         self.network = record.run_id
-        self._request = request
-        self._path = record.run_dir / SESSION_SOCKET_NAME
         self._is_leaving = False
-        self._connection = _connected(self._path, record)
+        self._previous: dict[str, str | None] = {}
+        self._connection = _connected(record.run_dir / SESSION_SOCKET_NAME, record)
         try:
-            self.seat = self._wait_for_seat()
+            reply = self._wait_for_node(request)
         except BaseException:
             self._connection.close()
             raise
+        self.node = reply.node
+        self._environment = {**reply.environment, ATTACHED_VARIABLE: str(request.pid)}
         self._connection.settimeout(None)
-        threading.Thread(target=self._watch, name="innet-attachment", daemon=True).start()
+        self._watcher = threading.Thread(target=self._watch, name="innet-attachment", daemon=True)
+        self._watcher.start()
+
+    def describe_worker(self) -> None:
+        """Set the variables that describe this process's worker, until :meth:`leave`."""
+        self._previous = {name: os.environ.get(name) for name in self._environment}
+        os.environ.update(self._environment)
 
     def leave(self) -> None:
-        """Give the host back; the worker is closed."""
+        """Give the host back, and restore the environment; the worker is closed."""
         self._is_leaving = True
-        leaving = DetachRequest(**self._request.model_dump(include={"job", "rank", "pid"}))
-        with contextlib.suppress(ControlError), ControlClient(self._path, who=self._who) as client:
-            client.request(
-                "detach",
-                timeout_s=_DETACH_TIMEOUT_S,
-                give_up=lambda: not self._path.exists(),
-                **leaving.model_dump(),
-            )
-        self.close()
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._is_leaving = True
+        request = ControlRequest(method="detach").model_dump_json()
         with contextlib.suppress(OSError):
+            # The session reads it before the end of this connection, however late it reads.
+            self._connection.sendall(request.encode() + b"\n")
+            self._watcher.join(_DETACH_TIMEOUT_S)  # until the session has replied
             self._connection.shutdown(socket.SHUT_RDWR)  # ends the thread
         self._connection.close()
+        for name, value in self._previous.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
     def disown(self) -> None:
         """Close the copy of the connection that a fork has made, and leave the original alone."""
@@ -129,25 +129,26 @@ class _Attachment:
     def _who(self) -> str:
         return f"network {self.network}"
 
-    def _wait_for_seat(self) -> AttachedSeat:
-        request = ControlRequest(method="attach", params=self._request.model_dump())
-        self._connection.settimeout(self._request.timeout_s + _SESSION_MARGIN_S)
+    def _wait_for_node(self, asked: AttachRequest) -> AttachReply:
+        request = ControlRequest(method="attach", params=asked.model_dump())
+        self._connection.settimeout(asked.timeout_s + _SESSION_MARGIN_S)
         received = b""
         try:
             self._connection.sendall(request.model_dump_json().encode() + b"\n")
-            while not received.endswith(b"\n"):
+            while b"\n" not in received:
                 some = self._connection.recv(_RECEIVE_BYTES)
                 if not some:
                     raise ConnectionResetError("it has ended")
                 received += some
         except OSError as error:
             raise _unreachable(self.network, error) from error
-        document = parsed_document(received, self._who, "attach")
+        line = received.partition(b"\n")[0]  # the end may follow at once
         try:
-            seat = document.ahead if isinstance(document, Ahead) else document.value(self._who)
+            document = parsed_document(line, self._who, "attach")
+            reply = document.ahead if isinstance(document, Ahead) else document.value(self._who)
         except ControlError as error:
             raise EmulationError(str(error)) from None
-        return AttachedSeat.model_validate(seat)
+        return AttachReply.model_validate(reply)
 
     def _watch(self) -> None:
         """Fail this process's groups when the network ends before it detaches."""
@@ -162,6 +163,7 @@ class _Attachment:
 
 _lock = threading.Lock()
 _attachment: _Attachment | None = None
+_is_attaching = False
 
 
 def attach(
@@ -193,16 +195,18 @@ def attach(
         The node: ``h3``, or ``h0.1`` of a host with several workers.
 
     Raises:
-        EmulationError: there is no such network or host, the job has more ranks than the network
-            has free workers, or ranks are missing after ``timeout_s``; with the next step.
+        EmulationError: an argument is invalid, there is no such network or host, the job has more
+            ranks than the network has free workers, or ranks are missing after ``timeout_s``; with
+            the next step.
         HostTaken: another process has the host, or this process is a worker already.
     """
-    global _attachment
+    global _attachment, _is_attaching
     with _lock:
         _require_unattached()
-        record = _reachable(find_run(network or os.environ.get(NETWORK_VARIABLE) or None))
+        _is_attaching = True
+    try:
         size = _number("WORLD_SIZE", 1) if size is None else size
-        request = AttachRequest(
+        request = _checked_request(
             job=job or _job_of_launcher(size),
             rank=_number("RANK", 0) if rank is None else rank,
             size=size,
@@ -210,12 +214,15 @@ def attach(
             host=host or os.environ.get(HOST_VARIABLE) or None,
             timeout_s=timeout_s,
         )
+        record = _reachable(find_run(network or os.environ.get(NETWORK_VARIABLE) or None))
         _install_hooks_once()
-        _attachment = _Attachment(record, request)
-        seat = _attachment.seat
-        os.environ.update(seat.environment)
-        os.environ[ATTACHED_VARIABLE] = str(os.getpid())
-        return seat.node
+        attachment = _Attachment(record, request)  # without the lock: it may wait for minutes
+        with _lock:
+            attachment.describe_worker()
+            _attachment = attachment
+        return attachment.node
+    finally:
+        _is_attaching = False
 
 
 def detach() -> None:
@@ -232,11 +239,9 @@ def detach() -> None:
         close_worker()
     finally:
         attachment.leave()
-        for name in (*attachment.seat.environment, ATTACHED_VARIABLE):
-            os.environ.pop(name, None)
 
 
-def is_to_attach() -> bool:
+def should_attach() -> bool:
     """Whether INNET_NETWORK asks this process to attach, and it is no worker yet."""
     return bool(os.environ.get(NETWORK_VARIABLE)) and _attachment is None and not _is_launched()
 
@@ -249,8 +254,13 @@ def _is_launched() -> bool:
 def _require_unattached() -> None:
     if _attachment is not None:
         raise HostTaken(
-            f"this process is attached to {_attachment.seat.node} of {_attachment.network}. "
+            f"this process is attached to {_attachment.node} of {_attachment.network}. "
             "Call innet.detach() before it attaches again"
+        )
+    if _is_attaching:
+        raise HostTaken(
+            "another thread of this process is attaching it. Attach once, in one thread, before "
+            "the first group"
         )
     if _is_launched():
         raise HostTaken(
@@ -287,6 +297,26 @@ def _unreachable(network: str, error: OSError) -> EmulationError:
         f"the launcher of {network} does not answer: {error.strerror or error}. It may be starting "
         f"or ending: `innet status {network}` tells."
     )
+
+
+_EXPECTED = {
+    "job": "a text of 1 to 256 characters; pass job=, or a shorter rendezvous (MASTER_ADDR)",
+    "rank": "a whole number from 0; pass rank=, or set RANK",
+    "size": "a whole number from 1; pass size=, or set WORLD_SIZE",
+    "host": "the name of a host; pass host=, or set INNET_HOST",
+    "timeout_s": f"seconds above 0 and up to {_MAX_TIMEOUT_S:g}; pass timeout_s=",
+}
+"""Of an argument of :func:`attach`: what is valid, and where it comes from."""
+
+
+def _checked_request(**given: Any) -> AttachRequest:
+    try:
+        return AttachRequest(**given)
+    except ValidationError as error:
+        name = str(error.errors()[0]["loc"][0])
+        raise EmulationError(
+            f"invalid {name}={given[name]!r:.300}: expected {_EXPECTED[name]}."
+        ) from None
 
 
 def _number(variable: str, default: int) -> int:
@@ -326,8 +356,9 @@ def _install_hooks_once() -> None:
 
 
 def _disown_after_fork() -> None:
-    global _attachment, _lock
+    global _attachment, _is_attaching, _lock
     _lock = threading.Lock()  # whoever held it is not here
+    _is_attaching = False
     attachment, _attachment = _attachment, None
     if attachment is not None:
         attachment.disown()

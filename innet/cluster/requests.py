@@ -45,8 +45,10 @@ _documents: TypeAdapter[Ahead | ControlReply] = TypeAdapter(Ahead | ControlReply
 class ClientConnection:
     """A client of a server, as a handler sees it."""
 
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, writer: asyncio.StreamWriter, next_line: asyncio.Future[bytes]) -> None:
+        """``next_line``: what the client sends after the request that is served."""
         self._writer = writer
+        self._next_line = next_line
 
     @property
     def unread_bytes(self) -> int:
@@ -59,6 +61,12 @@ class ClientConnection:
         connection = self._writer.get_extra_info("socket")
         pid, _, _ = struct.unpack("3i", connection.getsockopt(SOL_SOCKET, SO_PEERCRED, 12))
         return int(pid)
+
+    async def next_request(self) -> None:
+        """Wait until the client sends its next request; the reply to this one is due then."""
+        await asyncio.wait([self._next_line])
+        if self._next_line.exception() or not self._next_line.result():
+            await asyncio.Event().wait()  # it has hung up: the server cancels this request
 
     def send(self, document: BaseModel) -> None:
         """Send a document ahead of the reply."""
@@ -116,7 +124,7 @@ class RequestServer:
         try:
             while document := await line:
                 line = asyncio.ensure_future(reader.readline())
-                reply = await self._reply(document, ClientConnection(writer), line)
+                reply = await self._reply(document, ClientConnection(writer, line), line)
                 writer.write(reply.encoded(self._who) + b"\n")
                 await writer.drain()
                 if self._is_closing:

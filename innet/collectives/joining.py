@@ -82,9 +82,9 @@ def init(
 def _attach_if_asked() -> None:
     """Attach to the network in INNET_NETWORK."""
     if os.environ.get(NETWORK_VARIABLE):
-        from innet.cluster.attachment import attach, is_to_attach  # few processes need it
+        from innet.cluster.attachment import attach, should_attach  # few processes need it
 
-        if is_to_attach():
+        if should_attach():
             attach()
 
 

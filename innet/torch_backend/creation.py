@@ -34,6 +34,7 @@ from innet.worker.job_file import NETWORK_VARIABLE
 
 _POLL_S = 0.01
 _JOB_KEY = "innet/job"
+_RESTART_COUNT_VARIABLE = "TORCHELASTIC_RESTART_COUNT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +178,9 @@ def _attach_if_asked(request: _DistributedBackendOptions) -> None:
     """Attach to the network in INNET_NETWORK: the ranks of the first group are those of the job."""
     if not os.environ.get(NETWORK_VARIABLE):
         return
-    from innet.cluster.attachment import attach, is_to_attach
+    from innet.cluster.attachment import attach, should_attach
 
-    if is_to_attach():
+    if should_attach():
         timeout_s = request.timeout.total_seconds()
         attach(
             job=_agreed_job(request.store, request.group_rank, timeout_s),
@@ -190,18 +191,22 @@ def _attach_if_asked(request: _DistributedBackendOptions) -> None:
 
 
 def _agreed_job(store: Store, rank: int, timeout_s: float) -> str:
-    """A text that the ranks of a store have in common, and no others."""
+    """A text that the ranks of a store have in common, and no others.
+
+    Ranks that `torchrun` has restarted meet in the store of the ranks before them.
+    """
+    key = f"{_JOB_KEY}.{os.environ.get(_RESTART_COUNT_VARIABLE, '0')}"
     if rank == 0:
-        store.set(_JOB_KEY, uuid.uuid4().hex)
+        store.set(key, uuid.uuid4().hex)
     deadline_s = time.monotonic() + timeout_s
-    while not store.check([_JOB_KEY]):
+    while not store.check([key]):
         if time.monotonic() > deadline_s:
             raise DeadlineExceeded(
                 f"rank 0 did not join the process group within {timeout_s:g} s (timeout= changes "
                 "it). Check that it still runs."
             )
         time.sleep(_POLL_S)
-    return store.get(_JOB_KEY).decode()
+    return store.get(key).decode()
 
 
 def _require_different_hosts(nodes: tuple[str, ...]) -> None:

@@ -22,7 +22,7 @@ LOCAL_RANKS_VARIABLE = "INNET_LOCAL_RANKS"
 NETWORK_VARIABLE = "INNET_NETWORK"
 """Environment variable with the network that a process attaches to when it forms a group."""
 ATTACHED_VARIABLE = "INNET_ATTACHED"
-"""Environment variable with the process that attached itself to its host; of no other launcher."""
+"""Pid of the process that attached. A child that inherits the variable is not attached."""
 
 SEGMENT_OVERHEAD_BYTES = 256
 """Room left in a packet for names, metadata, signature and link headers around a segment.

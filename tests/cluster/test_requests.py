@@ -131,3 +131,28 @@ async def test_a_server_that_ends_answers_nothing_more(tmp_path: Path) -> None:
     with pytest.raises(ControlError, match="the session"):
         await request
     asking.close()
+
+
+async def test_a_request_that_waits_for_the_next_one_gets_it_before_the_client_hangs_up(
+    tmp_path: Path,
+) -> None:
+    """However late the server reads: the client writes both, and closes at once."""
+    ends: asyncio.Queue[str] = asyncio.Queue()
+
+    async def respond(request: ControlRequest, client: ClientConnection) -> None:
+        if request.method == "leave":
+            return
+        try:
+            await client.next_request()
+            ends.put_nowait("left")
+        except asyncio.CancelledError:
+            ends.put_nowait("hung up")
+            raise
+
+    async with RequestServer(tmp_path / "s", respond, who="s"):
+        for methods, end in ((("stay", "leave"), "left"), (("stay",), "hung up")):
+            _, writer = await asyncio.open_unix_connection(tmp_path / "s")
+            for method in methods:
+                writer.write(ControlRequest(method=method).model_dump_json().encode() + b"\n")
+            writer.close()
+            assert await ends.get() == end

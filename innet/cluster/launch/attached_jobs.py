@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any
 
-from innet.cluster.attachment import AttachedSeat, AttachRequest, DetachRequest
+from innet.cluster.attachment import AttachReply, AttachRequest
 from innet.cluster.control.jobs import Job
 from innet.cluster.control.remote import RemoteController
 from innet.cluster.emulation.network import Network
@@ -23,7 +23,7 @@ from innet.plans import rank_order
 
 _log = logging.getLogger(__name__)
 
-Describe = Callable[[Job], Sequence[Mapping[str, str]]]
+EnvironmentsOf = Callable[[Job], Sequence[Mapping[str, str]]]
 """The environment that describes the worker of each rank of a job."""
 
 
@@ -32,24 +32,24 @@ class _Member:
 
     def __init__(self, request: AttachRequest) -> None:
         self.request = request
-        self.detached = asyncio.Event()
-        """Set when the process says that it has closed its worker."""
+        self.has_detached = False
+        """Whether the process says that it has closed its worker."""
 
 
 class _AttachedJob:
     """The ranks of one job.
 
     Attributes:
-        seats: of the ranks, or why there are none.
+        replies: to the ranks, or why there are none.
         task: runs the job; ``None`` before all ranks have come.
-        ends: the ranks that have left a job with a task.
+        ends: ranks that left after the job was admitted.
     """
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.members: dict[int, _Member] = {}
         loop = asyncio.get_running_loop()
-        self.seats: asyncio.Future[Sequence[AttachedSeat]] = loop.create_future()
+        self.replies: asyncio.Future[Sequence[AttachReply]] = loop.create_future()
         self.task: asyncio.Task[None] | None = None
         self.ends: asyncio.Queue[_Member] = asyncio.Queue()
 
@@ -64,7 +64,7 @@ class _AttachedJob:
         return self.task is not None and not self.members
 
     def was_left_by(self, rank: int) -> bool:
-        """Whether the rank was in this job, and is to be in the next one of its name."""
+        """Whether this rank already left this job: it belongs to the next one of that name."""
         return self.task is not None and rank not in self.members
 
     def enter(self, request: AttachRequest) -> _Member:
@@ -103,26 +103,29 @@ class AttachedJobs:
         network: Network,
         controller: RemoteController,
         admission: JobAdmission,
-        describe: Describe,
+        environments_of: EnvironmentsOf,
     ) -> None:
         self._network = network
         self._topology = network.topology
         self._controller = controller
         self._admission = admission
-        self._describe = describe
+        self._environments_of = environments_of
         self._jobs: dict[str, _AttachedJob] = {}
         self._placing = asyncio.Lock()
         self._is_closed = False
 
     def begin_closing(self) -> None:
-        """The network ends, and with it the attachments: no process has failed because of that."""
+        """From now on a rank that leaves has not failed: the network is ending."""
         self._is_closed = True
 
     async def close(self) -> None:
         """Close all jobs; nobody is attached any more."""
-        tasks = [job.task for job in self._jobs.values() if job.task is not None]
-        for task in tasks:
-            task.cancel()
+        tasks = []
+        for job in self._jobs.values():
+            if job.task is not None:
+                tasks.append(job.task)
+                if not job.replies.done():  # others close their job: their ranks have left
+                    job.task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def handlers(
@@ -131,13 +134,14 @@ class AttachedJobs:
         """The requests of a process, by method."""
         return {
             "attach": lambda: self._attach(AttachRequest.model_validate(params), client),
-            "detach": lambda: self._detach(DetachRequest.model_validate(params)),
+            "detach": _acknowledge,
         }
 
     async def _attach(self, request: AttachRequest, client: ClientConnection) -> None:
-        """Seat a rank once all have come, and follow it until it has left.
+        """Give a rank its node once all have come, and follow it until it has left.
 
-        It is cancelled when the process hangs up, for example because it ended.
+        The process leaves in order by another request on its connection, ``detach``. This one is
+        cancelled when the process hangs up without, for example because it was killed.
 
         Raises:
             HostTaken: another process has the rank or the host.
@@ -146,44 +150,37 @@ class AttachedJobs:
         self._require_room(request)
         if self._is_closed:
             raise ControlError("the network is being taken down. Start it again with `innet up`")
-        job = await self._job_of(request)
+        deadline_s = asyncio.get_running_loop().time() + request.timeout_s
+        job = await self._job_of(request, deadline_s)
         member = job.enter(request)
         if not job.missing:
             job.task = asyncio.create_task(self._run(request.job, job))
         try:
-            done, _ = await asyncio.wait([job.seats], timeout=request.timeout_s)
-            if not done:
+            if not await _is_done(job.replies, deadline_s):
                 raise ControlError(_absence(job, request))
-            with self._recorded(job.seats.result()[request.rank], client):
-                await member.detached.wait()
+            with self._recorded(job.replies.result()[request.rank], client):
+                await client.next_request()
+                member.has_detached = True
         finally:
             job.leave(member)
             if job.task is None and not job.members:
                 self._jobs.pop(request.job, None)
 
     @contextmanager
-    def _recorded(self, seat: AttachedSeat, client: ClientConnection) -> Iterator[None]:
-        """Send a rank its seat; its process is in the record of the run until the block ends."""
-        self._network.record_attached(seat.node, client.pid)
+    def _recorded(self, reply: AttachReply, client: ClientConnection) -> Iterator[None]:
+        """Send a rank its reply; its process is in the record of the run until the block ends."""
+        self._network.record_attached(reply.node, client.pid)
         try:
-            client.send(seat)
+            client.send(reply)
             yield
         finally:
-            self._network.forget_attached(seat.node)
+            self._network.forget_attached(reply.node)
 
-    async def _detach(self, request: DetachRequest) -> None:
-        """That process has closed its worker."""
-        job = self._jobs.get(request.job)
-        member = None if job is None else job.members.get(request.rank)
-        if member is not None and member.request.pid == request.pid:
-            member.detached.set()
-
-    async def _job_of(self, request: AttachRequest) -> _AttachedJob:
+    async def _job_of(self, request: AttachRequest, deadline_s: float) -> _AttachedJob:
         """The job that a rank is to join, after the one of that name that it has left."""
         while (job := self._jobs.get(request.job)) is not None and job.was_left_by(request.rank):
             assert job.task is not None
-            done, _ = await asyncio.wait([job.task], timeout=request.timeout_s)
-            if not done:
+            if not await _is_done(job.task, deadline_s):
                 left = ", ".join(map(str, sorted(job.members)))
                 raise ControlError(
                     f"ranks {left} are still in the job that rank {request.rank} has left. End "
@@ -201,10 +198,10 @@ class AttachedJobs:
                     admitted = await stack.enter_async_context(
                         self._admission.admit(nodes, kills=False)
                     )
-                environments = self._describe(admitted)
-                job.seats.set_result(
+                environments = self._environments_of(admitted)
+                job.replies.set_result(
                     [
-                        AttachedSeat(node=node, environment=dict(environment))
+                        AttachReply(node=node, environment=dict(environment))
                         for node, environment in zip(nodes, environments, strict=True)
                     ]
                 )
@@ -214,26 +211,26 @@ class AttachedJobs:
                         continue
                     await asyncio.to_thread(self._report_end, nodes[member.request.rank], member)
         except Exception as error:
-            if not isinstance(error, InnetError) or job.seats.done():
+            if not isinstance(error, InnetError) or job.replies.done():
                 _log.exception("a job of attached processes could not be served")
-            if not job.seats.done():
-                job.seats.set_exception(error)
-                job.seats.exception()  # perhaps nobody waits any more
+            if not job.replies.done():
+                job.replies.set_exception(error)
+                job.replies.exception()  # perhaps nobody waits any more
         finally:
             self._jobs.pop(name, None)
 
     async def _wait_for_closing_jobs(self) -> None:
         """Wait until jobs that are over have freed their hosts: restarted ranks need them."""
-        closing = [job for job in self._jobs.values() if job.is_closing and job.seats.done()]
+        closing = [job for job in self._jobs.values() if job.is_closing and job.replies.done()]
         if tasks := [job.task for job in closing if job.task is not None]:
             await asyncio.wait(tasks)
 
     def _report_end(self, node: str, member: _Member) -> None:
         """Tell the controller how the process of a rank ended: no other one takes its place."""
         process = f"(process {member.request.pid})"
-        if not member.detached.is_set():
-            why = f"ended without closing its worker {process}"
-            self._controller.lose(node, why, kills=False)
+        if not member.has_detached:
+            end = f"ended without closing its worker {process}"
+            self._controller.lose(node, end, kills=False)
         elif (why := self._controller.failures().get(node)) is not None:
             self._controller.lose(node, why, kills=False)
         else:
@@ -301,7 +298,24 @@ class AttachedJobs:
         )
 
 
+async def _acknowledge() -> None:
+    """Reply to ``detach``, which has ended ``attach`` by its arrival."""
+
+
+async def _is_done(future: asyncio.Future[Any], deadline_s: float) -> bool:
+    """Whether a future is done by a time of the loop."""
+    left_s = deadline_s - asyncio.get_running_loop().time()
+    await asyncio.wait([future], timeout=max(0.0, left_s))
+    return future.done()
+
+
 def _absence(job: _AttachedJob, request: AttachRequest) -> str:
+    if not job.missing:
+        return (
+            f"all {job.size} ranks attached, but their job was not admitted within "
+            f"{request.timeout_s:g} s. Try again with a larger timeout_s; if that does not help, "
+            "look at the network with `innet doctor`"
+        )
     ranks = ", ".join(map(str, job.missing))
     return (
         f"ranks {ranks} of {job.size} did not attach within {request.timeout_s:g} s. Check that "

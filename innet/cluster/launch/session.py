@@ -352,6 +352,7 @@ class Session:
                 {
                     **common,
                     **rank_variables(meeting, seat, self._address(node)),
+                    **self._node_environment(),
                     **self._worker_files(node, job_path),
                 },
             )
@@ -373,7 +374,7 @@ class Session:
     def _worker_files(self, node: str, job_path: Path) -> dict[str, str]:
         """Where the worker of a node finds its job, its settings and its keys."""
         return {
-            **self._node_environment(),
+            SETTINGS_VARIABLE: str(self._settings_path),
             **self._ndn_environment(node),
             JOB_VARIABLE: str(job_path),
             KEYS_VARIABLE: str(self._keys_path(node)),

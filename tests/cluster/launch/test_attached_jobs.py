@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import sys
 from asyncio.subprocess import PIPE, Process
@@ -13,8 +14,10 @@ from typing import Any
 
 import pytest
 
+import innet
 from innet.cluster.emulation.runs import find_run
 from innet.cluster.launch import Session
+from innet.errors import DeadlineExceeded, EmulationError
 from innet.observe.doctor.checks.nodes import DeadNode
 from innet.observe.doctor.observation import observe
 from innet.topology import Topology, load_topology
@@ -203,6 +206,41 @@ async def test_an_unknown_network_is_refused() -> None:
         (said,) = await lines_of(process)
         assert said.startswith("EmulationError: there is no run nowhere.")
         assert session.network.run_id in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"rank": -1}, "invalid rank=-1: expected a whole number from 0; pass rank=, or set RANK"),
+        ({"size": 0}, "invalid size=0: expected a whole number from 1"),
+        ({"timeout_s": 0.0}, "invalid timeout_s=0.0: expected seconds above 0"),
+        ({"timeout_s": math.inf}, "invalid timeout_s=inf: "),
+        ({"timeout_s": math.nan}, "invalid timeout_s=nan: "),
+        ({"job": "x" * 257}, "expected a text of 1 to 256 characters"),
+    ],
+)
+def test_invalid_arguments_are_refused_by_name(arguments: Any, said: str) -> None:
+    with pytest.raises(EmulationError) as refused:
+        innet.attach(**{"job": "x", "rank": 0, "size": 1, **arguments})
+    assert said in str(refused.value)
+
+
+@pytest.mark.torch
+def test_restarted_ranks_do_not_take_the_job_of_those_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`torchrun` gives them the same store."""
+    from torch.distributed import HashStore
+
+    from innet.torch_backend.creation import _agreed_job
+
+    store = HashStore()
+    first = _agreed_job(store, 0, 0.0)
+    assert _agreed_job(store, 1, 0.0) == first
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    with pytest.raises(DeadlineExceeded, match="rank 0 did not join"):
+        _agreed_job(store, 1, 0.0)
+    assert _agreed_job(store, 0, 0.0) != first
 
 
 @pytest.mark.torch

@@ -5,12 +5,14 @@ Usage: attaches.py TASK [HOST]. Rank and size are in RANK and WORLD_SIZE.
 
 from __future__ import annotations
 
+import os
 import sys
 
 import numpy as np
 
 import innet
 from innet.errors import InnetError
+from innet.ndn.address import NDN_VARIABLE
 
 
 def say(text: object) -> None:
@@ -24,10 +26,11 @@ def add() -> None:
 
 
 def again() -> None:
-    """Attach, sum, detach; twice."""
+    """Attach, sum, detach; twice. Detaching restores the environment."""
     for _ in range(2):
         add()
         innet.detach()
+        assert dict(os.environ) == before
 
 
 def wait() -> None:
@@ -45,6 +48,8 @@ def wait() -> None:
 
 
 task, *hosts = sys.argv[1:]
+os.environ[NDN_VARIABLE] = "unix:///of/the/user"
+before = dict(os.environ)
 try:
     say(f"attached to {innet.attach(host=hosts[0] if hosts else None, timeout_s=60)}")
 except InnetError as problem:
