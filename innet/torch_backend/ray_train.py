@@ -25,6 +25,7 @@ from ray.train.torch import TorchConfig
 
 from innet.cluster.attachment import attach, detach
 from innet.cluster.emulation.runs import find_run
+from innet.errors import EmulationError
 from innet.torch_backend.options import BACKEND_NAME
 from innet.worker.current import fail_worker
 from innet.worker.process_end import describe, is_of_another
@@ -41,7 +42,8 @@ class InnetConfig(TorchConfig):
         network: its name; ``None``: the only one that is up.
 
     Raises:
-        EmulationError: there is no such network.
+        EmulationError: there is no such network, or ``backend`` or ``init_method`` is given, which
+            are innet's.
 
     Example::
 
@@ -54,6 +56,16 @@ class InnetConfig(TorchConfig):
 
     def __post_init__(self) -> None:
         """Find the network before Ray starts anything."""
+        for name, value, own in (
+            ("backend", self.backend, BACKEND_NAME),
+            ("init_method", self.init_method, TorchConfig.init_method),
+        ):
+            if value != own:
+                raise EmulationError(
+                    f"InnetConfig takes no {name}, and was given {value!r}: ranks meet through a "
+                    "file of the run, and innet makes their group. Leave it out, or use Ray's "
+                    "TorchConfig"
+                )
         self.network = find_run(self.network).run_id
 
     @property
@@ -145,6 +157,8 @@ def _store_path(network: str, job: str) -> Path:
 
 def _leave() -> None:
     """Leave the process group and the host. The network may have ended already."""
-    if dist.is_initialized():
-        dist.destroy_process_group()
-    detach()
+    try:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+    finally:
+        detach()

@@ -180,6 +180,14 @@ def test_an_interrupted_trainer_leaves_no_process_and_no_job(outcome) -> None:
     assert "waits" not in outcome.said
 
 
+@pytest.mark.parametrize("given", [{"backend": "gloo"}, {"init_method": "tcp"}])
+def test_what_innet_chooses_itself_is_refused(given: dict[str, str]) -> None:
+    from innet.ray import InnetConfig
+
+    with pytest.raises(EmulationError, match=f"InnetConfig takes no {next(iter(given))}"):
+        InnetConfig(**given)
+
+
 def test_a_network_that_is_not_up_is_refused_before_ray_starts() -> None:
     from innet.ray import InnetConfig
 
