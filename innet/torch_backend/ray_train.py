@@ -21,7 +21,7 @@ import torch.distributed as dist
 from ray.exceptions import GetTimeoutError, RayError
 from ray.train import get_context
 from ray.train.backend import Backend
-from ray.train.torch import TorchConfig
+from ray.train.torch import TorchConfig, get_device
 
 from innet.cluster.attachment import attach, detach
 from innet.cluster.emulation.runs import find_run
@@ -140,6 +140,7 @@ def _join(network: str, job: str, rank: int, size: int, timeout_s: float) -> Non
         LOCAL_RANK=str(context.get_local_rank()),
         LOCAL_WORLD_SIZE=str(context.get_local_world_size()),
         NODE_RANK=str(context.get_node_rank()),
+        ACCELERATE_TORCH_DEVICE=str(get_device()),  # as Ray's own backend sets it
     )
     attach(network, job=job, rank=rank, size=size, timeout_s=timeout_s)
     dist.init_process_group(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -69,13 +70,25 @@ class Driver:
     def __init__(self, directory: Path, network: str) -> None:
         self._directory = directory
         self._mark = uuid.uuid4().hex
+        self._errors = (directory / "errors").open("wb")
         self._process = subprocess.Popen(
             [*NAMESPACE, sys.executable, str(DRIVER), network, str(directory)],
             env=environment_of_driver(self._mark),
             stdout=subprocess.PIPE,
-            stderr=(directory / "errors").open("wb"),
+            stderr=self._errors,
             text=True,
+            start_new_session=True,
         )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the driver if it still runs, with what it started in its group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._errors.close()
 
     def failures(self) -> dict[str, dict[str, str]]:
         """Of each training but the last one, which goes on."""
@@ -87,11 +100,15 @@ class Driver:
                 said[name] = failures
             if len(said) == ENDED_TRAININGS:
                 return said
-        raise AssertionError((self._directory / "errors").read_text()[-3000:])
+        raise AssertionError(self._complaint())
+
+    def _complaint(self) -> str:
+        return (self._directory / "errors").read_text()[-3000:]
 
     def interrupt(self) -> None:
         """Interrupt the last training once all ranks are in it, and wait until all has ended."""
         while len(list(self._directory.glob("waits-*"))) < len(TWO_BY_TWO.hosts):
+            assert self._process.poll() is None, self._complaint()
             time.sleep(0.1)
         self._process.send_signal(signal.SIGINT)
         self._process.wait()
@@ -106,9 +123,9 @@ class Driver:
 
 async def trained(directory: Path) -> Outcome:
     async with Session(TWO_BY_TWO, output=lambda *_: None) as session:
-        driver = await asyncio.to_thread(Driver, directory, session.network.run_id)
-        failures = await asyncio.to_thread(driver.failures)
-        await asyncio.to_thread(driver.interrupt)
+        with Driver(directory, session.network.run_id) as driver:
+            failures = await asyncio.to_thread(driver.failures)
+            await asyncio.to_thread(driver.interrupt)
         while (await session.status())["s0"]["jobs"]:  # noqa: ASYNC110  # of other processes
             await asyncio.sleep(0.1)
         return Outcome(failures, driver.files())
