@@ -3,8 +3,9 @@
 #include <intel-ipsec-mb.h>
 #include <openssl/crypto.h>
 
-#include <new>
 #include <optional>
+
+#include "transport/security/ipsec_mb_manager.hpp"
 
 namespace innet::security {
 
@@ -28,13 +29,10 @@ struct FunctionsBySize {
     Functions aes256;
 };
 
-using Manager = std::unique_ptr<IMB_MGR, decltype([](IMB_MGR* manager) { free_mb_mgr(manager); })>;
-
 std::optional<FunctionsBySize> functions_of_cpu() {
     constexpr std::uint64_t kWide =
         IMB_FEATURE_AVX512_SKX | IMB_FEATURE_VAES | IMB_FEATURE_VPCLMULQDQ | IMB_FEATURE_AESNI;
-    const Manager manager(alloc_mb_mgr(0));
-    if (manager == nullptr) throw std::bad_alloc();
+    const IpsecMbManager manager = new_ipsec_mb_manager();
     IMB_ARCH architecture = IMB_ARCH_NONE;
     if ((manager->features & kWide) == kWide) init_mb_mgr_auto(manager.get(), &architecture);
     if (architecture != IMB_ARCH_AVX512) return std::nullopt;

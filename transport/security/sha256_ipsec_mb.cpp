@@ -2,22 +2,14 @@
 
 #include <intel-ipsec-mb.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <memory>
-#include <new>
+
+#include "transport/security/ipsec_mb_manager.hpp"
 
 namespace innet::security {
 
 namespace {
-
-using Manager = std::unique_ptr<IMB_MGR, decltype([](IMB_MGR* manager) { free_mb_mgr(manager); })>;
-
-Manager new_manager() {
-    Manager manager(alloc_mb_mgr(0));
-    if (manager == nullptr) throw std::bad_alloc();
-    return manager;
-}
 
 struct Way {
     Sha256Lanes lanes;
@@ -29,7 +21,7 @@ struct Way {
 std::vector<Way> ways_of_cpu() {
     // Older versions hash plain messages one after the other.
     if (imb_get_version() < IMB_VERSION(1, 3, 0)) return {};
-    const std::uint64_t features = new_manager()->features;
+    const std::uint64_t features = new_ipsec_mb_manager()->features;
     const bool has_sha = (features & IMB_FEATURE_SHANI) != 0;
     std::vector<Way> ways;
     if ((features & IMB_FEATURE_AVX512_SKX) != 0) {
@@ -49,7 +41,9 @@ const std::vector<Way>& ways() {
 /// One thread's state of one way.
 class JobQueue {
   public:
-    explicit JobQueue(const Way& way) : manager_(new_manager()) { way.init(manager_.get()); }
+    explicit JobQueue(const Way& way) : manager_(new_ipsec_mb_manager()) {
+        way.init(manager_.get());
+    }
 
     void digest(std::span<HashJob* const> jobs) {
         gather(jobs);
@@ -101,7 +95,7 @@ class JobQueue {
         return 1;
     }
 
-    Manager manager_;
+    IpsecMbManager manager_;
     std::vector<std::uint8_t> copies_;
     std::vector<wire::ByteView> messages_;
 };
