@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -68,7 +68,7 @@ def init(
             pair = innet.init(group="pair", nodes=[comm.nodes[3], comm.nodes[1]])
             pair.broadcast(total, root=0)  # from rank 3 of the job, rank 0 of this group
     """
-    _attach_if_asked()
+    attach_if_asked()
     worker = current_worker()
     patience_s = timeout_or(timeout_s, worker.settings.collectives.usual_timeout_s)
     policy = worker.job.on_worker_death if on_death is None else checked_policy(on_death)
@@ -79,13 +79,17 @@ def init(
     )
 
 
-def _attach_if_asked() -> None:
-    """Attach to the network in INNET_NETWORK."""
+def attach_if_asked(arguments: Callable[[], Mapping[str, Any]] = dict) -> None:
+    """Attach to the network in INNET_NETWORK, unless this process is a worker already.
+
+    Args:
+        arguments: returns those of :func:`innet.attach`; it is called only before that.
+    """
     if os.environ.get(NETWORK_VARIABLE):
         from innet.cluster.attachment import attach, should_attach  # few processes need it
 
         if should_attach():
-            attach()
+            attach(**arguments())
 
 
 def _communicator(

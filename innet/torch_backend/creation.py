@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from ipaddress import IPv4Address
+from typing import Any
 
 import numpy as np
 import torch.distributed as dist
@@ -19,6 +20,7 @@ from torch.distributed import DistNetworkError
 from torch.distributed.constants import default_pg_timeout
 
 from innet.collectives import Communicator, init
+from innet.collectives.joining import attach_if_asked
 from innet.collectives.work import timeout_or
 from innet.errors import CollectiveError, DeadlineExceeded, RankFailed
 from innet.torch_backend.options import Options
@@ -30,7 +32,6 @@ from innet.torch_backend.patches import (
 )
 from innet.torch_backend.process_group import InnetProcessGroup
 from innet.worker import current_worker
-from innet.worker.job_file import NETWORK_VARIABLE
 
 _POLL_S = 0.01
 _JOB_KEY = "innet/job"
@@ -149,7 +150,7 @@ def create_process_group(
     watch_front_end()
     watch_communication_hooks()
     guard_object_collectives()
-    _attach_if_asked(request)
+    attach_if_asked(lambda: _arguments_of_attach(request))
     worker = current_worker()
     if worker.trace is not None:
         from innet.telemetry.trace.training_phases import trace_training_phases
@@ -174,20 +175,15 @@ def create_process_group(
     return InnetProcessGroup(communicator, options, request.store)
 
 
-def _attach_if_asked(request: _DistributedBackendOptions) -> None:
-    """Attach to the network in INNET_NETWORK: the ranks of the first group are those of the job."""
-    if not os.environ.get(NETWORK_VARIABLE):
-        return
-    from innet.cluster.attachment import attach, should_attach
-
-    if should_attach():
-        timeout_s = request.timeout.total_seconds()
-        attach(
-            job=_agreed_job(request.store, request.group_rank, timeout_s),
-            rank=request.group_rank,
-            size=request.group_size,
-            timeout_s=timeout_s,
-        )
+def _arguments_of_attach(request: _DistributedBackendOptions) -> dict[str, Any]:
+    """The ranks of the first group are those of the job."""
+    timeout_s = request.timeout.total_seconds()
+    return {
+        "job": _agreed_job(request.store, request.group_rank, timeout_s),
+        "rank": request.group_rank,
+        "size": request.group_size,
+        "timeout_s": timeout_s,
+    }
 
 
 def _agreed_job(store: Store, rank: int, timeout_s: float) -> str:

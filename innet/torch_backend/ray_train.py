@@ -9,11 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import ray
@@ -76,30 +75,21 @@ class InnetConfig(TorchConfig):
     @property
     def train_func_context(self) -> Callable[[], contextlib.AbstractContextManager[None]]:
         """Surrounds the training function in each worker."""
-        return _Training
+        return _training
 
 
-class _Training:
+@contextlib.contextmanager
+def _training() -> Iterator[None]:
     """Tells the other ranks at once when the training function of this one raises.
 
     Ray keeps the process of a rank that has failed, so nothing else would end their operations.
     """
-
-    def __init__(self) -> None:
-        self._device: Any = TorchConfig().train_func_context()
-
-    def __enter__(self) -> None:
-        self._device.__enter__()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is not None:
+    with TorchConfig().train_func_context():
+        try:
+            yield
+        except BaseException as error:
             fail_worker(describe(error), of_another=is_of_another(error))
-        self._device.__exit__(kind, error, trace)
+            raise
 
 
 class _InnetBackend(Backend):

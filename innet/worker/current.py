@@ -63,7 +63,8 @@ def close_worker() -> None:
 
 def fail_worker(why: str, *, of_another: bool = False) -> None:
     """End the groups of this process's worker, if it was opened; see :meth:`Worker.fail`."""
-    _fail(why, of_another=of_another)
+    if _worker is not None:
+        _worker.fail(why, of_another=of_another)
 
 
 @functools.cache
@@ -76,24 +77,19 @@ def _install_hooks_once() -> None:
     def report(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        _fail(describe(error), of_another=is_of_another(error))
+        fail_worker(describe(error), of_another=is_of_another(error))
         previous(kind, error, trace)
 
     def report_end() -> None:
         failure = end.failure()
         if failure is not None:
-            _fail(failure)
+            fail_worker(failure)
 
     sys.excepthook = report
     # Before Python joins its threads, unlike what `atexit` calls: they may wait for other ranks,
     # and these for this one. Pools of threads stop in the same way.
     threading._register_atexit(report_end)  # type: ignore[attr-defined]
     atexit.register(close_worker)
-
-
-def _fail(why: str, *, of_another: bool = False) -> None:
-    if _worker is not None:
-        _worker.fail(why, of_another=of_another)
 
 
 def _disown_after_fork() -> None:
