@@ -30,7 +30,7 @@ def read_kernel_file(path: str) -> str:
     Displays read many of them again and again, and :class:`~pathlib.Path` takes thrice as long.
 
     Raises:
-        OSError: there is none, as its process has ended.
+        OSError: the file does not exist, for example because its process has ended.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -29,7 +29,7 @@ class ParallelHasher final : public security::BatchHasher {
     void digest_sorted(std::span<security::HashJob* const> jobs) override;
     bool has_helper();
     void help();
-    /// Takes and hashes a free share; false when there is none.
+    /// Hashes a share that no thread has taken; false when all are taken.
     bool take_share(security::Sha256& sha256);
     void wait_for_helper();
 

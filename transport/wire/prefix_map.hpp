@@ -33,7 +33,7 @@ class PrefixMap {
         --of_depth_[prefix.view().size()];
     }
 
-    /// Of exactly this prefix; null when there is none.
+    /// The value of exactly this prefix; null when it has none.
     const Value* find(const Name& prefix) const {
         const auto found = by_hash_.find(prefix.view().hash());
         const bool is_there = found != by_hash_.end() && found->second.prefix == prefix;

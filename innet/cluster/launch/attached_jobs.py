@@ -71,7 +71,8 @@ class _AttachedJob:
         """Add a rank.
 
         Raises:
-            ControlError: it is none of this job's, or is here already.
+            ControlError: the rank counts another number of ranks.
+            HostTaken: another process has this rank.
         """
         if request.size != self.size:
             raise ControlError(

@@ -36,7 +36,7 @@ ENDED_TRAININGS = 5
 
 @dataclass
 class Outcome:
-    """What the trainings printed and wrote, when nothing was left of them."""
+    """What the trainings printed and wrote, read after all their processes ended."""
 
     said: dict[str, dict[str, str]]
     files: dict[str, Any]
@@ -116,7 +116,7 @@ class Driver:
             time.sleep(0.1)
 
     def files(self) -> dict[str, Any]:
-        """What the ranks have written."""
+        """The files that the ranks wrote, by name."""
         paths = self._directory.glob("*-*.json")
         return {path.stem: json.loads(path.read_text()) for path in paths}
 

@@ -197,9 +197,10 @@ export class NetworkView {
     if (!this.moves || this.dots.length === 0) return;
     // 30 pictures a second, or fewer where motion would take more than a fifth of the time of a
     // page whose network may run on the same machine.
-    const rest = this.history.picture.live ? MOTION_PART * (performance.now() - began) : 0;
+    const took = performance.now() - began;
+    const rest = this.history.picture.live ? MOTION_PART * took : 0;
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.#schedule(), Math.max(MOTION_MS - (performance.now() - began), rest));
+    this.timer = setTimeout(() => this.#schedule(), Math.max(MOTION_MS - took, rest));
   }
 
   #paint(now, isChanged) {

@@ -1,4 +1,4 @@
-"""A process that no launcher of innet started: attaches to a network, and does what it is told.
+"""A process that innet did not start: it attaches to a network and runs one task of a test.
 
 Usage: attaches.py TASK [HOST]. Rank and size are in RANK and WORLD_SIZE.
 """
