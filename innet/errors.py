@@ -79,6 +79,19 @@ class HostTaken(EmulationError):
     """Another process has a host's node, and a host has one process of a job."""
 
 
+class JoinRefused(EmulationError):
+    """The launcher of a network does not admit this machine.
+
+    Attributes:
+        reason: ``secret``, ``machine``, ``network``, ``version``, ``other-key``, ``connected``,
+            ``full`` or ``ending``.
+    """
+
+    def __init__(self, message: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(message)
+
+
 class SimulationError(InnetError):
     """A simulation cannot be set up, or has come to a point from which nothing can follow."""
 

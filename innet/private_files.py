@@ -24,24 +24,25 @@ def write_private(path: Path, text: str) -> None:
         file.write(text)
 
 
-def read_private(path: Path, what: str, remedy: str) -> bytes:
+def read_private(path: Path, what: str, remedy: str, max_bytes: int = _MAX_BYTES) -> bytes:
     """What a file holds, without white space at its ends.
 
     Args:
         path: the file.
         what: it holds, for messages.
         remedy: how to make such a file, for messages.
+        max_bytes: a larger file is refused.
     """
     try:
         # Without waiting, should it be a pipe.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with open(descriptor, "rb") as file:
             require_private(path, os.fstat(descriptor), what)
-            content = file.read(_MAX_BYTES + 1).strip()
+            content = file.read(max_bytes + 1).strip()
     except OSError as error:
         raise SecurityError(f"cannot read {what} {path}: {error.strerror}. {remedy}") from error
-    if len(content) > _MAX_BYTES:
-        raise SecurityError(f"{path} is larger than {_MAX_BYTES} bytes and so not {what}")
+    if len(content) > max_bytes:
+        raise SecurityError(f"{path} is larger than {max_bytes} bytes and so not {what}")
     return content
 
 

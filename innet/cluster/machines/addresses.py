@@ -1,0 +1,98 @@
+"""Addresses of launchers: ``10.0.0.1:4711``, ``[2001:db8::1]:4711``, ``head.example.org``."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from dataclasses import dataclass
+from typing import Final
+
+import psutil
+
+from innet.errors import EmulationError
+
+_HOST_NAME: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
+_MAX_PORT: Final = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host and a TCP port; port 0 stands for any free one.
+
+    >>> str(Address.parsed("2001:db8::1", default_port=4711))
+    '[2001:db8::1]:4711'
+    """
+
+    host: str
+    port: int
+
+    @classmethod
+    def parsed(cls, text: str, *, default_port: int = 0) -> Address:
+        """Read ``HOST``, ``HOST:PORT``, ``IPV6`` or ``[IPV6]:PORT``; ``*`` is every address."""
+        host, port = _split(text.strip())
+        if port and (not port.isascii() or not port.isdigit() or int(port) > _MAX_PORT):
+            raise EmulationError(
+                f"invalid port {port!r} in address {text!r}: expected a number from 0 to "
+                f"{_MAX_PORT}, such as 10.0.0.1:4711"
+            )
+        if host == "*":
+            host = "::"
+        if not (_is_ip(host) or _HOST_NAME.fullmatch(host)):
+            raise EmulationError(
+                f"invalid address {text!r}: expected HOST[:PORT], such as 10.0.0.1, "
+                "head.example.org:4711 or [2001:db8::1]:4711"
+            )
+        return cls(host, int(port) if port else default_port)
+
+    @property
+    def is_every(self) -> bool:
+        """Whether this stands for all addresses of a machine."""
+        return _is_ip(self.host) and ipaddress.ip_address(self.host).is_unspecified
+
+    @property
+    def endpoint(self) -> str:
+        """The address as ZeroMQ takes it; port 0 as ``*``."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"tcp://{host}:{self.port or '*'}"
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def reachable_addresses(bound: Address) -> tuple[str, ...]:
+    """The addresses at which other machines may reach a socket that is bound to ``bound``."""
+    if not bound.is_every:
+        return (str(bound),)
+    families = (socket.AF_INET, socket.AF_INET6) if ":" in bound.host else (socket.AF_INET,)
+    found = [
+        Address(address.address, bound.port)
+        for addresses in psutil.net_if_addrs().values()
+        for address in addresses
+        if address.family in families and _reaches_far(address.address)
+    ]
+    return tuple(dict.fromkeys(str(address) for address in found))
+
+
+def _reaches_far(host: str) -> bool:
+    address = ipaddress.ip_address(host.partition("%")[0])
+    return not (address.is_loopback or address.is_link_local)
+
+
+def _split(text: str) -> tuple[str, str]:
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        return host, rest.removeprefix(":") if rest.startswith(":") else rest
+    if text.count(":") > 1:
+        return text, ""
+    host, _, port = text.partition(":")
+    return host, port
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,253 @@
+"""Which machines may join, who is connected, and who is lost; without input and output.
+
+A machine's secret is bound to the CURVE key of the agent that first used it. From then on that key
+alone is the machine, over however many connections.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from innet.cluster.machines.messages import Heartbeats, JoinRefusal, JoinRequest, RefusalReason
+from innet.topology.names import natural_key
+
+ENDED: Final = "the network was taken down"
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Where a message comes from.
+
+    Attributes:
+        connection: the connection, as ZeroMQ's ROUTER numbers it.
+        key: the CURVE key, in Z85, that the connection has proven.
+        address: of the other end, for people.
+    """
+
+    connection: bytes
+    key: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A machine has joined.
+
+    Attributes:
+        is_resumed: its session goes on; otherwise it begins.
+    """
+
+    machine: str
+    is_resumed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The session of a machine is over; ``connection``: its last one, if it is not closed."""
+
+    machine: str
+    reason: str
+    connection: bytes | None = None
+
+
+@dataclass(slots=True)
+class _Session:
+    id: str
+    connection: bytes | None
+    """``None``: interrupted; the agent may come back."""
+    address: str
+    heard_at_s: float
+
+
+@dataclass(slots=True)
+class _Machine:
+    secret: str = field(repr=False)
+    key: str | None = None
+    bound_from: str = ""
+    session: _Session | None = None
+
+
+class Admission:
+    """The machines of one network."""
+
+    def __init__(
+        self,
+        secrets: Mapping[str, str],
+        *,
+        network: str,
+        version: str,
+        heartbeats: Heartbeats,
+    ) -> None:
+        """
+        Args:
+            secrets: of each machine, by its name.
+            version: of innet here; machines have the same.
+        """
+        self._network = network
+        self._version = version
+        self._heartbeats = heartbeats
+        names = sorted(secrets, key=natural_key)
+        self._machines = {name: _Machine(secrets[name]) for name in names}
+        self._by_connection: dict[bytes, str] = {}
+        self._is_ending = False
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """All machines, in natural order."""
+        return tuple(self._machines)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Machines without a session, in natural order."""
+        return tuple(name for name, machine in self._machines.items() if machine.session is None)
+
+    def connection_of(self, machine: str) -> bytes | None:
+        """The connection of a machine's session; ``None`` without one, or while interrupted."""
+        session = self._machines[machine].session
+        return None if session is None else session.connection
+
+    # Joining
+
+    def candidate(self, request: JoinRequest, key: str) -> str | None:
+        """The machine that a request would become, whatever stands against that.
+
+        The one that its key is bound to; then the one that it prefers, and the first that no key
+        is bound to.
+        """
+        proven = [name for name in self._machines if self._has_secret(request, name)]
+        bound = [name for name in proven if self._machines[name].key == key]
+        free = [name for name in proven if self._machines[name].key is None]
+        preferred = [name for name in free if name == request.preferred]
+        return next(iter([*bound, *preferred, *free, *proven]), None)
+
+    def join(self, request: JoinRequest, peer: Peer, now_s: float) -> Admitted | JoinRefusal:
+        """Admit a machine, or refuse it."""
+        name = self.candidate(request, peer.key)
+        if name is None:
+            return self._without_secret(request)
+        refusal = self._refusal(name, request, peer)
+        if refusal is not None:
+            return refusal
+        machine = self._machines[name]
+        if machine.key is None:
+            machine.key, machine.bound_from = peer.key, peer.address
+        session = machine.session
+        is_resumed = session is not None and session.id == request.session
+        if session is not None and session.connection is not None:
+            del self._by_connection[session.connection]
+        machine.session = _Session(request.session, peer.connection, peer.address, now_s)
+        self._by_connection[peer.connection] = name
+        return Admitted(name, is_resumed)
+
+    def _has_secret(self, request: JoinRequest, name: str) -> bool:
+        offered = request.machines.get(name, "")
+        return hmac.compare_digest(offered.encode(), self._machines[name].secret.encode())
+
+    def _without_secret(self, request: JoinRequest) -> JoinRefusal:
+        """To those without a secret: nothing that they did not say themselves."""
+        if len(request.machines) == 1 and not self._machines.keys() & request.machines.keys():
+            name = next(iter(request.machines))
+            return _refusal(
+                "machine",
+                f"this network has no machine {name!r}. Join with one of the names in the token "
+                "file (--name), or with none",
+            )
+        return _refusal(
+            "secret",
+            "the token file is not that of this network, which was perhaps launched again since. "
+            "Copy the file that `innet up --listen` has written now",
+        )
+
+    def _refusal(self, name: str, request: JoinRequest, peer: Peer) -> JoinRefusal | None:
+        machine = self._machines[name]
+        if self._is_ending:
+            return _refusal("ending", f"network {self._network} is being taken down")
+        if request.network != self._network:
+            return _refusal(
+                "network",
+                f"this is network {self._network}, expected {request.network}. Take the token file "
+                "of the network that the machine is for",
+            )
+        if request.version != self._version:
+            return _refusal(
+                "version",
+                f"machine {name} has innet {request.version}, the launcher {self._version}. "
+                f"Install innet {self._version} on the machine",
+            )
+        if machine.key != peer.key and machine.key is not None:
+            return self._taken(name, machine, request)
+        session = machine.session
+        if session is None or session.id == request.session or session.connection is None:
+            return None
+        return _refusal(
+            "connected",
+            f"an agent of machine {name} is connected from {session.address}. End it first, or "
+            "join with another --name",
+        )
+
+    def _taken(self, name: str, machine: _Machine, request: JoinRequest) -> JoinRefusal:
+        if len(request.machines) > 1:
+            return _refusal(
+                "full",
+                f"all machines of network {self._network} have joined. Add a host to the topology "
+                "and launch it again, or restart an agent on the host where its key is",
+            )
+        return _refusal(
+            "other-key",
+            f"the secret of machine {name} was used from {machine.bound_from} with another key. If "
+            f"that was you, join with the key file written there (FILE.{name}.key); if not, "
+            "somebody has a copy of the token file: take the network down, and launch it again",
+        )
+
+    # Messages, silence, ends
+
+    def heard(self, peer: Peer, now_s: float) -> str | None:
+        """The machine that a message is from; ``None``: from nobody who has joined."""
+        name = self._by_connection.get(peer.connection)
+        if name is None or self._machines[name].key != peer.key:
+            return None
+        session = self._machines[name].session
+        assert session is not None
+        session.heard_at_s = now_s
+        return name
+
+    def on_interrupted(self, connection: bytes) -> None:
+        """A connection is closed; its agent may come back over another one."""
+        name = self._by_connection.pop(connection, None)
+        if name is not None:
+            session = self._machines[name].session
+            assert session is not None
+            session.connection = None
+
+    def end(self, machine: str, reason: str) -> Lost | None:
+        """End the session of a machine; ``None`` if it has none."""
+        found = self._machines[machine]
+        if found.session is None:
+            return None
+        connection, found.session = found.session.connection, None
+        if connection is not None:
+            del self._by_connection[connection]
+        return Lost(machine, reason, connection)
+
+    def silent(self, now_s: float) -> list[Lost]:
+        """End the sessions of the machines that were silent for too long."""
+        timeout_s = self._heartbeats.timeout_s
+        lost = []
+        for name, machine in self._machines.items():
+            if machine.session is None or now_s - machine.session.heard_at_s < timeout_s:
+                continue
+            lost.append(self.end(name, f"machine {name} does not answer for {timeout_s:g} s"))
+        return [each for each in lost if each is not None]
+
+    def close(self) -> list[Lost]:
+        """Admit nobody from now on; the sessions that end with it."""
+        self._is_ending = True
+        ends = [self.end(name, ENDED) for name in self._machines]
+        return [end for end in ends if end is not None]
+
+
+def _refusal(reason: RefusalReason, message: str) -> JoinRefusal:
+    return JoinRefusal(reason=reason, message=message)

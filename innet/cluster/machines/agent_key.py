@@ -1,0 +1,192 @@
+"""The CURVE key pair of a machine, kept beside its token file.
+
+An agent that is started again has the same key, and is the same machine for the launcher. A lock
+on the file lets one agent at a time be that machine.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import zmq
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from innet.cluster.machines.token_file import CurveKey
+from innet.errors import SecurityError
+from innet.private_files import read_private
+from innet.topology.names import NodeName
+from innet.validation_messages import first_message
+
+_WHAT = "the key of a machine"
+
+
+class KeyPair(BaseModel):
+    """A CURVE key pair in Z85."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    public_key: CurveKey
+    secret_key: CurveKey
+
+    def __repr__(self) -> str:
+        return f"KeyPair({self.public_key})"
+
+    @classmethod
+    def made(cls) -> KeyPair:
+        """A new key pair."""
+        public, secret = zmq.curve_keypair()
+        return KeyPair(public_key=public.decode(), secret_key=secret.decode())
+
+
+class _KeyFile(KeyPair):
+    """A key file: which machine has the key, and on which host the file was written."""
+
+    machine: NodeName
+    host: str
+
+    @property
+    def pair(self) -> KeyPair:
+        """The keys alone."""
+        return KeyPair(public_key=self.public_key, secret_key=self.secret_key)
+
+
+class AgentKey:
+    """A machine's key, and the lock on its file; a context manager.
+
+    Attributes:
+        pair: the key pair.
+        machine: whose key it is; ``None`` until the launcher has named the machine.
+    """
+
+    def __init__(self, token_file: Path, pair: KeyPair, machine: str | None, lock: int) -> None:
+        self._token_file = token_file
+        self._lock = lock
+        self.pair = pair
+        self.machine = machine
+
+    @classmethod
+    def opened(cls, token_file: Path, machine: str | None) -> AgentKey:
+        """The key of a machine, made anew when there is none.
+
+        Args:
+            token_file: the key file lies beside it, as ``FILE.MACHINE.key``.
+            machine: ``None``: the one that this host has been before, if it has.
+
+        Raises:
+            SecurityError: another agent on this host has the key, or its file cannot be used.
+        """
+        if machine is None:
+            return cls._of_this_host(token_file) or cls(token_file, KeyPair.made(), None, -1)
+        path = key_path(token_file, machine)
+        if not path.exists():
+            return cls(token_file, KeyPair.made(), machine, -1)
+        key, lock = _read(path), _locked(path)
+        if lock is None:
+            raise _in_use(machine, path)
+        return cls(token_file, key.pair, machine, lock)
+
+    @classmethod
+    def _of_this_host(cls, token_file: Path) -> AgentKey | None:
+        host = socket.gethostname()
+        for path in sorted(token_file.parent.glob(f"{_escaped(token_file.name)}.*.key")):
+            key = _read(path)
+            if key.host == host and key_path(token_file, key.machine) == path:
+                lock = _locked(path)
+                if lock is not None:
+                    return cls(token_file, key.pair, key.machine, lock)
+        return None
+
+    def keep_for(self, machine: str) -> None:
+        """Write the key file of ``machine``, which the launcher has bound to this key.
+
+        Raises:
+            SecurityError: the file cannot be written, or another agent has it.
+        """
+        if self._lock >= 0 and self.machine == machine:
+            return
+        path = key_path(self._token_file, machine)
+        content = _KeyFile(
+            public_key=self.pair.public_key,
+            secret_key=self.pair.secret_key,
+            machine=machine,
+            host=socket.gethostname(),
+        )
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise SecurityError(
+                f"cannot write {_WHAT} {path}: {error.strerror}. Copy the token file to a folder "
+                "of yours that can be written"
+            ) from error
+        if not _lock(descriptor):
+            os.close(descriptor)
+            raise _in_use(machine, path)
+        os.fchmod(descriptor, 0o600)
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, content.model_dump_json(indent=2).encode() + b"\n")
+        self.close()
+        self._lock, self.machine = descriptor, machine
+
+    def close(self) -> None:
+        """Release the lock; the file stays."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+def key_path(token_file: Path, machine: str) -> Path:
+    """Where the key of a machine lies."""
+    return token_file.with_name(f"{token_file.name}.{machine}.key")
+
+
+def _read(path: Path) -> _KeyFile:
+    remedy = f"Remove {path}, and the machine joins with a new key, if it has not joined before."
+    text = read_private(path, _WHAT, remedy)
+    try:
+        return _KeyFile.model_validate_json(text)
+    except ValidationError as error:
+        raise SecurityError(f"{path} holds no key: {first_message(error)}. {remedy}") from error
+
+
+def _locked(path: Path) -> int | None:
+    """A descriptor with the lock; ``None``: another process has it."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        raise SecurityError(f"cannot lock {_WHAT} {path}: {error.strerror}") from error
+    if _lock(descriptor):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock a file; file systems without locks leave that to the launcher."""
+    with suppress(OSError):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def _in_use(machine: str, path: Path) -> SecurityError:
+    return SecurityError(
+        f"another agent on this host is machine {machine}: it holds {path}. End it first, or join "
+        "with another --name"
+    )
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"[{character}]" if character in "*?[" else character for character in name)

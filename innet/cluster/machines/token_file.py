@@ -1,0 +1,118 @@
+"""Token files: what a machine needs to join the network of a launcher.
+
+Whoever has the file can become each machine of it that has not joined yet. It is worth nothing
+once the launch that wrote it has ended: the next one has other keys and other secrets.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from innet.errors import SecurityError
+from innet.private_files import read_private, write_private
+from innet.suggestions import did_you_mean
+from innet.topology.names import NodeName
+from innet.validation_messages import first_message
+
+FORMAT: Final = 1
+MAX_MACHINES: Final = 4096
+_MAX_BYTES: Final = 1 << 20
+_SECRET_BYTES: Final = 16
+_WHAT: Final = "the token file"
+_REMEDY: Final = "`innet up --listen` writes one; copy it to this machine with mode 0600."
+
+CurveKey = Annotated[str, Field(pattern=r"^[!-~]{40}$")]
+"""A CURVE key in Z85, as ZeroMQ writes it."""
+
+
+class TokenFile(BaseModel):
+    """The content of a token file.
+
+    Attributes:
+        network: name of the run.
+        addresses: where the launcher listens, as ``HOST:PORT``.
+        public_key: the launcher's; it proves to the machine whom it has reached.
+        machines: the one-time secret of each machine, by its name.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    format: Literal[1] = FORMAT
+    network: NodeName
+    addresses: tuple[str, ...]
+    public_key: CurveKey
+    machines: Annotated[
+        Mapping[NodeName, Annotated[str, Field(min_length=16, max_length=64)]],
+        Field(min_length=1, max_length=MAX_MACHINES, repr=False),
+    ]
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a token file.
+
+        Raises:
+            SecurityError: it cannot be read, others have rights to it, or it is no token file.
+        """
+        document = _json_object(read_private(path, _WHAT, _REMEDY, max_bytes=_MAX_BYTES), path)
+        if (version := document.get("format")) != FORMAT and "format" in document:
+            raise SecurityError(
+                f"{path}: token file of format {version!r}, expected {FORMAT}: another version of "
+                "innet wrote it. Install on this machine the version that the launcher has"
+            )
+        try:
+            return cls.model_validate(document)
+        except ValidationError as error:
+            raise SecurityError(
+                f"{path} is no token file: {first_message(error)}. {_REMEDY}"
+            ) from error
+
+    def save(self, path: Path) -> None:
+        """Write the file so that only its owner can read it.
+
+        Raises:
+            SecurityError: it cannot be written.
+        """
+        try:
+            write_private(path, self.model_dump_json(indent=2) + "\n")
+        except OSError as error:
+            raise SecurityError(
+                f"cannot write the token file {path}: {error.strerror}. Name another place with "
+                "--token-file"
+            ) from error
+
+    def secret_of(self, machine: str) -> str:
+        """The secret of one machine."""
+        if machine not in self.machines:
+            raise SecurityError(
+                f"network {self.network} has no machine {machine!r}"
+                f"{did_you_mean(machine, self.machines)}; its token file names "
+                f"{_shown(self.machines)}. Give one of these with --name"
+            )
+        return self.machines[machine]
+
+
+def new_secrets(machines: Iterable[str]) -> dict[str, str]:
+    """A one-time secret for each machine."""
+    return {machine: secrets.token_urlsafe(_SECRET_BYTES) for machine in machines}
+
+
+def _json_object(text: bytes, path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SecurityError(f"{path} is no token file: it is not JSON. {_REMEDY}") from error
+    if not isinstance(document, dict):
+        raise SecurityError(f"{path} is no token file: expected an object in JSON. {_REMEDY}")
+    return document
+
+
+def _shown(names: Iterable[str], most: int = 8) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more

@@ -1,0 +1,169 @@
+"""Token files and keys: written for their owner alone, read back, refused when they are wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import zmq
+from hypothesis import given
+from hypothesis import strategies as st
+
+from innet.cluster.machines.agent_key import AgentKey, KeyPair, key_path
+from innet.cluster.machines.token_file import TokenFile, new_secrets
+from innet.errors import SecurityError
+from innet.private_files import write_private
+from innet.topology.names import NAME_PATTERN
+
+names = st.from_regex(NAME_PATTERN.replace("$", r"\Z"))
+
+
+def made(*machines: str) -> TokenFile:
+    return TokenFile(
+        network="prod",
+        addresses=("10.0.0.1:4711",),
+        public_key=zmq.curve_keypair()[0].decode(),
+        machines=new_secrets(machines or ("h1", "h2")),
+    )
+
+
+@given(st.lists(names, min_size=1, unique=True), names)
+def test_what_is_saved_is_loaded(tmp_path_factory, machines: list[str], network: str) -> None:
+    path = tmp_path_factory.mktemp("tokens") / "token"
+    token = made(*machines).model_copy(update={"network": network})
+    token.save(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert TokenFile.load(path) == token
+
+
+def test_a_thousand_machines_fit(tmp_path: Path) -> None:
+    token = made(*(f"machine-with-a-long-name-{number:04}" for number in range(4096)))
+    token.save(tmp_path / "token")
+    assert TokenFile.load(tmp_path / "token") == token
+
+
+def test_each_machine_has_a_secret_of_its_own() -> None:
+    secrets = new_secrets(f"h{number}" for number in range(100))
+    assert len(set(secrets.values())) == 100
+    assert min(len(secret) for secret in secrets.values()) >= 22  # 128 bits in base64
+    assert "h0" not in repr(made("h0"))
+
+
+@given(st.binary(max_size=300))
+def test_bytes_that_are_no_token_file_are_refused(tmp_path_factory, content: bytes) -> None:
+    path = tmp_path_factory.mktemp("tokens") / "token"
+    write_private(path, "")
+    path.write_bytes(content)
+    with pytest.raises(SecurityError, match=r"is no token file: .* `innet up --listen` writes one"):
+        TokenFile.load(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 2}, "token file of format 2, expected 1: another version"),
+        ({"format": "x"}, "token file of format 'x', expected 1"),
+        ({"network": "a/b"}, "network: expected a name of 1 to 32 characters"),
+        ({"public_key": "short"}, "public_key: "),
+        ({"machines": {}}, "machines: "),
+        ({"machines": {"../h1": "x" * 22}}, "machines"),
+        ({"machines": {"h1": ""}}, "machines.h1"),
+        ({"more": 1}, "more"),
+    ],
+)
+def test_a_wrong_value_is_named(tmp_path: Path, change: dict[str, object], message: str) -> None:
+    path = tmp_path / "token"
+    write_private(path, json.dumps(json.loads(made().model_dump_json()) | change))
+    with pytest.raises(SecurityError, match=message) as error:
+        TokenFile.load(path)
+    assert str(path) in str(error.value)
+
+
+def test_no_message_has_a_secret(tmp_path: Path) -> None:
+    path, token = tmp_path / "token", made("h1")
+    document = json.loads(token.model_dump_json())
+    write_private(path, json.dumps(document | {"machines": {"h1": [token.machines["h1"]]}}))
+    with pytest.raises(SecurityError) as error:
+        TokenFile.load(path)
+    assert token.machines["h1"] not in str(error.value)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
+def test_a_token_file_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "token"
+    made().save(path)
+    path.chmod(mode)
+    with pytest.raises(SecurityError, match="chmod 600"):
+        TokenFile.load(path)
+
+
+def test_a_missing_file_and_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(SecurityError, match=r"No such file.*copy it to this machine"):
+        TokenFile.load(tmp_path / "none")
+    with pytest.raises(SecurityError, match="--token-file"):
+        made().save(tmp_path / "none" / "token")
+
+
+# Keys of machines
+
+
+def test_a_key_is_kept_for_its_owner_alone_and_found_again(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    with AgentKey.opened(token, "h1") as key:
+        key.keep_for("h1")
+        pair = key.pair
+    path = key_path(token, "h1")
+    assert path.name == "token.h1.key"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert pair.secret_key not in repr(pair)
+    for name in ("h1", None):  # without a name, this host is what it was before
+        with AgentKey.opened(token, name) as again:
+            assert (again.pair, again.machine) == (pair, "h1")
+
+
+def test_one_agent_at_a_time_has_a_key(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    with AgentKey.opened(token, "h1") as key, AgentKey.opened(token, "h1") as other:
+        key.keep_for("h1")
+        with pytest.raises(SecurityError, match="another agent on this host is machine h1"):
+            AgentKey.opened(token, "h1")
+        with pytest.raises(SecurityError, match="another agent on this host is machine h1"):
+            other.keep_for("h1")
+        with AgentKey.opened(token, None) as unnamed:
+            assert unnamed.machine is None
+            assert unnamed.pair != key.pair
+    with AgentKey.opened(token, "h1") as again:
+        assert again.pair == key.pair
+
+
+def test_the_key_of_another_host_is_not_taken_without_a_name(tmp_path: Path, monkeypatch) -> None:
+    token = tmp_path / "token"
+    with AgentKey.opened(token, "h1") as key:
+        key.keep_for("h1")
+    monkeypatch.setattr("socket.gethostname", lambda: "another-host")
+    with AgentKey.opened(token, None) as unnamed:
+        assert unnamed.machine is None
+
+
+def test_a_key_file_that_is_none_or_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    path = key_path(tmp_path / "token", "h1")
+    write_private(path, "{}")
+    with pytest.raises(SecurityError, match=r"token.h1.key holds no key: .*Remove"):
+        AgentKey.opened(tmp_path / "token", "h1")
+    path.chmod(0o644)
+    with pytest.raises(SecurityError, match="chmod 600"):
+        AgentKey.opened(tmp_path / "token", "h1")
+
+
+def test_a_link_in_place_of_a_key_file_is_not_followed(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    key_path(tmp_path / "token", "h1").symlink_to(target)
+    key = AgentKey.opened(tmp_path / "token", "h1")
+    with pytest.raises(SecurityError, match="cannot write the key of a machine"):
+        key.keep_for("h1")
+    assert not target.exists()
+
+
+def test_key_pairs_differ() -> None:
+    assert KeyPair.made() != KeyPair.made()
