@@ -54,12 +54,18 @@ class HostSpecification(HostSettings):
         "numbered in the natural order of their names",
         ge=0,
     )
+    machine: NodeName = optional(
+        "machine that the host is on in cluster mode; by default one of the host's name"
+    )
 
 
 class SwitchSpecification(SwitchSettings):
     """A node that forwards, aggregates and caches."""
 
     kind: Literal["switch"]
+    machine: NodeName = optional(
+        "machine that the switch is on in cluster mode; by default the launcher's"
+    )
 
 
 class LinkSpecification(LinkSettings):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypedDict, Unpack
 
 from pydantic import Field, model_validator
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import networkx as nx
 
 Role = Literal["host", "worker", "switch"]
+LAUNCHER_MACHINE: Final = "launcher"
+"""The machine of a cluster that the launcher is on."""
 
 
 def _has_several_workers(node: object) -> bool:
@@ -116,6 +118,15 @@ class Topology(Part):
         """For each node the machine that it runs on: its host's node for a worker, or itself."""
         of_workers = {w: host for host, workers in self.workers_of.items() for w in workers}
         return {name: of_workers.get(name, name) for name in self.nodes}
+
+    @cached_property
+    def placement(self) -> Mapping[str, str]:
+        """For each node the machine of a cluster that it is on; workers are where their host is."""
+        return {name: self._placed_on(machine) for name, machine in self.machine_of.items()}
+
+    def _placed_on(self, node: str) -> str:
+        default = node if self.role_of(node) == "host" else LAUNCHER_MACHINE
+        return self.nodes[node].machine or default
 
     @cached_property
     def machines(self) -> tuple[str, ...]:

@@ -67,6 +67,7 @@ class Host(Part):
         rank: rank in the job, or ``None`` to number all hosts in the natural order of their names.
         workers: how many ranks it runs. A topology has other nodes in place of a host with several
             (:mod:`innet.topology.workers`).
+        machine: that it is on in cluster mode; ``None``: one of its own name.
     """
 
     name: NodeName
@@ -74,6 +75,7 @@ class Host(Part):
     cache_bytes: CacheBytes = 32 * 2**20
     rank: Annotated[int, Field(ge=0)] | None = None
     workers: Workers = 1
+    machine: NodeName | None = None
 
 
 class Switch(Part):
@@ -84,6 +86,7 @@ class Switch(Part):
         slots: reductions that can be in progress at once; 0 makes it a plain forwarder.
         cache_bytes: content store; 0 caches nothing.
         cache_policy: which object leaves the content store when it is full.
+        machine: that it is on in cluster mode; ``None``: the launcher's.
     """
 
     name: NodeName
@@ -91,6 +94,7 @@ class Switch(Part):
     slots: Slots = 4096
     cache_bytes: CacheBytes = 64 * 2**20
     cache_policy: CachePolicy = "s3fifo"
+    machine: NodeName | None = None
 
 
 Node = Host | Switch

@@ -45,7 +45,7 @@ def expanded(
         if node.workers == 1:
             found[name] = node.model_copy(update={"rank": rank})
             continue
-        found[name] = Switch(name=name, cache_bytes=node.cache_bytes)
+        found[name] = Switch(name=name, cache_bytes=node.cache_bytes, machine=node.machine)
         for number, worker in enumerate(worker_names(name, node.workers)):
             worker_rank = None if rank is None else rank + number
             found[worker] = Host(name=worker, cache_bytes=node.cache_bytes, rank=worker_rank)
@@ -109,5 +109,6 @@ def collapsed(
             cache_bytes=node.cache_bytes,
             rank=machines.index(name) if has_rank else None,
             workers=len(ranks),
+            machine=node.machine,
         )
     return found, tuple(link for link in links if not link.in_memory)

@@ -144,6 +144,8 @@ def _node_settings(node: Node) -> dict[str, Any]:
             settings["cache-policy"] = node.cache_policy
     if _differs(node, "cache_bytes"):
         settings["cache"] = format_size(node.cache_bytes)
+    if node.machine is not None:
+        settings["machine"] = node.machine
     return settings
 
 

@@ -45,6 +45,7 @@ def test_settings_come_from_the_model_then_the_defaults_then_the_part() -> None:
         "slots": 16,
         "cache_bytes": 64 * 2**20,
         "cache_policy": "lru",
+        "machine": None,
     }
     assert [topology.nodes[host].cache_bytes for host in topology.hosts] == [2**20, 0]
     assert (first.rate_bps, first.loss, first.delay_s) == (200e6, 0.01, 0.0)
@@ -55,3 +56,30 @@ def test_settings_come_from_the_model_then_the_defaults_then_the_part() -> None:
 def test_nodes_may_have_names_that_yaml_takes_for_other_things() -> None:
     text = "name: t\ntopology: {nodes: {on: {kind: host}, 1: {kind: host}}, links: [%s]}"
     assert parse_yaml(text % "{endpoints: [on:e, '1:e']}").hosts == ("1", "on")
+
+
+def test_nodes_keep_their_machines() -> None:
+    topology = parse_yaml(
+        """
+        name: placed
+        topology:
+          nodes:
+            h0: {kind: host, machine: rack1}
+            h1: {kind: host, workers: 2}
+            s0: {kind: switch}
+            s1: {kind: switch, machine: rack1}
+          links:
+            - endpoints: ["h0:eth0", "s0:eth0"]
+            - endpoints: ["h1:eth0", "s1:eth0"]
+            - endpoints: ["s0:eth1", "s1:eth1"]
+        """
+    )
+    assert topology.placement == {
+        "h0": "rack1",
+        "h1": "h1",
+        "h1.0": "h1",
+        "h1.1": "h1",
+        "s0": "launcher",
+        "s1": "rack1",
+    }
+    assert parse_yaml(dump_yaml(topology)) == topology
