@@ -370,19 +370,21 @@ void bind_node(nb::module_& module) {
             "fragments of this size; 0: whole.")
         .def(
             "add_socket_link",
-            [](PythonNode& self, int fd, int receive_buffer_bytes, int send_buffer_bytes,
-               const std::optional<simulation::LinkOptions>& shape) {
+            [](PythonNode& self, int fd, std::size_t datagram_bytes, int receive_buffer_bytes,
+               int send_buffer_bytes, const std::optional<simulation::LinkOptions>& shape) {
                 driver::LinkOptions options;
                 options.endpoints.connected_fd = fd;
+                options.endpoints.datagram_bytes = datagram_bytes;
                 options.receive_buffer_bytes = receive_buffer_bytes;
                 options.send_buffer_bytes = send_buffer_bytes;
                 options.shape = shape;
                 return self.add_link(options);
             },
-            nb::kw_only(), "fd"_a, "receive_buffer_bytes"_a = 4 << 20,
+            nb::kw_only(), "fd"_a, "datagram_bytes"_a = 0, "receive_buffer_bytes"_a = 4 << 20,
             "send_buffer_bytes"_a = 4 << 20, "shape"_a = nb::none(),
-            "A link over a datagram socket that is connected already, such as one end of a pair. "
-            "Takes the descriptor over.")
+            "A link over a datagram socket that is connected already: of UDP, or one end of a "
+            "pair. Takes the descriptor over. `datagram_bytes`: larger packets travel over UDP in "
+            "fragments of this size; 0: whole.")
         .def("add_shared_memory_link", &PythonNode::add_shared_memory_link, nb::kw_only(), "end"_a,
              "memory_fd"_a, "own_event_fd"_a, "peer_event_fd"_a, "shape"_a = nb::none(),
              "trusted"_a = false,

@@ -16,8 +16,9 @@ from innet.errors import EmulationError
 if TYPE_CHECKING:  # a switch starts without topologies
     from innet.topology import Link
 
-Mode = Literal["local", "netns"]
-"""How a run realises its links: loopback and the emulator's port model, or kernel namespaces."""
+Mode = Literal["local", "netns", "cluster"]
+"""How a run realises its links: memory and the emulator's port model, kernel namespaces, or UDP
+between several machines."""
 
 RUN_ID_VARIABLE = "INNET_RUN_ID"
 """Environment variable of every process of a run; clean-up finds strays by it."""
@@ -28,6 +29,8 @@ NODE_CONFIG_VARIABLE = "INNET_NODE_CONFIG"
 
 IP_UDP_HEADER_BYTES = 28
 """IPv4 header without options and UDP header: what a link's MTU loses to them."""
+IPV6_UDP_HEADER_BYTES = 48
+"""The same of IPv6, without extension headers."""
 
 
 class _Model(BaseModel):
@@ -95,7 +98,10 @@ class UdpChannel(_Model):
 
 
 class SocketChannel(_Model):
-    """One of two Unix datagram sockets that are connected to each other and have no addresses."""
+    """A datagram socket that the launcher or the machine's agent has connected to the other end.
+
+    One of a pair of Unix sockets, which have no addresses, or a UDP socket between two machines.
+    """
 
     fd: int = Field(description="inherited descriptor of the socket")
     inode: int = Field(description="the socket's, by which its descriptor is recognised")
@@ -178,7 +184,8 @@ class NodeConfig(_Model):
         "on those of that thread",
     )
     ip_address: str | None = Field(
-        description="a host's IPv4 address for foreign programs in netns mode; None otherwise"
+        description="address at which foreign programs reach it: a host's in netns mode, its "
+        "machine's in cluster mode; None otherwise"
     )
     host: str | None = Field(
         default=None, description="of one of a host's several workers, the node of that host"

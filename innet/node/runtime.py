@@ -101,6 +101,7 @@ def _add_link(
         elif isinstance(channel, SocketChannel):
             node.add_socket_link(
                 fd=fds[0],
+                datagram_bytes=face.mtu_bytes,
                 receive_buffer_bytes=receive_buffer_bytes,
                 send_buffer_bytes=send_buffer_bytes,
                 shape=shape,
