@@ -208,6 +208,13 @@ class RecoverySettings(_Model):
         description="the same for a worker that lives, and whose Python does not answer because a "
         "call holds the interpreter; inf: never",
     )
+    machine_timeout_s: float = Field(
+        default=5.0,
+        gt=0,
+        le=86400,
+        description="silence after which a machine of a cluster counts as lost, and its agent ends "
+        "its processes",
+    )
     controller_restarts: int = Field(
         default=10, ge=0, description="how often a controller that died is started again"
     )

@@ -87,6 +87,12 @@ COMMANDS: Final = (
     ),
     CommandEntry("down", NETWORKS, "End a run and leave nothing of it."),
     CommandEntry(
+        "node",
+        NETWORKS,
+        "Let this machine take part in a network that is launched on another one.",
+        is_group=True,
+    ),
+    CommandEntry(
         "settings",
         NETWORKS,
         "List every setting: its type, default, value, and the source of the value.",

@@ -142,7 +142,7 @@ def read_run_status(record: RunRecord, timeout_s: float = ANSWER_TIMEOUT_S) -> R
 
 
 def _running_nodes(record: RunRecord) -> list[str]:
-    alive = (p.node for p in record.processes if p.node is not None and p.identity.is_alive())
+    alive = (p.node for p in record.processes if p.node is not None and p.is_alive())
     return list(dict.fromkeys(alive))
 
 

@@ -85,11 +85,7 @@ class Worker:
         credentials = _opener_of(config.node, keys)
         self._sealing_key = None if credentials is None else credentials.public
         self.incarnation: int = self._controller.ask(
-            "attach",
-            node=config.node,
-            pid=os.getpid(),
-            sealing_key=self._sealing_key,
-            is_attached=_is_attached(),
+            "attach", node=config.node, pid=os.getpid(), sealing_key=self._sealing_key
         )
         self.node = open_node(_of_incarnation(config, self.incarnation), settings, keys)
         self._install_own_job()
@@ -192,7 +188,7 @@ class Worker:
         return os.environ.get(ALGORITHM_VARIABLE, "auto")
 
     def expel(self, node: str, why: str) -> None:
-        """Let the process on ``node`` count as failed from now on; it is killed unless attached."""
+        """Let the process on ``node`` count as failed from now on; it is killed."""
         self._controller.ask("expel", node=node, why=why)
 
     def leave_group(self, membership: Membership) -> None:
@@ -217,7 +213,6 @@ class Worker:
             incarnation=self.incarnation,
             failed=self._failed,
             sealing_key=self._sealing_key,
-            is_attached=_is_attached(),
             groups=self.groups.reports(),
             pools=self.pools.reports(),
         )
@@ -318,11 +313,6 @@ class Worker:
         prefix = f"/{self.job.name}"
         self.node.install_job(prefix, _OWN_JOB_WEIGHT, None, [])  # keys come with the groups
         self.node.let_programs_ask(prefix)
-
-
-def _is_attached() -> bool:
-    """Whether another launcher started this process, or the one that started it."""
-    return bool(os.environ.get(ATTACHED_VARIABLE))
 
 
 def _require_a_node_each(environment: Mapping[str, str]) -> None:

@@ -22,10 +22,7 @@ LOCAL_RANKS_VARIABLE = "INNET_LOCAL_RANKS"
 NETWORK_VARIABLE = "INNET_NETWORK"
 """Environment variable with the network that a process attaches to when it forms a group."""
 ATTACHED_VARIABLE = "INNET_ATTACHED"
-"""Pid of the process that attached; empty in a worker of ``innet run``.
-
-A child that inherits the variable has not attached itself, and is another launcher's, too.
-"""
+"""Pid of the process that attached. A child that inherits the variable is not attached."""
 
 SEGMENT_OVERHEAD_BYTES = 256
 """Room left in a packet for names, metadata, signature and link headers around a segment.
@@ -57,6 +54,8 @@ class JobFile(BaseModel):
     block_segment_bytes: int
     """Content of a full segment of a pool's block."""
     controller_socket: Path
+    """This path and the next are relative to the file's directory, which each machine has its own
+    of."""
     certificates: Path
     """File of the job's certificates, which its nodes serve."""
     on_worker_death: OnDeath = "abort"
@@ -79,8 +78,14 @@ class JobFile(BaseModel):
     def load(cls, path: Path) -> JobFile:
         """Read the file."""
         try:
-            return cls.model_validate_json(path.read_bytes())
+            job = cls.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:
             raise EmulationError(
                 f"cannot read the job {path}: {error}. Start workers with `innet run`."
             ) from error
+        return job.model_copy(
+            update={
+                "controller_socket": path.parent / job.controller_socket,
+                "certificates": path.parent / job.certificates,
+            }
+        )

@@ -11,6 +11,7 @@ _SKIPPED = {
     r"--mode netns": "needs network namespaces; the tests marked netns run that mode",
     r"torchrun|apps/(with_|train_(gpt|async)|federated|kv_serving)": "long; `make jobs` runs these",
     r"0\.0\.0\.0": "would listen on all addresses of this machine",
+    r"--listen|node join|rack": "needs other machines; tests/cluster/several_machines runs them",
     r"broker\.example": "needs a broker on another machine",
     r"tests\.swarm --scenario": "FILE stands for what an earlier command has printed",
     r"tests\.swarm \d+ --shrink": "only a seed that fails can be shrunk",

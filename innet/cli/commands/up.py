@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from innet.cluster.emulation.processes import SupervisedProcess
     from innet.cluster.launch import Session
+    from innet.cluster.launch.cluster_network import ClusterOptions
     from innet.observe.web.server import WebOptions as ServerOptions
     from innet.telemetry.logs.output import ConsoleOutput
 
@@ -36,11 +38,41 @@ EXAMPLES = options.examples(
     "innet up star:2 --workers-per-host 8",
     "innet up leaf-spine-16 --web                       # and a page that shows it live",
     "innet run --on lab -- python train.py",
+    "innet up cluster.yaml --listen 10.0.0.1:4711 --token-file prod.token --name prod",
     "innet down lab",
 )
 
 _REFRESH_S = 1.0
 _READY = b"ready"
+
+
+@dataclass(frozen=True)
+class MachineOptions(options.OptionGroup):
+    """Several machines."""
+
+    panel = "Several machines"
+
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS[:PORT]",
+            help="Wait at this address until the other machines of the topology have joined: "
+            "[cyan]innet node join[/]",
+        ),
+    ] = None
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write what machines need to join there; into the run's directory by default",
+        ),
+    ] = None
+
+    def chosen(self) -> ClusterOptions | None:
+        """How machines join; ``None``: all nodes are on this one."""
+        from innet.cluster.launch.cluster_network import ClusterOptions
+
+        return None if self.listen is None else ClusterOptions(self.listen, self.token_file)
 
 
 @options.grouped
@@ -57,6 +89,7 @@ def up(
     ] = False,
     *,
     links: options.TopologyOptions,
+    machines: MachineOptions,
     observation: options.ObservationOptions,
     page: options.WebOptions,
     settings: options.SetSettings = [],  # noqa: B006  # typer copies it
@@ -64,7 +97,13 @@ def up(
     """Launch a network and keep it up until Ctrl-C.
 
     Jobs run on it from other terminals: [cyan]innet run --on ID -- COMMAND[/].
+    With [cyan]--listen[/] its nodes are on several machines, which [cyan]innet node join[/].
     """
+    if machines.listen is None and machines.token_file is not None:
+        raise typer.BadParameter(
+            "a token file is for machines that join; give --listen ADDRESS as well",
+            param_hint="'--token-file'",
+        )
     server = None
     if page.is_wanted():
         from innet.cli.web_page import check_page
@@ -83,6 +122,7 @@ def up(
         settings=chosen,
         run_id=name,
         output=output,
+        cluster=machines.chosen(),
     )
     become_launcher(chosen, session.network.run_id)
     asyncio.run(_hold(session, _Announcer(console, output), background, server))

@@ -75,11 +75,7 @@ class Fabric(ABC):
 
     def _add_memory_link(self, link: Link) -> None:
         """Join the link's ends by memory of this machine."""
-        try:
-            channels = _share_memory(self._opened)
-        except OSError as error:
-            raise _no_link(link, error) from error
-        self._add_link(link, channels)
+        self._add_link(link, open_channels(link, self._opened))
 
     def _add_link(self, link: Link, channels: Sequence[Channel]) -> None:
         """Join the link's ends by channels, first that of end ``a``; all shaping is the model's."""
@@ -87,14 +83,22 @@ class Fabric(ABC):
             self._add_face(link, near.node, channel, LinkShape.of(link), far.node)
 
     def _add_face(
-        self, link: Link, node: str, channel: Channel, shape: LinkShape, peer: str
+        self,
+        link: Link,
+        node: str,
+        channel: Channel,
+        shape: LinkShape,
+        peer: str,
+        *,
+        datagram_bytes: int | None = None,
     ) -> None:
+        """Add a face; its datagrams are as large as the link's MTU allows by default."""
         self._faces[node].append(
             FaceConfig(
                 peer=peer,
                 peer_kind=self._topology.nodes[peer].kind,
                 channel=channel,
-                mtu_bytes=link.mtu_bytes - IP_UDP_HEADER_BYTES,
+                mtu_bytes=datagram_bytes or link.mtu_bytes - IP_UDP_HEADER_BYTES,
                 queue_bytes=link.queue_bytes,
                 shape=shape,
             )
@@ -107,11 +111,11 @@ class LocalFabric(Fabric):
     def __init__(self, topology: Topology, *, shared_memory: bool = True) -> None:
         """Open all links: in shared memory, or else as sockets."""
         super().__init__(topology)
-        self._shared_memory = shared_memory
         take_all_descriptors()  # a link needs three
         with self._opened:
             for link in topology.links:
-                self._open_link(link)
+                channels = open_channels(link, self._opened, shared_memory=shared_memory)
+                self._add_link(link, channels)
             self._opened = self._opened.pop_all()
 
     async def counters(self, nodes: Collection[str]) -> dict[LinkDirection, KernelCounters]:
@@ -125,19 +129,22 @@ class LocalFabric(Fabric):
         """Close the launcher's copies of the descriptors."""
         self._opened.close()
 
-    def _open_link(self, link: Link) -> None:
-        if self._shared_memory:
-            self._add_memory_link(link)
-            return
-        try:
-            channels = _connect(self._opened)
-        except OSError as error:
-            raise _no_link(link, error) from error
-        self._add_link(link, channels)
 
+def open_channels(
+    link: Link, opened: ExitStack, *, shared_memory: bool = True
+) -> Sequence[Channel]:
+    """The channels of both ends of a link within a machine, first that of end ``a``.
 
-def _no_link(link: Link, error: OSError) -> EmulationError:
-    return EmulationError(f"cannot open link {link}: {error.strerror}. {_next_step(error)}")
+    Args:
+        opened: closes them.
+        shared_memory: ``False``: sockets.
+    """
+    try:
+        return _share_memory(opened) if shared_memory else _connect(opened)
+    except OSError as error:
+        raise EmulationError(
+            f"cannot open link {link}: {error.strerror}. {_next_step(error)}"
+        ) from error
 
 
 def _share_memory(opened: ExitStack) -> list[SharedMemoryChannel]:
@@ -174,10 +181,20 @@ def _next_step(error: OSError) -> str:
 _OF_MEMORY: Final = {"initial_window": 16, "max_window": 64, "target_queue_delay_s": 1.0}
 
 
+def has_memory_links(mode: Mode, settings: Settings) -> bool:
+    """Whether links within a machine are shared memory."""
+    return mode != "netns" and settings.transport.shared_memory
+
+
 def has_only_memory(topology: Topology, mode: Mode, settings: Settings) -> bool:
     """Whether all links of a run are unshaped shared memory."""
-    in_memory = mode == "local" and settings.transport.shared_memory
+    in_memory = has_memory_links(mode, settings) and is_on_one_machine(topology, mode)
     return in_memory and not any(link.is_shaped for link in topology.links)
+
+
+def is_on_one_machine(topology: Topology, mode: Mode) -> bool:
+    """Whether all nodes of a run are on one machine."""
+    return mode != "cluster" or len(set(topology.placement.values())) == 1
 
 
 def with_windows_of_memory(settings: Settings) -> Settings:

@@ -7,12 +7,12 @@ import hashlib
 import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, get_args
 
 from innet.cluster.emulation.kernel_network import KernelCounters, LinkDirection
-from innet.cluster.emulation.local_fabric import Fabric, LocalFabric
+from innet.cluster.emulation.local_fabric import Fabric, LocalFabric, free_port
 from innet.cluster.emulation.namespace_fabric import NamespaceFabric
 from innet.cluster.emulation.processes import (
     ProcessGroup,
@@ -46,6 +46,7 @@ from innet.node.routing import NextHops, next_hops
 from innet.telemetry.logs.output import ConsoleOutput, OutputSink
 from innet.topology import Topology, dump_yaml
 from innet.topology.credit import receive_credit_bytes, receive_rate_bps
+from innet.topology.model import LAUNCHER_MACHINE
 from innet.topology.summary import impairments
 
 HOST_CACHE_POLICY = "s3fifo"
@@ -53,6 +54,21 @@ HOST_CACHE_POLICY = "s3fifo"
 _log = logging.getLogger(__name__)
 
 _MAX_SOCKET_PATH_BYTES = 107  # sockaddr_un holds 108 with the terminating zero
+
+
+@dataclass(frozen=True)
+class MachinePart:
+    """What is on one machine of a network in ``cluster`` mode.
+
+    Attributes:
+        record: of the machine's own run directory.
+        fabric: the links of its nodes, which the network closes.
+        nodes: that are on the machine.
+    """
+
+    record: RunRecord
+    fabric: Fabric
+    nodes: tuple[str, ...]
 
 
 class Network:
@@ -82,6 +98,7 @@ class Network:
         seed: int = 1,
         shared_memory: bool = True,
         output: OutputSink | None = None,
+        part: MachinePart | None = None,
     ) -> None:
         """Nothing happens before the context is entered.
 
@@ -89,6 +106,7 @@ class Network:
             seed: each node's own seed is derived from it.
             shared_memory: ``local`` mode only; ``False``: packets go through Unix sockets.
             output: takes each line that a process prints; ``None`` prints them to the console.
+            part: of a network in ``cluster`` mode, what is on this machine.
         """
         if mode not in get_args(Mode):
             raise EmulationError(
@@ -98,15 +116,18 @@ class Network:
             _require_links_of_kernel(topology)
         self._topology = topology
         self._mode: Mode = mode
-        self._bulk_segment_bytes = bulk_segment_bytes(topology, mode)
+        self._bulk_segment_bytes = 0
         self._run_id = run_id or new_run_id(topology.name)
         self._seed = seed
         self._shared_memory = shared_memory
+        self._part = part
         self._configs: dict[str, NodeConfig] = {}
-        self._record: RunRecord | None = None
+        self._record: RunRecord | None = None if part is None else part.record
         self._fabric: Fabric | None = None
         self._link_descriptors: LinkDescriptorServer | None = None
-        self._processes = ProcessGroup(self._run_id, output or ConsoleOutput(), self._register)
+        # The run's own name is in its record: that of a machine's part is another one.
+        group = self._run_id if part is None else part.record.run_id
+        self._processes = ProcessGroup(group, output or ConsoleOutput(), self._register)
         self._hurry_callbacks: list[Callable[[], object]] = []
         self._signals = TerminationSignals(self._hurry, self._processes.begin_termination)
 
@@ -143,6 +164,30 @@ class Network:
         self._processes.kill()
         for callback in self._hurry_callbacks:
             callback()
+
+    def processors(self, node: str) -> tuple[str, int]:
+        """The machine that a node is on, and how many processors it has."""
+        return LAUNCHER_MACHINE, len(os.sched_getaffinity(0))
+
+    async def free_port(self, node: str) -> int:
+        """A TCP port of the node's machine that no socket has at this moment."""
+        return free_port()
+
+    async def placed(
+        self, node: str, environment: Mapping[str, str], files: Sequence[Path]
+    ) -> dict[str, str]:
+        """An environment for a process on a node, with the paths of its machine.
+
+        ``files`` of the run's directory, and those that it names, are there afterwards.
+        """
+        return dict(environment)
+
+    def is_reachable(self, node: str) -> bool:
+        """Whether the machine of a node is there."""
+        return True
+
+    async def until_reachable(self, node: str) -> None:
+        """Wait until the machine of a node is there."""
 
     def config(self, node: str) -> NodeConfig:
         """The configuration of a node."""
@@ -217,7 +262,8 @@ class Network:
         return await fabric.counters([self.config(node).node for node in asked])
 
     async def __aenter__(self) -> Self:
-        self._signals.install()
+        if self._part is None:
+            self._signals.install()
         try:
             await self._launch()
         except BaseException:
@@ -233,16 +279,18 @@ class Network:
     def _write_files(self, hops: NextHops, fabric: Fabric) -> None:
         record = self._entered_record()
         record.save()
+        self._bulk_segment_bytes = bulk_segment_bytes(self._topology, self._mode)
         for node in self._topology.nodes:
-            config = self._node_config(node, hops, fabric)
-            self._configs[node] = config
-            self.config_path(node).write_text(config.model_dump_json(indent=2))
+            self._configs[node] = self._node_config(node, hops, fabric)
+        for node in self._nodes_here():
+            self.config_path(node).write_text(self._configs[node].model_dump_json(indent=2))
         record.topology_path.write_text(dump_yaml(self._topology))
 
     async def _launch(self) -> None:
-        await asyncio.to_thread(remove_stale_runs)
+        if self._record is None:
+            await asyncio.to_thread(remove_stale_runs)
+            self._record = create_run(self._run_id, self._topology.name, self._mode)
         hops = next_hops(self._topology)
-        self._record = create_run(self._run_id, self._topology.name, self._mode)
         self._fabric = await self._open_fabric(hops)
         self._record.namespaces = self._fabric.namespace_paths()
         with writing_into(self.run_dir):
@@ -250,7 +298,12 @@ class Network:
         links_socket = self.socket_path(LINKS_SOCKET_NAME)
         self._link_descriptors = LinkDescriptorServer(links_socket, self._fabric.pass_fds)
 
+    def _nodes_here(self) -> Collection[str]:
+        return self._topology.nodes if self._part is None else self._part.nodes
+
     async def _open_fabric(self, hops: NextHops) -> Fabric:
+        if self._part is not None:
+            return self._part.fabric
         if self._mode == "netns":
             return await NamespaceFabric.open(self._topology, hops, self._run_id, self._register)
         return LocalFabric(self._topology, shared_memory=self._shared_memory)
@@ -277,9 +330,13 @@ class Network:
                 self._link_descriptors.close()
             if self._fabric is not None:
                 await self._fabric.close()
-            if self._record is not None:
+            await self._disconnect()
+            if self._record is not None and self._part is None:
                 await asyncio.to_thread(remove_run, self._record)
             self._signals.restore()
+
+    async def _disconnect(self) -> None:
+        """Part from the other machines of the network; here, there are none."""
 
     def _node_config(self, name: str, hops: NextHops, fabric: Fabric) -> NodeConfig:
         node = self._topology.nodes[name]
@@ -339,9 +396,20 @@ class Network:
         )
         self._save(record)
 
+    def forget_process(self, process: SupervisedProcess) -> None:
+        """Remove the record of a process."""
+        record = self._entered_record()
+        record.processes = tuple(p for p in record.processes if p.identity != process.identity)
+        self._save(record)
+
     def _register(self, process: SupervisedProcess) -> None:
         self._record_process(
-            RecordedProcess(label=process.label, node=process.spec.node, identity=process.identity)
+            RecordedProcess(
+                label=process.label,
+                node=process.spec.node,
+                identity=process.identity,
+                machine=process.machine,
+            )
         )
 
     def _record_process(self, process: RecordedProcess) -> None:

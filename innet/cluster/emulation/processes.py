@@ -76,6 +76,8 @@ class ProcessSpec:
     namespace: Namespace | None = None
     stdin: int | None = None
     """Descriptor of its standard input; ``None``: empty."""
+    files: tuple[Path, ...] = ()
+    """Of the run's directory, which it reads beside those that its environment names."""
 
 
 class _LineReader:
@@ -130,6 +132,9 @@ class _LineReader:
 class SupervisedProcess:
     """One child of a :class:`ProcessGroup`."""
 
+    machine: str | None = None
+    """On which it runs; ``None``: the launcher's."""
+
     def __init__(self, spec: ProcessSpec, identity: ProcessIdentity) -> None:
         self.spec = spec
         self.identity = identity
@@ -162,7 +167,12 @@ class SupervisedProcess:
 
     def describe(self) -> str:
         """The state of the process, such as ``h3 (pid 4711) was killed by signal 9 (SIGKILL)``."""
-        return f"{self.label} (pid {self.identity.pid}) {self.describe_end()}"
+        return f"{self.label} ({self.place}) {self.describe_end()}"
+
+    @property
+    def place(self) -> str:
+        """Where users find the process: ``pid 4711``."""
+        return f"pid {self.identity.pid}"
 
     def describe_end(self) -> str:
         """The end of :meth:`describe`, without the name: ``was killed by signal 9 (SIGKILL)``."""
@@ -177,7 +187,8 @@ class SupervisedProcess:
             return f"{self.describe()} without printing anything"
         return f"{self.describe()}; its last output:\n  " + "\n  ".join(self.tail)
 
-    def _set_ended(self, returncode: int) -> None:
+    def set_ended(self, returncode: int) -> None:
+        """Wake those up that wait; for the process's group alone."""
         self._ended.set_result(returncode)
 
 
@@ -235,12 +246,7 @@ class ProcessGroup:
 
     def spawn(self, spec: ProcessSpec, output: OutputSink | None = None) -> SupervisedProcess:
         """Start a process, whose lines go to ``output`` or else to the group's own sink."""
-        previous = self._processes.get(spec.label)
-        if previous is not None and previous.returncode is None:
-            raise EmulationError(
-                f"a process named {spec.label} is running already. Give the second one its own "
-                "label, or wait for the first to end."
-            )
+        self._require_free(spec.label)
         popen = self._start(spec)
         identity = ProcessIdentity.of(popen.pid)
         assert identity is not None, "an unreaped child is always in /proc"
@@ -250,6 +256,33 @@ class ProcessGroup:
         if self._on_spawn is not None:
             self._on_spawn(process)
         return process
+
+    def adopt(
+        self, process: SupervisedProcess, output: OutputSink | None = None
+    ) -> Callable[[str], None]:
+        """Add a process that another machine's agent starts; returns what takes its lines."""
+        self._require_free(process.label)
+        self._processes[process.label] = process
+        return _emitter(process, output or self._output)
+
+    def set_started(self, process: SupervisedProcess) -> None:
+        """A process that was adopted runs."""
+        if self._on_spawn is not None:
+            self._on_spawn(process)
+
+    def set_ended(self, process: SupervisedProcess, returncode: int) -> None:
+        """Record the end of a process, and call the callbacks."""
+        for callback in self._exit_callbacks:
+            asyncio.get_running_loop().call_soon(callback, process)  # each on its own: one may fail
+        process.set_ended(returncode)
+
+    def _require_free(self, label: str) -> None:
+        previous = self._processes.get(label)
+        if previous is not None and previous.returncode is None:
+            raise EmulationError(
+                f"a process named {label} is running already. Give the second one its own "
+                "label, or wait for the first to end."
+            )
 
     def begin_termination(self) -> None:
         """Mark the group as terminating: no process is restarted from now on."""
@@ -307,9 +340,7 @@ class ProcessGroup:
             process.send_signal(signal.SIGKILL)
             returncode = popen.wait()
             reader.finish()
-            for callback in self._exit_callbacks:
-                loop.call_soon(callback, process)  # each on its own: one may fail
-            process._set_ended(returncode)
+            self.set_ended(process, returncode)
 
         loop.add_reader(pidfd, ended)
 

@@ -109,6 +109,7 @@ class RecordedProcess(BaseModel):
 
     Attributes:
         attached: it attached itself to the node, and is another launcher's to end.
+        machine: that it runs on and whose agent ends it; ``None``: the launcher's.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -117,6 +118,11 @@ class RecordedProcess(BaseModel):
     node: str | None
     identity: ProcessIdentity
     attached: bool = False
+    machine: str | None = None
+
+    def is_alive(self) -> bool:
+        """Whether it runs; one of another machine is recorded no longer than that."""
+        return self.machine is not None or self.identity.is_alive()
 
 
 def control_socket_name(node: str) -> str:
@@ -371,7 +377,8 @@ def _load(path: Path) -> RunRecord:
 
 def _processes_of(record: RunRecord) -> list[ProcessIdentity]:
     """The live processes that end with a run, also those that the launcher did not start."""
-    found = {process.identity for process in record.processes if not process.attached}
+    ours = (p for p in record.processes if not p.attached and p.machine is None)
+    found = {process.identity for process in ours}
     for directory in Path("/proc").glob("[0-9]*"):
         # Gone meanwhile, or somebody else's.
         with contextlib.suppress(OSError):

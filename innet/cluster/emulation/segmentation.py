@@ -55,13 +55,15 @@ def bulk_segment_bytes(topology: Topology, mode: Mode) -> int:
     fragments of a packet together: one that takes them apart, or loses some of them, loses packets
     more often than datagrams.
     """
-    if mode != "netns" or not all(_carries_superpackets(link) for link in topology.links):
+    if mode == "local" or not all(_carries_superpackets(link, mode) for link in topology.links):
         return 0
     room = min((_fragments_bytes(link) for link in topology.links), default=0)
     return aligned(max(0, room - SEGMENT_OVERHEAD_BYTES))
 
 
-def _carries_superpackets(link: Link) -> bool:
+def _carries_superpackets(link: Link, mode: Mode) -> bool:
+    if mode == "cluster":  # the emulator's model shapes packets, and no kernel their datagrams
+        return not link.is_shaped
     bucket = TokenBucket.for_link(link)
     return not link.loss and (bucket is None or bucket.passes_superpackets)
 

@@ -23,7 +23,7 @@ from innet.plans import rank_order
 
 _log = logging.getLogger(__name__)
 
-EnvironmentsOf = Callable[[Job], Sequence[Mapping[str, str]]]
+EnvironmentsOf = Callable[[Job], Awaitable[Sequence[Mapping[str, str]]]]
 """The environment that describes the worker of each rank of a job."""
 
 
@@ -196,8 +196,10 @@ class AttachedJobs:
                 async with self._placing:
                     await self._wait_for_closing_jobs()
                     nodes = self._place([job.members.get(rank) for rank in range(job.size)])
-                    admitted = await stack.enter_async_context(self._admission.admit(nodes))
-                environments = self._environments_of(admitted)
+                    admitted = await stack.enter_async_context(
+                        self._admission.admit(nodes, kills=False)
+                    )
+                environments = await self._environments_of(admitted)
                 job.replies.set_result(
                     [
                         AttachReply(node=node, environment=dict(environment))
@@ -229,9 +231,9 @@ class AttachedJobs:
         process = f"(process {member.request.pid})"
         if not member.has_detached:
             end = f"ended without closing its worker {process}"
-            self._controller.lose(node, end)
+            self._controller.lose(node, end, kills=False)
         elif (why := self._controller.failures().get(node)) is not None:
-            self._controller.lose(node, why)
+            self._controller.lose(node, why, kills=False)
         else:
             self._controller.end(node)
 

@@ -219,10 +219,13 @@ class SwitchProcesses:
     async def _recover(self, process: SupervisedProcess) -> None:
         switch = process.label
         died_s = time.monotonic()
-        number, most = self._restarts[switch] + 1, self._settings.switch_restarts
+        has_machine = self._network.is_reachable(switch)
+        number, most = self._restarts[switch] + has_machine, self._settings.switch_restarts
         returns = number <= most
         self._restarts[switch] = number
         remedy = f"starting it again ({number} of {most})" if returns else "it is not restarted"
+        if not has_machine:
+            remedy = "it is started again when its machine is back"
         self._say(f"{self._role(switch)} {process.describe()}; {remedy}")
         await asyncio.to_thread(
             self._controller.lose_switch, switch, process.describe(), returns=returns
@@ -231,8 +234,9 @@ class SwitchProcesses:
             return
         pause_s = pause_before_restart_s(self._settings.restart_delay_s, number)
         await asyncio.sleep(max(0.0, died_s + pause_s - time.monotonic()))
-        self._start(switch)
+        await self._network.until_reachable(switch)
         try:
+            self._start(switch)
             await self._until_it_answers(switch)
         except EmulationError as error:
             self._say(str(error))  # its own end, if it has ended, begins another recovery

@@ -18,7 +18,7 @@ from innet.node.messages import job_of
 from innet.security import KeyDealer
 from innet.topology import Topology
 from innet.worker import agent_rendezvous
-from innet.worker.job_file import ATTACHED_VARIABLE, LOCAL_RANKS_VARIABLE
+from innet.worker.job_file import LOCAL_RANKS_VARIABLE
 
 
 class JobAdmission:
@@ -44,6 +44,8 @@ class JobAdmission:
         hosts: Sequence[str],
         name: str | None = None,
         weight: int = 1,
+        *,
+        kills: bool = True,
     ) -> AsyncIterator[Job]:
         """A job with its hosts, served by all switches, until the block ends.
 
@@ -51,6 +53,7 @@ class JobAdmission:
             hosts: of its ranks.
             name: ``None``: ``j<number>``.
             weight: its part of the switches beside other jobs' weights.
+            kills: whether processes of the job are killed in the end.
         """
         self._require_hosts(hosts)
         opening = asyncio.ensure_future(asyncio.to_thread(self._admit, hosts, name, weight))
@@ -60,7 +63,7 @@ class JobAdmission:
             # A cancelled caller does not stop the thread: what it admits is to be closed, too.
             await asyncio.wait([opening])
             if opening.exception() is None:
-                await asyncio.to_thread(self._close, opening.result())
+                await asyncio.to_thread(self._close, opening.result(), kills=kills)
 
     def _admit(self, hosts: Sequence[str], name: str | None, weight: int) -> Job:
         job = self._controller.admit_job(name, hosts, weight)
@@ -81,11 +84,11 @@ class JobAdmission:
                 host_keys.save(path)
         self._controller.open_job(job, keys.switches, keys.groups)
 
-    def _close(self, job: Job) -> None:
+    def _close(self, job: Job, *, kills: bool = True) -> None:
         for host in job.hosts:
             self._keys_path(host).unlink(missing_ok=True)
         self._certificates_path(job).unlink(missing_ok=True)
-        self._controller.close_job(job)
+        self._controller.close_job(job, kills=kills)
 
     def _require_hosts(self, ranks: Sequence[str]) -> None:
         hosts = f"hosts of {self._topology.name}: {', '.join(self._topology.hosts)}"
@@ -176,7 +179,6 @@ def rank_variables(meeting: Rendezvous, seat: Seat, address: str) -> dict[str, s
         "LOCAL_RANK": str(seat.local_rank),
         "LOCAL_WORLD_SIZE": str(seat.local_ranks),
         LOCAL_RANKS_VARIABLE: str(seat.local_ranks),
-        ATTACHED_VARIABLE: "",  # the launcher itself may be an attached process
         "NODE_RANK": str(seat.machine),
         "GROUP_RANK": str(seat.machine),
         "GROUP_WORLD_SIZE": str(seat.machines),
@@ -213,23 +215,31 @@ def _torchrun_options(meeting: Rendezvous, address: str) -> dict[str, str]:
     }
 
 
-def thread_share(ranks: int) -> int:
-    """The processors that each of ``ranks`` workers on this machine may use, at least 1."""
-    return max(1, len(os.sched_getaffinity(0)) // ranks)
+def thread_share(ranks: int, processors: int | None = None) -> int:
+    """The processors that each of ``ranks`` workers on a machine may use, at least 1.
+
+    ``processors``: of the machine; by default of this one.
+    """
+    return max(1, (processors or len(os.sched_getaffinity(0))) // ranks)
 
 
 def thread_variables(
-    environment: Mapping[str, str], ranks: int, threads: int | None = None
+    environment: Mapping[str, str],
+    ranks: int,
+    threads: int | None = None,
+    *,
+    processors: int | None = None,
 ) -> dict[str, str]:
-    """The number of threads that each of ``ranks`` workers on this machine computes with.
+    """The number of threads that each of ``ranks`` workers on a machine computes with.
 
     More threads than processors make small operations wait for each other: 8 ranks on 2 processors
     train several times slower with a thread per processor each than with one each.
 
     Args:
         environment: of the workers. What it sets stays.
-        ranks: workers that share this machine.
+        ranks: workers that share the machine.
         threads: of each worker; by default its share of the processors, at least 1.
+        processors: of the machine; by default of this one.
 
     Returns:
         What to add to the environment; nothing where it sets ``OMP_NUM_THREADS``.
@@ -237,7 +247,7 @@ def thread_variables(
     if threads is None:
         if "OMP_NUM_THREADS" in environment:
             return {}
-        threads = thread_share(ranks)
+        threads = thread_share(ranks, processors)
         return {name: str(threads) for name in THREAD_VARIABLES if name not in environment}
     return dict.fromkeys(THREAD_VARIABLES, str(threads))
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from innet.cluster.emulation.local_fabric import has_only_memory
+from innet.cluster.emulation.local_fabric import (
+    has_memory_links,
+    has_only_memory,
+    is_on_one_machine,
+)
 from innet.cluster.emulation.segmentation import bulk_segment_bytes, segment_bytes
 from innet.cluster.launch.calibration import MachineSpeed
 from innet.node.node_config import Mode
@@ -31,11 +35,12 @@ _ADDED_BYTE: Final = 2.0
 def network_costs(
     topology: Topology, mode: Mode, settings: Settings, speed: MachineSpeed
 ) -> ProcessorCosts:
-    """What work costs on the nodes of ``topology``, which all run on this machine.
+    """What work costs on the nodes of ``topology``, which all run on machines like this one.
 
     It depends on nothing else, so that whoever computes it gets the same on one machine.
     """
-    in_memory = mode == "local" and settings.transport.shared_memory
+    is_one_machine = is_on_one_machine(topology, mode)
+    in_memory = is_one_machine and has_memory_links(mode, settings)
     signature = settings.security.signature
     trusts_memory = settings.security.trusted_memory and has_only_memory(topology, mode, settings)
     signing = speed.signatures["none" if signature == "gmac" and trusts_memory else signature]
@@ -51,8 +56,8 @@ def network_costs(
         signature_s=signing.packet_s,
         signed_byte_s=signing.byte_s,
         cores=len(os.sched_getaffinity(0)),
-        shared=True,
-        segment_bytes=segment_bytes(topology, in_memory=in_memory),
+        shared=is_one_machine,
+        segment_bytes=segment_bytes(topology, in_memory=has_memory_links(mode, settings)),
         bulk_segment_bytes=bulk_segment_bytes(topology, mode),
     )
 

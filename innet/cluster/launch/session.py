@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
@@ -17,7 +18,11 @@ from typing import Any, Self
 from innet.cluster.control.jobs import Job
 from innet.cluster.control.remote import RemoteController
 from innet.cluster.emulation.kernel_network import LinkStatus
-from innet.cluster.emulation.local_fabric import free_port, has_only_memory, with_windows_of_memory
+from innet.cluster.emulation.local_fabric import (
+    has_memory_links,
+    has_only_memory,
+    with_windows_of_memory,
+)
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
 from innet.cluster.emulation.runs import find_run, writing_into
@@ -28,6 +33,7 @@ from innet.cluster.emulation.segmentation import (
 )
 from innet.cluster.launch.attached_jobs import AttachedJobs
 from innet.cluster.launch.calibration import machine_speed
+from innet.cluster.launch.cluster_network import ClusterNetwork, ClusterOptions
 from innet.cluster.launch.infrastructure import (
     ControllerProcess,
     LauncherTelemetry,
@@ -110,17 +116,23 @@ class Session:
         run_id: str | None = None,
         output: OutputSink | None = None,
         seed: int = 1,
+        cluster: ClusterOptions | None = None,
     ) -> None:
-        self.topology = topology
+        """``cluster``: how machines join, in mode ``cluster``."""
+        if mode == "cluster" and cluster is None:
+            raise EmulationError(
+                "mode cluster needs an address at which machines join. Give cluster=ClusterOptions("
+                "listen=...), or another mode"
+            )
         self.settings = settings or Settings()
         self._output = output or ConsoleOutput()
-        self.network = Network(
-            topology,
-            mode,
-            run_id,
-            seed=seed,
-            shared_memory=self.settings.transport.shared_memory,
-            output=self._output,
+        shared_memory = self.settings.transport.shared_memory
+        self.network: Network = (
+            Network(
+                topology, mode, run_id, seed=seed, shared_memory=shared_memory, output=self._output
+            )
+            if cluster is None
+            else ClusterNetwork(topology, cluster, self.settings, run_id, self._output, seed=seed)
         )
         self._telemetry = LauncherTelemetry(self.settings.telemetry, self.network)
         self._stack = AsyncExitStack()
@@ -129,6 +141,12 @@ class Session:
         self._processor: ProcessorCosts | None = None
         self._attached: AttachedJobs | None = None
         self._job_outputs: dict[str, OutputSink] = {}
+
+    @property
+    def topology(self) -> Topology:
+        """The topology that is launched; in cluster mode with the MTUs that links turned out to
+        have."""
+        return self.network.topology
 
     async def __aenter__(self) -> Self:
         keep_keys_out_of_core_dumps(self.settings.security)
@@ -251,29 +269,28 @@ class Session:
                 added.update(tracing.environment)
             policy = chosen.restarts or RestartPolicy()
             job_path = self._write_job(job, policy.on_worker_death)
-            shared = thread_variables({**os.environ, **added}, len(ranks), chosen.threads)
             environments = dict(
-                self._worker_environments(
-                    job.hosts,
-                    job_path,
-                    {**added, **shared, ALGORITHM_VARIABLE: chosen.algorithm},
-                    policy,
+                await self._worker_environments(
+                    job.hosts, job_path, {**added, ALGORITHM_VARIABLE: chosen.algorithm}, policy
                 )
             )
+            threads = self._thread_variables(ranks, added, chosen.threads)
 
             def start(node: str, restarts: int) -> SupervisedProcess:
                 counts = dict.fromkeys((RESTARTS_VARIABLE, RESTART_COUNT_VARIABLE), str(restarts))
                 spec = ProcessSpec(
                     label=node,
                     argv=tuple(argv),
-                    environment={**environments[node], **counts},
+                    environment={**environments[node], **threads[node], **counts},
                     directory=chosen.directory,
                     stdin=chosen.stdin if node == ranks[0] else None,
+                    files=(self._certificates_path(job),),
                 )
                 return self.network.start(node, spec, chosen.output)
 
             tell = partial(chosen.output or self._output, LAUNCHER_LABEL)
-            return await Supervisor(self._entered_controller(), start, policy, tell).run(ranks)
+            controller, reachable = self._entered_controller(), self.network.until_reachable
+            return await Supervisor(controller, start, policy, tell, reachable).run(ranks)
 
     def _ranks_on(self, hosts: Sequence[str] | None) -> tuple[str, ...]:
         """The node of each rank of a job on these hosts; ``None``: on all."""
@@ -319,17 +336,26 @@ class Session:
             return JobEnd(exit_code=1, error=str(error))
         return JobEnd(exit_code=0, lost=lost)
 
-    @property
-    def _links_are_memory(self) -> bool:
-        return self.network.mode == "local" and self.settings.transport.shared_memory
+    def _thread_variables(
+        self, ranks: Sequence[str], added: Mapping[str, str], threads: int | None
+    ) -> dict[str, dict[str, str]]:
+        """For each rank the numbers of threads, which the ranks of its machine share."""
+        machines = {node: self.network.processors(node) for node in ranks}
+        on_machine = Counter(machines.values())
+        return {
+            node: thread_variables(
+                {**os.environ, **added}, on_machine[machine], threads, processors=machine[1]
+            )
+            for node, machine in machines.items()
+        }
 
     async def _read_counters(self) -> list[LinkStatus]:
-        if self.network.mode == "local":
+        if self.network.mode != "netns":
             return []
         counters = await self.network.link_counters()
         return [LinkStatus(link=link, counters=found) for link, found in counters.items()]
 
-    def _worker_environments(
+    async def _worker_environments(
         self,
         ranks: tuple[str, ...],
         job_path: Path,
@@ -340,7 +366,7 @@ class Session:
         meeting = Rendezvous(
             world_size=len(ranks),
             master_address=self._address(ranks[0]),
-            master_port=self._master_port(),
+            master_port=await self._master_port(ranks[0]),
             file=job_path.with_suffix(".rendezvous"),
             run_id=self.network.run_id,
             max_restarts=policy.restarts,
@@ -359,15 +385,19 @@ class Session:
             for seat, node in zip(seats(self.topology, ranks), ranks, strict=True)
         ]
 
-    def _attached_environments(self, job: Job) -> list[dict[str, str]]:
+    async def _attached_environments(self, job: Job) -> list[dict[str, str]]:
         """The environment of each rank that another launcher started."""
         job_path = self._write_job(job, "abort")
         return [
-            {
-                **self._worker_files(node, job_path),
-                NODE_VARIABLE: node,
-                NODE_CONFIG_VARIABLE: str(self.network.config_path(node)),
-            }
+            await self.network.placed(
+                node,
+                {
+                    **self._worker_files(node, job_path),
+                    NODE_VARIABLE: node,
+                    NODE_CONFIG_VARIABLE: str(self.network.config_path(node)),
+                },
+                [self._certificates_path(job)],
+            )
             for node in job.hosts
         ]
 
@@ -424,11 +454,13 @@ class Session:
             ranks=job.hosts,
             topology=self.topology.model_dump_json(),
             slowest_link_bps=slowest if math.isfinite(slowest) else None,
-            segment_bytes=segment_bytes(self.topology, in_memory=self._links_are_memory),
+            segment_bytes=segment_bytes(
+                self.topology, in_memory=has_memory_links(self.network.mode, self.settings)
+            ),
             bulk_segment_bytes=bulk_segment_bytes(self.topology, self.network.mode),
             block_segment_bytes=block_segment_bytes(self.topology),
-            controller_socket=self._controller_socket,
-            certificates=self._certificates_path(job),
+            controller_socket=Path(CONTROLLER_SOCKET_NAME),
+            certificates=Path(self._certificates_path(job).name),
             on_worker_death=on_worker_death,
             processor=self._processor,
         )
@@ -453,10 +485,6 @@ class Session:
     def _settings_path(self) -> Path:
         return self.network.run_dir / SETTINGS_NAME
 
-    @property
-    def _controller_socket(self) -> Path:
-        return self.network.run_dir / CONTROLLER_SOCKET_NAME
-
     def _entered_controller(self) -> RemoteController:
         if self._controller is None:
             raise EmulationError("the session is not open. Enter it first: async with ...")
@@ -467,10 +495,10 @@ class Session:
             raise EmulationError("the session is not open. Enter it first: async with ...")
         return self._admission
 
-    def _master_port(self) -> int:
+    async def _master_port(self, node: str) -> int:
         if self.network.mode == "netns":
             return NETNS_MASTER_PORT
-        return free_port()
+        return await self.network.free_port(node)
 
 
 def _policy_text(security: SecuritySettings) -> str | None:

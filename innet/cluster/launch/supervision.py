@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from innet.cluster.control.remote import RemoteController
 from innet.cluster.emulation.processes import SupervisedProcess, end_processes
@@ -36,8 +36,11 @@ class Supervisor:
         start: StartWorker,
         policy: RestartPolicy | None = None,
         tell: Tell = lambda text: None,
+        until_reachable: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
+        """``until_reachable``: waits until the machine of a node is there."""
         self._controller = controller
+        self._until_reachable = until_reachable
         self._start = start
         self._policy = policy or RestartPolicy()
         self._tell = tell
@@ -113,6 +116,8 @@ class Supervisor:
                 self._tell(f"{worker.describe()}; starting it anew, the others go on")
                 failed = self._failed_starts[node]
                 await asyncio.sleep(pause_before_restart_s(_FIRST_PAUSE_S, failed))
+            if self._until_reachable is not None:
+                await self._until_reachable(node)
             self._restarts[node] += 1
             self._workers[node] = self._start(node, self._restarts[node])
 

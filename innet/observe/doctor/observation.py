@@ -413,12 +413,19 @@ def stopped_by_signal(record: RunRecord) -> dict[str, bool]:
 def _live_processes(record: RunRecord) -> Iterator[tuple[str, int, str]]:
     """The node, the pid and the state of each process that runs."""
     for process in record.processes:
-        if process.node is not None and (state := process.identity.state()) is not None:
+        if process.node is None or process.machine is not None:
+            continue
+        if (state := process.identity.state()) is not None:
             yield process.node, process.identity.pid, state
 
 
 def _process_states(record: RunRecord) -> dict[str, ProcessState]:
-    found = {}
+    # Of those on other machines it is known that they run.
+    found = {
+        process.node: ProcessState(False, 0.0, 0.0)
+        for process in record.processes
+        if process.node is not None and process.machine is not None
+    }
     for node, pid, state in _live_processes(record):
         with contextlib.suppress(OSError):  # it has ended meanwhile
             found[node] = ProcessState(state in _STOPPED, *_run_times(pid))

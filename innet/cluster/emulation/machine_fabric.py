@@ -1,0 +1,165 @@
+"""The links of the nodes of one machine, in ``cluster`` mode.
+
+Between two nodes of the machine they are those of ``local`` mode. A link to a node of another
+machine is a UDP socket that this process opens, connects and holds: a node that is restarted gets
+the same one, and when the other machine comes back at another address, one more connect() on it is
+all that its node needs.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from innet.cluster.emulation.kernel_network import KernelCounters, LinkDirection
+from innet.cluster.emulation.local_fabric import Fabric, open_channels
+from innet.cluster.emulation.path_mtu import drain, forbid_fragments, probed
+from innet.cluster.emulation.syscalls import take_all_descriptors
+from innet.errors import EmulationError
+from innet.node.node_config import IP_UDP_HEADER_BYTES, LinkShape, SocketChannel
+from innet.topology import Link, Topology
+
+SocketName = tuple[str, int]
+"""A numeric address and a port."""
+
+_FAMILIES: Final = {False: socket.AF_INET, True: socket.AF_INET6}
+
+
+def family_of(address: str) -> socket.AddressFamily:
+    """The family of a numeric address."""
+    return _FAMILIES[":" in address]
+
+
+def links_between_machines(topology: Topology) -> dict[int, Link]:
+    """The links whose ends are on two machines, by their numbers in the topology."""
+    placement = topology.placement
+    return {
+        number: link
+        for number, link in enumerate(topology.links)
+        if placement[link.a.node] != placement[link.b.node]
+    }
+
+
+class MachineFabric(Fabric):
+    """The links of the nodes of ``machine``.
+
+    :meth:`connect`, :meth:`probe` and :meth:`configure` are called in this order; the node's faces
+    are there after the last one.
+
+    Attributes:
+        addresses: of the machines that are known here, by their names.
+    """
+
+    def __init__(
+        self, topology: Topology, machine: str, address: str, *, shared_memory: bool = True
+    ) -> None:
+        """Open all links; sockets are bound to ``address`` and to ports that the system chooses."""
+        super().__init__(topology)
+        self._machine = machine
+        self._address = address
+        self.addresses = {machine: address}
+        self._sockets: dict[int, socket.socket] = {}
+        take_all_descriptors()
+        with self._opened:
+            self._inside = {
+                number: open_channels(link, self._opened, shared_memory=shared_memory)
+                for number, link in enumerate(topology.links)
+                if all(self._is_here(node) for node in link.nodes)
+            }
+            for number, link in links_between_machines(topology).items():
+                if any(self._is_here(node) for node in link.nodes):
+                    self._sockets[number] = self._bound(link)
+            self._opened = self._opened.pop_all()
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes of the machine, in the order of the topology."""
+        return tuple(node for node in self._topology.nodes if self._is_here(node))
+
+    @property
+    def ports(self) -> dict[int, int]:
+        """The UDP port of each link to another machine, by the link's number."""
+        return {number: int(link.getsockname()[1]) for number, link in self._sockets.items()}
+
+    def ip_address(self, node: str) -> str | None:
+        """The address of the node's machine, where it is known."""
+        return self.addresses.get(self._topology.placement[node])
+
+    def connect(self, peers: Mapping[int, SocketName]) -> None:
+        """Connect links to the sockets at their other ends, also anew."""
+        for number, peer in peers.items():
+            link = self._sockets[number]
+            try:
+                link.connect(peer)
+            except OSError as error:
+                raise EmulationError(
+                    f"machine {self._machine} has no route to {peer[0]}, the address of the other "
+                    f"end of link {self._topology.links[number]}: {error.strerror}. Let the "
+                    "machines join by addresses at which they reach each other."
+                ) from error
+
+    async def probe(self) -> dict[int, int]:
+        """The largest datagram that came over each link; both ends probe at the same time."""
+        return await probed(self._sockets)
+
+    def configure(self, datagram_bytes: Mapping[int, int]) -> None:
+        """Make the faces of the nodes, given the largest datagram of each link to another machine.
+
+        Packets that arrived before are dropped.
+        """
+        for faces in self._faces.values():
+            faces.clear()
+        for number, link in enumerate(self._topology.links):
+            if (channels := self._inside.get(number)) is not None:
+                self._add_link(link, channels)
+            elif (held := self._sockets.get(number)) is not None:
+                drain(held)
+                self._add_udp_face(link, held, datagram_bytes[number])
+
+    async def counters(self, nodes: Collection[str]) -> dict[LinkDirection, KernelCounters]:
+        """Not available: the machine's interfaces carry other traffic, too."""
+        raise EmulationError(
+            "the kernel does not count the links of cluster mode. Ask the nodes for the counters "
+            "of their faces."
+        )
+
+    async def close(self) -> None:
+        """Close this process's copies of the descriptors."""
+        self._opened.close()
+
+    def _is_here(self, node: str) -> bool:
+        return self._topology.placement[node] == self._machine
+
+    def _bound(self, link: Link) -> socket.socket:
+        try:
+            opened = socket.socket(family_of(self._address), socket.SOCK_DGRAM)
+            self._opened.enter_context(opened)
+            opened.setblocking(False)
+            forbid_fragments(opened)
+            opened.bind((self._address, 0))
+        except OSError as error:
+            raise EmulationError(
+                f"machine {self._machine} cannot open link {link} at {self._address}: "
+                f"{error.strerror}. Is this an address of the machine?"
+            ) from error
+        return opened
+
+    def _add_udp_face(self, link: Link, held: socket.socket, datagram_bytes: int) -> None:
+        near, far = (link.a, link.b) if self._is_here(link.a.node) else (link.b, link.a)
+        channel = SocketChannel(fd=held.fileno(), inode=os.fstat(held.fileno()).st_ino)
+        self._add_face(
+            link, near.node, channel, LinkShape.of(link), far.node, datagram_bytes=datagram_bytes
+        )
+
+
+def with_discovered_mtus(topology: Topology, datagram_bytes: Mapping[int, int]) -> Topology:
+    """A copy in which links between machines have the MTU of an IPv4 path with such datagrams."""
+    links = tuple(
+        link
+        if number not in datagram_bytes
+        else Link(**(link.given | {"mtu_bytes": datagram_bytes[number] + IP_UDP_HEADER_BYTES}))
+        for number, link in enumerate(topology.links)
+    )
+    return topology.model_copy(update={"links": links})

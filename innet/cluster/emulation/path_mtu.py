@@ -1,0 +1,153 @@
+"""Finds how large datagrams may be between two machines, by sending some in both directions.
+
+The kernel knows the MTU of its own route; a smaller one on the way it learns from ICMP messages,
+which firewalls may drop. So both ends of each link send datagrams of the usual sizes that must not
+be fragmented, until each has received the largest that the other can send, or time is up. What each
+has received decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from innet.node.node_config import IP_UDP_HEADER_BYTES, IPV6_UDP_HEADER_BYTES
+
+_TIMEOUT_S: Final = 5.0
+_INTERVAL_S: Final = 0.05
+_USUAL_MTUS: Final = (9000, 1500, 1492, 1400, 1280, 576)
+_LARGEST_DATAGRAM_BYTES: Final = 64972
+"""What an MTU of 65000 leaves, the largest of a topology."""
+_MAGIC: Final = b"innet path probe"
+_PROBE: Final = struct.Struct("!16sIII")
+"""Magic, the link's number, the sender's own limit, the largest probe that it has received."""
+
+# Linux's numbers, which Python's socket lacks.
+_OPTIONS: Final = {
+    # family: level, option to forbid fragments, option with the route's MTU, bytes of headers
+    socket.AF_INET: (socket.IPPROTO_IP, 10, 14, IP_UDP_HEADER_BYTES),
+    socket.AF_INET6: (socket.IPPROTO_IPV6, 23, 24, IPV6_UDP_HEADER_BYTES),
+}
+_NEVER_FRAGMENT: Final = 2
+
+
+def forbid_fragments(link: socket.socket) -> None:
+    """Let a UDP socket send whole datagrams only."""
+    level, discover, _, _ = _OPTIONS[link.family]
+    link.setsockopt(level, discover, _NEVER_FRAGMENT)
+
+
+def largest_datagram_bytes(link: socket.socket) -> int:
+    """The largest UDP payload that the route of a connected socket takes, as the kernel knows."""
+    level, _, mtu, headers_bytes = _OPTIONS[link.family]
+    route_bytes = link.getsockopt(level, mtu) - headers_bytes
+    return min(route_bytes, _LARGEST_DATAGRAM_BYTES)
+
+
+class _Probe:
+    """One end of a link."""
+
+    def __init__(self, number: int, link: socket.socket) -> None:
+        self.link = link
+        self.received_bytes = 0
+        self._number = number
+        self._peer_limit_bytes = 0
+        self._peer_received_bytes = 0
+        _, _, _, self._headers_bytes = _OPTIONS[link.family]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether both ends have received the largest datagram that both can send."""
+        most_bytes = min(largest_datagram_bytes(self.link), self._peer_limit_bytes)
+        received_bytes = min(self.received_bytes, self._peer_received_bytes)
+        return 0 < most_bytes <= received_bytes
+
+    def send(self) -> None:
+        """Send a datagram of each size."""
+        own_bytes = largest_datagram_bytes(self.link)
+        usual = (mtu - self._headers_bytes for mtu in _USUAL_MTUS)
+        for size in (own_bytes, *(size for size in usual if size < own_bytes)):
+            probe = _PROBE.pack(_MAGIC, self._number, own_bytes, self.received_bytes)
+            try:
+                self.link.send(probe.ljust(size, b"\0"))
+            except OSError as error:
+                if error.errno == errno.EAGAIN:
+                    return
+                # The kernel has learned of a smaller MTU, or the other end is not open yet.
+
+    def receive(self) -> bool:
+        """Take what has arrived; whether it says anything new."""
+        before = self._state()
+        with suppress(BlockingIOError):
+            while True:
+                with suppress(ConnectionRefusedError):
+                    self._take(self.link.recv(1 << 16))
+        return self._state() != before
+
+    def _state(self) -> tuple[int, int, int]:
+        return self.received_bytes, self._peer_limit_bytes, self._peer_received_bytes
+
+    def _take(self, probe: bytes) -> None:
+        if len(probe) < _PROBE.size:
+            return
+        magic, number, limit_bytes, received_bytes = _PROBE.unpack_from(probe)
+        if magic == _MAGIC and number == self._number:
+            self.received_bytes = max(self.received_bytes, len(probe))
+            self._peer_limit_bytes = limit_bytes
+            self._peer_received_bytes = max(self._peer_received_bytes, received_bytes)
+
+
+async def probed(
+    links: Mapping[int, socket.socket], timeout_s: float = _TIMEOUT_S
+) -> dict[int, int]:
+    """The largest datagram that each link's end has received; 0: none came.
+
+    Both ends of each link have to be probed at the same time. The smaller one of both results is
+    the size that passes in both directions.
+
+    Args:
+        links: connected sockets that nobody reads meanwhile, by the numbers of their links.
+    """
+    probes = [_Probe(number, link) for number, link in links.items()]
+    deadline_s = asyncio.get_running_loop().time() + timeout_s
+    waiting = list(probes)
+    while waiting and asyncio.get_running_loop().time() < deadline_s:
+        for probe in waiting:
+            probe.send()
+        await _readable_or_later([probe.link for probe in waiting])
+        has_news = [probe.receive() for probe in waiting]
+        if not any(has_news):
+            await asyncio.sleep(_INTERVAL_S)  # readable with an error, perhaps
+        done = [probe for probe in waiting if probe.is_done]
+        for probe in done:
+            probe.send()  # with what it has received, which the other end waits for
+        waiting = [probe for probe in waiting if probe not in done]
+    return {number: probe.received_bytes for number, probe in zip(links, probes, strict=True)}
+
+
+async def _readable_or_later(links: Sequence[socket.socket]) -> None:
+    """Wait until a socket is readable, at most for the interval between two probes."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    set_readable: Callable[[], None] = readable.set
+    for link in links:
+        loop.add_reader(link, set_readable)
+    try:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(readable.wait(), _INTERVAL_S)
+    finally:
+        for link in links:
+            loop.remove_reader(link)
+
+
+def drain(link: socket.socket) -> None:
+    """Drop what has arrived, such as probes of the other end that came late."""
+    with suppress(BlockingIOError):
+        while True:
+            with suppress(ConnectionRefusedError):
+                link.recv(1, socket.MSG_DONTWAIT)

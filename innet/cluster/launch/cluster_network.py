@@ -1,0 +1,378 @@
+"""A network whose nodes are on several machines: ``cluster`` mode, as the launcher sees it.
+
+The launcher's own machine is one of them. Of each other machine an agent has joined
+(:mod:`innet.cluster.machines`), whose sockets are relayed into the run directory here: whoever
+talks to a node needs not know where it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from innet.cluster.emulation.local_fabric import Fabric
+from innet.cluster.emulation.machine_fabric import (
+    MachineFabric,
+    SocketName,
+    family_of,
+    links_between_machines,
+    with_discovered_mtus,
+)
+from innet.cluster.emulation.network import Network
+from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
+from innet.cluster.emulation.runs import control_socket_name, ndn_socket_name
+from innet.cluster.machines.addresses import Address
+from innet.cluster.machines.commands import (
+    ConfigureRequest,
+    ConnectRequest,
+    OpenReply,
+    OpenRequest,
+    agent_socket_name,
+)
+from innet.cluster.machines.listener import JoinedMachine, MachineListener
+from innet.cluster.machines.messages import Heartbeats
+from innet.cluster.machines.remote import RemoteMachine
+from innet.cluster.session_client import SESSION_SOCKET_NAME
+from innet.errors import EmulationError, InnetError
+from innet.node.controller_client import CONTROLLER_SOCKET_NAME
+from innet.node.routing import NextHops
+from innet.settings import Settings
+from innet.telemetry.broker_socket import BROKER_SOCKET_NAME
+from innet.telemetry.logs.output import LAUNCHER_LABEL, OutputSink
+from innet.topology import Topology
+from innet.topology.model import LAUNCHER_MACHINE
+
+_TOKEN_NAME = "join.token"  # noqa: S105  # the name of a file
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """How machines join a network.
+
+    Attributes:
+        listen: ``ADDRESS[:PORT]`` of this machine, at which they do.
+        token_file: written for them; in the run directory by default.
+    """
+
+    listen: str
+    token_file: Path | None = None
+
+
+class ClusterNetwork(Network):
+    """The part of the launcher's machine, and the other machines that have joined."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        options: ClusterOptions,
+        settings: Settings,
+        run_id: str | None,
+        output: OutputSink,
+        *,
+        seed: int = 1,
+    ) -> None:
+        """Nothing happens before the context is entered, which waits for all machines."""
+        super().__init__(topology, "cluster", run_id, seed=seed, output=output)
+        self._options = options
+        self._settings = settings
+        self._output = output
+        self._stack = AsyncExitStack()
+        self._listener: MachineListener | None = None
+        self._all_joined = asyncio.Event()
+        self._machines: dict[str, RemoteMachine] = {}
+        self._is_reachable = {name: asyncio.Event() for name in self.other_machines}
+        self._links: MachineFabric | None = None
+        self._addresses: dict[str, str] = {}
+        self._ports: dict[tuple[str, int], int] = {}
+        self._datagram_bytes: dict[int, int] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def other_machines(self) -> tuple[str, ...]:
+        """The machines that have to join, in the order of the topology."""
+        placed = dict.fromkeys(self.topology.placement.values())
+        return tuple(machine for machine in placed if machine != LAUNCHER_MACHINE)
+
+    def start(
+        self, node: str, spec: ProcessSpec, output: OutputSink | None = None
+    ) -> SupervisedProcess:
+        """Start a program on a node, on the machine of the node."""
+        machine = self._machine_of(node)
+        if machine is None:
+            return super().start(node, spec, output)
+        return machine.start(replace(spec, node=node), output)
+
+    def processors(self, node: str) -> tuple[str, int]:
+        """The machine that a node is on, and how many processors it has."""
+        machine = self._machine_of(node)
+        if machine is None:
+            return super().processors(node)
+        return machine.name, machine.opened.processors
+
+    async def free_port(self, node: str) -> int:
+        """A TCP port of the node's machine that no socket has at this moment."""
+        machine = self._machine_of(node)
+        return await (super().free_port(node) if machine is None else machine.free_port())
+
+    async def placed(
+        self, node: str, environment: Mapping[str, str], files: Sequence[Path]
+    ) -> dict[str, str]:
+        """An environment for a process on a node, with the paths of its machine.
+
+        ``files`` of the run's directory, and those that it names, are there afterwards.
+        """
+        machine = self._machine_of(node)
+        if machine is None:
+            return await super().placed(node, environment, files)
+        await machine.write(machine.files_of(environment, files))
+        return machine.environment(environment)
+
+    def is_reachable(self, node: str) -> bool:
+        """Whether the machine of a node is there."""
+        machine = self.topology.placement[node]
+        return machine == LAUNCHER_MACHINE or self._is_reachable[machine].is_set()
+
+    async def until_reachable(self, node: str) -> None:
+        """Wait until the machine of a node is there."""
+        machine = self.topology.placement[node]
+        if machine != LAUNCHER_MACHINE:
+            await self._is_reachable[machine].wait()
+
+    def _machine_of(self, node: str) -> RemoteMachine | None:
+        """The machine of a node; ``None`` for the launcher's.
+
+        Raises:
+            EmulationError: the machine is lost.
+        """
+        name = self.topology.placement[node]
+        if name == LAUNCHER_MACHINE:
+            return None
+        machine = self._machines[name]
+        if machine.lost_because:
+            raise EmulationError(
+                f"{node} cannot run: {machine.lost_because}. Let the machine join again (innet "
+                f"node join ... --name {name}), or choose other hosts (--hosts)"
+            )
+        return machine
+
+    def _nodes_here(self) -> Collection[str]:
+        return [n for n, machine in self.topology.placement.items() if machine == LAUNCHER_MACHINE]
+
+    # Launching
+
+    async def _open_fabric(self, hops: NextHops) -> Fabric:
+        if not self.other_machines:
+            raise EmulationError(
+                f"no node of {self.topology.name} is on another machine. Give hosts no machine, or "
+                "other ones than the launcher's, or leave --listen out"
+            )
+        self.processes.on_exit(self._forget)
+        await self._until_all_joined()
+        self._links = await self._opened_fabric()
+        await self._connect_all(self._links)
+        return self._links
+
+    async def _until_all_joined(self) -> None:
+        recovery = self._settings.recovery
+        listener = MachineListener(
+            Address.parsed(self._options.listen),
+            self.other_machines,
+            self.run_dir,
+            network=self.run_id,
+            offered=(CONTROLLER_SOCKET_NAME, SESSION_SOCKET_NAME, BROKER_SOCKET_NAME),
+            heartbeats=Heartbeats(
+                interval_s=min(recovery.heartbeat_interval_s, recovery.machine_timeout_s / 3),
+                timeout_s=recovery.machine_timeout_s,
+            ),
+        )
+        listener.on_joined(self._on_joined)
+        listener.on_lost(self._on_lost)
+        self._listener = await self._stack.enter_async_context(listener)
+        listener.token_file().save(self._token_path)
+        self._stack.callback(self._token_path.unlink, missing_ok=True)
+        self._say_progress()
+        await self._all_joined.wait()
+        self._say("all machines joined")
+
+    @property
+    def _token_path(self) -> Path:
+        return (self._options.token_file or self.run_dir / _TOKEN_NAME).absolute()
+
+    def _say_progress(self) -> None:
+        """Print who is missing, and how a machine joins."""
+        assert self._listener is not None
+        if not (missing := self._listener.missing):
+            self._all_joined.set()
+            return
+        total = len(self.other_machines)
+        self._say(
+            f"{total - len(missing)} of {total} machines joined; missing: {', '.join(missing)}; on "
+            f"each run: innet node join {self._listener.token_file().addresses[0]} --token-file "
+            f"{self._token_path}"
+        )
+
+    def _say(self, text: str) -> None:
+        self._output(LAUNCHER_LABEL, text)
+
+    async def _opened_fabric(self) -> MachineFabric:
+        """Let all machines open their links."""
+        machines = [self._machines[name] for name in self.other_machines]
+        replies = await asyncio.gather(*map(self._opened, machines))
+        listening = Address.parsed(self._options.listen)
+        address = replies[0].launcher_address if listening.is_every else listening.host
+        fabric = MachineFabric(
+            self.topology,
+            LAUNCHER_MACHINE,
+            address,
+            shared_memory=self._settings.transport.shared_memory,
+        )
+        self._take_links(LAUNCHER_MACHINE, address, fabric.ports)
+        fabric.addresses = self._addresses
+        self._require_one_family()
+        return fabric
+
+    async def _opened(self, machine: RemoteMachine) -> OpenReply:
+        reply = await machine.open(
+            OpenRequest(
+                topology=self.topology.model_dump_json(),
+                seed=self._seed,
+                shared_memory=self._settings.transport.shared_memory,
+            )
+        )
+        self._take_links(machine.name, reply.address, reply.ports)
+        return reply
+
+    def _take_links(self, machine: str, address: str, ports: Mapping[int, int]) -> None:
+        self._addresses[machine] = address
+        for number, port in ports.items():
+            self._ports[machine, number] = port
+
+    def _require_one_family(self) -> None:
+        families = {machine: family_of(a) for machine, a in self._addresses.items()}
+        if len(set(families.values())) > 1:
+            addresses = ", ".join(f"{m} {address}" for m, address in self._addresses.items())
+            raise EmulationError(
+                f"some machines have joined over IPv4, others over IPv6: {addresses}. Let all join "
+                "by addresses of one kind"
+            )
+
+    async def _connect_all(self, fabric: MachineFabric) -> None:
+        """Connect all links, and find out how large their datagrams may be."""
+        fabric.connect(self._peers_of(LAUNCHER_MACHINE))
+        received = await asyncio.gather(
+            fabric.probe(), *map(self._connected, self._machines.values())
+        )
+        self._take_sizes(received)
+        fabric.configure(self._datagram_bytes)
+        self._topology = with_discovered_mtus(self.topology, self._datagram_bytes)
+        await asyncio.gather(*(self._configure(machine) for machine in self._machines.values()))
+
+    async def _connected(self, machine: RemoteMachine) -> dict[int, int]:
+        """Connect a machine's links; returns the largest datagram that came over each."""
+        request = ConnectRequest(peers=self._peers_of(machine.name))
+        return (await machine.connect(request)).received_bytes
+
+    async def _configure(self, machine: RemoteMachine) -> None:
+        await machine.configure(ConfigureRequest(datagram_bytes=self._datagram_bytes))
+        self._is_reachable[machine.name].set()
+
+    def _peers_of(
+        self, machine: str, others: Collection[str] | None = None
+    ) -> dict[int, SocketName]:
+        """The other ends of a machine's links, by the links' numbers; to ``others`` alone."""
+        placement = self.topology.placement
+        peers: dict[int, SocketName] = {}
+        for number, link in links_between_machines(self.topology).items():
+            ends = [placement[node] for node in link.nodes]
+            if machine in ends:
+                other = ends[1] if ends[0] == machine else ends[0]
+                if others is None or other in others:
+                    peers[number] = (self._addresses[other], self._ports[other, number])
+        return peers
+
+    def _take_sizes(self, received: Sequence[Mapping[int, int]]) -> None:
+        """Take the largest datagram of each link, which passed in both directions."""
+        for number, link in links_between_machines(self.topology).items():
+            sizes = [sizes[number] for sizes in received if number in sizes]
+            if not all(sizes):
+                a, b = (self.topology.placement[node] for node in link.nodes)
+                raise EmulationError(
+                    f"no UDP datagram passes between machine {a} ({self._addresses[a]}, port "
+                    f"{self._ports[a, number]}) and machine {b} ({self._addresses[b]}, port "
+                    f"{self._ports[b, number]}), for link {link}. Let firewalls pass UDP between "
+                    "the machines"
+                )
+            self._datagram_bytes[number] = min(sizes)
+
+    # Machines that come and go
+
+    def _on_joined(self, joined: JoinedMachine) -> None:
+        machine = RemoteMachine(joined.name, self.run_dir, self.processes)
+        self._machines[joined.name] = machine
+        self._run(self._join(machine, joined))
+
+    async def _join(self, machine: RemoteMachine, joined: JoinedMachine) -> None:
+        """Relay the sockets of a machine, and let it take part once the network is up."""
+        try:
+            await joined.serve(self._sockets_of(machine.name))
+            if self._links is None:
+                self._say_progress()
+            else:
+                await self._rejoin(machine, self._links)
+        except InnetError as error:
+            self._say(f"machine {machine.name} cannot be used: {error}")
+
+    def _sockets_of(self, name: str) -> list[str]:
+        nodes = [node for node, machine in self.topology.placement.items() if machine == name]
+        sockets = [kind(node) for node in nodes for kind in (control_socket_name, ndn_socket_name)]
+        return [agent_socket_name(name), *sockets]
+
+    def _on_lost(self, joined: JoinedMachine, why: str) -> None:
+        self._machines[joined.name].lose(why)
+        self._is_reachable[joined.name].clear()
+        self._all_joined.clear()
+        if not self.processes.terminating:
+            self._say(f"{why}; what ran there counts as ended")
+
+    async def _rejoin(self, machine: RemoteMachine, links: MachineFabric) -> None:
+        """Connect a machine that has come back; its neighbours' links lead to its new sockets."""
+        name = machine.name
+        await self._opened(machine)
+        await machine.connect(ConnectRequest(peers=self._peers_of(name), probes=False))
+        links.connect(self._peers_of(LAUNCHER_MACHINE, [name]))
+        others = [other for other in self._machines.values() if other is not machine]
+        await asyncio.gather(*(self._reconnect(other, name) for other in others))
+        for node in self._configs:
+            if self.topology.placement[node] == name:
+                found = {"ip_address": self._addresses[name]}
+                self._configs[node] = self._configs[node].model_copy(update=found)
+        await self._configure(machine)
+        self._say(f"machine {name} is back; the next job can use its nodes")
+
+    async def _reconnect(self, other: RemoteMachine, name: str) -> None:
+        peers = self._peers_of(other.name, [name])
+        if peers and not other.lost_because:
+            await other.connect(ConnectRequest(peers=peers, probes=False))
+
+    def _forget(self, process: SupervisedProcess) -> None:
+        """Remove the record of a process of another machine that has ended."""
+        if process.machine is not None:
+            self.forget_process(process)
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _disconnect(self) -> None:
+        """Let the agents remove what is theirs."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for machine in self._machines.values():
+            await machine.close()
+        await self._stack.aclose()

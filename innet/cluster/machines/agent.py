@@ -1,0 +1,130 @@
+"""The agent of a machine: joins a network, and serves its launcher until the network ends."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from innet.cluster.emulation.runs import (
+    RunRecord,
+    create_run,
+    remove_run,
+    remove_stale_runs,
+)
+from innet.cluster.emulation.termination import TerminationSignals
+from innet.cluster.machines.addresses import Address
+from innet.cluster.machines.admission import ENDED
+from innet.cluster.machines.commands import agent_socket_name
+from innet.cluster.machines.connection import LauncherConnection
+from innet.cluster.machines.machine_commands import MachineCommands
+from innet.cluster.requests import RequestServer
+from innet.errors import EmulationError
+
+_PATIENCE_S = 30.0
+_MAX_RUN_ID_CHARACTERS = 48
+
+
+@dataclass(frozen=True)
+class AgentOptions:
+    """How a machine joins.
+
+    Attributes:
+        address: of the launcher, ``HOST:PORT``.
+        token_file: that ``innet up --listen`` wrote.
+        name: of the machine; ``None``: the launcher gives one.
+    """
+
+    address: Address
+    token_file: Path
+    name: str | None = None
+
+
+async def run_agent(options: AgentOptions, say: Callable[[str], None]) -> None:
+    """Join, and serve the launcher until the network is taken down.
+
+    An agent that loses the launcher ends its processes, and joins again. However it ends, nothing
+    is left but the key beside the token file.
+
+    Args:
+        say: prints a line to the user.
+
+    Raises:
+        JoinRefused: the launcher does not admit this machine.
+        SecurityError: the token file or the key cannot be used.
+        EmulationError: the launcher cannot be reached.
+    """
+    signals = TerminationSignals(hurry=lambda: None)
+    signals.install()
+    try:
+        await asyncio.to_thread(remove_stale_runs)
+        while not await _serve(options, say):
+            say("joining again")
+    except asyncio.CancelledError:
+        signals.raise_received()
+        raise
+    finally:
+        signals.restore()
+
+
+async def _serve(options: AgentOptions, say: Callable[[str], None]) -> bool:
+    """Serve one session; whether the network has ended with it."""
+    connection = LauncherConnection(
+        options.token_file, options.address, machine=options.name, patience_s=_PATIENCE_S
+    )
+    async with connection as launcher:
+        say(f"joined network {launcher.network} as machine {launcher.machine}")
+        record = create_run(
+            _run_id(launcher.network, launcher.machine), launcher.network, "cluster"
+        )
+        try:
+            reason = await _serve_in(record, launcher, options, say)
+        finally:
+            await asyncio.to_thread(remove_run, record)
+    say(f"left network {launcher.network}: {reason}")
+    return reason == ENDED
+
+
+async def _serve_in(
+    record: RunRecord,
+    launcher: LauncherConnection,
+    options: AgentOptions,
+    say: Callable[[str], None],
+) -> str:
+    own, of_launcher = await asyncio.to_thread(_addresses, options.address)
+    commands = MachineCommands(launcher, record, own, of_launcher, say)
+    name = agent_socket_name(launcher.machine)
+    who = f"the agent of machine {launcher.machine}"
+    try:
+        async with RequestServer(record.run_dir / name, commands.respond, who=who):
+            launcher.offer(record.run_dir, [name])
+            await launcher.serve(record.run_dir)
+            return await launcher.ended()
+    finally:
+        await commands.close()
+
+
+def _run_id(network: str, machine: str) -> str:
+    """The id of the run in the registry of this machine, where others may be agents, too."""
+    return f"{network[: _MAX_RUN_ID_CHARACTERS - len(machine) - 1]}.{machine}"
+
+
+def _addresses(launcher: Address) -> tuple[str, str]:
+    """The address of this machine on the way to the launcher, and the launcher's.
+
+    Raises:
+        EmulationError: there is no way.
+    """
+    try:
+        found = socket.getaddrinfo(launcher.host, launcher.port, type=socket.SOCK_DGRAM)
+        family, _, _, _, address = found[0]
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(address)  # sends nothing
+            return str(probe.getsockname()[0]), str(address[0])
+    except OSError as error:
+        raise EmulationError(
+            f"this machine has no route to {launcher}: {error.strerror}. Join by an address of the "
+            "launcher that it can reach"
+        ) from error

@@ -1,0 +1,146 @@
+"""The requests that a launcher sends to the agent of a machine, and their replies.
+
+They are ordinary requests (:mod:`innet.cluster.requests`) over the relayed socket of the agent, in
+this order: ``open``, ``connect``, ``configure``; then ``write``, ``start``, ``signal``, ``watch``,
+``kill`` and ``port`` as needed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from innet.cluster.emulation.machine_fabric import SocketName
+
+
+def agent_socket_name(machine: str) -> str:
+    """The socket of a machine's agent, in the directory of its run and in the launcher's."""
+    return f"{machine}.agent"
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class OpenRequest(_Message):
+    """``open``: make the links of the machine's nodes.
+
+    Attributes:
+        topology: as JSON.
+        shared_memory: within the machine; ``False``: Unix sockets.
+    """
+
+    topology: str
+    seed: int
+    shared_memory: bool
+
+
+class OpenReply(_Message):
+    """What the launcher needs to know of a machine.
+
+    Attributes:
+        address: at which other machines reach it.
+        launcher_address: at which it has reached the launcher.
+        ports: the UDP port of each link to another machine, by the link's number.
+        run_dir: of the machine's own run.
+        processors: that its processes may use.
+    """
+
+    address: str
+    launcher_address: str
+    ports: dict[int, int]
+    run_dir: Path
+    processors: int
+
+
+class ConnectRequest(_Message):
+    """``connect``: connect links to their other ends; the reply is a :class:`ConnectReply`.
+
+    Attributes:
+        peers: the socket at the other end of each link, by the link's number.
+        probes: whether to find out how large datagrams may be. Nodes must not run.
+    """
+
+    peers: dict[int, SocketName]
+    probes: bool = True
+
+
+class ConnectReply(_Message):
+    """The largest datagram that came over each link; 0: none. Empty without probes."""
+
+    received_bytes: dict[int, int] = {}
+
+
+class ConfigureRequest(_Message):
+    """``configure``: write the nodes' configurations; then processes can start.
+
+    Attributes:
+        datagram_bytes: the largest datagram of each link between machines, by the link's number.
+    """
+
+    datagram_bytes: dict[int, int]
+
+
+class RunFile(_Message):
+    """A file of the run directory, which only the user can read."""
+
+    name: str
+    content: str
+
+
+class WriteRequest(_Message):
+    """``write``: write files into the machine's run directory."""
+
+    files: tuple[RunFile, ...]
+
+
+class StartRequest(_Message):
+    """``start``: start a process, and follow it until it has ended.
+
+    Ahead of the reply come a :class:`Started`, then a :class:`Line` for each line that it prints.
+    A client that hangs up ends the process.
+
+    Attributes:
+        argv: ``python`` is the agent's own interpreter.
+        environment: added to the agent's.
+        directory: working directory; ``None``: the agent's.
+    """
+
+    label: str
+    node: str
+    argv: tuple[str, ...]
+    environment: dict[str, str]
+    directory: Path | None = None
+
+
+class Started(_Message):
+    """The process runs."""
+
+    pid: int
+    start_ticks: int
+
+
+class Line(_Message):
+    """A line that the process printed."""
+
+    line: str
+
+
+class StartReply(_Message):
+    """How the process ended."""
+
+    returncode: int
+
+
+class SignalRequest(_Message):
+    """``signal``: signal a process that ``start`` has started, if it runs."""
+
+    label: str
+    signum: int
+
+
+def parameters(message: BaseModel) -> dict[str, Any]:
+    """A message as the parameters of a request."""
+    return message.model_dump(mode="json")

@@ -1,0 +1,205 @@
+"""Carries out a launcher's requests on one machine: its links, files and processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from innet.cluster.emulation.machine_fabric import MachineFabric, family_of, with_discovered_mtus
+from innet.cluster.emulation.network import MachinePart, Network
+from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess, end_processes
+from innet.cluster.emulation.runs import (
+    RunRecord,
+    control_socket_name,
+    ndn_socket_name,
+    writing_into,
+)
+from innet.cluster.machines.commands import (
+    ConfigureRequest,
+    ConnectReply,
+    ConnectRequest,
+    Line,
+    OpenReply,
+    OpenRequest,
+    SignalRequest,
+    Started,
+    StartReply,
+    StartRequest,
+    WriteRequest,
+)
+from innet.cluster.machines.connection import LauncherConnection
+from innet.cluster.requests import ClientConnection
+from innet.errors import EmulationError
+from innet.node.requests import ControlRequest, handler_of
+from innet.private_files import write_private
+from innet.topology import Topology
+
+_PYTHON = "python"
+_INTERRUPT_GRACE_S = 2.0
+_MAX_UNREAD_BYTES = 16 << 20
+"""Of lines that the launcher has not read; further ones are dropped."""
+
+
+class MachineCommands:
+    """Serves the requests of :mod:`innet.cluster.machines.commands`."""
+
+    def __init__(
+        self,
+        launcher: LauncherConnection,
+        record: RunRecord,
+        address: str,
+        launcher_address: str,
+        say: Callable[[str], None],
+    ) -> None:
+        """
+        Args:
+            launcher: may connect to the sockets of the machine's nodes.
+            record: of the machine's own run.
+            address: of the machine, for links.
+            launcher_address: where the machine reaches the launcher's.
+            say: prints a line to the user.
+        """
+        self._launcher = launcher
+        self._machine = launcher.machine
+        self._record = record
+        self._address = address
+        self._launcher_address = launcher_address
+        self._say = say
+        self._opened: OpenRequest | None = None
+        self._topology: Topology | None = None
+        self._fabric: MachineFabric | None = None
+        self._network: Network | None = None
+        self._processes: dict[str, SupervisedProcess] = {}
+
+    async def respond(self, request: ControlRequest, client: ClientConnection) -> Any:
+        """Serve one request."""
+        params = request.params
+        handlers: dict[str, Callable[[], Awaitable[Any]]] = {
+            "open": lambda: self._open(OpenRequest.model_validate(params)),
+            "connect": lambda: self._connect(ConnectRequest.model_validate(params)),
+            "configure": lambda: self._configure(ConfigureRequest.model_validate(params)),
+            "write": lambda: self._write(WriteRequest.model_validate(params)),
+            "start": lambda: self._start(StartRequest.model_validate(params), client),
+            "signal": lambda: self._signal(SignalRequest.model_validate(params)),
+            "port": self._free_port,
+        }
+        return await handler_of(request.method, handlers)()
+
+    async def close(self) -> None:
+        """End all processes and remove the machine's part of the network."""
+        network, self._network = self._network, None
+        if network is not None:
+            await network.__aexit__()
+        elif self._fabric is not None:
+            await self._fabric.close()
+
+    async def _open(self, request: OpenRequest) -> OpenReply:
+        await self.close()  # the launcher has lost this machine meanwhile
+        self._opened = request
+        self._topology = Topology.model_validate_json(request.topology)
+        self._fabric = MachineFabric(
+            self._topology, self._machine, self._address, shared_memory=request.shared_memory
+        )
+        self._record.topology = self._topology.name
+        self._launcher.offer(self._record.run_dir, map(control_socket_name, self._fabric.nodes))
+        self._launcher.offer(self._record.run_dir, map(ndn_socket_name, self._fabric.nodes))
+        return OpenReply(
+            address=self._address,
+            launcher_address=self._launcher_address,
+            ports=self._fabric.ports,
+            run_dir=self._record.run_dir,
+            processors=len(os.sched_getaffinity(0)),
+        )
+
+    async def _connect(self, request: ConnectRequest) -> ConnectReply:
+        fabric = self._opened_fabric()
+        fabric.connect(request.peers)
+        return ConnectReply(received_bytes=await fabric.probe() if request.probes else {})
+
+    async def _configure(self, request: ConfigureRequest) -> None:
+        fabric = self._opened_fabric()
+        assert self._topology is not None
+        assert self._opened is not None
+        fabric.configure(request.datagram_bytes)
+        network = Network(
+            with_discovered_mtus(self._topology, request.datagram_bytes),
+            "cluster",
+            self._launcher.network,
+            seed=self._opened.seed,
+            part=MachinePart(self._record, fabric, fabric.nodes),
+        )
+        await network.__aenter__()
+        self._network = network
+        self._say(f"links are up: {', '.join(fabric.nodes)}")
+
+    async def _write(self, request: WriteRequest) -> None:
+        run_dir = self._record.run_dir
+        with writing_into(run_dir):
+            for file in request.files:
+                if Path(file.name).name != file.name:
+                    raise EmulationError(f"{file.name!r} is no name of a file; expected one")
+                write_private(run_dir / file.name, file.content)
+
+    async def _start(self, request: StartRequest, client: ClientConnection) -> StartReply:
+        network = self._configured_network()
+        if request.directory is not None and not request.directory.is_dir():
+            raise EmulationError(
+                f"machine {self._machine} has no directory {request.directory}, in which "
+                f"{request.label} should run. Make the job's directory at the same path on every "
+                "machine, for example on a shared file system"
+            )
+
+        def send(_label: str, line: str) -> None:
+            if client.unread_bytes <= _MAX_UNREAD_BYTES:
+                client.send(Line(line=line))
+
+        process = network.start(request.node, self._spec(request), send)
+        self._processes[request.label] = process
+        client.send(Started(**process.identity.model_dump()))
+        self._say(f"started {request.label} (pid {process.identity.pid})")
+        try:
+            returncode = await process.wait()
+        finally:
+            # The launcher has ended, or has lost this machine.
+            await end_processes([process], _INTERRUPT_GRACE_S)
+        self._say(f"{process.describe()}")
+        return StartReply(returncode=returncode)
+
+    def _spec(self, request: StartRequest) -> ProcessSpec:
+        program, *arguments = request.argv
+        own = str(Path(sys.executable).parent)
+        environment = {**os.environ, **request.environment}
+        path = os.pathsep.join([own, os.environ.get("PATH", os.defpath)])
+        return ProcessSpec(
+            label=request.label,
+            argv=(sys.executable if program == _PYTHON else program, *arguments),
+            environment={**environment, "PATH": path},
+            directory=request.directory,
+        )
+
+    async def _signal(self, request: SignalRequest) -> None:
+        process = self._processes.get(request.label)
+        if process is not None:
+            process.send_signal(signal.Signals(request.signum))
+
+    async def _free_port(self) -> int:
+        with socket.socket(family_of(self._address)) as probe:
+            probe.bind((self._address, 0))
+            return int(probe.getsockname()[1])
+
+    def _opened_fabric(self) -> MachineFabric:
+        if self._fabric is None:
+            raise EmulationError(f"machine {self._machine}: the links are not open; expected open")
+        return self._fabric
+
+    def _configured_network(self) -> Network:
+        if self._network is None:
+            raise EmulationError(
+                f"machine {self._machine}: the links are not configured; expected configure"
+            )
+        return self._network

@@ -1,0 +1,143 @@
+"""Machines for tests: network namespaces with addresses of their own, each with a registry."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from innet.cluster.emulation.network import Network
+from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
+from innet.topology import load_topology
+
+INNET = (sys.executable, "-m", "innet")
+_OF_THE_NAMESPACES = ("INNET_NODE", "INNET_NODE_CONFIG", "INNET_RUN_ID")
+
+
+class Program:
+    """A program on a machine, and what it has printed."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.process: SupervisedProcess | None = None
+        self._printed = asyncio.Event()
+
+    def __call__(self, _label: str, line: str) -> None:
+        self.lines.append(line)
+        self._printed.set()
+
+    @property
+    def text(self) -> str:
+        """All that it has printed."""
+        return "\n".join(self.lines)
+
+    async def says(self, text: str, times: int = 1) -> str:
+        """Wait until it has printed a line with ``text``, so many times; returns the last one."""
+        assert self.process is not None
+        ended = asyncio.ensure_future(self.process.wait())
+        while len(found := [line for line in self.lines if text in line]) < times:
+            assert not ended.done(), f"it ended without {text!r}:\n{self.text}"
+            self._printed.clear()
+            printed = asyncio.ensure_future(self._printed.wait())
+            await asyncio.wait([printed, ended], return_when=asyncio.FIRST_COMPLETED)
+            printed.cancel()
+        return found[-1]
+
+    async def ends(self) -> int:
+        """Wait for its end; returns its exit code."""
+        assert self.process is not None
+        return await self.process.wait()
+
+
+class Machines:
+    """Machines ``h0``, ``h1``, …, which reach each other at 10.0.0.1, 10.0.0.2, …."""
+
+    def __init__(self, network: Network, folder: Path) -> None:
+        self.folder = folder
+        self._network = network
+        self._started = 0
+
+    def registry(self, machine: str) -> Path:
+        """The folder of a machine's runs."""
+        return self.folder / machine / "innet"
+
+    def start(
+        self, machine: str, *argv: str, environment: Mapping[str, str] | None = None
+    ) -> Program:
+        """Start a program on a machine."""
+        runtime = self.folder / machine
+        runtime.mkdir(mode=0o700, exist_ok=True)
+        self._started += 1
+        drop = [part for name in _OF_THE_NAMESPACES for part in ("-u", name)]
+        spec = ProcessSpec(
+            label=f"{machine}.{self._started}",
+            argv=("env", *drop, *argv),
+            environment={"XDG_RUNTIME_DIR": str(runtime), **(environment or {})},
+        )
+        program = Program()
+        program.process = self._network.start(machine, spec, program)
+        return program
+
+    def innet(self, machine: str, *arguments: str) -> Program:
+        """Start a command of innet on a machine."""
+        return self.start(machine, *INNET, *arguments)
+
+    def join(self, machine: str, name: str | None = None) -> Program:
+        """Start the agent of a machine, which joins the network of ``h0``."""
+        named = () if name is None else ("--name", name)
+        token_file = self.folder / machine / "token"
+        token_file.parent.mkdir(mode=0o700, exist_ok=True)
+        shutil.copy(self.folder / "token", token_file)
+        return self.innet(
+            machine, "node", "join", "10.0.0.1:4711", "--token-file", str(token_file), *named
+        )
+
+    def up(self, topology: str, *options: str, name: str = "net") -> Program:
+        """Launch a network on ``h0`` that the others can join."""
+        path = self.folder / "cluster.yaml"
+        path.write_text(topology)
+        where = ("--listen", "10.0.0.1:4711", "--token-file", str(self.folder / "token"))
+        return self.innet("h0", "up", str(path), *where, "--name", name, *options)
+
+    def leftovers(self) -> list[Path]:
+        """What is in the registries."""
+        return [path for folder in self.folder.glob("*/innet") for path in folder.rglob("*")]
+
+
+@asynccontextmanager
+async def machines(count: int, mtu_bytes: int = 1500) -> AsyncIterator[Machines]:
+    """So many machines, the first one for the launcher."""
+    topology = load_topology(f"star:{count}").with_overrides(mtu_bytes=mtu_bytes)
+    # Short enough for the paths of sockets.
+    with tempfile.TemporaryDirectory(prefix="innet-m-") as folder:
+        previous = os.environ.get("XDG_RUNTIME_DIR")
+        os.environ["XDG_RUNTIME_DIR"] = folder
+        try:
+            async with Network(topology, "netns") as network:
+                yield Machines(network, Path(folder))
+        finally:
+            if previous is None:
+                del os.environ["XDG_RUNTIME_DIR"]
+            else:
+                os.environ["XDG_RUNTIME_DIR"] = previous
+
+
+def star(hosts: Sequence[str], **settings: str) -> str:
+    """A topology file: hosts around the switch ``s0``, with a line for each setting of a node."""
+    nodes = "".join(
+        f"    {host}: {{kind: host{', ' + settings[host] if host in settings else ''}}}\n"
+        for host in hosts
+    )
+    links = "".join(
+        f'    - endpoints: ["{host}:eth0", "s0:eth{number}"]\n' for number, host in enumerate(hosts)
+    )
+    switch = f", {settings['s0']}" if "s0" in settings else ""
+    return (
+        f"name: cluster\ntopology:\n  nodes:\n{nodes}    s0: {{kind: switch{switch}}}\n"
+        f"  links:\n{links}"
+    )
