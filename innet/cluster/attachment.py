@@ -248,7 +248,7 @@ def should_attach() -> bool:
 
 def _is_launched() -> bool:
     """Whether this process is a worker of ``innet run``, and not a child of an attached one."""
-    return JOB_VARIABLE in os.environ and ATTACHED_VARIABLE not in os.environ
+    return JOB_VARIABLE in os.environ and not os.environ.get(ATTACHED_VARIABLE)
 
 
 def _require_unattached() -> None:

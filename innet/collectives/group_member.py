@@ -206,7 +206,8 @@ class GroupMember(JointlyClosed):
     def expel(self, rank: int, why: str) -> None:
         """Give up a rank whose program hangs: its process is killed, and counts as failed.
 
-        All groups it is in fail, and ``why`` stands in their errors. One rank's call is enough.
+        All groups it is in fail, and ``why`` stands in their errors. One rank's call is enough. A
+        process that another launcher started (:func:`innet.attach`) is not killed.
         """
         from innet.worker import current_worker  # a simulation has none
 

@@ -150,6 +150,7 @@ class WorkerReport(_Message):
         incarnation: as the controller gave it.
         failed: why it cannot continue; ``None``: it can.
         sealing_key: to which its credentials are sealed, hexadecimal.
+        is_attached: another launcher started it, and ends it.
         groups: also those that it has left and other ranks have not.
         pools: that it is a member of.
     """
@@ -159,6 +160,7 @@ class WorkerReport(_Message):
     incarnation: int
     failed: str | None
     sealing_key: str | None = None
+    is_attached: bool = False
     groups: list[GroupReport]
     pools: list[PoolReport] = []
 

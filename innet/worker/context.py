@@ -85,7 +85,11 @@ class Worker:
         credentials = _opener_of(config.node, keys)
         self._sealing_key = None if credentials is None else credentials.public
         self.incarnation: int = self._controller.ask(
-            "attach", node=config.node, pid=os.getpid(), sealing_key=self._sealing_key
+            "attach",
+            node=config.node,
+            pid=os.getpid(),
+            sealing_key=self._sealing_key,
+            is_attached=_is_attached(),
         )
         self.node = open_node(_of_incarnation(config, self.incarnation), settings, keys)
         self._install_own_job()
@@ -188,7 +192,7 @@ class Worker:
         return os.environ.get(ALGORITHM_VARIABLE, "auto")
 
     def expel(self, node: str, why: str) -> None:
-        """Let the process on ``node`` count as failed from now on; it is killed."""
+        """Let the process on ``node`` count as failed from now on; it is killed unless attached."""
         self._controller.ask("expel", node=node, why=why)
 
     def leave_group(self, membership: Membership) -> None:
@@ -213,6 +217,7 @@ class Worker:
             incarnation=self.incarnation,
             failed=self._failed,
             sealing_key=self._sealing_key,
+            is_attached=_is_attached(),
             groups=self.groups.reports(),
             pools=self.pools.reports(),
         )
@@ -313,6 +318,11 @@ class Worker:
         prefix = f"/{self.job.name}"
         self.node.install_job(prefix, _OWN_JOB_WEIGHT, None, [])  # keys come with the groups
         self.node.let_programs_ask(prefix)
+
+
+def _is_attached() -> bool:
+    """Whether another launcher started this process, or the one that started it."""
+    return bool(os.environ.get(ATTACHED_VARIABLE))
 
 
 def _require_a_node_each(environment: Mapping[str, str]) -> None:

@@ -22,7 +22,10 @@ LOCAL_RANKS_VARIABLE = "INNET_LOCAL_RANKS"
 NETWORK_VARIABLE = "INNET_NETWORK"
 """Environment variable with the network that a process attaches to when it forms a group."""
 ATTACHED_VARIABLE = "INNET_ATTACHED"
-"""Pid of the process that attached. A child that inherits the variable is not attached."""
+"""Pid of the process that attached; empty in a worker of ``innet run``.
+
+A child that inherits the variable has not attached itself, and is another launcher's, too.
+"""
 
 SEGMENT_OVERHEAD_BYTES = 256
 """Room left in a packet for names, metadata, signature and link headers around a segment.

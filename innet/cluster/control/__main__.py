@@ -19,6 +19,8 @@ from pydantic import BaseModel, ConfigDict
 from innet.cluster.control.controller import Controller
 from innet.cluster.control.driver import ControllerDriver
 from innet.cluster.control.jobs import LaunchRecord
+from innet.cluster.control.machine_processes import MachineProcesses
+from innet.cluster.control.processes import LocalProcesses, Processes
 from innet.cluster.emulation.syscalls import take_all_descriptors
 from innet.errors import InnetError
 from innet.security.core_dumps import keep_keys_out_of_core_dumps
@@ -36,7 +38,8 @@ class ControllerConfig(BaseModel):
     """Everything that a controller process needs to know to start.
 
     ``topology`` is YAML, ``settings`` a file; ``node_sockets`` has the control socket of each node,
-    ``record`` has the requests to an earlier controller process.
+    ``record`` has the requests to an earlier controller process. ``machines`` has the machine of
+    each node that runs on another one than this, ``agents`` the sockets of those machines' agents.
     """
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
@@ -47,6 +50,13 @@ class ControllerConfig(BaseModel):
     node_sockets: dict[str, Path]
     settings: Path
     record: LaunchRecord
+    machines: dict[str, str] = {}
+    agents: dict[str, Path] = {}
+
+    def processes_elsewhere(self) -> dict[str, Processes]:
+        """By node on another machine, that machine's processes."""
+        machines = {name: MachineProcesses(name, agent) for name, agent in self.agents.items()}
+        return {node: machines[machine] for node, machine in self.machines.items()}
 
 
 class ControllerSource(ServiceSource):
@@ -129,7 +139,13 @@ async def _serve(config: ControllerConfig, settings: Settings, launcher: int) ->
         announces=settings.ndn.announce,
     )
     make_source = partial(ControllerSource, config.run_id, config.record.generation)
-    driver = ControllerDriver(controller, config.socket, config.node_sockets, is_supervised)
+    driver = ControllerDriver(
+        controller,
+        config.socket,
+        config.node_sockets,
+        LocalProcesses(is_supervised),
+        config.processes_elsewhere(),
+    )
     async with driver:
         stop_publishing = start_publishing(make_source, config.socket.parent, settings.telemetry)
         try:

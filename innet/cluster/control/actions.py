@@ -75,11 +75,16 @@ class Respond:
 @dataclass(frozen=True, slots=True)
 class Watch:
     """Watch process ``pid`` of a node instead of an earlier one; see
-    :meth:`Controller.on_process_ended`."""
+    :meth:`Controller.on_process_ended`.
+
+    Attributes:
+        is_attached: another launcher started it, such as torchrun or Ray, and ends it.
+    """
 
     node: str
     incarnation: int
     pid: int
+    is_attached: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,7 @@ class Unwatch:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Kill the watched process of a node, if there is one."""
+    """Kill the watched process of a node, if there is one and this launcher's job started it."""
 
     node: str
 

@@ -153,11 +153,14 @@ class Controller:
         self._network.on_pong(pong, now_s)
 
     def on_process_ended(
-        self, node: str, incarnation: int, now_s: float, *, is_supervised: bool
+        self, node: str, incarnation: int, now_s: float, *, is_supervised: bool, why: str = ""
     ) -> None:
-        """A watched process has ended; of a supervised one, the launcher will say how."""
+        """A watched process has ended; of a supervised one, the launcher will say how.
+
+        ``why``: if it is not an end of the process itself, such as the loss of its machine.
+        """
         self._now_s = now_s
-        self._operations.add(lambda: self._hosts.on_ended(node, incarnation, is_supervised))
+        self._operations.add(lambda: self._hosts.on_ended(node, incarnation, is_supervised, why))
 
     def on_timer(self, now_s: float) -> None:
         """Time has passed; call it at :attr:`next_timer_s`."""
@@ -190,16 +193,12 @@ class Controller:
         yield from self._placements.open_job(message)
         self._keys.open_job(known.job.name, known.groups)
 
-    def _close_job(self, *, kills: bool = True, **told: Any) -> Operation[None]:
-        """A job is over: nothing of it is left on the switches, and its hosts are free.
-
-        Unless ``kills``, its processes are another launcher's.
-        """
+    def _close_job(self, **told: Any) -> Operation[None]:
+        """A job is over: nothing of it is left on the switches, and its hosts are free."""
         job = KnownJob.model_validate(told).job
         self._groups.forget(job)
         for host in job.hosts:
-            if kills:  # what a worker started may have outlived it
-                self._outbox.put(Kill(host))
+            self._outbox.put(Kill(host))  # what a worker started may have outlived it
             yield from self._hosts.forget(host)
         yield from self._placements.close_job(job.prefix)
         self._keys.close_job(job.name)

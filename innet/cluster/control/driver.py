@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import select
-import signal
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -32,6 +29,7 @@ from innet.cluster.control.actions import (
 )
 from innet.cluster.control.controller import Controller
 from innet.cluster.control.liveness import Pong
+from innet.cluster.control.processes import LocalProcesses, Processes, WatchedProcess
 from innet.cluster.requests import RequestClient
 from innet.errors import ControlError, NoAnswer
 from innet.node.controller_client import controller_address
@@ -140,19 +138,19 @@ _WATCH_PAUSE_S = 0.5
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _WatchedProcess:
-    incarnation: int
-    pidfd: int
-    is_supervised: bool
-
-
 @dataclass(slots=True)
-class _PendingWatch:
-    """A process that cannot be watched yet, and whether to kill it once it can."""
+class _Watch:
+    """A process of a node that is to be watched.
 
-    watch: Watch
-    retry: asyncio.TimerHandle
+    Attributes:
+        process: ``None`` while it cannot be watched yet.
+        opening: until it can.
+        is_killed: whether to kill it then.
+    """
+
+    action: Watch
+    process: WatchedProcess | None = None
+    opening: asyncio.Task[None] | None = None
     is_killed: bool = False
 
 
@@ -164,25 +162,26 @@ class ControllerDriver:
         controller: Controller,
         path: Path,
         node_sockets: Mapping[str, Path],
-        is_supervised: Callable[[int], bool] = lambda _pid: False,
+        processes: Processes | None = None,
+        elsewhere: Mapping[str, Processes] | None = None,
     ) -> None:
         """
         Args:
-            is_supervised: whether the launcher reports how a process ends, as it does for its own
-                children.
+            processes: of this machine; by default none that the launcher supervises.
+            elsewhere: by node on another machine, that machine's processes.
         """
         self._controller = controller
         self._node_sockets = node_sockets
-        self._is_supervised = is_supervised
+        self._local = processes or LocalProcesses(is_supervised=lambda _pid: False)
+        self._elsewhere = elsewhere or {}
         self._server = ControllerServer(path, self._on_request, who="the controller")
         self._requests = 0
         self._replies: dict[int, asyncio.Future[Any]] = {}
         self._mailboxes: dict[str, _Mailbox] = {}
         self._pings: dict[str, asyncio.Task[None]] = {}
         self._ping_clients: dict[str, RequestClient] = {}
-        self._processes: dict[str, _WatchedProcess] = {}
-        self._attaching: dict[int, int] = {}
-        self._unwatched: dict[str, _PendingWatch] = {}
+        self._watches: dict[str, _Watch] = {}
+        self._attaching: dict[tuple[str, int], WatchedProcess] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
 
@@ -203,17 +202,14 @@ class ControllerDriver:
         await asyncio.gather(*self._pings.values(), return_exceptions=True)
         for client in self._ping_clients.values():
             client.close()
-        for node in [*self._processes, *self._unwatched]:
+        for node in list(self._watches):
             self._unwatch(node)
+        await asyncio.gather(*(processes.wait() for processes in set(self._elsewhere.values())))
 
     # Events
 
     async def _on_request(self, request: ControlRequest) -> Any:
-        pid = request.params.get("pid") if request.method == "attach" else None
-        if isinstance(pid, int):
-            self._take_ended_processes()
-            if pid not in self._attaching:
-                self._attaching[pid] = _open_process(pid, request.params.get("node"))
+        attaching = await self._open_attaching(request)
         self._requests += 1
         number = self._requests
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -224,8 +220,33 @@ class ControllerDriver:
             return await reply
         finally:
             self._replies.pop(number, None)
-            if isinstance(pid, int) and (pidfd := self._attaching.pop(pid, None)) is not None:
-                os.close(pidfd)  # it was refused
+            if attaching is not None and (process := self._attaching.pop(attaching, None)):
+                process.close()  # it was refused
+
+    async def _open_attaching(self, request: ControlRequest) -> tuple[str, int] | None:
+        """Take hold of the process that asks to attach: its node and pid, or ``None``."""
+        pid = request.params.get("pid") if request.method == "attach" else None
+        if not isinstance(pid, int):
+            return None
+        node = str(request.params.get("node"))
+        if (node, pid) not in self._attaching:
+            process = await self._open(node, pid)
+            if self._attaching.setdefault((node, pid), process) is not process:
+                process.close()  # another request of it came meanwhile
+        self._take_ended_processes()
+        return node, pid
+
+    async def _open(self, node: str, pid: int) -> WatchedProcess:
+        try:
+            return await self._processes_of(node).open(pid)
+        except OSError as error:
+            raise ControlError(
+                f"{node} names process {pid}, which cannot be watched: {error.strerror}. Does it "
+                f"run on {'this machine' if node not in self._elsewhere else 'that machine'}?"
+            ) from error
+
+    def _processes_of(self, node: str) -> Processes:
+        return self._elsewhere.get(node, self._local)
 
     def _on_sent(self, number: int, outcomes: Sequence[MessageOutcome]) -> None:
         self._controller.on_sent(number, outcomes, time.monotonic())
@@ -239,22 +260,26 @@ class ControllerDriver:
         self._controller.on_pong(pong, time.monotonic())
         self._carry_out()
 
-    def _on_process_ended(self, node: str) -> None:
-        process = self._processes[node]
-        self._unwatch(node)
+    def _on_process_ended(self, watch: _Watch, why: str) -> None:
+        """``why``: if it is not an end of the process itself."""
+        action, process = watch.action, watch.process
+        if self._watches.get(action.node) is not watch:
+            return
+        self._unwatch(action.node)
         self._controller.on_process_ended(
-            node, process.incarnation, time.monotonic(), is_supervised=process.is_supervised
+            action.node,
+            action.incarnation,
+            time.monotonic(),
+            is_supervised=process is not None and process.is_supervised,
+            why=why,
         )
         self._carry_out()
 
     def _take_ended_processes(self) -> None:
         """Before the next request: a successor may ask before the loop has seen the end."""
-        poller = select.poll()
-        nodes = {process.pidfd: node for node, process in self._processes.items()}
-        for pidfd in nodes:
-            poller.register(pidfd, select.POLLIN)
-        for pidfd, _ in poller.poll(0):
-            self._on_process_ended(nodes[pidfd])
+        for watch in list(self._watches.values()):
+            if watch.process is not None and watch.process.has_ended():
+                self._on_process_ended(watch, "")
 
     # Actions
 
@@ -328,59 +353,62 @@ class ControllerDriver:
 
     def _watch(self, action: Watch) -> None:
         self._unwatch(action.node)
-        loop = asyncio.get_running_loop()
-        pidfd = self._attaching.pop(action.pid, None)
-        try:
-            pidfd = os.pidfd_open(action.pid) if pidfd is None else pidfd
-        except ProcessLookupError:
-            self._controller.on_process_ended(
-                action.node, action.incarnation, time.monotonic(), is_supervised=False
-            )
-            loop.call_soon(self._carry_out)
-            return
-        except OSError as error:  # too few descriptors, for example: that passes
-            _log.warning(
-                "process %d of %s cannot be watched yet: %s", action.pid, action.node, error
-            )
-            retry = loop.call_later(_WATCH_PAUSE_S, self._watch_again, action.node)
-            self._unwatched[action.node] = _PendingWatch(action, retry)
-            return
-        process = _WatchedProcess(action.incarnation, pidfd, self._is_supervised(action.pid))
-        self._processes[action.node] = process
-        loop.add_reader(pidfd, partial(self._on_process_ended, action.node))
+        watch = self._watches[action.node] = _Watch(action)
+        process = self._attaching.pop((action.node, action.pid), None)
+        if process is not None:
+            self._follow(watch, process)
+        else:
+            watch.opening = asyncio.ensure_future(self._follow_later(watch))
 
-    def _watch_again(self, node: str) -> None:
-        pending = self._unwatched[node]
-        self._watch(pending.watch)
-        if pending.is_killed:
-            self._kill(node)
+    async def _follow_later(self, watch: _Watch) -> None:
+        """Watch a process that has attached to the controller before this one."""
+        action = watch.action
+        processes = self._processes_of(action.node)
+        why = ""
+        while True:
+            try:
+                process = await processes.open(action.pid)
+            except ProcessLookupError:
+                break
+            except ControlError as error:
+                why = str(error)
+                break
+            except OSError as error:  # too few descriptors, for example: that passes
+                _log.warning(
+                    "process %d of %s cannot be watched yet: %s", action.pid, action.node, error
+                )
+                await asyncio.sleep(_WATCH_PAUSE_S)
+            else:
+                watch.opening = None
+                self._follow(watch, process)
+                return
+        watch.opening = None
+        self._on_process_ended(watch, why)
+
+    def _follow(self, watch: _Watch, process: WatchedProcess) -> None:
+        watch.process = process
+        process.watch(partial(self._on_process_ended, watch))
+        if watch.is_killed:
+            process.kill()
 
     def _unwatch(self, node: str) -> None:
-        pending = self._unwatched.pop(node, None)
-        if pending is not None:
-            pending.retry.cancel()
-        process = self._processes.pop(node, None)
-        if process is not None:
-            asyncio.get_running_loop().remove_reader(process.pidfd)
-            os.close(process.pidfd)
+        watch = self._watches.pop(node, None)
+        if watch is None:
+            return
+        if watch.opening is not None:
+            watch.opening.cancel()
+        if watch.process is not None:
+            watch.process.close()
 
     def _kill(self, node: str) -> None:
-        process = self._processes.get(node)
-        if process is not None:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(process.pidfd, signal.SIGKILL)
-        elif node in self._unwatched:
-            self._unwatched[node].is_killed = True
-
-
-def _open_process(pid: int, node: object) -> int:
-    try:
-        return os.pidfd_open(pid)
-    except OSError as error:
-        raise ControlError(
-            f"{node} names process {pid}, which cannot be watched: {error.strerror}. Does it "
-            "run on this machine?"
-        ) from error
+        """Kill the process of a node, unless another launcher started it: that one restarts it."""
+        watch = self._watches.get(node)
+        if watch is None or watch.action.is_attached:
+            return
+        if watch.process is not None:
+            watch.process.kill()
+        else:
+            watch.is_killed = True
 
 
 class _Mailbox:

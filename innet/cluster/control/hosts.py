@@ -24,6 +24,7 @@ class _Process:
 
     incarnation: int
     pid: int
+    is_attached: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +66,16 @@ class HostProcesses:
         """The hosts with an attached process, and its incarnation."""
         return {node: process.incarnation for node, process in self._processes.items()}
 
-    def attach(self, node: str, pid: int, sealing_key: str | None = None) -> Operation[int]:
+    def attach(
+        self, node: str, pid: int, sealing_key: str | None = None, is_attached: bool = False
+    ) -> Operation[int]:
         """Attach process ``pid`` to ``node``; returns its incarnation, from 1.
 
-        The groups of an earlier process end, and the node may join groups again. Keys of groups are
-        sealed to ``sealing_key``.
+        The groups of an earlier process end, and the node may join groups again.
+
+        Args:
+            sealing_key: to which keys of groups are sealed.
+            is_attached: another launcher started the process, and ends it.
 
         Raises:
             HostTaken: another process is attached to ``node``, and has not ended.
@@ -87,17 +93,17 @@ class HostProcesses:
         self._keys.learn(node, sealing_key)
         self._attached[node] += 1
         incarnation = self._first_incarnation + self._attached[node]
-        self._watch(node, incarnation, pid)
+        self._watch(node, _Process(incarnation, pid, is_attached))
         return incarnation
 
     def restore(self, worker: WorkerReport) -> None:
         """Take over a process that attached to the controller before."""
         self._keys.learn(worker.node, worker.sealing_key)
-        self._watch(worker.node, worker.incarnation, worker.pid)
+        self._watch(worker.node, _Process(worker.incarnation, worker.pid, worker.is_attached))
 
-    def _watch(self, node: str, incarnation: int, pid: int) -> None:
-        self._processes[node] = _Process(incarnation, pid)
-        self._outbox.put(Watch(node, incarnation, pid))
+    def _watch(self, node: str, process: _Process) -> None:
+        self._processes[node] = process
+        self._outbox.put(Watch(node, process.incarnation, process.pid, process.is_attached))
 
     def is_current(self, node: str, incarnation: int) -> bool:
         """Whether that incarnation is attached to ``node`` now."""
@@ -111,14 +117,16 @@ class HostProcesses:
             self._outbox.put(Unwatch(node))
             yield from self.forget(node)
 
-    def on_ended(self, node: str, incarnation: int, is_supervised: bool) -> Operation[None] | None:
+    def on_ended(
+        self, node: str, incarnation: int, is_supervised: bool, why: str
+    ) -> Operation[None] | None:
         """The watched process of ``node`` has ended; of a supervised one, the launcher says how."""
         if not self.is_current(node, incarnation):
             return None
         pid = self._processes.pop(node).pid
         if is_supervised:
             return None
-        return self.fail(node, f"ended without closing its worker (process {pid})")
+        return self.fail(node, f"{why or 'ended without closing its worker'} (process {pid})")
 
     def forget(self, node: str) -> Operation[None]:
         """Withdraw the announcements and pools of ``node``."""
@@ -148,9 +156,14 @@ class HostProcesses:
             yield from self.fail(node, why)
 
     def expel(self, node: str, why: str) -> Operation[None]:
-        """The process on ``node`` counts as failed, and is killed, because it might resume."""
+        """The process on ``node`` counts as failed, and is killed, because it might resume.
+
+        One that another launcher started is left to it.
+        """
         if node in self._processes:
-            what = f"the process of {node} {why}; it is killed"
+            is_attached = self._processes[node].is_attached
+            end = "it is left to the launcher that started it" if is_attached else "it is killed"
+            what = f"the process of {node} {why}; {end}"
             self._outbox.report("worker_expelled", what, node=node)
             yield from self.fail(node, why)
             self._outbox.put(Kill(node))
@@ -163,15 +176,11 @@ class HostProcesses:
         self._groups.fail(node, why)
         yield from self.forget(node)
 
-    def lose(self, node: str, why: str, *, kills: bool = True) -> Operation[None]:
-        """``node`` has failed, and no other process will take its place.
-
-        Unless ``kills``, its process is another launcher's.
-        """
+    def lose(self, node: str, why: str) -> Operation[None]:
+        """``node`` has failed, and no other process will take its place."""
         self._groups.lose(node, why)
         yield from self.forget(node)
-        if kills:
-            self._outbox.put(Kill(node))  # a child may have outlived the process that was started
+        self._outbox.put(Kill(node))  # a child may have outlived the process that was started
 
     def end(self, node: str) -> Operation[None]:
         """The process of ``node`` has ended normally; no group waits for it any more."""

@@ -73,11 +73,11 @@ class RemoteController:
             self._record.jobs[job.name] = known
         self._ask("open_job", **known.model_dump())
 
-    def close_job(self, job: Job, *, kills: bool = True) -> None:
+    def close_job(self, job: Job) -> None:
         """As the controller's method."""
         with self._lock:
             self._record.forget(job)
-        self._tell("close_job", job=_job_adapter.dump_python(job), kills=kills)
+        self._tell("close_job", job=_job_adapter.dump_python(job))
 
     def fail(self, node: str, why: str) -> None:
         """As the controller's method."""
@@ -85,12 +85,12 @@ class RemoteController:
             self._record.failed.setdefault(node, why)
         self._tell("fail_node", node=node, why=why)
 
-    def lose(self, node: str, why: str, *, kills: bool = True) -> None:
+    def lose(self, node: str, why: str) -> None:
         """As the controller's method."""
         with self._lock:
             self._record.failed.setdefault(node, why)
             self._record.gone[node] = why
-        self._tell("lose_node", node=node, why=why, kills=kills)
+        self._tell("lose_node", node=node, why=why)
 
     def end(self, node: str) -> None:
         """As the controller's method."""

@@ -196,9 +196,7 @@ class AttachedJobs:
                 async with self._placing:
                     await self._wait_for_closing_jobs()
                     nodes = self._place([job.members.get(rank) for rank in range(job.size)])
-                    admitted = await stack.enter_async_context(
-                        self._admission.admit(nodes, kills=False)
-                    )
+                    admitted = await stack.enter_async_context(self._admission.admit(nodes))
                 environments = await self._environments_of(admitted)
                 job.replies.set_result(
                     [
@@ -231,9 +229,9 @@ class AttachedJobs:
         process = f"(process {member.request.pid})"
         if not member.has_detached:
             end = f"ended without closing its worker {process}"
-            self._controller.lose(node, end, kills=False)
+            self._controller.lose(node, end)
         elif (why := self._controller.failures().get(node)) is not None:
-            self._controller.lose(node, why, kills=False)
+            self._controller.lose(node, why)
         else:
             self._controller.end(node)
 

@@ -18,7 +18,7 @@ from innet.node.messages import job_of
 from innet.security import KeyDealer
 from innet.topology import Topology
 from innet.worker import agent_rendezvous
-from innet.worker.job_file import LOCAL_RANKS_VARIABLE
+from innet.worker.job_file import ATTACHED_VARIABLE, LOCAL_RANKS_VARIABLE
 
 
 class JobAdmission:
@@ -44,8 +44,6 @@ class JobAdmission:
         hosts: Sequence[str],
         name: str | None = None,
         weight: int = 1,
-        *,
-        kills: bool = True,
     ) -> AsyncIterator[Job]:
         """A job with its hosts, served by all switches, until the block ends.
 
@@ -53,7 +51,6 @@ class JobAdmission:
             hosts: of its ranks.
             name: ``None``: ``j<number>``.
             weight: its part of the switches beside other jobs' weights.
-            kills: whether processes of the job are killed in the end.
         """
         self._require_hosts(hosts)
         opening = asyncio.ensure_future(asyncio.to_thread(self._admit, hosts, name, weight))
@@ -63,7 +60,7 @@ class JobAdmission:
             # A cancelled caller does not stop the thread: what it admits is to be closed, too.
             await asyncio.wait([opening])
             if opening.exception() is None:
-                await asyncio.to_thread(self._close, opening.result(), kills=kills)
+                await asyncio.to_thread(self._close, opening.result())
 
     def _admit(self, hosts: Sequence[str], name: str | None, weight: int) -> Job:
         job = self._controller.admit_job(name, hosts, weight)
@@ -84,11 +81,11 @@ class JobAdmission:
                 host_keys.save(path)
         self._controller.open_job(job, keys.switches, keys.groups)
 
-    def _close(self, job: Job, *, kills: bool = True) -> None:
+    def _close(self, job: Job) -> None:
         for host in job.hosts:
             self._keys_path(host).unlink(missing_ok=True)
         self._certificates_path(job).unlink(missing_ok=True)
-        self._controller.close_job(job, kills=kills)
+        self._controller.close_job(job)
 
     def _require_hosts(self, ranks: Sequence[str]) -> None:
         hosts = f"hosts of {self._topology.name}: {', '.join(self._topology.hosts)}"
@@ -179,6 +176,7 @@ def rank_variables(meeting: Rendezvous, seat: Seat, address: str) -> dict[str, s
         "LOCAL_RANK": str(seat.local_rank),
         "LOCAL_WORLD_SIZE": str(seat.local_ranks),
         LOCAL_RANKS_VARIABLE: str(seat.local_ranks),
+        ATTACHED_VARIABLE: "",  # the launcher itself may be an attached process
         "NODE_RANK": str(seat.machine),
         "GROUP_RANK": str(seat.machine),
         "GROUP_WORLD_SIZE": str(seat.machines),

@@ -93,11 +93,11 @@ class HandDriven:
             self._deliver(send)
         self._carry_out()
 
-    def end_process(self, node: str, *, is_supervised: bool = False) -> None:
+    def end_process(self, node: str, *, is_supervised: bool = False, why: str = "") -> None:
         """The watched process of ``node`` ends."""
         watch = self.watched.pop(node)
         self.controller.on_process_ended(
-            node, watch.incarnation, self.now_s, is_supervised=is_supervised
+            node, watch.incarnation, self.now_s, is_supervised=is_supervised, why=why
         )
         self._carry_out()
 
@@ -163,7 +163,9 @@ class HandDriven:
             case Unwatch():
                 self.watched.pop(action.node, None)
             case Kill():
-                self.killed.append(action.node)
+                watch = self.watched.get(action.node)
+                if watch is None or not watch.is_attached:
+                    self.killed.append(action.node)
             case ReportEvent():
                 self.reports.append(action)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from innet.cluster.control.controller import Controller
+from innet.cluster.control.jobs import LaunchRecord
 from innet.errors import ControlError, HostTaken, NoAnswer, RankFailed
+from innet.node.messages import WorkerReport
 from innet.topology import load_topology
 from tests.cluster.control.hand_driven import HandDriven
 
@@ -146,11 +148,47 @@ def test_who_waits_for_others_to_join_hears_which_rank_failed_meanwhile(controll
         controller.join_group("g0", "inc", NODES, "h0")
 
 
-def test_a_lost_process_is_killed_unless_it_is_of_another_launcher(controller):
-    controller.lose_node("h1", "ended without closing its worker", kills=False)
+def test_an_expelled_or_lost_process_is_killed_unless_it_is_of_another_launcher(controller):
+    for node, is_attached in (("h0", True), ("h1", True), ("h2", False)):
+        controller.attach(node, 11, is_attached=is_attached)
+    controller.expel("h0", "hangs")
+    controller.lose_node("h1", "ended without closing its worker")
     assert controller.killed == []
-    controller.lose_node("h0", "was killed")
-    assert controller.killed == ["h0"]
+    controller.expel("h2", "hangs")
+    assert controller.killed == ["h2"]
+    assert set(controller.failures()) == set(NODES)
+    ends = [report.text.rpartition("; ")[2] for report in controller.reports]
+    assert ends == ["it is left to the launcher that started it", "it is killed"]
+
+
+def test_the_end_of_a_job_kills_no_process_of_another_launcher(controller):
+    controller.attach("h0", 11, is_attached=True)
+    controller.attach("h1", 12)
+    controller.close_job(controller.job)
+    assert "h0" not in controller.killed
+    assert "h1" in controller.killed
+
+
+def test_a_controller_that_starts_again_still_kills_no_process_of_another_launcher(controller):
+    worker = WorkerReport(
+        node="h1", pid=11, incarnation=1, failed=None, is_attached=True, groups=[]
+    )
+    successor = HandDriven(
+        Controller(load_topology("star:3"), record=LaunchRecord(generation=1)),
+        lambda node, method, _params: (
+            worker.model_dump() if (node, method) == ("h1", "memberships") else None
+        ),
+    )
+    successor.expel("h1", "hangs")
+    assert successor.killed == []
+
+
+def test_a_process_that_is_lost_with_its_machine_has_that_reason(controller):
+    controller.attach("h1", 11)
+    join_all(controller)
+    controller.end_process("h1", why="was on machine m1, which has left")
+    why = controller.told_by("fail_group")["h0"]["why"]
+    assert why == "rank 1 (h1) was on machine m1, which has left (process 11)"
 
 
 def test_a_request_waits_for_the_one_before_it_and_for_the_switches_that_it_needs(controller):

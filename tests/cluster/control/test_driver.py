@@ -2,111 +2,37 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from innet.cluster.control import driver as driver_module
-from innet.cluster.control.actions import Action, Send
-from innet.cluster.control.controller import Controller
-from innet.cluster.control.driver import ControllerDriver
+from innet.cluster.control.actions import Send
 from innet.cluster.control.jobs import KnownJob, LaunchRecord
 from innet.errors import ControlError, HostTaken
 from innet.node.controller_client import ControllerClient
-from innet.node.messages import WorkerReport
-from innet.node.requests import ControlServer
 from innet.security import JobTrust
-from innet.settings import RecoverySettings
-from innet.topology import load_topology
-
-NODES = ("s0", "h0", "h1", "h2")
-HOSTS = NODES[1:]
-
-
-class Node:
-    """A node's control socket: it keeps what it is told, and answers when it may."""
-
-    def __init__(self, path: Path) -> None:
-        self.told: list[str] = []
-        self.may_answer = threading.Event()
-        self.may_answer.set()
-        self.worker: WorkerReport | None = None
-        methods = ("install_job", "install_group", "remove_group", "remove_job", "fail_group")
-        handlers = {method: self._handler(method) for method in (*methods, "set_routes")}
-        reports = {"ping": self._ping, "memberships": self._memberships}
-        self.server = ControlServer(path, {**handlers, **reports}, who=path.stem)
-
-    def _handler(self, method: str):
-        def take(**_params: object) -> None:
-            assert self.may_answer.wait(20)
-            self.told.append(method)
-
-        return take
-
-    def _ping(self) -> dict[str, list[str]]:
-        assert self.may_answer.wait(20)
-        return {"unheard": []}
-
-    def _memberships(self) -> WorkerReport:
-        if self.worker is None:
-            raise ControlError("no worker is here")
-        return self.worker
+from tests.cluster.control.running_controller import (
+    HOSTS,
+    Node,
+    running,
+    serving_nodes,
+    until,
+    worker,
+)
 
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Iterator[dict[str, Node]]:
-    with ExitStack() as stack:
-        made = {name: Node(tmp_path / f"{name}.ctl") for name in NODES}
-        for node in made.values():
-            stack.callback(node.server.close)
-            stack.callback(node.may_answer.set)
+    with serving_nodes(tmp_path) as made:
         yield made
-
-
-@contextmanager
-def running(
-    tmp_path: Path, record: LaunchRecord | None = None, first: Action | None = None
-) -> Iterator[ControllerClient]:
-    """A client of a controller, which runs on a thread of its own.
-
-    ``record`` is of the controller that it replaces; ``first`` is before its own actions.
-    """
-    recovery = RecoverySettings(heartbeat_interval_s=0.05, heartbeat_timeout_s=0.3)
-    controller = Controller(load_topology("star:3"), recovery=recovery, record=record)
-    if first is not None:
-        controller._outbox._actions.appendleft(first)
-    sockets = {node: tmp_path / f"{node}.ctl" for node in NODES}
-    driver = ControllerDriver(controller, tmp_path / "c.ctl", sockets)
-    loop, stop = asyncio.new_event_loop(), asyncio.Event()
-
-    async def serve() -> None:
-        async with driver:
-            await stop.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
-    try:
-        with ControllerClient(tmp_path / "c.ctl") as client:
-            yield client
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
-        loop.close()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    while not condition():
-        time.sleep(0.01)
 
 
 def open_job(client: ControllerClient) -> KnownJob:
@@ -236,5 +162,29 @@ def test_a_process_that_is_expelled_while_it_cannot_be_watched_is_killed_later(
     assert process.returncode == -signal.SIGKILL
 
 
-def worker(pid: int) -> WorkerReport:
-    return WorkerReport(node="h1", pid=pid, incarnation=1, failed=None, groups=[])
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_an_attached_process_is_never_killed(nodes, tmp_path, is_restarted):
+    """Neither by the controller that it has attached to, nor by the successor of that one."""
+    attached, own = (
+        subprocess.Popen([sys.executable, "-c", "print(input())"], stdin=-1, stdout=-1, text=True)
+        for _ in range(2)
+    )
+    record = None
+    if is_restarted:
+        record = LaunchRecord(generation=1)
+        nodes["h1"].worker = worker(attached.pid, is_attached=True)
+    try:
+        with running(tmp_path, record) as client:
+            known = open_job(client)
+            if not is_restarted:
+                client.request("attach", node="h1", pid=attached.pid, is_attached=True)
+            client.request("attach", node="h2", pid=own.pid)
+            client.request("expel", node="h1", why="hangs")
+            client.request("lose_node", node="h1", why="hangs")
+            client.request("close_job", job=known.model_dump()["job"])
+            assert own.wait(timeout=20) == -signal.SIGKILL  # and that was asked for last
+        assert attached.communicate("alive", timeout=20)[0] == "alive\n"
+    finally:
+        for process in (attached, own):
+            process.kill()
+            process.communicate()

@@ -1,0 +1,255 @@
+"""Processes of another machine: the controller asks that machine's agent to watch and kill them.
+
+The requests, and both their ends: :class:`MachineProcesses` for the controller,
+:class:`ProcessRequests` for the agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from innet.cluster.control.processes import LocalProcess, OnEnded
+from innet.cluster.emulation.runs import ProcessIdentity
+from innet.cluster.requests import ClientConnection, RequestClient
+from innet.errors import ControlError, NoAnswer
+
+_ANSWER_TIMEOUT_S = 10.0
+_KILL_TIMEOUT_S = 2.0
+_OPEN_PAUSE_S = 0.5
+"""Before another attempt to open a process."""
+
+_log = logging.getLogger(__name__)
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class WatchRequest(_Message):
+    """``watch``: follow a process of the agent's machine.
+
+    Ahead of the reply comes :class:`Watching`; the reply comes when the process has ended. A client
+    that hangs up ends the watch, and not the process. Without a process of that pid there is only
+    the reply.
+
+    Attributes:
+        others: processes that the client watches already.
+    """
+
+    pid: int = Field(gt=0)
+    others: tuple[ProcessIdentity, ...] = ()
+
+
+class Watching(_Message):
+    """The agent holds the process.
+
+    Attributes:
+        is_supervised: the agent has started it for the launcher, and reports how it ends.
+        ended: other processes that have ended; the replies to their watches may come later.
+    """
+
+    identity: ProcessIdentity
+    is_supervised: bool
+    ended: tuple[ProcessIdentity, ...]
+
+
+class KillRequest(_Message):
+    """``kill``: kill a process of the agent's machine, if it still runs."""
+
+    identity: ProcessIdentity
+
+
+class ProcessRequests:
+    """The agent's end: serves ``watch`` and ``kill``."""
+
+    def __init__(self, is_supervised: Callable[[int], bool]) -> None:
+        """``is_supervised``: whether the agent has started a process for the launcher."""
+        self._is_supervised = is_supervised
+
+    def handlers(
+        self, params: Mapping[str, Any], client: ClientConnection
+    ) -> dict[str, Callable[[], Awaitable[None]]]:
+        """The requests of a client, by method."""
+        return {
+            "watch": lambda: self._watch(WatchRequest.model_validate(params), client),
+            "kill": lambda: self._kill(KillRequest.model_validate(params)),
+        }
+
+    async def _watch(self, request: WatchRequest, client: ClientConnection) -> None:
+        process = await self._open(request.pid)
+        if process is None:
+            return
+        ended = asyncio.Event()
+        process.watch(lambda _why: ended.set())
+        try:
+            identity = ProcessIdentity.of(request.pid)
+            if identity is None:  # it has been reaped meanwhile
+                return
+            client.send(
+                Watching(
+                    identity=identity,
+                    is_supervised=process.is_supervised,
+                    ended=tuple(other for other in request.others if not other.is_alive()),
+                )
+            )
+            await ended.wait()
+        finally:
+            process.close()
+
+    async def _open(self, pid: int) -> LocalProcess | None:
+        """The process, once it can be opened; ``None``: it has ended."""
+        while True:
+            try:
+                return LocalProcess(os.pidfd_open(pid), is_supervised=self._is_supervised(pid))
+            except ProcessLookupError:
+                return None
+            except OSError as error:  # too few descriptors, for example: that passes
+                _log.warning("process %d cannot be watched yet: %s", pid, error)
+                await asyncio.sleep(_OPEN_PAUSE_S)
+
+    async def _kill(self, request: KillRequest) -> None:
+        request.identity.send_signal(signal.SIGKILL)
+
+
+class MachineProcesses:
+    """The controller's end: the processes of one other machine (see :class:`Processes`)."""
+
+    def __init__(self, machine: str, agent: Path) -> None:
+        """``agent``: the socket of the machine's agent, relayed to this machine."""
+        self._machine = machine
+        self._agent = agent
+        self._watched: set[_MachineProcess] = set()
+        self._kills: set[asyncio.Task[None]] = set()
+
+    async def open(self, pid: int) -> _MachineProcess:
+        """Have the agent take hold of a process."""
+        process = _MachineProcess(self, pid)
+        try:
+            watching = await process.opened()
+        except BaseException:
+            process.close()
+            raise
+        for other in self._watched:
+            other.is_known_ended |= other.identity in watching.ended
+        self._watched.add(process)
+        return process
+
+    async def wait(self) -> None:
+        """Wait until the processes to kill are killed, or the agent does not answer."""
+        if self._kills:
+            await asyncio.wait(self._kills)
+
+    def client(self) -> RequestClient:
+        """A client of the machine's agent."""
+        return RequestClient(self._agent, who=f"machine {self._machine}", is_patient=False)
+
+    def kill(self, identity: ProcessIdentity) -> None:
+        """Ask the agent to kill a process."""
+        task = asyncio.ensure_future(self._kill(identity))
+        self._kills.add(task)
+        task.add_done_callback(self._kills.discard)
+
+    def watched(self) -> tuple[ProcessIdentity, ...]:
+        """The processes that are watched."""
+        return tuple(process.identity for process in self._watched)
+
+    def forget(self, process: _MachineProcess) -> None:
+        """A process is no longer watched."""
+        self._watched.discard(process)
+
+    def describe_loss(self) -> str:
+        """Why processes of the machine count as ended when its agent does not answer."""
+        return f"was on machine {self._machine}, which has left or does not answer"
+
+    async def _kill(self, identity: ProcessIdentity) -> None:
+        client = self.client()
+        try:
+            await client.request(
+                "kill", KillRequest(identity=identity).model_dump(), _KILL_TIMEOUT_S
+            )
+        except ControlError as error:  # a lost machine's agent ends its processes itself
+            _log.warning("process %d of %s: %s", identity.pid, self._machine, error)
+        finally:
+            client.close()
+
+
+class _MachineProcess:
+    """A process that an agent holds, as long as the request to watch it lasts."""
+
+    def __init__(self, machine: MachineProcesses, pid: int) -> None:
+        self._machine = machine
+        self._pid = pid
+        self._client = machine.client()
+        loop = asyncio.get_running_loop()
+        self._watching: asyncio.Future[Watching] = loop.create_future()
+        self._request = asyncio.ensure_future(self._watch())
+        self.is_known_ended = False
+
+    @property
+    def identity(self) -> ProcessIdentity:
+        """As the agent has found it."""
+        return self._watching.result().identity
+
+    @property
+    def is_supervised(self) -> bool:
+        """See :class:`WatchedProcess`."""
+        return self._watching.result().is_supervised
+
+    async def opened(self) -> Watching:
+        """Wait until the agent holds the process."""
+        waited = (self._watching, self._request)
+        await asyncio.wait(waited, timeout=_ANSWER_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+        if self._watching.done():
+            return self._watching.result()
+        if not self._request.done():
+            raise NoAnswer(f"{self._machine.describe_loss()} within {_ANSWER_TIMEOUT_S:g} s")
+        if why := self._request.result():
+            raise NoAnswer(why)
+        raise ProcessLookupError(self._pid)
+
+    def watch(self, on_ended: OnEnded) -> None:
+        """See :class:`WatchedProcess`."""
+
+        def ended(request: asyncio.Task[str]) -> None:
+            if not request.cancelled():
+                on_ended(request.result())
+
+        self._request.add_done_callback(ended)
+
+    def has_ended(self) -> bool:
+        """See :class:`WatchedProcess`."""
+        return self.is_known_ended
+
+    def kill(self) -> None:
+        """See :class:`WatchedProcess`."""
+        self._machine.kill(self.identity)
+
+    def close(self) -> None:
+        """See :class:`WatchedProcess`."""
+        self._machine.forget(self)
+        self._request.cancel()
+        self._client.close()
+
+    async def _watch(self) -> str:
+        """Until the process has ended, or has been lost with its machine: why, then."""
+
+        def take(document: Any) -> None:
+            if not self._watching.done():
+                self._watching.set_result(Watching.model_validate(document))
+
+        request = WatchRequest(pid=self._pid, others=self._machine.watched()).model_dump()
+        try:
+            await self._client.request("watch", request, None, take)
+        except NoAnswer:
+            return self._machine.describe_loss()
+        except ControlError as error:
+            return str(error)
+        return ""

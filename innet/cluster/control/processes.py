@@ -1,0 +1,100 @@
+"""Processes that the controller watches: those of its own machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+OnEnded = Callable[[str], object]
+"""Called when a process has ended, with the reason if it is not an end of the process itself."""
+
+
+class WatchedProcess(Protocol):
+    """A process that its watcher holds: its pid cannot become another's meanwhile."""
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether the launcher reports how it ends, as it does of processes that it started."""
+
+    def watch(self, on_ended: OnEnded) -> None:
+        """Call ``on_ended`` from the event loop, once, when the process has ended."""
+
+    def has_ended(self) -> bool:
+        """Whether the process is known to have ended, perhaps before ``on_ended`` is called."""
+
+    def kill(self) -> None:
+        """Kill the process, unless it has ended."""
+
+    def close(self) -> None:
+        """Let go of the process, and call nothing any more."""
+
+
+class Processes(Protocol):
+    """The processes of one machine."""
+
+    async def open(self, pid: int) -> WatchedProcess:
+        """Take hold of process ``pid``.
+
+        Raises:
+            ProcessLookupError: there is no such process any more.
+            OSError: the process cannot be watched now, for example without a free descriptor.
+            ControlError: the machine does not answer.
+        """
+
+    async def wait(self) -> None:
+        """Wait until what was asked of other processes' owners is done, or given up."""
+
+
+class LocalProcesses:
+    """The processes of this machine."""
+
+    def __init__(self, is_supervised: Callable[[int], bool]) -> None:
+        self._is_supervised = is_supervised
+
+    async def open(self, pid: int) -> LocalProcess:
+        """Take hold of a process, without waiting (see :class:`Processes`)."""
+        return LocalProcess(os.pidfd_open(pid), is_supervised=self._is_supervised(pid))
+
+    async def wait(self) -> None:
+        """Return: the kernel has done everything at once."""
+
+
+class LocalProcess:
+    """A process of this machine, held by a pidfd."""
+
+    def __init__(self, pidfd: int, *, is_supervised: bool) -> None:
+        self._pidfd = pidfd
+        self._is_watched = False
+        self.is_supervised = is_supervised
+
+    def watch(self, on_ended: OnEnded) -> None:
+        """See :class:`WatchedProcess`."""
+
+        def ended() -> None:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            on_ended("")
+
+        asyncio.get_running_loop().add_reader(self._pidfd, ended)
+        self._is_watched = True
+
+    def has_ended(self) -> bool:
+        """See :class:`WatchedProcess`."""
+        poller = select.poll()
+        poller.register(self._pidfd, select.POLLIN)
+        return bool(poller.poll(0))
+
+    def kill(self) -> None:
+        """See :class:`WatchedProcess`."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def close(self) -> None:
+        """See :class:`WatchedProcess`."""
+        if self._is_watched:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+        os.close(self._pidfd)
