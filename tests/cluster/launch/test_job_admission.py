@@ -34,7 +34,7 @@ class SlowController:
     def open_job(self, *_: object) -> None:
         self._take("open_job")
 
-    def close_job(self, _job: Job, *, kills: bool) -> None:
+    def close_job(self, *_: object) -> None:
         self._take("close_job")
 
     def _take(self, method: str) -> None:
