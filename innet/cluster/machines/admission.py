@@ -232,6 +232,12 @@ class Admission:
             del self._by_connection[connection]
         return Lost(machine, reason, connection)
 
+    def excuse(self, pause_s: float) -> None:
+        """The launcher did not run for so long, and so heard nobody."""
+        for machine in self._machines.values():
+            if machine.session is not None:
+                machine.session.heard_at_s += pause_s
+
     def silent(self, now_s: float) -> list[Lost]:
         """End the sessions of the machines that were silent for too long."""
         timeout_s = self._heartbeats.timeout_s

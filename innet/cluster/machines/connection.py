@@ -38,6 +38,7 @@ from innet.cluster.machines.tunnel import Tunnel
 from innet.errors import EmulationError, InnetError, JoinRefused
 
 _CONNECT_TIMEOUT_S: Final = 5.0
+_LEAST_REPLY_S: Final = 1.0
 _LINGER_MS: Final = 500
 """How long the end of an agent waits until the launcher has read that it ends."""
 
@@ -199,13 +200,14 @@ class LauncherConnection:
         if self._socket is not None and self.is_connected:
             self._socket.linger = _LINGER_MS
             self._transmit(bye_message("it was taken down"))
+        self._end("the agent has left")
         self._runner.cancel()
-        await asyncio.gather(self._runner, return_exceptions=True)
-        await self._tunnel.close()
-        if self._ended is not None and not self._ended.done():
-            self._ended.set_result("the agent has left")
-        await asyncio.to_thread(self._context.term)
-        self._key.close()
+        try:
+            await asyncio.gather(self._runner, return_exceptions=True)
+            await self._tunnel.close()
+        finally:
+            self._key.close()
+            await asyncio.to_thread(self._context.term)
 
     @property
     def _accepted(self) -> JoinAcceptance:
@@ -279,11 +281,12 @@ class LauncherConnection:
             self._tunnel.interrupt()
             for task in (watcher, exchange):
                 task.cancel()
-            await asyncio.gather(watcher, exchange, return_exceptions=True)
+            # Without a pause until then: an open socket would hold up the end of the process.
             self._socket.disable_monitor()
             monitor.close(linger=0)
             self._socket.close()
             self._socket = None
+            await asyncio.gather(watcher, exchange, return_exceptions=True)
 
     async def _watch(self, monitor: zmq.asyncio.Socket) -> NoReturn:
         """Wait for the end of a connection.
@@ -354,8 +357,9 @@ class LauncherConnection:
             JoinRefused: the launcher does not admit this machine.
             _Interrupted: it does not answer, or will admit it later.
         """
+        left_s = self._heard_at_s + self._silence_limit_s - monotonic()
         try:
-            async with asyncio.timeout(2 * _CONNECT_TIMEOUT_S):
+            async with asyncio.timeout(min(2 * _CONNECT_TIMEOUT_S, max(left_s, _LEAST_REPLY_S))):
                 reply = parse_message(await connection.recv())
         except (TimeoutError, MalformedMessage) as error:
             raise _Interrupted(

@@ -238,7 +238,8 @@ class MachineListener:
         try:
             self._socket.bind(self._bound.endpoint)
         except zmq.ZMQError as error:
-            await self._close_sockets(linger_ms=0)
+            self._close_sockets(linger_ms=0)
+            self._context.term()
             raise EmulationError(
                 f"cannot listen on {self._bound}: {error.strerror}. Name an address of this "
                 "machine and a free port with --listen"
@@ -257,19 +258,21 @@ class MachineListener:
         ends = [self._lose(lost) for lost in ended]
         for task in list(self._tasks):
             task.cancel()
-        await asyncio.gather(*self._tasks, *ends, return_exceptions=True)
         for waiting in self._waiting.values():
             for future in waiting:
                 future.cancel()
-        await self._close_sockets(linger_ms=_LINGER_MS)
+        self._close_sockets(linger_ms=_LINGER_MS)
+        try:
+            await asyncio.gather(*self._tasks, *ends, return_exceptions=True)
+        finally:
+            assert self._context is not None
+            await asyncio.to_thread(self._context.term)
 
-    async def _close_sockets(self, *, linger_ms: int) -> None:
-        assert self._context is not None
+    def _close_sockets(self, *, linger_ms: int) -> None:
         assert self._socket is not None
         assert self._authenticator is not None
         self._socket.close(linger=linger_ms)
         self._authenticator.stop()
-        await asyncio.to_thread(self._context.term)
 
     def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(coroutine)
@@ -396,8 +399,14 @@ class MachineListener:
         return error is None
 
     async def _beat(self) -> None:
+        interval_s = self._heartbeats.interval_s
+        due_s = monotonic() + interval_s
         while True:
-            await asyncio.sleep(self._heartbeats.interval_s)
+            await asyncio.sleep(max(0.0, due_s - monotonic()))
+            late_s = monotonic() - due_s
+            if late_s > interval_s:  # what came meanwhile has not been read yet
+                self._admission.excuse(late_s)
+            due_s = monotonic() + interval_s
             for machine in list(self._joined.values()):
                 machine.tunnel.heartbeat()
             for lost in self._admission.silent(monotonic()):

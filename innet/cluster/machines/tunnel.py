@@ -7,7 +7,7 @@ from pathlib import Path
 
 from innet.cluster.machines.messages import Heartbeat, NumberedFrame
 from innet.cluster.machines.relay import Relay
-from innet.cluster.machines.resumption import MAX_BACKLOG, ResumableSession
+from innet.cluster.machines.resumption import MAX_BACKLOG, BrokenSession, ResumableSession
 
 
 class Tunnel:
@@ -96,6 +96,8 @@ class Tunnel:
             return
         frame = self._session.take(message)
         if frame is not None and self._early is not None:
+            if len(self._early) >= MAX_BACKLOG:
+                raise BrokenSession("too much came before this end has begun to serve")
             self._early.append(frame)
         elif frame is not None:
             self._relay.receive(frame)

@@ -3,68 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from innet.cluster.machines.addresses import Address
 from innet.cluster.machines.connection import LauncherConnection
-from innet.cluster.machines.listener import MachineListener
-from innet.cluster.machines.messages import Heartbeats
 from innet.cluster.requests import ClientConnection, RequestClient, RequestServer
 from innet.errors import EmulationError, JoinRefused, SecurityError
 from innet.node.requests import ControlRequest
-
-LOOPBACK = Address.parsed("127.0.0.1:0")
-QUICK = Heartbeats(interval_s=0.05, timeout_s=20.0)
-
-
-@dataclass
-class Cluster:
-    """A launcher's run directory, its listener and a token file."""
-
-    listener: MachineListener
-    run_dir: Path
-    token: Path
-
-    def connection(
-        self, machine: str | None = None, *, token: Path | None = None, patience_s: float = 20.0
-    ) -> LauncherConnection:
-        return LauncherConnection(
-            token or self.token, self.listener.address, machine=machine, patience_s=patience_s
-        )
-
-
-@pytest.fixture
-def make_cluster(tmp_path: Path) -> Callable[..., object]:
-    @asynccontextmanager
-    async def make(
-        *machines: str,
-        offered: tuple[str, ...] = (),
-        address: Address = LOOPBACK,
-        heartbeats: Heartbeats = QUICK,
-        network: str = "prod",
-    ) -> AsyncIterator[Cluster]:
-        run_dir = tmp_path / network
-        run_dir.mkdir(exist_ok=True)
-        listener = MachineListener(
-            address, machines, run_dir, network=network, offered=offered, heartbeats=heartbeats
-        )
-        async with listener:
-            token = tmp_path / f"{network}.token"
-            listener.token_file().save(token)
-            yield Cluster(listener, run_dir, token)
-
-    return make
-
-
-def folder(tmp_path: Path, name: str) -> Path:
-    made = tmp_path / name
-    made.mkdir()
-    return made
+from tests.cluster.machines.cluster import cluster_of, folder
 
 
 def request_client(path: Path) -> RequestClient:
@@ -77,10 +25,12 @@ async def tell(request: ControlRequest, client: ClientConnection) -> dict[str, o
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "[::1]:0"])
-async def test_requests_cross_in_both_directions(make_cluster, tmp_path, address) -> None:
+async def test_requests_cross_in_both_directions(tmp_path: Path, address: str) -> None:
     agent_dir = folder(tmp_path, "agent")
     async with (
-        make_cluster("h1", offered=("session.sock",), address=Address.parsed(address)) as cluster,
+        cluster_of(
+            tmp_path, "h1", offered=("session.sock",), address=Address.parsed(address)
+        ) as cluster,
         RequestServer(cluster.run_dir / "session.sock", tell, who="session"),
         RequestServer(agent_dir / "h1.agent", tell, who="agent"),
         cluster.connection("h1") as connection,
@@ -99,9 +49,9 @@ async def test_requests_cross_in_both_directions(make_cluster, tmp_path, address
             client.close()
 
 
-async def test_a_machine_without_a_name_gets_the_next_that_is_missing(make_cluster) -> None:
+async def test_a_machine_without_a_name_gets_the_next_that_is_missing(tmp_path: Path) -> None:
     async with (
-        make_cluster("h1", "h2", "h10") as cluster,
+        cluster_of(tmp_path, "h1", "h2", "h10") as cluster,
         cluster.connection() as one,
         cluster.connection("h2") as two,
         cluster.connection() as three,
@@ -113,9 +63,9 @@ async def test_a_machine_without_a_name_gets_the_next_that_is_missing(make_clust
                 pass
 
 
-async def test_a_machine_that_is_started_again_is_the_same_machine(make_cluster) -> None:
+async def test_a_machine_that_is_started_again_is_the_same_machine(tmp_path: Path) -> None:
     lost: list[str] = []
-    async with make_cluster("h1", "h2") as cluster:
+    async with cluster_of(tmp_path, "h1", "h2") as cluster:
         cluster.listener.on_lost(lambda machine, reason: lost.append(f"{machine.name}: {reason}"))
         async with cluster.connection() as connection:
             assert connection.machine == "h1"
@@ -131,8 +81,8 @@ async def test_a_machine_that_is_started_again_is_the_same_machine(make_cluster)
     assert all(line.startswith("h1: ") for line in lost)
 
 
-async def test_a_second_agent_of_a_name_is_refused(make_cluster, tmp_path: Path) -> None:
-    async with make_cluster("h1") as cluster, cluster.connection("h1"):
+async def test_a_second_agent_of_a_name_is_refused(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path, "h1") as cluster, cluster.connection("h1"):
         with pytest.raises(SecurityError, match="another agent on this host is machine h1"):
             async with cluster.connection("h1"):
                 pass
@@ -146,9 +96,9 @@ async def test_a_second_agent_of_a_name_is_refused(make_cluster, tmp_path: Path)
 
 
 async def test_a_copied_token_file_is_worth_nothing_once_its_secret_is_used(
-    make_cluster, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    async with make_cluster("h1", "h2") as cluster:
+    async with cluster_of(tmp_path, "h1", "h2") as cluster:
         async with cluster.connection("h1"):
             pass
         copied = folder(tmp_path, "thief") / "prod.token"
@@ -161,45 +111,50 @@ async def test_a_copied_token_file_is_worth_nothing_once_its_secret_is_used(
         assert error.value.reason == "other-key"
 
 
-async def test_a_token_of_another_launch_reaches_nobody(make_cluster, tmp_path: Path) -> None:
-    async with make_cluster("h1") as cluster, make_cluster("h1", network="other") as other:
+async def test_a_token_of_another_launch_reaches_nobody(tmp_path: Path) -> None:
+    async with (
+        cluster_of(tmp_path, "h1") as cluster,
+        cluster_of(tmp_path, "h1", network="other") as other,
+    ):
         with pytest.raises(EmulationError, match="is not the launcher that wrote"):
             async with LauncherConnection(other.token, cluster.listener.address, patience_s=0.0):
                 pass
 
 
-async def test_a_name_that_the_network_does_not_have_is_refused(make_cluster) -> None:
-    async with make_cluster("h1", "h2") as cluster:
+async def test_a_name_that_the_network_does_not_have_is_refused(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path, "h1", "h2") as cluster:
         with pytest.raises(SecurityError, match="no machine 'h3'; its token file names h1, h2"):
             async with cluster.connection("h3"):
                 pass
 
 
-async def test_another_version_is_refused(make_cluster, monkeypatch) -> None:
-    async with make_cluster("h1") as cluster:
+async def test_another_version_is_refused(tmp_path: Path, monkeypatch) -> None:
+    async with cluster_of(tmp_path, "h1") as cluster:
         monkeypatch.setattr("innet.cluster.machines.connection.own_version", lambda: "9.9")
         with pytest.raises(JoinRefused, match=r"machine h1 has innet 9.9, the launcher .*Install"):
             async with cluster.connection("h1"):
                 pass
 
 
-async def test_nobody_listens(tmp_path: Path, make_cluster) -> None:
-    async with make_cluster("h1") as cluster:
+async def test_nobody_listens(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path, "h1") as cluster:
         pass
     with pytest.raises(EmulationError, match=r"nobody listens on 127\.0\.0\.1"):
         async with cluster.connection("h1", patience_s=0.0):
             pass
 
 
-async def test_an_address_that_is_taken_is_refused(make_cluster) -> None:
-    async with make_cluster("h1") as cluster:
+async def test_an_address_that_is_taken_is_refused(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path, "h1") as cluster:
         with pytest.raises(EmulationError, match=r"cannot listen on 127\.0\.0\.1"):
-            async with make_cluster("h1", network="other", address=cluster.listener.address):
+            async with cluster_of(
+                tmp_path, "h1", network="other", address=cluster.listener.address
+            ):
                 pass
 
 
-async def test_agents_hear_that_the_network_is_taken_down(make_cluster) -> None:
-    async with make_cluster("h1") as cluster:
+async def test_agents_hear_that_the_network_is_taken_down(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path, "h1") as cluster:
         connection = cluster.connection("h1")
         await connection.__aenter__()
     assert await connection.ended() == "the network was taken down"
