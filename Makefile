@@ -15,7 +15,7 @@ PYTEST_FLAGS ?=
 # Tests mostly wait for processes that they start: more at once than there are cores.
 PYTEST_WORKERS ?= 4
 
-.PHONY: help setup build test pytest jobs faults torch-suite native-tests sanitize sanitize-threads lint audit format demo bench clean \
+.PHONY: help setup build test pytest jobs faults cluster torch-suite native-tests sanitize sanitize-threads lint audit format demo bench clean \
     docs docs-commands soak swarm swarm-mutations kv-adapters ray fuzz interop ndnts-where-npm-is wheel web
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make pytest        the Python tests; PYTEST_FLAGS=\"-k name\" selects; the few that fail, again and alone"
 	@echo "make jobs          trainings, apps and comparisons at length, all of these tests"
 	@echo "make faults        processes and links that die and hang, all of these tests"
+	@echo "make cluster       networks on several machines (namespaces), which fail and come back; all of these tests"
 	@echo "make web           the page of --web in Chromium: real networks, 1,000 nodes; the screenshots of docs/"
 	@echo "make docs          the documentation site, into build/site; no dead link, no page outside the navigation"
 	@echo "make docs-commands  every command of README.md and docs/, at smaller sizes; PAGES=docs/ndn.md"
@@ -89,6 +90,9 @@ $(VENV)/.frameworks: pyproject.toml | build
 
 faults: build
 	@$(PYTHON_BIN) -m pytest tests/faults tests/cluster/launch tests/torch_backend -m faults $(PYTEST_FLAGS)
+
+cluster: build
+	@$(PYTHON_BIN) -m pytest tests/cluster/several_machines -m "cluster or not cluster" $(PYTEST_FLAGS)
 
 web: build
 	@$(PYTHON_BIN) -m pytest tests/observe/web -m "web or not web" -s $(PYTEST_FLAGS)

@@ -169,6 +169,11 @@ class Network:
         """The machine that a node is on, and how many processors it has."""
         return LAUNCHER_MACHINE, len(os.sched_getaffinity(0))
 
+    @property
+    def placed_elsewhere(self) -> dict[str, str]:
+        """The machine of each node that is on another one than the launcher's."""
+        return {}
+
     async def free_port(self, node: str) -> int:
         """A TCP port of the node's machine that no socket has at this moment."""
         return free_port()

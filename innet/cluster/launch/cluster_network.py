@@ -113,6 +113,12 @@ class ClusterNetwork(Network):
             return super().processors(node)
         return machine.name, machine.opened.processors
 
+    @property
+    def placed_elsewhere(self) -> dict[str, str]:
+        """The machine of each node that is on another one than the launcher's."""
+        placement = self.topology.placement
+        return {node: machine for node, machine in placement.items() if machine != LAUNCHER_MACHINE}
+
     async def free_port(self, node: str) -> int:
         """A TCP port of the node's machine that no socket has at this moment."""
         machine = self._machine_of(node)

@@ -23,6 +23,7 @@ from innet.cluster.control.remote import RemoteController
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
 from innet.cluster.launch.supervision import pause_before_restart_s
+from innet.cluster.machines.commands import agent_socket_name
 from innet.errors import ControlError, EmulationError
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME
 from innet.node.requests import ConnectToNode
@@ -99,6 +100,8 @@ class ControllerProcess:
 
     def _config(self) -> ControllerConfig:
         topology = self._network.topology
+        elsewhere = self._network.placed_elsewhere
+        run_dir = self._network.run_dir
         return ControllerConfig(
             run_id=self._network.run_id,
             topology=dump_yaml(topology),
@@ -106,6 +109,8 @@ class ControllerProcess:
             node_sockets={n: self._network.config(n).control_socket for n in topology.nodes},
             settings=self._network.run_dir / SETTINGS_NAME,
             record=self.remote.record(),
+            machines=elsewhere,
+            agents={m: run_dir / agent_socket_name(m) for m in set(elsewhere.values())},
         )
 
     def _on_exit(self, process: SupervisedProcess) -> None:

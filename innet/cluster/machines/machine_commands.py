@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from innet.cluster.control.machine_processes import ProcessRequests
 from innet.cluster.emulation.machine_fabric import MachineFabric, family_of, with_discovered_mtus
 from innet.cluster.emulation.network import MachinePart, Network
 from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess, end_processes
@@ -75,6 +76,7 @@ class MachineCommands:
         self._fabric: MachineFabric | None = None
         self._network: Network | None = None
         self._processes: dict[str, SupervisedProcess] = {}
+        self._watching = ProcessRequests(self._is_supervised)
 
     async def respond(self, request: ControlRequest, client: ClientConnection) -> Any:
         """Serve one request."""
@@ -87,6 +89,7 @@ class MachineCommands:
             "start": lambda: self._start(StartRequest.model_validate(params), client),
             "signal": lambda: self._signal(SignalRequest.model_validate(params)),
             "port": self._free_port,
+            **self._watching.handlers(params, client),
         }
         return await handler_of(request.method, handlers)()
 
@@ -191,6 +194,9 @@ class MachineCommands:
         with socket.socket(family_of(self._address)) as probe:
             probe.bind((self._address, 0))
             return int(probe.getsockname()[1])
+
+    def _is_supervised(self, pid: int) -> bool:
+        return any(process.identity.pid == pid for process in self._processes.values())
 
     def _opened_fabric(self) -> MachineFabric:
         if self._fabric is None:

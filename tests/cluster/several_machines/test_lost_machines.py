@@ -1,0 +1,108 @@
+"""Machines that fail, and come back."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.several_machines.machines import Machines, Program, machines, star
+
+pytestmark = [pytest.mark.netns, pytest.mark.cluster]
+WORKERS = Path(__file__).parent / "workers"
+SUMS = str(WORKERS / "sums.py")
+UNTIL_FAILURE = str(WORKERS / "until_failure.py")
+QUICK = ("--set", "recovery.machine_timeout_s=2")
+
+TWO_SPINES = """
+name: spines
+topology:
+  nodes:
+    h1: {kind: host}
+    h2: {kind: host}
+    s0: {kind: switch}
+    s1: {kind: switch}
+    s2: {kind: switch, machine: h3}
+    s3: {kind: switch, machine: h4}
+  links:
+    - endpoints: ["h1:eth0", "s0:eth0"]
+    - endpoints: ["h2:eth0", "s1:eth0"]
+    - endpoints: ["s0:eth1", "s2:eth0"]
+    - endpoints: ["s0:eth2", "s3:eth0"]
+    - endpoints: ["s1:eth1", "s2:eth1"]
+    - endpoints: ["s1:eth2", "s3:eth1"]
+"""
+
+
+async def launched(
+    lab: Machines, topology: str, names: Sequence[str]
+) -> tuple[Program, dict[str, Program]]:
+    """A network, and the agents of its machines."""
+    up = lab.up(topology, *QUICK)
+    await up.says("0 of")
+    agents = {name: lab.join(name, name) for name in names}
+    await up.says("is up")
+    return up, agents
+
+
+def kill(program: Program, signum: signal.Signals = signal.SIGKILL) -> None:
+    """Signal a program and what it has started in its process group."""
+    assert program.process is not None
+    program.process.send_signal(signum)
+
+
+async def test_ranks_of_a_killed_machine_fail_by_name_and_it_comes_back() -> None:
+    async with machines(3) as lab:
+        up, agents = await launched(lab, star(["h1", "h2"]), ["h1", "h2"])
+        job = lab.innet("h0", "run", "--on", "net", "--", "python", UNTIL_FAILURE)
+        await job.says("rank 1 is under way")
+        kill(agents["h2"])
+        assert await job.ends() != 0
+        lost = "was lost with its machine: machine h2 does not answer for 2 s"
+        assert f"rank 1 (h2) {lost}" in await job.says("rank 0 saw")
+        assert lost in await job.says("error: h2")
+        refused = lab.innet("h0", "run", "--on", "net", "--", "python", SUMS)
+        assert await refused.ends() != 0
+        assert "Let the machine join again" in refused.text
+        agents["h2"] = lab.join("h2", "h2")
+        await up.says("machine h2 is back")
+        job = lab.innet("h0", "run", "--on", "net", "--", "python", SUMS)
+        assert await job.ends() == 0, job.text
+        assert await lab.innet("h0", "down", "net").ends() == 0
+        assert [await agent.ends() for agent in agents.values()] == [0, 0]
+        assert lab.leftovers() == []
+
+
+async def test_a_job_that_shrinks_goes_on_without_a_machine() -> None:
+    async with machines(4) as lab:
+        names = ["h1", "h2", "h3"]
+        _, agents = await launched(lab, star(names), names)
+        job = lab.innet(
+            *("h0", "run", "--on", "net", "--on-worker-death", "shrink"),
+            *("--", "python", UNTIL_FAILURE, "shrink"),
+        )
+        await job.says("rank 2 is under way")
+        kill(agents["h3"])
+        assert await job.ends() == 0, job.text
+        assert "lost: h3" in job.text
+        await job.says("goes on as rank 1 of 2")
+
+
+async def test_sums_move_away_from_the_switches_of_a_lost_machine() -> None:
+    async with machines(5) as lab:
+        up, agents = await launched(lab, TWO_SPINES, ["h1", "h2", "h3", "h4"])
+        job = lab.innet(
+            *("h0", "run", "--on", "net", "--algorithm", "inc"),
+            *("--", "python", str(WORKERS / "until_file.py"), str(lab.folder / "stop")),
+        )
+        await job.says("sums")
+        for machine, switch in (("h3", "s2"), ("h4", "s3")):
+            kill(agents[machine])
+            await up.says(f"switch {switch} (")
+            await job.says("sums", len(job.lines) + 2)
+            agents[machine] = lab.join(machine, machine)
+            await up.says(f"switch {switch} is back")
+        (lab.folder / "stop").touch()
+        assert await job.ends() == 0, job.text
