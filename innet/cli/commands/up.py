@@ -104,6 +104,10 @@ def up(
             "a token file is for machines that join; give --listen ADDRESS as well",
             param_hint="'--token-file'",
         )
+    if machines.listen is not None and mode != "local":
+        raise typer.BadParameter(
+            f"mode {mode} is for one machine; leave it out, or --listen", param_hint="'--mode'"
+        )
     server = None
     if page.is_wanted():
         from innet.cli.web_page import check_page

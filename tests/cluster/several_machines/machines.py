@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
 from innet.topology import load_topology
 
 INNET = (sys.executable, "-m", "innet")
+QUICK = ("--set", "recovery.machine_timeout_s=2")
 _OF_THE_NAMESPACES = ("INNET_NODE", "INNET_NODE_CONFIG", "INNET_RUN_ID")
 
 
@@ -59,16 +61,18 @@ class Machines:
 
     def __init__(self, network: Network, folder: Path) -> None:
         self.folder = folder
+        self.address = "10.0.0.1:4711"
         self._network = network
+        self._namespace: str | None = None
         self._started = 0
 
-    def registry(self, machine: str) -> Path:
-        """The folder of a machine's runs."""
-        return self.folder / machine / "innet"
+    async def share_ipv6(self) -> None:
+        """Let all machines be one namespace, and reach each other at the IPv6 loopback address."""
+        self._namespace, self.address = "h0", "[::1]:4711"
+        switch = "/proc/sys/net/ipv6/conf/lo/disable_ipv6"
+        assert await self.start("h0", "sh", "-c", f"echo 0 > {switch}").ends() == 0
 
-    def start(
-        self, machine: str, *argv: str, environment: Mapping[str, str] | None = None
-    ) -> Program:
+    def start(self, machine: str, *argv: str) -> Program:
         """Start a program on a machine."""
         runtime = self.folder / machine
         runtime.mkdir(mode=0o700, exist_ok=True)
@@ -77,10 +81,10 @@ class Machines:
         spec = ProcessSpec(
             label=f"{machine}.{self._started}",
             argv=("env", *drop, *argv),
-            environment={"XDG_RUNTIME_DIR": str(runtime), **(environment or {})},
+            environment={"XDG_RUNTIME_DIR": str(runtime)},
         )
         program = Program()
-        program.process = self._network.start(machine, spec, program)
+        program.process = self._network.start(self._namespace or machine, spec, program)
         return program
 
     def innet(self, machine: str, *arguments: str) -> Program:
@@ -94,14 +98,14 @@ class Machines:
         token_file.parent.mkdir(mode=0o700, exist_ok=True)
         shutil.copy(self.folder / "token", token_file)
         return self.innet(
-            machine, "node", "join", "10.0.0.1:4711", "--token-file", str(token_file), *named
+            machine, "node", "join", self.address, "--token-file", str(token_file), *named
         )
 
     def up(self, topology: str, *options: str, name: str = "net") -> Program:
         """Launch a network on ``h0`` that the others can join."""
         path = self.folder / "cluster.yaml"
         path.write_text(topology)
-        where = ("--listen", "10.0.0.1:4711", "--token-file", str(self.folder / "token"))
+        where = ("--listen", self.address, "--token-file", str(self.folder / "token"))
         return self.innet("h0", "up", str(path), *where, "--name", name, *options)
 
     def leftovers(self) -> list[Path]:
@@ -125,6 +129,23 @@ async def machines(count: int, mtu_bytes: int = 1500) -> AsyncIterator[Machines]
                 del os.environ["XDG_RUNTIME_DIR"]
             else:
                 os.environ["XDG_RUNTIME_DIR"] = previous
+
+
+async def launched(
+    lab: Machines, topology: str, names: Sequence[str]
+) -> tuple[Program, dict[str, Program]]:
+    """A network, and the agents of its machines."""
+    up = lab.up(topology, *QUICK)
+    await up.says("0 of")
+    agents = {name: lab.join(name, name) for name in names}
+    await up.says("is up")
+    return up, agents
+
+
+def kill(program: Program, signum: signal.Signals = signal.SIGKILL) -> None:
+    """Signal a program and what it has started in its process group."""
+    assert program.process is not None
+    program.process.send_signal(signum)
 
 
 def star(hosts: Sequence[str], **settings: str) -> str:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.several_machines.machines import Machines, Program, machines, star
+from tests.cluster.several_machines.machines import kill, launched, machines, star
 
 pytestmark = [pytest.mark.netns, pytest.mark.cluster]
 WORKERS = Path(__file__).parent / "workers"
 SUMS = str(WORKERS / "sums.py")
 UNTIL_FAILURE = str(WORKERS / "until_failure.py")
-QUICK = ("--set", "recovery.machine_timeout_s=2")
 
 TWO_SPINES = """
 name: spines
@@ -34,23 +31,6 @@ topology:
     - endpoints: ["s1:eth1", "s2:eth1"]
     - endpoints: ["s1:eth2", "s3:eth1"]
 """
-
-
-async def launched(
-    lab: Machines, topology: str, names: Sequence[str]
-) -> tuple[Program, dict[str, Program]]:
-    """A network, and the agents of its machines."""
-    up = lab.up(topology, *QUICK)
-    await up.says("0 of")
-    agents = {name: lab.join(name, name) for name in names}
-    await up.says("is up")
-    return up, agents
-
-
-def kill(program: Program, signum: signal.Signals = signal.SIGKILL) -> None:
-    """Signal a program and what it has started in its process group."""
-    assert program.process is not None
-    program.process.send_signal(signum)
 
 
 async def test_ranks_of_a_killed_machine_fail_by_name_and_it_comes_back() -> None:
