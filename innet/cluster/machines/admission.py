@@ -109,6 +109,10 @@ class Admission:
         session = self._machines[machine].session
         return None if session is None else session.connection
 
+    def count_connected(self) -> int:
+        """How many machines have a connection now."""
+        return len(self._by_connection)
+
     # Joining
 
     def candidate(self, request: JoinRequest, key: str) -> str | None:

@@ -20,6 +20,7 @@ from zmq.auth.asyncio import AsyncioAuthenticator
 from innet.cluster.machines.addresses import Address, reachable_addresses
 from innet.cluster.machines.admission import Admission, Admitted, Lost, Peer
 from innet.cluster.machines.agent_key import KeyPair
+from innet.cluster.machines.connection_limit import ConnectionLimit
 from innet.cluster.machines.messages import (
     Bye,
     Heartbeat,
@@ -154,6 +155,7 @@ class MachineListener:
         self._context: zmq.asyncio.Context | None = None
         self._socket: zmq.asyncio.Socket | None = None
         self._authenticator: AsyncioAuthenticator | None = None
+        self._limit: ConnectionLimit | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
     # What the launcher uses
@@ -235,6 +237,7 @@ class MachineListener:
         self._socket = router(
             self._context, self._pair, dead_after_s=2 * self._heartbeats.timeout_s
         )
+        self._limit = ConnectionLimit(self._context, self._socket, self._admission.count_connected)
         try:
             self._socket.bind(self._bound.endpoint)
         except zmq.ZMQError as error:
@@ -248,6 +251,7 @@ class MachineListener:
         self._bound = Address(self._bound.host, int(endpoint.rpartition(":")[2]))
         self._start(self._receive(self._socket))
         self._start(self._beat())
+        self._start(self._limit.watch())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -271,6 +275,8 @@ class MachineListener:
     def _close_sockets(self, *, linger_ms: int) -> None:
         assert self._socket is not None
         assert self._authenticator is not None
+        assert self._limit is not None
+        self._limit.close()
         self._socket.close(linger=linger_ms)
         self._authenticator.stop()
 
@@ -409,6 +415,8 @@ class MachineListener:
             due_s = monotonic() + interval_s
             for machine in list(self._joined.values()):
                 machine.tunnel.heartbeat()
+            assert self._limit is not None
+            self._limit.listen()
             for lost in self._admission.silent(monotonic()):
                 self._say_bye(lost)
                 self._finish(lost)
