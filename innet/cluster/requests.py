@@ -62,6 +62,11 @@ class ClientConnection:
         pid, _, _ = struct.unpack("3i", connection.getsockopt(SOL_SOCKET, SO_PEERCRED, 12))
         return int(pid)
 
+    @property
+    def peer_name(self) -> object:
+        """The address of the client's socket, by which a relay is recognised."""
+        return self._writer.get_extra_info("peername")
+
     async def next_request(self) -> None:
         """Wait until the client sends its next request; the reply to this one is due then."""
         await asyncio.wait([self._next_line])

@@ -33,6 +33,7 @@ from innet.cluster.emulation.runs import (
 )
 from innet.cluster.emulation.segmentation import bulk_segment_bytes
 from innet.cluster.emulation.termination import TerminationSignals
+from innet.cluster.requests import ClientConnection
 from innet.errors import EmulationError
 from innet.node.link_descriptors import LINKS_SOCKET_NAME, LinkDescriptorServer
 from innet.node.node_config import (
@@ -385,11 +386,11 @@ class Network:
             )
         return path
 
-    def record_attached(self, node: str, pid: int) -> None:
-        """Record that process ``pid``, which another launcher started, is the worker of a node."""
-        identity = ProcessIdentity.of(pid)
+    def record_attached(self, node: str, client: ClientConnection) -> None:
+        """Record that a client, which another launcher started, is the worker of a node."""
+        identity = ProcessIdentity.of(client.pid)
         if identity is not None:  # it may have ended, or be in another namespace of pids
-            self._record_process(
+            self.record_process(
                 RecordedProcess(label=node, node=node, identity=identity, attached=True)
             )
 
@@ -408,7 +409,7 @@ class Network:
         self._save(record)
 
     def _register(self, process: SupervisedProcess) -> None:
-        self._record_process(
+        self.record_process(
             RecordedProcess(
                 label=process.label,
                 node=process.spec.node,
@@ -417,7 +418,8 @@ class Network:
             )
         )
 
-    def _record_process(self, process: RecordedProcess) -> None:
+    def record_process(self, process: RecordedProcess) -> None:
+        """Enter a process into the run's record, in place of an earlier one of its label."""
         record = self._entered_record()
         # The next job or a restart uses the label again.
         record.processes = (

@@ -170,7 +170,7 @@ class AttachedJobs:
     @contextmanager
     def _recorded(self, reply: AttachReply, client: ClientConnection) -> Iterator[None]:
         """Send a rank its reply; its process is in the record of the run until the block ends."""
-        self._network.record_attached(reply.node, client.pid)
+        self._network.record_attached(reply.node, client)
         try:
             client.send(reply)
             yield

@@ -24,7 +24,12 @@ from innet.cluster.emulation.machine_fabric import (
 )
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
-from innet.cluster.emulation.runs import control_socket_name, ndn_socket_name
+from innet.cluster.emulation.runs import (
+    ProcessIdentity,
+    RecordedProcess,
+    control_socket_name,
+    ndn_socket_name,
+)
 from innet.cluster.machines.addresses import Address
 from innet.cluster.machines.commands import (
     ConfigureRequest,
@@ -36,6 +41,7 @@ from innet.cluster.machines.commands import (
 from innet.cluster.machines.listener import JoinedMachine, MachineListener
 from innet.cluster.machines.messages import Heartbeats
 from innet.cluster.machines.remote import RemoteMachine
+from innet.cluster.requests import ClientConnection
 from innet.cluster.session_client import SESSION_SOCKET_NAME
 from innet.errors import EmulationError, InnetError
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME
@@ -147,6 +153,20 @@ class ClusterNetwork(Network):
         machine = self.topology.placement[node]
         if machine != LAUNCHER_MACHINE:
             await self._is_reachable[machine].wait()
+
+    def record_attached(self, node: str, client: ClientConnection) -> None:
+        """Record that a client, which another launcher started, is the worker of a node."""
+        assert self._listener is not None
+        origin = self._listener.origin(client.peer_name)
+        if origin is None:
+            super().record_attached(node, client)
+            return
+        identity = ProcessIdentity(pid=origin.pid, start_ticks=0)
+        self.record_process(
+            RecordedProcess(
+                label=node, node=node, identity=identity, attached=True, machine=origin.machine
+            )
+        )
 
     def _machine_of(self, node: str) -> RemoteMachine | None:
         """The machine of a node; ``None`` for the launcher's.

@@ -72,8 +72,8 @@ class Machines:
         switch = "/proc/sys/net/ipv6/conf/lo/disable_ipv6"
         assert await self.start("h0", "sh", "-c", f"echo 0 > {switch}").ends() == 0
 
-    def start(self, machine: str, *argv: str) -> Program:
-        """Start a program on a machine."""
+    def start(self, machine: str, *argv: str, at: str | None = None) -> Program:
+        """Start a program on a machine; ``at`` the place of another one, if that is named."""
         runtime = self.folder / machine
         runtime.mkdir(mode=0o700, exist_ok=True)
         self._started += 1
@@ -84,22 +84,21 @@ class Machines:
             environment={"XDG_RUNTIME_DIR": str(runtime)},
         )
         program = Program()
-        program.process = self._network.start(self._namespace or machine, spec, program)
+        program.process = self._network.start(self._namespace or at or machine, spec, program)
         return program
 
     def innet(self, machine: str, *arguments: str) -> Program:
         """Start a command of innet on a machine."""
         return self.start(machine, *INNET, *arguments)
 
-    def join(self, machine: str, name: str | None = None) -> Program:
+    def join(self, machine: str, name: str | None = None, at: str | None = None) -> Program:
         """Start the agent of a machine, which joins the network of ``h0``."""
         named = () if name is None else ("--name", name)
         token_file = self.folder / machine / "token"
         token_file.parent.mkdir(mode=0o700, exist_ok=True)
         shutil.copy(self.folder / "token", token_file)
-        return self.innet(
-            machine, "node", "join", self.address, "--token-file", str(token_file), *named
-        )
+        join = (*INNET, "node", "join", self.address, "--token-file", str(token_file), *named)
+        return self.start(machine, *join, at=at)
 
     def up(self, topology: str, *options: str, name: str = "net") -> Program:
         """Launch a network on ``h0`` that the others can join."""

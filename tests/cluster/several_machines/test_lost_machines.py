@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,31 @@ async def test_sums_move_away_from_the_switches_of_a_lost_machine() -> None:
             await up.says(f"switch {switch} is back")
         (lab.folder / "stop").touch()
         assert await job.ends() == 0, job.text
+
+
+async def test_an_agent_that_hangs_is_lost_and_joins_again() -> None:
+    async with machines(3) as lab:
+        up, agents = await launched(lab, star(["h1", "h2"]), ["h1", "h2"])
+        job = lab.innet("h0", "run", "--on", "net", "--", "python", UNTIL_FAILURE)
+        await job.says("rank 1 is under way")
+        kill(agents["h2"], signal.SIGSTOP)
+        assert await job.ends() != 0
+        assert "machine h2 does not answer for 2 s" in await job.says("rank 0 saw")
+        kill(agents["h2"], signal.SIGCONT)
+        await agents["h2"].says("joined network net as machine h2", 2)
+        await up.says("machine h2 is back")
+        job = lab.innet("h0", "run", "--on", "net", "--", "python", SUMS)
+        assert await job.ends() == 0, job.text
+
+
+async def test_a_machine_is_the_same_at_another_address() -> None:
+    async with machines(4) as lab:
+        up, agents = await launched(lab, star(["h1", "h2"]), ["h1", "h2"])
+        kill(agents["h2"], signal.SIGINT)
+        await agents["h2"].ends()
+        await up.says("what ran there counts as ended")
+        agents["h2"] = lab.join("h2", "h2", at="h3")
+        await up.says("machine h2 is back")
+        job = lab.innet("h0", "run", "--on", "net", "--hosts", "h2,h1", "--", "python", SUMS)
+        assert await job.ends() == 0, job.text
+        await job.says("master 10.0.0.4")

@@ -7,7 +7,8 @@ import numpy as np
 import innet
 from innet.errors import RankFailed
 
-comm = innet.init(on_death=sys.argv[1]) if len(sys.argv) > 1 else innet.init()
+shrinks = len(sys.argv) > 1
+comm = innet.init(on_death="shrink" if shrinks else "abort")
 mine = np.ones(100_000, np.float32)
 count = 0
 while True:
@@ -15,7 +16,7 @@ while True:
         comm.allreduce(mine)
     except RankFailed as error:
         print(f"rank {comm.rank} saw: {error}", flush=True)
-        if len(sys.argv) == 1:
+        if not shrinks:
             raise
         comm = comm.recover()
         print(f"goes on as rank {comm.rank} of {comm.size}", flush=True)
