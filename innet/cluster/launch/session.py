@@ -259,6 +259,8 @@ class Session:
         """
         chosen = replace(options or WorkerOptions(), **changes)
         ranks = self._ranks_on(chosen.hosts)
+        if chosen.trace is not None:
+            self._require_on_this_machine(ranks)
         async with AsyncExitStack() as stack:
             admission = self._entered_admission().admit(ranks, chosen.job_name, chosen.weight)
             job = await stack.enter_async_context(admission)
@@ -291,6 +293,16 @@ class Session:
             tell = partial(chosen.output or self._output, LAUNCHER_LABEL)
             controller, reachable = self._entered_controller(), self.network.until_reachable
             return await Supervisor(controller, start, policy, tell, reachable).run(ranks)
+
+    def _require_on_this_machine(self, ranks: Sequence[str]) -> None:
+        """Check that the files of a timeline will be here."""
+        elsewhere = [node for node in ranks if node in self.network.placed_elsewhere]
+        if elsewhere:
+            raise EmulationError(
+                f"a timeline needs all ranks on the launcher's machine, and {elsewhere[0]} is on "
+                f"machine {self.network.placed_elsewhere[elsewhere[0]]}. Leave --trace out, or "
+                "choose other hosts (--hosts)"
+            )
 
     def _ranks_on(self, hosts: Sequence[str] | None) -> tuple[str, ...]:
         """The node of each rank of a job on these hosts; ``None``: on all."""

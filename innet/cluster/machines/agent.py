@@ -79,6 +79,8 @@ async def _serve(options: AgentOptions, say: Callable[[str], None]) -> bool:
         record = create_run(
             _run_id(launcher.network, launcher.machine), launcher.network, "cluster"
         )
+        record.kept_up = True
+        record.save()
         try:
             reason = await _serve_in(record, launcher, options, say)
         finally:

@@ -81,6 +81,25 @@ Ends udp_ends(std::size_t datagram_bytes = 0) {
     return {open(left, right, datagram_bytes), open(right, left, datagram_bytes)};
 }
 
+/// Sockets that another process has bound and connected, as the agent of a machine does.
+Ends connected_ends(const char* address, std::size_t datagram_bytes) {
+    std::array<int, 2> fds{};
+    std::array<SocketAddress, 2> names;
+    for (std::size_t i = 0; i < 2; ++i) {
+        const SocketAddress local = SocketAddress::from_numbers(address, 0).value();
+        fds[i] = ::socket(local.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        REQUIRE(::bind(fds[i], local.data(), local.size()) == 0);
+        names[i] = SocketAddress::of_socket(fds[i]).value();
+    }
+    std::array<UdpEndpoints, 2> ends;
+    for (std::size_t i = 0; i < 2; ++i) {
+        REQUIRE(::connect(fds[i], names[1 - i].data(), names[1 - i].size()) == 0);
+        ends[i].connected_fd = fds[i];
+        ends[i].datagram_bytes = datagram_bytes;
+    }
+    return {open(ends[0]), open(ends[1])};
+}
+
 Ends unix_ends() {
     std::array<int, 2> fds{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, fds.data()) == 0);
@@ -191,8 +210,16 @@ TEST_CASE("a path that can segment again is used so again") {
 }
 
 TEST_CASE("packets larger than a datagram of the link arrive whole, in one message each") {
-    constexpr std::size_t kDatagram = 1472;
-    Wire wire(udp_ends(kDatagram));
+    constexpr std::size_t kDatagram = 1452;
+    Ends ends = udp_ends(kDatagram);
+    SUBCASE("over sockets of its own") {}
+    SUBCASE("over sockets that were connected before") {
+        ends = connected_ends("127.0.0.1", kDatagram);
+    }
+    SUBCASE("over sockets of IPv6 that were connected before") {
+        ends = connected_ends("::1", kDatagram);
+    }
+    Wire wire(std::move(ends));
     std::vector<OutgoingPacket> packets;
     std::vector<std::size_t> sizes;
     for (std::size_t i = 0; i < 40; ++i) {
