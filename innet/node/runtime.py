@@ -217,11 +217,11 @@ def network_threads(processors: Collection[int]) -> Iterator[None]:
 
 
 def prefer_network_thread(node: _core.Node, config: NodeConfig) -> None:
-    """Give the network thread of a started node of ``netns`` mode real-time priority, if allowed.
+    """Give the network thread of a started node real-time priority, if allowed; not in local mode.
 
     On machines of its own, a host's network card interrupts programs that compute, and so do the
-    kernel's forwarding and TCP. In other modes the kernel does not clock the links.
+    kernel's forwarding and TCP. In ``local`` mode the kernel does not clock the links.
     """
-    if config.mode == "netns":
+    if config.mode != "local":
         is_switch = config.kind == "switch"
         node.set_realtime_priority(_SWITCH_PRIORITY if is_switch else _HOST_PRIORITY)
