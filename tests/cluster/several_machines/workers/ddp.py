@@ -10,7 +10,9 @@ import innet.torch_backend  # noqa: F401  # registers the backend
 
 dist.init_process_group("innet")
 torch.manual_seed(7)
-model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Linear(256, 4)))
+model = DistributedDataParallel(
+    torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Linear(256, 4))
+)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 data = torch.randn(8, 16, 64, generator=torch.Generator().manual_seed(1))
 for step in range(5):
