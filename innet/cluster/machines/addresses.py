@@ -13,6 +13,7 @@ import psutil
 from innet.errors import EmulationError
 
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
+_BRACKETED: Final = re.compile(r"\[(?P<host>[^\]]*)\](:(?P<port>.*))?")
 _MAX_PORT: Final = 65535
 
 
@@ -81,9 +82,8 @@ def _reaches_far(host: str) -> bool:
 
 
 def _split(text: str) -> tuple[str, str]:
-    if text.startswith("["):
-        host, _, rest = text[1:].partition("]")
-        return host, rest.removeprefix(":") if rest.startswith(":") else rest
+    if (bracketed := _BRACKETED.fullmatch(text)) is not None:
+        return bracketed["host"], bracketed["port"] or ""
     if text.count(":") > 1:
         return text, ""
     host, _, port = text.partition(":")

@@ -22,6 +22,8 @@ from innet.cluster.machines.connection import LauncherConnection
 from innet.cluster.machines.machine_commands import MachineCommands
 from innet.cluster.requests import RequestServer
 from innet.errors import EmulationError
+from innet.security.core_dumps import keep_keys_out_of_core_dumps
+from innet.settings import SecuritySettings
 
 _PATIENCE_S = 30.0
 _MAX_RUN_ID_CHARACTERS = 48
@@ -56,6 +58,7 @@ async def run_agent(options: AgentOptions, say: Callable[[str], None]) -> None:
         SecurityError: the token file or the key cannot be used.
         EmulationError: the launcher cannot be reached.
     """
+    keep_keys_out_of_core_dumps(SecuritySettings())
     signals = TerminationSignals(hurry=lambda: None)
     signals.install()
     try:

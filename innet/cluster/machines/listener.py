@@ -288,9 +288,11 @@ class MachineListener:
     def _finished(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            asyncio.get_running_loop().call_exception_handler(
-                {"message": "machines of this network are no longer served", "exception": error}
-            )
+            self._report("machines of this network are no longer served", error)
+
+    def _report(self, what: str, error: BaseException) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_exception_handler({"message": what, "exception": error})
 
     # Messages
 
@@ -301,7 +303,10 @@ class MachineListener:
             # One that a peer has chosen could be that of another peer.
             if len(frames) == 2 and len(identity) == 5 and identity[0] == 0:
                 peer = Peer(identity, str(frames[1]["User-Id"]), _address(frames[1]))
-                self._on_message(peer, frames[1].bytes)
+                try:
+                    self._on_message(peer, frames[1].bytes)
+                except Exception as error:  # a defect for one machine must not end the others
+                    self._report("a message of a machine could not be processed", error)
             await asyncio.sleep(0)  # a flood of messages must not hold up the event loop
 
     def _on_message(self, peer: Peer, content: bytes) -> None:

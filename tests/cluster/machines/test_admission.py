@@ -146,3 +146,11 @@ def test_nobody_joins_a_network_that_is_taken_down() -> None:
     assert [lost.machine for lost in network.close()] == ["h1"]
     assert refused(network.join(request("h2"), peer(2), 0.0)) == "ending"
     assert refused(network.join(request("h9"), peer(2), 0.0)) == "machine"
+
+
+def test_a_launcher_that_did_not_run_takes_nobody_for_silent() -> None:
+    network = admission()
+    network.join(request("h1"), peer(1), 0.0)
+    network.excuse(60.0)
+    assert network.silent(64.9) == []
+    assert [lost.machine for lost in network.silent(65.0)] == ["h1"]
