@@ -263,6 +263,7 @@ async def test_a_machine_that_never_reads_holds_a_window_of_each_stream(tmp_path
 async def test_silent_connections_hold_few_descriptors_and_end_no_session(
     tmp_path: Path, monkeypatch
 ) -> None:
+    monkeypatch.setattr(sockets, "_HANDSHAKE_MS", 600_000)
     monkeypatch.setattr(connection_limit, "MAX_STRANGERS", 8)
     lost: list[str] = []
     async with attacked(tmp_path) as cluster, cluster.connection("h2") as connection:

@@ -56,15 +56,13 @@ class ResumableSession:
         self._acknowledged = self._received
         return heartbeat_message(self._received)
 
-    def take(self, message: NumberedFrame) -> bytes | None:
-        """The frame of a message; ``None`` if it has arrived before.
+    def take(self, message: NumberedFrame) -> bytes:
+        """The frame of a message.
 
         Raises:
-            BrokenSession: a frame before it is missing, or was never sent from here.
+            BrokenSession: it is not the next one, or acknowledges what was never sent from here.
         """
         self.on_acknowledgement(message.acknowledged)
-        if message.number <= self._received:
-            return None
         if message.number != self._received + 1:
             raise BrokenSession(f"frame {message.number} after {self._received}")
         self._received = message.number

@@ -95,12 +95,12 @@ class Tunnel:
             self._session.on_acknowledgement(message.acknowledged)
             return
         frame = self._session.take(message)
-        if frame is not None and self._early is not None:
+        if self._early is None:
+            self._relay.receive(frame)
+        else:
             if len(self._early) >= MAX_BACKLOG:
                 raise BrokenSession("too much came before this end has begun to serve")
             self._early.append(frame)
-        elif frame is not None:
-            self._relay.receive(frame)
         if self._session.is_acknowledgement_due:
             self.heartbeat()
 

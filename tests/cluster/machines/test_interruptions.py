@@ -117,7 +117,8 @@ asyncio.run(main())
 
 
 async def test_an_agent_that_was_killed_is_replaced_at_once(tmp_path: Path) -> None:
-    async with cluster_of(tmp_path, "h1", "h2") as cluster:
+    rare = Heartbeats(interval_s=600.0, timeout_s=1800.0)
+    async with cluster_of(tmp_path, "h1", "h2", heartbeats=rare) as cluster:
         killed = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-c", AGENT, str(cluster.token), str(cluster.listener.address)),
