@@ -15,7 +15,6 @@ from innet.backoff import Backoff
 from innet.cluster.emulation.runs import RunRecord
 from innet.errors import TelemetryError
 from innet.security.keys import OPERATOR_KEY_NAME, OperatorKey
-from innet.settings import SETTINGS_NAME, Settings
 from innet.telemetry.broker_socket import BROKER_SOCKET_NAME, client_of, client_through
 from innet.telemetry.broker_url import BrokerUrl
 from innet.telemetry.commands import Command, signed
@@ -48,7 +47,7 @@ def broker_of(record: RunRecord) -> RunBroker:
             f"{record.run_id} runs without telemetry (--broker none). `innet status "
             f"{record.run_id} --watch` shows it all the same."
         )
-    settings = Settings.load(record.run_dir / SETTINGS_NAME)
+    settings = record.settings()
     url = BrokerUrl.of_setting(settings.telemetry.broker)
     return RunBroker(url, record.run_dir / BROKER_SOCKET_NAME)
 

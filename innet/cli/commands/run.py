@@ -269,7 +269,6 @@ def _run_on(run_id: str, command: Sequence[str], workers: WorkerOptions) -> None
     from innet.cluster.emulation.runs import find_run
     from innet.cluster.session_client import JobRequest, run_job
     from innet.errors import JobFailed
-    from innet.settings import SETTINGS_NAME, Settings
 
     end_at_second_signal()
     console = open_console(stderr=True)
@@ -277,7 +276,7 @@ def _run_on(run_id: str, command: Sequence[str], workers: WorkerOptions) -> None
     _warn_about_input(console)
     _report_threads(console, workers, None)
     record = find_run(run_id)
-    output = chosen_output(Settings.load(record.run_dir / SETTINGS_NAME))
+    output = chosen_output(record.settings())
     began_s = time.monotonic()
     with _reporting_trace(console, workers.trace):
         job = JobRequest(argv=tuple(command), options=workers)

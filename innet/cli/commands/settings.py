@@ -70,11 +70,10 @@ def _of_the_command(assignments: list[str]) -> tuple[Settings, dict[str, str]]:
 
 def _of_the_run(run_id: str) -> tuple[Settings, dict[str, str]]:
     from innet.cluster.emulation.runs import find_run
-    from innet.settings import SETTINGS_NAME, Settings
 
-    path = find_run(run_id).run_dir / SETTINGS_NAME
-    loaded = Settings.load(path)
-    return loaded, dict.fromkeys(_changed_settings(loaded), f"file ({path})")
+    record = find_run(run_id)
+    loaded = record.settings()
+    return loaded, dict.fromkeys(_changed_settings(loaded), f"file ({record.settings_path})")
 
 
 def _print(listed: list[_ListedSetting]) -> None:

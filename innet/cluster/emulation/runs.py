@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from innet.errors import EmulationError
 from innet.machine import read_kernel_file
 from innet.node.node_config import NODE_CONFIG_VARIABLE, RUN_ID_VARIABLE, Mode
+from innet.settings import SETTINGS_NAME, Settings
 
 _STATE_FIELD = 0
 _START_FIELD = 19  # proc(5): field 22, counted from the state, which is field 3
@@ -165,6 +166,33 @@ class RunRecord(BaseModel):
     def topology_path(self) -> Path:
         """The file with the topology of the run."""
         return self.run_dir / _TOPOLOGY_NAME
+
+    @property
+    def settings_path(self) -> Path:
+        """The file with the settings of the run."""
+        return self.run_dir / SETTINGS_NAME
+
+    def require_up(self) -> None:
+        """Check that the files of the run are there.
+
+        Raises:
+            EmulationError: the run is starting, for example waits for its machines, or is ending.
+        """
+        if not self.settings_path.exists():
+            raise EmulationError(
+                f"{self.run_id} is not up: it is starting, waits for its machines, or is ending. "
+                "Try again when `innet up` says that it is up."
+            )
+
+    def settings(self) -> Settings:
+        """The settings of the run.
+
+        Raises:
+            EmulationError: the run is starting or ending.
+            SettingsError: the file is not one of this version.
+        """
+        self.require_up()
+        return Settings.load(self.settings_path)
 
     def control_socket(self, node: str) -> Path:
         """The control socket of ``node``, which exists while it runs."""

@@ -15,7 +15,6 @@ from typing import Any, Self
 from innet.cluster.emulation.kernel_network import KernelCounters
 from innet.cluster.emulation.runs import RunRecord
 from innet.cluster.run_status import ANSWER_TIMEOUT_S, RunReader, RunStatus
-from innet.errors import TelemetryError
 from innet.machine import read_kernel_file
 from innet.topology import Link, Topology, load_topology
 
@@ -331,12 +330,7 @@ def _grown(faces: tuple[Mapping[str, Any], Mapping[str, Any]], counter: str) -> 
 
 def observe(record: RunRecord, interval_s: float = 1.0) -> Observation:
     """Look at a run twice; blocks for ``interval_s`` and the time of the answers."""
-    if not record.topology_path.exists():
-        raise TelemetryError(
-            f"{record.run_id} has no {record.topology_path.name} in {record.run_dir}: it is "
-            "starting or ending, or was launched by another version of innet. Try again, or launch "
-            "it again."
-        )
+    record.require_up()
     topology = load_topology(str(record.topology_path))
     with RunObserver(topology) as observer:
         first = observer.look(record)

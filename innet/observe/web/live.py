@@ -28,7 +28,6 @@ from innet.observe.web.document import (
 )
 from innet.observe.web.history import History
 from innet.observe.web.view_state import LookResult, ViewState, event_line, look_result
-from innet.settings import SETTINGS_NAME, Settings
 from innet.telemetry.commands import Command
 from innet.telemetry.feed import RunFeed
 from innet.telemetry.messages import CommandReply, RunEvent
@@ -124,7 +123,7 @@ async def local_view(record: RunRecord) -> AsyncIterator[View]:
     view = View(picture, History(), tell if has_broker else None)
     # Each look is a frame, and also tells which nodes no longer answer.
     follower = _Follower(view, RunFeed(record.run_id), quiet_s=_NEVER_S)
-    interval_s = Settings.load(record.run_dir / SETTINGS_NAME).telemetry.interval_s
+    interval_s = record.settings().telemetry.interval_s
     with RunObserver(topology) as observer:
         looks = _Looks(record.run_id, topology, observer, follower, interval_s)
         tasks = [follower.frames(), looks.run()]

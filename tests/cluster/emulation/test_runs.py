@@ -18,6 +18,7 @@ from innet.cluster.emulation.runs import (
     remove_run,
 )
 from innet.errors import EmulationError
+from innet.settings import Settings
 
 
 @pytest.fixture(autouse=True)
@@ -58,3 +59,11 @@ def test_an_unknown_run_is_named_with_those_there_are() -> None:
     create_run("own", "star4", "local")
     with pytest.raises(EmulationError, match=r"no run x/../own\. Runs on this machine: own"):
         find_run("x/../own")
+
+
+def test_a_run_that_is_starting_says_so_in_place_of_its_settings() -> None:
+    run = create_run("own", "star4", "local")
+    with pytest.raises(EmulationError, match="own is not up: it is starting, waits for"):
+        run.settings()
+    run.settings_path.write_text(Settings().model_dump_json())
+    assert run.settings() == Settings()
