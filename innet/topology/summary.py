@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
-
-import networkx as nx
+from typing import TYPE_CHECKING, Final
 
 from innet.quantities import counted, format_duration, format_probability, format_rate
 from innet.topology.model import Topology
 from innet.topology.parts import Link
 from innet.topology.settings import UNLIMITED
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 MEMORY: Final = "memory"
 """In the place of the rate of a link within a host."""
@@ -69,6 +70,8 @@ def usual_link_label(topology: Topology) -> str | None:
 
 def tier_of_nodes(topology: Topology) -> dict[str, int]:
     """Tier of every node by its name: 0 for hosts, 1 for switches next to hosts, and so on."""
+    import networkx as nx  # imported only where a graph is needed
+
     layers = nx.bfs_layers(topology.graph(), list(topology.hosts))
     return {name: tier for tier, layer in enumerate(layers) for name in layer}
 
@@ -92,6 +95,8 @@ def is_tiered(topology: Topology) -> bool:
 
     It is when the links within a tier form nothing but lines, as in a dumbbell.
     """
+    import networkx as nx
+
     lateral = lateral_links(topology)
     if lateral.number_of_nodes() == 0:
         return True
@@ -100,6 +105,8 @@ def is_tiered(topology: Topology) -> bool:
 
 def lateral_links(topology: Topology) -> nx.Graph[str]:
     """The links that join two nodes of the same tier, as a graph of those nodes."""
+    import networkx as nx
+
     tier_of = tier_of_nodes(topology)
     lateral: nx.Graph[str] = nx.Graph()
     lateral.add_edges_from(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 import innet
 from innet.cluster.emulation.runs import find_run
@@ -21,6 +22,9 @@ from innet.errors import DeadlineExceeded, EmulationError
 from innet.observe.doctor.checks.nodes import DeadNode
 from innet.observe.doctor.observation import observe
 from innet.topology import Topology, load_topology
+
+# Starting a network takes longer than most tests: these use one that is up.
+on_one_network = pytest.mark.asyncio(loop_scope="module")
 
 WORKERS = Path(__file__).parent / "workers"
 TWO_BY_TWO = load_topology("star:2").with_workers(2)
@@ -31,6 +35,27 @@ TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nnodes", "1")
 async def up(topology: Topology = TWO_BY_TWO, **options: Any) -> AsyncIterator[Session]:
     async with Session(topology, output=lambda *_: None, **options) as session:
         yield session
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def session() -> AsyncIterator[Session]:
+    """A network of two hosts with two workers each, which no test changes."""
+    is_up: asyncio.Future[Session] = asyncio.get_running_loop().create_future()
+    may_end = asyncio.Event()
+
+    async def keep_up() -> None:  # one task enters and leaves it, as it has to
+        async with up() as session:
+            is_up.set_result(session)
+            await may_end.wait()
+
+    keeping = asyncio.create_task(keep_up())
+    either: tuple[asyncio.Future[Any], ...] = (keeping, is_up)
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    if keeping.done():
+        keeping.result()
+    yield is_up.result()
+    may_end.set()
+    await keeping
 
 
 async def start(session: Session, *argv: str, **variables: object) -> Process:
@@ -83,60 +108,60 @@ async def jobs_on(session: Session) -> list[Any]:
     return jobs
 
 
-async def test_ranks_attach_add_and_leave_nothing() -> None:
-    async with up() as session:
-        for _ in range(2):  # the second job has the hosts of the first
-            said = await said_by(await start_ranks(session, "add", 4))
-            assert said == [
-                [f"attached to {node}", f"rank {rank}: [10.0, 10.0, 10.0]"]
-                for rank, node in enumerate(TWO_BY_TWO.hosts)
-            ]
-        assert await jobs_on(session) == []
-
-
-async def test_ranks_get_the_hosts_that_they_ask_for() -> None:
-    async with up() as session:
-        said = await said_by(await start_ranks(session, "add", 3, "h1.1", "h0", "h1"))
-        assert [lines[0] for lines in said] == [
-            f"attached to {node}" for node in ("h1.1", "h0.0", "h1.0")
+@on_one_network
+async def test_ranks_attach_add_and_leave_nothing(session: Session) -> None:
+    for _ in range(2):  # the second job has the hosts of the first
+        said = await said_by(await start_ranks(session, "add", 4))
+        assert said == [
+            [f"attached to {node}", f"rank {rank}: [10.0, 10.0, 10.0]"]
+            for rank, node in enumerate(TWO_BY_TWO.hosts)
         ]
+    assert await jobs_on(session) == []
 
 
-async def test_a_process_attaches_again_after_it_has_detached() -> None:
-    async with up() as session:
-        first, second = await said_by(await start_ranks(session, "again", 2))
-        assert len(first) == 3
-        assert first[1].startswith("rank 0: [3.0")
-        assert len(set(second[1:])) == 1
+@on_one_network
+async def test_ranks_get_the_hosts_that_they_ask_for(session: Session) -> None:
+    said = await said_by(await start_ranks(session, "add", 3, "h1.1", "h0", "h1"))
+    assert [lines[0] for lines in said] == [
+        f"attached to {node}" for node in ("h1.1", "h0.0", "h1.0")
+    ]
 
 
-async def test_the_death_of_a_rank_is_reported_and_frees_the_hosts() -> None:
-    async with up() as session:
-        survivor, victim = await start_ranks(session, "wait", 2)
-        for process in (survivor, victim):
-            await read_until(process, "ready")
-        victim.kill()
-        (said,) = await lines_of(survivor)
-        assert said.startswith("RankFailed: ")
-        assert "rank 1 (h0.1) ended without closing its worker" in said
-        await said_by(await start_ranks(session, "add", 4))
-        assert await jobs_on(session) == []
+@on_one_network
+async def test_a_process_attaches_again_after_it_has_detached(session: Session) -> None:
+    first, second = await said_by(await start_ranks(session, "again", 2))
+    assert len(first) == 3
+    assert first[1].startswith("rank 0: [3.0")
+    assert len(set(second[1:])) == 1
 
 
-async def test_attached_ranks_are_shown_as_live_while_they_are() -> None:
-    async with up() as session:
-        processes = await start_ranks(session, "wait", 2)
-        for process in processes:
-            await read_until(process, "ready")
-        record = find_run(session.network.run_id)
-        seen = await asyncio.to_thread(observe, record)
-        assert not list(DeadNode().findings(seen))
-        assert {"h0.0", "h0.1"} <= seen.after.status.nodes.keys()
-        attached = {p.identity.pid: p.node for p in record.processes if p.attached}
-        assert attached == {processes[0].pid: "h0.0", processes[1].pid: "h0.1"}
-        await said_by(processes)
-        left = find_run(session.network.run_id).processes
-        assert not [process for process in left if process.attached]
+@on_one_network
+async def test_the_death_of_a_rank_is_reported_and_frees_the_hosts(session: Session) -> None:
+    survivor, victim = await start_ranks(session, "wait", 2)
+    for process in (survivor, victim):
+        await read_until(process, "ready")
+    victim.kill()
+    (said,) = await lines_of(survivor)
+    assert said.startswith("RankFailed: ")
+    assert "rank 1 (h0.1) ended without closing its worker" in said
+    await said_by(await start_ranks(session, "add", 4))
+    assert await jobs_on(session) == []
+
+
+@on_one_network
+async def test_attached_ranks_are_shown_as_live_while_they_are(session: Session) -> None:
+    processes = await start_ranks(session, "wait", 2)
+    for process in processes:
+        await read_until(process, "ready")
+    record = find_run(session.network.run_id)
+    seen = await asyncio.to_thread(observe, record)
+    assert not list(DeadNode().findings(seen))
+    assert {"h0.0", "h0.1"} <= seen.after.status.nodes.keys()
+    attached = {p.identity.pid: p.node for p in record.processes if p.attached}
+    assert attached == {processes[0].pid: "h0.0", processes[1].pid: "h0.1"}
+    await said_by(processes)
+    left = find_run(session.network.run_id).processes
+    assert not [process for process in left if process.attached]
 
 
 async def test_ranks_end_when_their_network_does() -> None:
@@ -150,62 +175,62 @@ async def test_ranks_end_when_their_network_does() -> None:
     assert await lines_of(processes[1]) == []
 
 
-async def test_more_ranks_than_workers_are_refused() -> None:
-    async with up() as session:
-        (said,) = await lines_of((await start_ranks(session, "add", 5))[0])
-        assert said.startswith("EmulationError: ")
-        assert "needs 5 workers, and the network has 4 (h0.0, h0.1, h1.0, h1.1)" in said
-        assert "--workers-per-host" in said
+@on_one_network
+async def test_more_ranks_than_workers_are_refused(session: Session) -> None:
+    (said,) = await lines_of((await start_ranks(session, "add", 5))[0])
+    assert said.startswith("EmulationError: ")
+    assert "needs 5 workers, and the network has 4 (h0.0, h0.1, h1.0, h1.1)" in said
+    assert "--workers-per-host" in said
 
 
-async def test_hosts_that_are_taken_or_unknown_are_refused_on_all_ranks() -> None:
-    async with up(load_topology("star:2")) as session:
-        (waiting,) = await start_ranks(session, "wait", 1, "h0")
-        await read_until(waiting, "ready")
-        for hosts, why in (
-            (("h1", "h0"), "HostTaken: rank 1 asks for h0, which is taken (h0: job j1 has it)"),
-            (("h1", "h7"), "rank 1 asks for h7, which is no host of star-2. Its hosts: h0, h1"),
-            ((), "2 ranks need a worker each, and 1 of 2 are free; other jobs have h0"),
-        ):
-            for said in await said_by(await start_ranks(session, "add", 2, *hosts)):
-                assert why in said[0]
-        assert await lines_of(waiting) == []
+@on_one_network
+async def test_hosts_that_are_taken_or_unknown_are_refused_on_all_ranks(session: Session) -> None:
+    (waiting,) = await start_ranks(session, "wait", 1, "h0.1")
+    await read_until(waiting, "ready")
+    for hosts, size, why in (
+        (("h1", "h0.1"), 2, "HostTaken: rank 1 asks for h0.1, which is taken (h0.1: job j"),
+        (("h1", "h7"), 2, "rank 1 asks for h7, which is no host of star-2. Its hosts: h0.0, h0.1"),
+        ((), 4, "4 ranks need a worker each, and 3 of 4 are free; other jobs have h0.1"),
+    ):
+        for said in await said_by(await start_ranks(session, "add", size, *hosts)):
+            assert why in said[0]
+    assert await lines_of(waiting) == []
 
 
-async def test_ranks_that_do_not_come_are_named() -> None:
+@on_one_network
+async def test_ranks_that_do_not_come_are_named(session: Session) -> None:
     program = "import innet; innet.attach(rank=1, size=3, job='x', timeout_s=0.1)"
-    async with up() as session:
-        said = await lines_of(await start(session, sys.executable, "-c", program))
-        assert "ranks 0, 2 of 3 did not attach within 0.1 s" in said[-1]
+    said = await lines_of(await start(session, sys.executable, "-c", program))
+    assert "ranks 0, 2 of 3 did not attach within 0.1 s" in said[-1]
 
 
-async def test_a_rank_number_is_given_once() -> None:
-    async with up() as session:
-        first, second = await start_ranks(session, "wait", 2)
-        for process in (first, second):
-            await read_until(process, "ready")
-        for said in await said_by(await start_ranks(session, "add", 2)):
-            assert said == [said[0]]
-            assert said[0].startswith("HostTaken: ")
-            assert "of this job is attached already, as process" in said[0]
-        assert await lines_of(second) == []
+@on_one_network
+async def test_a_rank_number_is_given_once(session: Session) -> None:
+    first, second = await start_ranks(session, "wait", 2)
+    for process in (first, second):
+        await read_until(process, "ready")
+    for said in await said_by(await start_ranks(session, "add", 2)):
+        assert said == [said[0]]
+        assert said[0].startswith("HostTaken: ")
+        assert "of this job is attached already, as process" in said[0]
+    assert await lines_of(second) == []
 
 
 @pytest.mark.netns
 async def test_a_network_in_namespaces_is_refused() -> None:
-    async with up(mode="netns") as session:
+    async with up(load_topology("star:1"), mode="netns") as session:
         (said,) = await lines_of((await start_ranks(session, "add", 1))[0])
         assert "runs in namespaces" in said
         assert f"innet run --on {session.network.run_id}" in said
 
 
-async def test_an_unknown_network_is_refused() -> None:
-    async with up() as session:
-        script = str(WORKERS / "attaches.py")
-        process = await start(session, sys.executable, script, "add", INNET_NETWORK="nowhere")
-        (said,) = await lines_of(process)
-        assert said.startswith("EmulationError: there is no run nowhere.")
-        assert session.network.run_id in said
+@on_one_network
+async def test_an_unknown_network_is_refused(session: Session) -> None:
+    script = str(WORKERS / "attaches.py")
+    process = await start(session, sys.executable, script, "add", INNET_NETWORK="nowhere")
+    (said,) = await lines_of(process)
+    assert said.startswith("EmulationError: there is no run nowhere.")
+    assert session.network.run_id in said
 
 
 @pytest.mark.parametrize(
@@ -244,8 +269,9 @@ def test_restarted_ranks_do_not_take_the_job_of_those_before(
 
 
 @pytest.mark.torch
+@on_one_network
 async def test_torchrun_starts_the_ranks_of_several_workers_and_restarts_them(
-    tmp_path: Path,
+    session: Session, tmp_path: Path
 ) -> None:
     program = tmp_path / "train.py"
     program.write_text(
@@ -262,12 +288,11 @@ async def test_torchrun_starts_the_ranks_of_several_workers_and_restarts_them(
         "dist.destroy_process_group()\n"
     )
     options = ("--nproc-per-node", "2", "--max-restarts", "1", "--rdzv-backend", "c10d")
-    async with up() as session:
-        torchrun = await start(
-            session, *TORCHRUN, *options, "--rdzv-endpoint", "127.0.0.1:0", str(program)
-        )
-        said = await lines_of(torchrun)
-        assert torchrun.returncode == 0, said
-        for rank in range(2):
-            assert f"rank {rank} start 1 [2.0, 2.0]" in said
-        assert await jobs_on(session) == []
+    torchrun = await start(
+        session, *TORCHRUN, *options, "--rdzv-endpoint", "127.0.0.1:0", str(program)
+    )
+    said = await lines_of(torchrun)
+    assert torchrun.returncode == 0, said
+    for rank in range(2):
+        assert f"rank {rank} start 1 [2.0, 2.0]" in said
+    assert await jobs_on(session) == []
