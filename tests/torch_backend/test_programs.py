@@ -1,5 +1,6 @@
 """Programs on four ranks over innet, in one job because PyTorch takes longer to start than they.
 
+The ranks are on two hosts with two workers each, where programs use local ranks, too.
 DistributedDataParallel trains as over any backend, process groups are those that PyTorch asks for,
 and errors reach the caller.
 """
@@ -8,15 +9,20 @@ from __future__ import annotations
 
 import pytest
 
+from innet.topology import load_topology
+
 pytestmark = pytest.mark.torch
 
 RANKS = range(4)
+TWO_BY_TWO = load_topology("star:2").with_workers(2).with_overrides(rate_bps=1e9)
+NODES = TWO_BY_TWO.hosts
 
 
 @pytest.fixture(scope="module")
 def job(run_job):
     result = run_job(
         [
+            "local_ranks.py",
             "data_parallel.py",
             "uneven_inputs.py",
             "compiled.py",
@@ -24,29 +30,60 @@ def job(run_job):
             "fails_and_goes_on.py",
             "group_control.py",
             "errors.py",  # last: it ends in mid-operation
-        ]
+        ],
+        topology=TWO_BY_TWO,
     )
     assert result.failure == ""
     return result
 
 
+def said_of_local_ranks(result, rank):
+    """The last line: PyTorch's store may warn before it, that a namespace has no name server."""
+    return result.said(NODES[rank], "local_ranks.py").splitlines()[-1]
+
+
+def expected_of_local_ranks(rank):
+    host, local_rank = divmod(rank, 2)
+    return f"{rank}: {local_rank} on host {host}, same True, trained True"
+
+
+def test_programs_that_use_local_ranks_train_as_they_are(job):
+    for rank in RANKS:
+        assert said_of_local_ranks(job, rank) == expected_of_local_ranks(rank)
+
+
+@pytest.mark.jobs
+@pytest.mark.netns
+def test_programs_that_use_local_ranks_train_as_they_are_in_namespaces(run_job):
+    programs = ["local_ranks.py", "data_parallel.py"]
+    result = run_job(programs, topology=TWO_BY_TWO, mode="netns")
+    assert result.failure == ""
+    for rank in RANKS:
+        assert said_of_local_ranks(result, rank) == expected_of_local_ranks(rank)
+        check_data_parallel(result, rank)
+
+
+def check_data_parallel(result, rank):
+    said = result.said(NODES[rank], "data_parallel.py")
+    for algorithm in ("inc", "ring", "ps"):
+        assert f"{algorithm}: same bits True, as alone True" in said
+    assert "objects [0, 1, 2, 3]" in said
+
+
 def test_training_equals_that_of_one_process_on_all_ranks(job):
     for rank in RANKS:
-        said = job.said(f"h{rank}", "data_parallel.py")
-        for algorithm in ("inc", "ring", "ps"):
-            assert f"{algorithm}: same bits True, as alone True" in said
-        assert "objects [0, 1, 2, 3]" in said
+        check_data_parallel(job, rank)
 
 
 def test_ranks_may_run_out_of_inputs_long_before_the_others(job):
     for rank, steps in enumerate((0, 1, 2, 40)):
-        said = job.said(f"h{rank}", "uneven_inputs.py")
+        said = job.said(NODES[rank], "uneven_inputs.py")
         assert f"steps {steps}, same True, mean True" in said
 
 
 def test_compiled_functions_communicate(job):
     for rank in RANKS:
-        said = job.said(f"h{rank}", "compiled.py")
+        said = job.said(NODES[rank], "compiled.py")
         assert "compiled as it is: True" in said
         assert "trained as it is: True" in said
 
@@ -55,7 +92,7 @@ def test_groups_have_pytorchs_members_and_numbers(job):
     """Every process group that PyTorch asks for: its members, its numbering, its own life."""
     for index in RANKS:
         rank = 3 - index
-        lines = job.said(f"h{index}", "subgroups.py").splitlines()
+        lines = job.said(NODES[index], "subgroups.py").splitlines()
         said = dict(line.split(": ", 1) for line in lines)
         assert said["world 1"] == said["world 2"] == "1111"
         assert said["order"] == "[0, 1, 2, 3]"
@@ -71,12 +108,12 @@ def test_groups_have_pytorchs_members_and_numbers(job):
 def test_a_job_goes_on_after_calls_that_pytorch_refused_on_one_rank(job):
     """Objects that cannot be pickled, and tensors that it checks itself."""
     for rank in RANKS:
-        assert job.said(f"h{rank}", "fails_and_goes_on.py") == "all right"
+        assert job.said(NODES[rank], "fails_and_goes_on.py") == "all right"
 
 
 def test_parts_of_groups_meshes_failed_recordings_and_an_abort(job):
     for rank in RANKS:
-        said = job.said(f"h{rank}", "group_control.py")
+        said = job.said(NODES[rank], "group_control.py")
         assert "backend: innet cpu:innet,cuda:innet" in said
         assert f"split: {[(0, 2, 9), (0, 1, 2), None, (1, 2, 9)][rank]}" in said
         rows, columns = [(5, 3), (10, 3), (5, 12), (10, 12)][rank]
@@ -90,7 +127,7 @@ def test_parts_of_groups_meshes_failed_recordings_and_an_abort(job):
 
 def test_errors_come_through_futures_functional_collectives_and_backward(job):
     for rank in RANKS:
-        said = job.said(f"h{rank}", "errors.py")
+        said = job.said(NODES[rank], "errors.py")
         heard = dict(line.split(": ", 1) for line in said.splitlines() if ": " in line)
         for name in ("wait", "future", "functional", "backward", "coalesced"):
             assert f"allreduce(sum.f32, shape ({10 + rank},))" in heard[name], said

@@ -26,24 +26,48 @@ def chromium() -> str:
 
 @contextlib.contextmanager
 def browsing(*, allows_errors: bool = False, **options: Any) -> Iterator[Any]:
-    """A page of a new browser. Errors of scripts, and requests to other hosts, fail the test."""
+    """A page of a new context of the browser, which shares nothing with other contexts.
+
+    Errors of scripts, and requests to other hosts, fail the test.
+    """
+    wrong: list[str] = []
+    context = _browser().new_context(**options)
+    try:
+        page = context.new_page()
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda m: wrong.append(m.text) if m.type == "error" else None)
+        page.on("request", lambda request: _check_own(request.url, wrong))
+        page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
+        yield page
+    finally:
+        context.close()
+    assert allows_errors or wrong == []
+
+
+_started: list[Any] = []
+"""Playwright and its browser, once :func:`browsing` has started them: that takes longer than most
+tests."""
+
+
+def _browser() -> Any:
     path = chromium()
     from playwright.sync_api import sync_playwright
 
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    wrong: list[str] = []
-    with sync_playwright() as playwright:
+    if not _started:
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        playwright = sync_playwright().start()
         browser = playwright.chromium.launch(executable_path=path, args=arguments)
-        try:
-            page = browser.new_context(**options).new_page()
-            page.on("pageerror", lambda error: wrong.append(str(error)))
-            page.on("console", lambda m: wrong.append(m.text) if m.type == "error" else None)
-            page.on("request", lambda request: _check_own(request.url, wrong))
-            page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
-            yield page
-        finally:
-            browser.close()
-    assert allows_errors or wrong == []
+        _started.extend((playwright, browser))
+    return _started[1]
+
+
+def close_browser() -> None:
+    """End the browser, and the event loop of Playwright, beside which no other can run."""
+    if _started:
+        playwright, browser = _started
+        _started.clear()
+        browser.close()
+        playwright.stop()
 
 
 def _check_own(url: str, wrong: list[str]) -> None:
