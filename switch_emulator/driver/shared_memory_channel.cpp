@@ -50,6 +50,7 @@ bool SharedMemoryChannel::receive(PacketPool& pool, std::vector<PacketRef>& into
 
 std::size_t SharedMemoryChannel::send(std::span<const OutgoingPacket> packets) {
     std::size_t taken = 0;
+    std::size_t bytes = 0;
     while (taken < packets.size() && keeps_its_end()) {
         const OutgoingPacket& packet = packets[taken];
         if (packet.size() > kMaxPacketBytes) {
@@ -64,10 +65,14 @@ std::size_t SharedMemoryChannel::send(std::span<const OutgoingPacket> packets) {
         }
         ++taken;
         ++counters_.messages_sent;
+        bytes += packet.size();
+        if (bytes >= kWakeUpBytes) {
+            bytes = 0;
+            wake_up_sleeping_peer();
+        }
     }
-    // One wake-up after all packets: a consumer woken for the first packet would sleep again before
-    // the second. Also when no packet was taken, so that a consumer of a full ring does not sleep.
-    if (end_ == ChannelEnd::kOpen && to_peer_.take_sleeping_consumer()) wake_up_peer();
+    // Also when no packet was taken, so that a consumer of a full ring does not sleep.
+    if (end_ == ChannelEnd::kOpen) wake_up_sleeping_peer();
     return taken;
 }
 
@@ -85,6 +90,10 @@ void SharedMemoryChannel::take_wake_up() {
     std::uint64_t events = 0;
     [[maybe_unused]] const auto taken = ::read(own_event_.get(), &events, sizeof events);
     ++counters_.receive_calls;
+}
+
+void SharedMemoryChannel::wake_up_sleeping_peer() {
+    if (to_peer_.take_sleeping_consumer()) wake_up_peer();
 }
 
 void SharedMemoryChannel::wake_up_peer() {

@@ -39,10 +39,15 @@ class SharedMemoryChannel final : public Channel {
   private:
     static constexpr std::size_t kReceiveBatchPackets = 64;
     static constexpr std::size_t kReceiveBatchBytes = std::size_t{128} << 10;
+    /// A sleeping consumer is woken up once so much is there, while the rest is copied. It handles
+    /// these packets for longer than the producer copies the next, so it does not sleep between
+    /// them; after the first small packet it would.
+    static constexpr std::size_t kWakeUpBytes = std::size_t{64} << 10;
 
     SharedMemoryChannel(LinkMemory memory, FileDescriptor own_event, FileDescriptor peer_event);
     bool keeps_its_end();
     void take_wake_up();
+    void wake_up_sleeping_peer();
     void wake_up_peer();
 
     LinkMemory memory_;

@@ -127,6 +127,44 @@ TEST_CASE("a packet in parts arrives whole, and its borrowed bytes are read once
     CHECK(bytes[5104] == 9);
 }
 
+/// What both ends see of the ring to end 1, whatever the ends themselves know.
+class RingView {
+  public:
+    explicit RingView(const FileDescriptor& memory)
+        : mapped_(::mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, memory.get(), 0)) {
+        REQUIRE(mapped_ != MAP_FAILED);
+    }
+    ~RingView() { ::munmap(mapped_, kBytes); }
+    RingView(const RingView&) = delete;
+    RingView& operator=(const RingView&) = delete;
+    const RingControl& control() const { return *static_cast<const RingControl*>(mapped_); }
+
+  private:
+    void* mapped_;
+};
+
+TEST_CASE("a sleeping consumer is notified of many bytes before all are there") {
+    constexpr std::size_t kPackets = 4;
+    Wire wire;
+    const RingView ring(wire.kept.memory);
+    bool early = false;
+    for (int tries = 0; tries < 10'000 && !early; ++tries) {
+        REQUIRE(wire.right.channel->rest());
+        std::uint32_t written_at_notice = 0;
+        std::thread watching([&] {
+            while (ring.control().consumer_sleeps.load() != 0) {
+            }
+            written_at_notice = ring.control().written.load();
+        });
+        REQUIRE(wire.left.send(1, 45'000, kPackets) == kPackets);
+        watching.join();
+        early = written_at_notice != ring.control().written.load();
+        CHECK(wire.right.told());
+        CHECK(wire.right.receive().size() == kPackets);
+    }
+    CHECK(early);
+}
+
 TEST_CASE("a sleeping consumer is notified of packets by one call for all") {
     Wire wire;
     REQUIRE(wire.right.channel->rest());
