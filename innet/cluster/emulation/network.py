@@ -386,6 +386,10 @@ class Network:
             )
         return path
 
+    def machine_of_client(self, client: ClientConnection) -> str | None:
+        """The machine of a process that attaches; ``None``: there is only this one."""
+        return None
+
     def record_attached(self, node: str, client: ClientConnection) -> None:
         """Record that a client, which another launcher started, is the worker of a node."""
         identity = ProcessIdentity.of(client.pid)

@@ -97,7 +97,8 @@ def _stat_fields(pid: int) -> list[str] | None:
 _RECORD_NAME = "run.json"
 _TOPOLOGY_NAME = "topology.yaml"
 _UNFINISHED_PREFIX = ".new-"
-_RUN_ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
+_MAX_RUN_ID_CHARACTERS = 48
+_RUN_ID_PATTERN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{_MAX_RUN_ID_CHARACTERS - 1}}}")
 _POLL_S = 0.02
 _KILL_TIMEOUT_S = 5.0
 _LAUNCHER_GRACE_S = 20.0
@@ -317,11 +318,16 @@ def foreign_runs() -> list[Path]:
 
 
 def find_run(run_id: str | None = None) -> RunRecord:
-    """The run with that id, or without an id the only one that is live."""
+    """The run with that id, or without an id the only one that is live.
+
+    On a machine that has joined a network, the network's id stands for the machine's part of it.
+    """
     if run_id is not None:
         path = runs_directory() / run_id / _RECORD_NAME
         if _RUN_ID_PATTERN.fullmatch(run_id) and path.exists():
             return _load(path)
+        if len(parts := _parts_of(run_id)) == 1:
+            return parts[0]
         known = ", ".join(record.run_id for record in list_runs()) or "none"
         raise EmulationError(
             f"there is no run {run_id}. Runs on this machine: {known}. `innet up TOPOLOGY --name "
@@ -335,6 +341,21 @@ def find_run(run_id: str | None = None) -> RunRecord:
     raise EmulationError(
         f"{len(live)} networks are up: {', '.join(r.run_id for r in live)}. Say which one."
     )
+
+
+def machine_run_id(network: str, machine: str) -> str:
+    """The id of a machine's part of a network, in the registry of that machine."""
+    return f"{network[: _MAX_RUN_ID_CHARACTERS - len(machine) - 1]}.{machine}"
+
+
+def _parts_of(network: str) -> list[RunRecord]:
+    """The parts of a network that this host has, as one machine of it or several."""
+    return [
+        record
+        for record in list_runs()
+        if record.mode == "cluster"
+        and record.run_id == machine_run_id(network, record.run_id.rpartition(".")[2])
+    ]
 
 
 def find_kept_up() -> RunRecord:

@@ -30,8 +30,10 @@ EnvironmentsOf = Callable[[Job], Awaitable[Sequence[Mapping[str, str]]]]
 class _Member:
     """A rank that is attached, or waits for others."""
 
-    def __init__(self, request: AttachRequest) -> None:
+    def __init__(self, request: AttachRequest, machine: str | None) -> None:
+        """``machine``: that it is on, of several; its host has to be there."""
         self.request = request
+        self.machine = machine
         self.has_detached = False
         """Whether the process says that it has closed its worker."""
 
@@ -67,8 +69,8 @@ class _AttachedJob:
         """Whether this rank already left this job: it belongs to the next one of that name."""
         return self.task is not None and rank not in self.members
 
-    def enter(self, request: AttachRequest) -> _Member:
-        """Add a rank.
+    def enter(self, request: AttachRequest, machine: str | None) -> _Member:
+        """Add a rank, on a machine of several.
 
         Raises:
             ControlError: the rank counts another number of ranks.
@@ -86,7 +88,7 @@ class _AttachedJob:
                 f"{present.request.pid}. Give each rank its own RANK, and each job its own "
                 "rendezvous (MASTER_PORT, or job=)"
             )
-        member = self.members[request.rank] = _Member(request)
+        member = self.members[request.rank] = _Member(request, machine)
         return member
 
     def leave(self, member: _Member) -> None:
@@ -153,7 +155,7 @@ class AttachedJobs:
             raise ControlError("the network is being taken down. Start it again with `innet up`")
         deadline_s = asyncio.get_running_loop().time() + request.timeout_s
         job = await self._job_of(request, deadline_s)
-        member = job.enter(request)
+        member = job.enter(request, self._network.machine_of_client(client))
         if not job.missing:
             job.task = asyncio.create_task(self._run(request.job, job))
         try:
@@ -265,20 +267,36 @@ class AttachedJobs:
         others = dict(taken)
         placed: dict[int, str] = {}
         wishes = [None if member is None else member.request.host for member in members]
-        for rank, host in enumerate(wishes):
+        machines = [None if member is None else member.machine for member in members]
+        for rank, (host, machine) in enumerate(zip(wishes, machines, strict=True)):
             if host is not None:
                 placed[rank] = self._wished(rank, host, taken)
+                self._require_machine(rank, placed[rank], machine)
                 taken[placed[rank]] = f"rank {rank} of the same job has it"
-        free = [host for host in rank_order(self._topology) if host not in taken]
-        unplaced = [rank for rank in range(len(wishes)) if rank not in placed]
-        if len(free) < len(unplaced):
-            raise HostTaken(
-                f"{len(unplaced)} ranks need a worker each, and {len(free)} of "
-                f"{len(self._topology.hosts)} are free; other jobs have {', '.join(others)}. Start "
-                "fewer ranks, or end a job: `innet status` shows them"
-            )
-        placed.update(zip(unplaced, free, strict=False))
+        for machine in dict.fromkeys(machines):
+            unplaced = [r for r, where in enumerate(machines) if where == machine]
+            unplaced = [rank for rank in unplaced if rank not in placed]
+            hosts = [host for host in rank_order(self._topology) if self._is_on(host, machine)]
+            free = [host for host in hosts if host not in taken]
+            if len(free) < len(unplaced):
+                where = "" if machine is None else f" of machine {machine}"
+                raise HostTaken(
+                    f"{len(unplaced)} ranks need a worker each, and {len(free)} of {len(hosts)}"
+                    f"{where} are free; other jobs have {', '.join(others) or 'none'}. Start fewer "
+                    "ranks, or end a job: `innet status` shows them"
+                )
+            placed.update(zip(unplaced, free, strict=False))
         return tuple(placed[rank] for rank in range(len(wishes)))
+
+    def _is_on(self, host: str, machine: str | None) -> bool:
+        return machine is None or self._topology.placement[host] == machine
+
+    def _require_machine(self, rank: int, host: str, machine: str | None) -> None:
+        if not self._is_on(host, machine):
+            raise ControlError(
+                f"rank {rank} runs on machine {machine} and asks for {host}, which is on machine "
+                f"{self._topology.placement[host]}. Choose a host of its machine, or none"
+            )
 
     def _wished(self, rank: int, host: str, taken: Mapping[str, str]) -> str:
         candidates = self._topology.ranks_on([host])

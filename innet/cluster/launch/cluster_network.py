@@ -51,6 +51,7 @@ from innet.telemetry.broker_socket import BROKER_SOCKET_NAME
 from innet.telemetry.logs.output import LAUNCHER_LABEL, OutputSink
 from innet.topology import Topology
 from innet.topology.model import LAUNCHER_MACHINE
+from innet.topology.names import natural_key
 
 _TOKEN_NAME = "join.token"  # noqa: S105  # the name of a file
 
@@ -88,6 +89,8 @@ class ClusterNetwork(Network):
         self._output = output
         self._stack = AsyncExitStack()
         self._listener: MachineListener | None = None
+        self._served: set[str] = set()
+        """Machines whose sockets are relayed."""
         self._all_joined = asyncio.Event()
         self._machines: dict[str, RemoteMachine] = {}
         self._is_reachable = {name: asyncio.Event() for name in self.other_machines}
@@ -153,6 +156,12 @@ class ClusterNetwork(Network):
         machine = self.topology.placement[node]
         if machine != LAUNCHER_MACHINE:
             await self._is_reachable[machine].wait()
+
+    def machine_of_client(self, client: ClientConnection) -> str | None:
+        """The machine of a process that attaches."""
+        assert self._listener is not None
+        origin = self._listener.origin(client.peer_name)
+        return LAUNCHER_MACHINE if origin is None else origin.machine
 
     def record_attached(self, node: str, client: ClientConnection) -> None:
         """Record that a client, which another launcher started, is the worker of a node."""
@@ -231,7 +240,8 @@ class ClusterNetwork(Network):
     def _say_progress(self) -> None:
         """Print who is missing, and how a machine joins."""
         assert self._listener is not None
-        if not (missing := self._listener.missing):
+        missing = sorted(set(self.other_machines) - self._served, key=natural_key)
+        if not missing:
             self._all_joined.set()
             return
         total = len(self.other_machines)
@@ -345,6 +355,7 @@ class ClusterNetwork(Network):
         """Relay the sockets of a machine, and let it take part once the network is up."""
         try:
             await joined.serve(self._sockets_of(machine.name))
+            self._served.add(machine.name)
             if self._links is None:
                 self._say_progress()
             else:
@@ -360,6 +371,7 @@ class ClusterNetwork(Network):
     def _on_lost(self, joined: JoinedMachine, why: str) -> None:
         self._machines[joined.name].lose(why)
         self._is_reachable[joined.name].clear()
+        self._served.discard(joined.name)
         self._all_joined.clear()
         if not self.processes.terminating:
             self._say(f"{why}; what ran there counts as ended")

@@ -11,6 +11,7 @@ from pathlib import Path
 from innet.cluster.emulation.runs import (
     RunRecord,
     create_run,
+    machine_run_id,
     remove_run,
     remove_stale_runs,
 )
@@ -26,7 +27,6 @@ from innet.security.core_dumps import keep_keys_out_of_core_dumps
 from innet.settings import SecuritySettings
 
 _PATIENCE_S = 30.0
-_MAX_RUN_ID_CHARACTERS = 48
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ async def _serve(options: AgentOptions, say: Callable[[str], None]) -> bool:
     async with connection as launcher:
         say(f"joined network {launcher.network} as machine {launcher.machine}")
         record = create_run(
-            _run_id(launcher.network, launcher.machine), launcher.network, "cluster"
+            machine_run_id(launcher.network, launcher.machine), launcher.network, "cluster"
         )
         record.kept_up = True
         record.save()
@@ -109,11 +109,6 @@ async def _serve_in(
             return await launcher.ended()
     finally:
         await commands.close()
-
-
-def _run_id(network: str, machine: str) -> str:
-    """The id of the run in the registry of this machine, where others may be agents, too."""
-    return f"{network[: _MAX_RUN_ID_CHARACTERS - len(machine) - 1]}.{machine}"
 
 
 def _addresses(launcher: Address) -> tuple[str, str]:
