@@ -373,7 +373,10 @@ class ClusterNetwork(Network):
         self._is_reachable[joined.name].clear()
         self._served.discard(joined.name)
         self._all_joined.clear()
-        if not self.processes.terminating:
+        if self._links is None:
+            self._say(why)
+            self._say_progress()
+        elif not self.processes.terminating:
             self._say(f"{why}; what ran there counts as ended")
 
     async def _rejoin(self, machine: RemoteMachine, links: MachineFabric) -> None:

@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from innet.cluster.emulation.network import Network
@@ -107,9 +107,15 @@ class Machines:
         where = ("--listen", self.address, "--token-file", str(self.folder / "token"))
         return self.innet("h0", "up", str(path), *where, "--name", name, *options)
 
-    def leftovers(self) -> list[Path]:
-        """What is in the registries."""
-        return [path for folder in self.folder.glob("*/innet") for path in folder.rglob("*")]
+    def leftovers(self, machine: str = "*") -> list[str]:
+        """What is in the registries, and the processes of runs in them."""
+        found = [str(path) for path in self.folder.glob(f"{machine}/innet/**/*")]
+        ours = f"XDG_RUNTIME_DIR={self.folder}/{'' if machine == '*' else machine}".encode()
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # it has ended meanwhile
+                if ours in (process / "environ").read_bytes():
+                    found.append((process / "cmdline").read_text().replace("\0", " "))
+        return found
 
 
 @asynccontextmanager

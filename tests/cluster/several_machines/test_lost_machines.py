@@ -71,6 +71,21 @@ async def test_a_job_that_shrinks_goes_on_without_a_machine() -> None:
         await job.says("goes on as rank 1 of 2")
 
 
+async def test_a_job_that_waits_goes_on_when_the_machine_is_back() -> None:
+    async with machines(3) as lab:
+        up, agents = await launched(lab, star(["h1", "h2"]), ["h1", "h2"])
+        job = lab.innet(
+            *("h0", "run", "--on", "net", "--on-worker-death", "wait"),
+            *("--", "python", UNTIL_FAILURE, "wait"),
+        )
+        await job.says("rank 1 is under way")
+        kill(agents["h2"])
+        await up.says("what ran there counts as ended")
+        agents["h2"] = lab.join("h2", "h2")
+        await job.says("goes on as rank 1 of 2")
+        assert await job.ends() == 0, job.text
+
+
 async def test_sums_move_away_from_the_switches_of_a_lost_machine() -> None:
     async with machines(5) as lab:
         up, agents = await launched(lab, TWO_SPINES, ["h1", "h2", "h3", "h4"])
