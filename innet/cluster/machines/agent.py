@@ -63,6 +63,7 @@ async def run_agent(options: AgentOptions, say: Callable[[str], None]) -> None:
     signals.install()
     try:
         await asyncio.to_thread(remove_stale_runs)
+        say(f"joining the network of {options.address}")
         while not await _serve(options, say):
             say("joining again")
     except asyncio.CancelledError:

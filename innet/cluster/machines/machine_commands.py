@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from innet.cluster.requests import ClientConnection
 from innet.errors import EmulationError
 from innet.node.requests import ControlRequest, handler_of
 from innet.private_files import write_private
+from innet.security.keys import KEYS_VARIABLE
 from innet.topology import Topology
 
 _PYTHON = "python"
@@ -170,6 +171,7 @@ class MachineCommands:
         finally:
             # The launcher has ended, or has lost this machine.
             await end_processes([process], _INTERRUPT_GRACE_S)
+            self._remove_keys(request.environment)
         self._say(f"{process.describe()}")
         return StartReply(returncode=returncode)
 
@@ -184,6 +186,12 @@ class MachineCommands:
             environment={**environment, "PATH": path},
             directory=request.directory,
         )
+
+    def _remove_keys(self, environment: Mapping[str, str]) -> None:
+        """Remove the keys of a process that has ended; another one of its node gets them again."""
+        keys = Path(environment.get(KEYS_VARIABLE, ""))
+        if keys.parent == self._record.run_dir:
+            keys.unlink(missing_ok=True)
 
     async def _signal(self, request: SignalRequest) -> None:
         process = self._processes.get(request.label)

@@ -41,6 +41,7 @@ async def test_four_machines_sum_to_the_bits_of_one(tmp_path_factory, monkeypatc
         job = lab.innet("h0", "run", "--on", "net", "--algorithm", "inc", "--", "python", SUMS)
         assert await job.ends() == 0, job.text
         assert digests(job) == [expected] * 4
+        assert list(lab.folder.glob("h[123]/innet/*/*.keys")) == []
         assert await lab.innet("h0", "down", "net").ends() == 0
         assert [await agent.ends() for agent in agents] == [0, 0, 0], agents[0].text
         await up.ends()
