@@ -18,15 +18,13 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
-from weakref import WeakKeyDictionary
+from itertools import count
+from typing import Final
+from weakref import finalize
 
 from innet.settings import Settings, TransportSettings
 from innet.topology.model import Topology
 from innet.topology.parts import Link
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 MOST_QUEUED_S: Final = 0.1
 """Longest queueing time that a receiver allows on its link: far below the longest RTO (0.5 s)."""
@@ -112,12 +110,21 @@ def with_timers_for(topology: Topology, settings: Settings) -> Settings:
 
 
 def _ways_s(topology: Topology, node: str) -> Mapping[str, float]:
-    """How long an Interest to each node and its answer take, if no queue holds them up."""
-    import networkx as nx
+    """How long an Interest to each node and its answer take, if no queue holds them up.
 
-    ways_s: Mapping[str, float] = nx.single_source_dijkstra_path_length(
-        topology.graph(), node, weight=lambda _u, _v, edge: _there_and_back_s(edge["link"])
-    )
+    Dijkstra's algorithm: every launcher needs it, and networkx takes it longer to import.
+    """
+    ways_s: dict[str, float] = {}
+    order = count()
+    reached = [(0.0, next(order), node)]
+    while reached:
+        way_s, _, nearest = heapq.heappop(reached)
+        if nearest in ways_s:
+            continue
+        ways_s[nearest] = way_s
+        for peer, link in topology.links_of[nearest].items():
+            if peer not in ways_s:
+                heapq.heappush(reached, (way_s + _there_and_back_s(link), next(order), peer))
     return ways_s
 
 
@@ -128,7 +135,10 @@ def _longest_way_s(topology: Topology, node: str) -> float:
         return max(_ways_s(topology, node).values())
     # The hosts of a switch share its search: one for each takes minutes with a thousand of them.
     ((gate, link),) = links.items()
-    searched = _searched.setdefault(topology.graph(), {})
+    if id(topology) not in _searched:
+        _searched[id(topology)] = {}
+        finalize(topology, _searched.pop, id(topology))
+    searched = _searched[id(topology)]
     if gate not in searched:
         ways_s = _ways_s(topology, gate)
         searched[gate] = {
@@ -137,8 +147,9 @@ def _longest_way_s(topology: Topology, node: str) -> float:
     return _there_and_back_s(link) + max(s for far, s in searched[gate].items() if far != node)
 
 
-_searched: WeakKeyDictionary[nx.Graph[str], dict[str, dict[str, float]]] = WeakKeyDictionary()
-"""For each switch with hosts, the two nodes farthest from it and the ways to them, in seconds."""
+_searched: dict[int, dict[str, dict[str, float]]] = {}
+"""By topology, for each switch with hosts, the two nodes farthest from it and the ways to them, in
+seconds."""
 
 
 def _farthest(ways_s: Mapping[str, float]) -> str:
@@ -168,14 +179,13 @@ def _share_of_uplinks(topology: Topology, host: str) -> float:
 
     The hosts behind one switch share its links to other switches, and the queues of these.
     """
-    graph = topology.graph()
     shares = [1.0]
-    for gate, uplink in graph[host].items():
-        if uplink["link"].in_memory:
+    for gate, uplink in topology.links_of[host].items():
+        if uplink.in_memory:
             continue
         rates_bps = {"host": 0.0, "switch": 0.0}
-        for peer, edge in graph[gate].items():
-            rates_bps[topology.role_of(peer)] += edge["link"].rate_bps or math.inf
+        for peer, link in topology.links_of[gate].items():
+            rates_bps[topology.role_of(peer)] += link.rate_bps or math.inf
         if rates_bps["switch"]:
             shares.append(rates_bps["switch"] / rates_bps["host"])
     return min(shares)

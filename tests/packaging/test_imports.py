@@ -60,6 +60,21 @@ def test_the_list_of_commands_and_the_version_need_no_typer(argument: str) -> No
     assert heavy_after(code) <= {"rich"}
 
 
+@pytest.mark.parametrize(
+    ("module", "unused"),
+    [
+        ("innet.cluster.launch", {"matplotlib", "networkx", "psutil", "scapy", "torch"}),
+        ("innet.cluster.control.__main__", {"networkx", "numpy", "psutil", "rich", "ruamel"}),
+    ],
+)
+def test_what_every_network_starts_loads_no_library_that_it_does_not_use(
+    module: str, unused: set[str]
+) -> None:
+    loaded = heavy_after(f"import {module}")
+    assert "asyncio" in loaded
+    assert loaded.isdisjoint(unused)
+
+
 FOR_A_TOPOLOGY = {"innet.topology.document", "innet.topology.located_yaml", "networkx", "ruamel"}
 FOR_A_LAUNCHER = {
     "innet.cluster.control.controller",

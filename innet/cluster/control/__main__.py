@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import zmq
 from pydantic import BaseModel, ConfigDict
 
@@ -21,6 +20,7 @@ from innet.cluster.control.driver import ControllerDriver
 from innet.cluster.control.jobs import LaunchRecord
 from innet.cluster.control.machine_processes import MachineProcesses
 from innet.cluster.control.processes import LocalProcesses, Processes
+from innet.cluster.emulation.runs import parent_of
 from innet.cluster.emulation.syscalls import take_all_descriptors
 from innet.errors import InnetError
 from innet.security.core_dumps import keep_keys_out_of_core_dumps
@@ -29,7 +29,7 @@ from innet.telemetry.logs import LogContext, configure_logs
 from innet.telemetry.messages import ControllerStatus, State
 from innet.telemetry.source import ServiceSource, start_publishing
 from innet.telemetry.topics import CONTROLLER, controller_topics
-from innet.topology import parse_yaml
+from innet.topology import Topology
 
 _log = logging.getLogger(__name__)
 
@@ -37,9 +37,10 @@ _log = logging.getLogger(__name__)
 class ControllerConfig(BaseModel):
     """Everything that a controller process needs to know to start.
 
-    ``topology`` is YAML, ``settings`` a file; ``node_sockets`` has the control socket of each node,
-    ``record`` has the requests to an earlier controller process. ``machines`` has the machine of
-    each node that runs on another one than this, ``agents`` the sockets of those machines' agents.
+    ``topology`` is JSON, which is read far faster than YAML, ``settings`` a file; ``node_sockets``
+    has the control socket of each node, ``record`` the requests to an earlier controller process.
+    ``machines`` has the machine of each node that runs on another one than this, ``agents`` the
+    sockets of those machines' agents.
     """
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
@@ -126,14 +127,8 @@ async def _serve(config: ControllerConfig, settings: Settings, launcher: int) ->
         loop.add_signal_handler(number, end, 0)
     loop.set_exception_handler(on_error)
 
-    def is_supervised(pid: int) -> bool:
-        try:
-            return psutil.Process(pid).ppid() == launcher
-        except psutil.Error:
-            return False
-
     controller = Controller(
-        parse_yaml(config.topology),
+        Topology.model_validate_json(config.topology),
         recovery=settings.recovery,
         record=config.record,
         announces=settings.ndn.announce,
@@ -143,7 +138,7 @@ async def _serve(config: ControllerConfig, settings: Settings, launcher: int) ->
         controller,
         config.socket,
         config.node_sockets,
-        LocalProcesses(is_supervised),
+        LocalProcesses(lambda pid: parent_of(pid) == launcher),
         config.processes_elsewhere(),
     )
     async with driver:

@@ -27,6 +27,7 @@ from innet.node.node_config import NODE_CONFIG_VARIABLE, RUN_ID_VARIABLE, Mode
 from innet.settings import SETTINGS_NAME, Settings
 
 _STATE_FIELD = 0
+_PARENT_FIELD = 1
 _START_FIELD = 19  # proc(5): field 22, counted from the state, which is field 3
 
 
@@ -83,6 +84,12 @@ class ProcessIdentity(BaseModel):
         finally:
             os.close(pidfd)
         return True
+
+
+def parent_of(pid: int) -> int | None:
+    """The pid of a process's parent; ``None`` when there is no such process."""
+    fields = _stat_fields(pid)
+    return None if fields is None else int(fields[_PARENT_FIELD])
 
 
 def _stat_fields(pid: int) -> list[str] | None:

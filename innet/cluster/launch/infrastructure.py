@@ -13,6 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Self
 
 from aiomqtt import MqttError
@@ -23,7 +24,6 @@ from innet.cluster.control.remote import RemoteController
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
 from innet.cluster.launch.supervision import pause_before_restart_s
-from innet.cluster.machines.commands import agent_socket_name
 from innet.errors import ControlError, EmulationError
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME
 from innet.node.requests import ConnectToNode
@@ -43,7 +43,6 @@ from innet.telemetry.topics import (
     launcher_topics,
     node_topics,
 )
-from innet.topology import dump_yaml
 
 _LABEL = "controller"
 _FIRST_PAUSE_S = 0.1
@@ -101,16 +100,21 @@ class ControllerProcess:
     def _config(self) -> ControllerConfig:
         topology = self._network.topology
         elsewhere = self._network.placed_elsewhere
-        run_dir = self._network.run_dir
+        agents: dict[str, Path] = {}
+        if elsewhere:
+            from innet.cluster.machines.commands import agent_socket_name
+
+            run_dir = self._network.run_dir
+            agents = {m: run_dir / agent_socket_name(m) for m in set(elsewhere.values())}
         return ControllerConfig(
             run_id=self._network.run_id,
-            topology=dump_yaml(topology),
+            topology=topology.model_dump_json(),
             socket=self._network.run_dir / CONTROLLER_SOCKET_NAME,
             node_sockets={n: self._network.config(n).control_socket for n in topology.nodes},
             settings=self._network.run_dir / SETTINGS_NAME,
             record=self.remote.record(),
             machines=elsewhere,
-            agents={m: run_dir / agent_socket_name(m) for m in set(elsewhere.values())},
+            agents=agents,
         )
 
     def _on_exit(self, process: SupervisedProcess) -> None:

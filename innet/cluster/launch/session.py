@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from innet.cluster.control.jobs import Job
 from innet.cluster.control.remote import RemoteController
@@ -33,7 +33,6 @@ from innet.cluster.emulation.segmentation import (
 )
 from innet.cluster.launch.attached_jobs import AttachedJobs
 from innet.cluster.launch.calibration import machine_speed
-from innet.cluster.launch.cluster_network import ClusterNetwork, ClusterOptions
 from innet.cluster.launch.infrastructure import (
     ControllerProcess,
     LauncherTelemetry,
@@ -87,6 +86,9 @@ from innet.worker.job_file import (
     OnDeath,
 )
 
+if TYPE_CHECKING:
+    from innet.cluster.launch.cluster_network import ClusterOptions
+
 NETNS_MASTER_PORT = 29500
 _STATUS_TIMEOUT_S = 5.0
 _MAX_UNREAD_BYTES = 16 << 20
@@ -127,13 +129,17 @@ class Session:
         self.settings = settings or Settings()
         self._output = output or ConsoleOutput()
         shared_memory = self.settings.transport.shared_memory
-        self.network: Network = (
-            Network(
+        self.network: Network
+        if cluster is None:
+            self.network = Network(
                 topology, mode, run_id, seed=seed, shared_memory=shared_memory, output=self._output
             )
-            if cluster is None
-            else ClusterNetwork(topology, cluster, self.settings, run_id, self._output, seed=seed)
-        )
+        else:  # imported only where there are other machines
+            from innet.cluster.launch.cluster_network import ClusterNetwork
+
+            self.network = ClusterNetwork(
+                topology, cluster, self.settings, run_id, self._output, seed=seed
+            )
         self._telemetry = LauncherTelemetry(self.settings.telemetry, self.network)
         self._stack = AsyncExitStack()
         self._controller: RemoteController | None = None
