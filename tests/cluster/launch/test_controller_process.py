@@ -55,6 +55,7 @@ def test_without_a_controller_requests_fail_and_the_ends_of_workers_are_kept(
         run_id="r",
         topology=load_topology("star:2"),
         config=lambda node: SimpleNamespace(control_socket=tmp_path / f"{node}.ctl"),
+        placed_elsewhere={},
         processes=processes,
         on_hurry=lambda _callback: None,
     )
