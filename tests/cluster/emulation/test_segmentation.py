@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from innet.cluster.emulation.machine_fabric import with_discovered_mtus
 from innet.cluster.emulation.segmentation import (
     block_segment_bytes,
     bulk_segment_bytes,
@@ -85,3 +86,12 @@ def test_operations_have_segments_of_a_packet_or_more_and_many_of_them(
     assert room.packet_bytes <= content <= max(room.packet_bytes, room.bulk_bytes)
     assert content == room.packet_bytes or size_bytes >= 64 * content
     assert content == room.packet_bytes or size_bytes >= 8 * shards * content
+
+
+def test_segments_of_a_cluster_follow_the_paths_between_its_machines() -> None:
+    topology = load_topology("star:2")
+    found = with_discovered_mtus(topology, {0: 1472, 1: 8972})
+    narrow = topology.with_overrides(mtu_bytes=1500)
+    assert segment_bytes(found, in_memory=True) == segment_bytes(narrow)
+    assert bulk_segment_bytes(found, "cluster") == bulk_segment_bytes(found, "netns") > 0
+    assert bulk_segment_bytes(found.with_overrides(rate_bps=1e9), "cluster") == 0

@@ -1,0 +1,68 @@
+"""How large datagrams may be between two machines."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from innet.cluster.emulation.path_mtu import drain, forbid_fragments, probed
+
+LARGEST_BYTES = 64972
+
+
+@contextmanager
+def ends(family: int, address: str) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Two UDP sockets that are not connected yet."""
+    with ExitStack() as stack:
+        made = [stack.enter_context(socket.socket(family, socket.SOCK_DGRAM)) for _ in range(2)]
+        for end in made:
+            end.setblocking(False)
+            end.bind((address, 0))
+            forbid_fragments(end)
+        yield made[0], made[1]
+
+
+@pytest.mark.parametrize(
+    ("family", "address"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
+)
+async def test_both_ends_receive_the_largest_datagram(family: int, address: str) -> None:
+    with ends(family, address) as (a, b):
+        a.connect(b.getsockname())
+        b.connect(a.getsockname())
+        found = await asyncio.gather(probed({3: a}), probed({3: b}))
+        assert list(found) == [{3: LARGEST_BYTES}] * 2
+        drain(a)
+        drain(b)
+        for end in (a, b):
+            with pytest.raises(BlockingIOError):
+                end.recv(1)
+
+
+async def test_a_path_that_drops_large_datagrams_silently_carries_the_usual_size_below() -> None:
+    with ends(socket.AF_INET, "127.0.0.1") as (a, b), socket.socket(type=socket.SOCK_DGRAM) as path:
+        path.setblocking(False)
+        path.bind(("127.0.0.1", 0))
+        for end in (a, b):
+            end.connect(path.getsockname())
+        opposite = {a.getsockname(): b.getsockname(), b.getsockname(): a.getsockname()}
+
+        def forward() -> None:
+            datagram, sender = path.recvfrom(1 << 16)
+            if len(datagram) <= 1400 - 28:
+                path.sendto(datagram, opposite[sender])
+
+        asyncio.get_running_loop().add_reader(path, forward)
+        found = await asyncio.gather(probed({0: a}, 1.0), probed({0: b}, 1.0))
+        asyncio.get_running_loop().remove_reader(path)
+        assert list(found) == [{0: 1400 - 28}] * 2
+
+
+async def test_nothing_comes_from_an_end_that_is_not_there() -> None:
+    with ends(socket.AF_INET, "127.0.0.1") as (a, b):
+        a.connect(b.getsockname())
+        b.close()
+        assert await probed({0: a}, 0.3) == {0: 0}
