@@ -84,7 +84,7 @@ class JoinRefused(EmulationError):
 
     Attributes:
         reason: ``secret``, ``machine``, ``network``, ``version``, ``other-key``, ``connected``,
-            ``full`` or ``ending``.
+            ``full``, ``ending`` or ``lost``.
     """
 
     def __init__(self, message: str, reason: str) -> None:

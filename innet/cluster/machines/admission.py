@@ -146,6 +146,21 @@ class Admission:
         self._by_connection[peer.connection] = name
         return Admitted(name, is_resumed)
 
+    def moved(self, request: JoinRequest, peer: Peer) -> Lost | None:
+        """End the session that a request resumes, if its machine has another address now.
+
+        Links lead to the address that the machine joined from.
+        """
+        name = self.candidate(request, peer.key)
+        if name is None or self._machines[name].key != peer.key:
+            return None
+        session = self._machines[name].session
+        if session is None or session.id != request.session or session.address == peer.address:
+            return None
+        return self.end(
+            name, f"machine {name} has another address: {peer.address}, before {session.address}"
+        )
+
     def _has_secret(self, request: JoinRequest, name: str) -> bool:
         offered = request.machines.get(name, "")
         return hmac.compare_digest(offered.encode(), self._machines[name].secret.encode())
@@ -184,6 +199,11 @@ class Admission:
         if machine.key != peer.key and machine.key is not None:
             return self._taken(name, machine, request)
         session = machine.session
+        if request.is_resumption and (session is None or session.id != request.session):
+            return _refusal(
+                "lost",
+                f"the session of machine {name} is over. Its agent joins anew, or start it again",
+            )
         if session is None or session.id == request.session or session.connection is None:
             return None
         return _refusal(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import socket
 from collections.abc import Iterable
 from pathlib import Path
 from time import monotonic
@@ -65,8 +66,9 @@ class _Interrupted(Exception):
 class LauncherConnection:
     """The session of this machine with the launcher, as an async context manager.
 
-    It connects again by itself when the connection breaks, also from another address, and streams
-    go on. It ends when the launcher says so, or does not answer for the timeout of heartbeats.
+    It connects again by itself when the connection breaks, and streams go on. It ends when the
+    launcher says so, for example because this machine has another address now, or when it does not
+    answer for the timeout of heartbeats.
 
     Example::
 
@@ -107,6 +109,7 @@ class LauncherConnection:
         self._runner: asyncio.Task[None] | None = None
         self._ended: asyncio.Future[str] | None = None
         self._heard_at_s = 0.0
+        self._failures = 0
         self._is_joined = asyncio.Event()
 
     # What the agent uses
@@ -258,6 +261,7 @@ class LauncherConnection:
         assert self._context is not None
         assert self._key is not None
         assert self._token is not None
+        address = await self._resolved()
         self._socket = dealer(
             self._context,
             self._key.pair,
@@ -268,7 +272,7 @@ class LauncherConnection:
         watcher = asyncio.ensure_future(self._watch(monitor))
         exchange = asyncio.ensure_future(self._exchange(self._socket, backoff))
         try:
-            self._socket.connect(self._address.endpoint)
+            self._socket.connect(address.endpoint)
             await asyncio.wait([watcher, exchange], return_when=asyncio.FIRST_COMPLETED)
             # A message that came before the end of the connection counts.
             return exchange.result() if exchange.done() else watcher.result()
@@ -287,6 +291,25 @@ class LauncherConnection:
             self._socket.close()
             self._socket = None
             await asyncio.gather(watcher, exchange, return_exceptions=True)
+
+    async def _resolved(self) -> Address:
+        """The launcher's IP address; of several, another one after each failure to join.
+
+        Raises:
+            _Interrupted: it has none now.
+        """
+        loop, address = asyncio.get_running_loop(), self._address
+        try:
+            found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise _Interrupted(
+                f"the name {address.host} has no address: {error.strerror}. Is it right, and does "
+                "this machine resolve it?"
+            ) from error
+        hosts = list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
+        host = hosts[self._failures % len(hosts)]
+        self._failures += 1  # until it has joined
+        return Address(host, address.port)
 
     async def _watch(self, monitor: zmq.asyncio.Socket) -> NoReturn:
         """Wait for the end of a connection.
@@ -347,6 +370,7 @@ class LauncherConnection:
             machines=dict(machines) if name is None else {name: machines[name]},
             preferred=self._key.machine,
             session=self._session,
+            is_resumption=self._acceptance is not None,
             received=self._tunnel.received,
         )
 
@@ -375,10 +399,9 @@ class LauncherConnection:
 
     def _on_accepted(self, reply: JoinAcceptance) -> None:
         assert self._key is not None
-        if self._acceptance is not None and not reply.is_resumed:
-            raise EmulationError(f"the launcher has given up machine {reply.machine} meanwhile")
         self._key.keep_for(reply.machine)
         self._acceptance = reply
+        self._failures -= 1
         self._heard_at_s = monotonic()
         self._tunnel.resume(reply.received, self._transmit)
         self._is_joined.set()

@@ -347,6 +347,7 @@ class MachineListener:
         candidate = self._admission.candidate(request, peer.key)
         if candidate is not None and candidate in self._joined:
             self._joined[candidate].tunnel.heartbeat()  # is its connection still open?
+        self._finish(self._admission.moved(request, peer))
         outcome = self._admission.join(request, peer, monotonic())
         if isinstance(outcome, JoinRefusal):
             _log.warning("%s may not join: %s", peer.address, outcome.message)
@@ -365,7 +366,6 @@ class MachineListener:
         machine = before or JoinedMachine(
             admitted.machine, peer.address, self._run_dir, self._offered
         )
-        machine.address = peer.address
         self._joined[machine.name] = machine
         transmit = partial(self._transmit_of, machine, peer.connection)
         transmit(reply_message(self._acceptance(machine, admitted)))

@@ -63,6 +63,7 @@ class JoinRequest(BaseModel):
         machines: the secrets of the machines that the agent may become; one if it has a name.
         preferred: the machine that this host has been before.
         session: made by the agent; with the same one after an interruption, streams go on.
+        is_resumption: the session has begun, and is not to begin anew.
         received: number of the last frame that the agent has received in this session.
     """
 
@@ -78,6 +79,7 @@ class JoinRequest(BaseModel):
     ]
     preferred: NodeName | None = None
     session: SessionId
+    is_resumption: bool = False
     received: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
 
 
@@ -99,6 +101,7 @@ RefusalReason = Literal[
     "connected",
     "full",
     "ending",
+    "lost",
 ]
 """Why a machine may not join.
 
@@ -106,7 +109,7 @@ RefusalReason = Literal[
 * ``network``, ``version``: another network's name, another version of innet;
 * ``other-key``: the secret was used before, by an agent with another key;
 * ``connected``: the machine's agent is connected; ``full``: all machines have joined;
-* ``ending``: the network is being taken down.
+* ``ending``: the network is being taken down; ``lost``: the session to resume is over.
 """
 
 

@@ -13,6 +13,7 @@ class TcpProxy:
 
     Attributes:
         accepted: how many connections there were.
+        source: local address of connections to the target; ``None``: any.
     """
 
     def __init__(self, target: Address, port: int = 0) -> None:
@@ -23,6 +24,7 @@ class TcpProxy:
         self._writers: set[asyncio.StreamWriter] = set()
         self._passing = asyncio.Event()
         self._passing.set()
+        self.source: tuple[str, int] | None = None
         self.accepted = 0
         self.has_accepted = asyncio.Event()
 
@@ -65,7 +67,9 @@ class TcpProxy:
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            far = await asyncio.open_connection(self._target.host, self._target.port)
+            far = await asyncio.open_connection(
+                self._target.host, self._target.port, local_addr=self.source
+            )
         except OSError:
             writer.transport.abort()
             return

@@ -24,7 +24,7 @@ def request(*machines: str, session: str = A, **changes: object) -> JoinRequest:
 
 
 def peer(connection: int, key: str = "key1") -> Peer:
-    return Peer(bytes([connection]), key, f"10.0.0.{connection}")
+    return Peer(bytes([connection]), key, "10.0.0.1")
 
 
 def refused(outcome: object) -> str:
@@ -92,10 +92,35 @@ def test_a_second_agent_with_the_key_waits_until_the_first_is_gone() -> None:
 def test_a_session_goes_on_over_another_connection_even_if_the_old_one_looks_open() -> None:
     network = admission()
     network.join(request("h1"), peer(1), 0.0)
-    assert network.join(request("h1"), peer(2), 4.0) == Admitted("h1", is_resumed=True)
+    resumed = request("h1", is_resumption=True)
+    assert network.join(resumed, peer(2), 4.0) == Admitted("h1", is_resumed=True)
     assert network.heard(peer(1), 4.0) is None
     assert network.heard(peer(2), 4.0) == "h1"
     assert network.silent(8.9) == []
+
+
+def test_a_session_that_is_over_is_not_resumed() -> None:
+    network = admission()
+    network.join(request("h1"), peer(1), 0.0)
+    network.end("h1", "")
+    resumed = request("h1", is_resumption=True)
+    assert refused(network.join(resumed, peer(2), 1.0)) == "lost"
+    network.join(request("h1", session=B), peer(3), 1.0)
+    assert refused(network.join(resumed, peer(4), 1.0)) == "lost"
+    assert network.heard(peer(3), 2.0) == "h1"
+
+
+def test_a_machine_at_another_address_is_lost() -> None:
+    network = admission()
+    network.join(request("h1"), peer(1), 0.0)
+    elsewhere = Peer(b"2", "key1", "10.9.9.9")
+    for other in (request("h2"), request("h1", session=B), request("h3")):
+        assert network.moved(other, elsewhere) is None
+    assert network.moved(request("h1"), Peer(b"2", "key2", "10.9.9.9")) is None
+    lost = network.moved(request("h1"), elsewhere)
+    assert lost == Lost(
+        "h1", "machine h1 has another address: 10.9.9.9, before 10.0.0.1", bytes([1])
+    )
 
 
 def test_names_are_given_in_natural_order_and_a_known_key_gets_its_own() -> None:

@@ -12,7 +12,7 @@ import pytest
 from innet.cluster.machines.listener import JoinedMachine
 from innet.cluster.machines.messages import Heartbeats
 from innet.errors import EmulationError
-from tests.cluster.machines.cluster import cluster_of, folder
+from tests.cluster.machines.cluster import PATIENT, cluster_of, folder
 from tests.cluster.machines.tcp_proxy import TcpProxy
 
 IMPATIENT = Heartbeats(interval_s=0.05, timeout_s=0.5)
@@ -98,6 +98,48 @@ async def test_a_machine_that_was_given_up_joins_as_another_session(tmp_path: Pa
         proxy.go_on()
         async with cluster.connection("h1", address=proxy.address):
             assert await cluster.listener.joined("h1") is not machine
+
+
+async def test_a_pause_that_is_short_enough_goes_unnoticed(tmp_path: Path) -> None:
+    agent_dir = folder(tmp_path, "agent")
+    async with (
+        cluster_of(tmp_path, "h1") as cluster,
+        TcpProxy(cluster.listener.address) as proxy,
+        cluster.connection("h1", address=proxy.address) as connection,
+    ):
+        await asyncio.start_unix_server(echo, agent_dir / "h1.ctl")
+        connection.offer(agent_dir, ["h1.ctl"])
+        await connection.serve(agent_dir)
+        machine = await cluster.listener.joined("h1")
+        await machine.serve(["h1.ctl"])
+        proxy.stop()
+        reader, writer = await asyncio.open_unix_connection(cluster.run_dir / "h1.ctl")
+        writer.write(b"x")
+        await asyncio.sleep(3 * PATIENT.interval_s)  # some heartbeats are late
+        proxy.go_on()
+        assert await reader.read(1) == b"x"
+        assert proxy.accepted == 1
+        assert not machine.is_lost
+        writer.close()
+
+
+async def test_a_machine_at_another_address_joins_anew(tmp_path: Path) -> None:
+    """Links lead to the address that it joined from."""
+    async with (
+        cluster_of(tmp_path, "h1") as cluster,
+        TcpProxy(cluster.listener.address) as proxy,
+    ):
+        async with cluster.connection("h1", address=proxy.address) as connection:
+            machine = await cluster.listener.joined("h1")
+            assert machine.address == "127.0.0.1"
+            proxy.source = ("127.0.0.2", 0)
+            proxy.cut()
+            assert await machine.lost() == (
+                "machine h1 has another address: 127.0.0.2, before 127.0.0.1"
+            )
+            assert "the session of machine h1 is over" in await connection.ended()
+        async with cluster.connection("h1", address=proxy.address):
+            assert (await cluster.listener.joined("h1")).address == "127.0.0.2"
 
 
 AGENT = """

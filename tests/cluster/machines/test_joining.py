@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,26 @@ async def test_nobody_listens(tmp_path: Path) -> None:
     with pytest.raises(EmulationError, match=r"nobody listens on 127\.0\.0\.1"):
         async with cluster.connection("h1", patience_s=0.0):
             pass
+
+
+async def test_a_name_without_an_address(tmp_path: Path, monkeypatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    async with cluster_of(tmp_path, "h1") as cluster:
+        monkeypatch.setattr(socket, "getaddrinfo", fail)
+        with pytest.raises(EmulationError, match=r"the name head\.example has no address: Name or"):
+            async with cluster.connection(address=Address("head.example", 1), patience_s=0.0):
+                pass
+
+
+async def test_all_addresses_of_a_name_are_tried(tmp_path: Path, monkeypatch) -> None:
+    async with cluster_of(tmp_path, "h1") as cluster:
+        port = cluster.listener.address.port
+        found = [(0, 0, 0, "", (host, port)) for host in ("127.0.0.7", "127.0.0.1")]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        async with cluster.connection(address=Address("head.example", port)) as connection:
+            assert connection.machine == "h1"
 
 
 async def test_an_address_that_is_taken_is_refused(tmp_path: Path) -> None:
