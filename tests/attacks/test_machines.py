@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 import zmq
 import zmq.asyncio
@@ -139,6 +140,24 @@ async def test_a_scanner_sees_at_most_that_zeromq_listens(
         assert greeting[:11] == GREETING[: len(greeting)]
         assert greeting[12:].rstrip(b"\0") in (b"", b"CURVE", b"CURVE" + bytes(15) + b"\1")
         assert rest in (b"", b"\4\6\5ERROR")  # a handshake that cannot go on, without a reason
+
+
+async def test_the_launcher_listens_at_one_address_and_agents_nowhere(tmp_path: Path) -> None:
+    def listening() -> set[tuple[str, int]]:
+        found = psutil.Process().net_connections(kind="inet")
+        addresses = [each.laddr for each in found if each.status == psutil.CONN_LISTEN]
+        return {(address.ip.removeprefix("::ffff:"), address.port) for address in addresses}
+
+    before = listening()
+    async with (
+        cluster_of(tmp_path, "h1", offered=("session.sock",)) as cluster,
+        cluster.connection("h1") as connection,
+    ):
+        await connection.serve(tmp_path)
+        await (await cluster.listener.joined("h1")).serve(["h1.agent"])
+        address = cluster.listener.address
+        assert listening() - before == {(address.host, address.port)}
+    assert listening() <= before
 
 
 async def test_a_client_without_curve_gets_no_answer(tmp_path: Path) -> None:
