@@ -91,8 +91,13 @@ $(VENV)/.frameworks: pyproject.toml | build
 faults: build
 	@$(PYTHON_BIN) -m pytest tests/faults tests/cluster/launch tests/torch_backend -m faults $(PYTEST_FLAGS)
 
-cluster: build
+cluster: $(VENV)/.kubernetes
 	@$(PYTHON_BIN) -m pytest tests/cluster/several_machines -m "cluster or not cluster" $(PYTEST_FLAGS)
+
+# Schemas of Kubernetes, for the manifest in docs/recipes/.
+$(VENV)/.kubernetes: pyproject.toml | build
+	@$(PYTHON_BIN) scripts/build_extension.py dev,demo,kubernetes
+	@touch $@
 
 web: build
 	@$(PYTHON_BIN) -m pytest tests/observe/web -m "web or not web" -s $(PYTEST_FLAGS)

@@ -137,12 +137,12 @@ async def machines(count: int, mtu_bytes: int = 1500) -> AsyncIterator[Machines]
 
 
 async def launched(
-    lab: Machines, topology: str, names: Sequence[str]
+    lab: Machines, topology: str, names: Sequence[str], name: str = "net"
 ) -> tuple[Program, dict[str, Program]]:
     """A network, and the agents of its machines."""
-    up = lab.up(topology, *QUICK)
+    up = lab.up(topology, *QUICK, name=name)
     await up.says("0 of")
-    agents = {name: lab.join(name, name) for name in names}
+    agents = {machine: lab.join(machine, machine) for machine in names}
     await up.says("is up")
     return up, agents
 
