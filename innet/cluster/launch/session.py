@@ -60,7 +60,7 @@ from innet.cluster.session_client import (
     RestartPolicy,
     WorkerOptions,
 )
-from innet.errors import EmulationError, InnetError, JobFailed
+from innet.errors import ControlError, EmulationError, InnetError, JobFailed
 from innet.ndn.address import INNET_VARIABLE, NDN_VARIABLE
 from innet.node.command_keys import load_command_certificate
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME
@@ -78,6 +78,7 @@ from innet.telemetry.logs.output import LAUNCHER_LABEL, ConsoleOutput, OutputSin
 from innet.telemetry.trace import JobTrace
 from innet.topology import Topology
 from innet.topology.credit import with_timers_for
+from innet.topology.model import LAUNCHER_MACHINE
 from innet.worker.job_file import (
     ALGORITHM_VARIABLE,
     JOB_VARIABLE,
@@ -346,6 +347,12 @@ class Session:
         return await handler_of(request.method, handlers)()
 
     async def _run_job(self, request: JobRequest, client: ClientConnection) -> JobEnd:
+        machine = self.network.machine_of_client(client)
+        if machine not in (None, LAUNCHER_MACHINE):  # it would run programs on all others
+            raise ControlError(
+                f"machine {machine} may not start jobs on {self.network.run_id}. Start them where "
+                "`innet up` runs; ranks of other launchers may attach on every machine"
+            )
         try:
             lost = await self.run_workers(request.argv, request.options, output=_JobOutput(client))
         except JobFailed as error:
