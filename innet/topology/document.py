@@ -12,8 +12,9 @@ from innet.errors import TopologyError
 from innet.quantities import Quantity, QuantityError, format_duration, parse_duration_s, shown
 from innet.topology import parts
 from innet.topology.events import Anything, Target, TopologyEvent
+from innet.topology.from_ray import FromRay
 from innet.topology.generators import Generator
-from innet.topology.names import NAME_EXPECTED, NodeName
+from innet.topology.names import NAME_EXPECTED, MachineChoice, NodeName
 from innet.topology.settings import (
     HostSettings,
     LinkSettings,
@@ -54,8 +55,9 @@ class HostSpecification(HostSettings):
         "numbered in the natural order of their names",
         ge=0,
     )
-    machine: NodeName = optional(
-        "machine that the host is on in cluster mode; by default one of the host's name"
+    machine: MachineChoice = optional(
+        "machine that the host is on in cluster mode, or labels of one, such as {rack: a}; by "
+        "default one of the host's name"
     )
 
 
@@ -63,8 +65,9 @@ class SwitchSpecification(SwitchSettings):
     """A node that forwards, aggregates and caches."""
 
     kind: Literal["switch"]
-    machine: NodeName = optional(
-        "machine that the switch is on in cluster mode; by default the launcher's"
+    machine: MachineChoice = optional(
+        "machine that the switch is on in cluster mode, or labels of one of the switch's name; by "
+        "default the launcher's"
     )
 
 
@@ -93,7 +96,9 @@ class TopologySection(Specification):
     defaults: Defaults = Field(default=Defaults(), description="settings by kind")
     nodes: dict[NodeName, NodeSpecification] = optional("nodes by name")
     links: list[LinkSpecification] = optional("links between ports")
-    generate: Generator = optional("a regular network, instead of nodes")
+    generate: Annotated[Generator | FromRay, Field(discriminator="kind")] = optional(
+        "a regular network or that of a cluster, instead of nodes"
+    )
 
     @model_validator(mode="after")
     def _written_or_generated(self) -> TopologySection:

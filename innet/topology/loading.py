@@ -9,6 +9,7 @@ from typing import Final
 from innet.errors import TopologyError
 from innet.shipped_files import located, shipped_folder
 from innet.suggestions import did_you_mean
+from innet.topology.from_ray import ListMachines
 from innet.topology.generators import expression_forms, from_expression, is_expression
 from innet.topology.importers.astra_sim import is_astra_sim, topology_from_astra_sim
 from innet.topology.importers.mini_ndn import parse_mini_ndn
@@ -19,7 +20,7 @@ from innet.topology.yaml_text import topology_from_document
 MAX_FILE_BYTES: Final = 16 * 2**20
 
 
-def load_topology(path_or_name: str | Path) -> Topology:
+def load_topology(path_or_name: str | Path, list_machines: ListMachines | None = None) -> Topology:
     """Load a topology.
 
     Args:
@@ -30,6 +31,8 @@ def load_topology(path_or_name: str | Path) -> Topology:
             * the name of a shipped topology, such as ``star8``;
             * a generator expression, such as ``star:8``, ``leaf-spine:4x2x4``, ``fat-tree:4``,
               ``dumbbell:4`` or ``wan:6``.
+        list_machines: asks the cluster on which the network is launched for its machines, for a
+            file that is generated from them.
 
     Raises:
         TopologyError: nothing of that name exists, or what exists cannot be used; the message names
@@ -41,7 +44,7 @@ def load_topology(path_or_name: str | Path) -> Topology:
     """
     path = Path(path_or_name)
     if _is(path, lambda path: located(path).is_file()):
-        return _load_file(located(path))
+        return _load_file(located(path), list_machines)
     if _is(path, Path.is_dir):
         raise TopologyError(
             f"is a directory; expected one of its files ({', '.join(_PARSERS)})", path=path
@@ -67,11 +70,13 @@ def _is(path: Path, kind: Callable[[Path], bool]) -> bool:
         return False
 
 
-def _load_file(path: Path) -> Topology:
+def _load_file(path: Path, list_machines: ListMachines | None = None) -> Topology:
     parse = _PARSERS.get(path.suffix.lower())
     if parse is None:
         known = ", ".join(_PARSERS)
         raise TopologyError(f"unknown extension {path.suffix!r}; expected {known}", path=path)
+    if parse is _parse_any_yaml:
+        return _parse_any_yaml(_read_text(path), path, list_machines)
     return parse(_read_text(path), path)
 
 
@@ -87,11 +92,11 @@ def _read_text(path: Path) -> str:
         raise TopologyError(f"expected UTF-8 text: {error.reason}", path=path) from None
 
 
-def _parse_any_yaml(text: str, path: Path) -> Topology:
+def _parse_any_yaml(text: str, path: Path, list_machines: ListMachines | None = None) -> Topology:
     document = parse_located(text, path)
     if is_astra_sim(document):
         return topology_from_astra_sim(document)
-    return topology_from_document(document)
+    return topology_from_document(document, list_machines)
 
 
 def _parse_graphml(text: str, path: Path) -> Topology:

@@ -124,9 +124,17 @@ class Topology(Part):
         """For each node the machine of a cluster that it is on; workers are where their host is."""
         return {name: self._placed_on(machine) for name, machine in self.machine_of.items()}
 
+    @cached_property
+    def machine_labels(self) -> Mapping[str, Mapping[str, str]]:
+        """The labels that machines of a cluster need, for those nodes that say so."""
+        asked = ((name, node.machine) for name, node in self.nodes.items())
+        return {name: labels for name, labels in asked if isinstance(labels, Mapping)}
+
     def _placed_on(self, node: str) -> str:
-        default = node if self.role_of(node) == "host" else LAUNCHER_MACHINE
-        return self.nodes[node].machine or default
+        machine = self.nodes[node].machine
+        if isinstance(machine, Mapping) or (machine is None and self.role_of(node) == "host"):
+            return node
+        return machine or LAUNCHER_MACHINE
 
     @cached_property
     def machines(self) -> tuple[str, ...]:

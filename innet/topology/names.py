@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Discriminator, Field, Tag
 
 MAX_NAME_CHARACTERS: Final = 32
 NAME_PATTERN: Final = rf"^[A-Za-z0-9_][A-Za-z0-9._-]{{0,{MAX_NAME_CHARACTERS - 1}}}$"
@@ -37,6 +38,38 @@ def _checked_port(port: str) -> str:
 NodeName = Annotated[
     str, AfterValidator(_checked_name), Field(json_schema_extra={"pattern": NAME_PATTERN})
 ]
+LABEL_KEY_PATTERN: Final = (
+    r"^([A-Za-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
+)
+_LABEL_VALUE = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+LABEL_CONDITION_PATTERN: Final = rf"^!?({_LABEL_VALUE}|in\({_LABEL_VALUE}(, ?{_LABEL_VALUE})*\))$"
+
+
+def _checked_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
+    if not labels:
+        raise ValueError("expected at least one label, such as {rack: a}, found none")
+    for key, condition in labels.items():
+        if not re.fullmatch(LABEL_KEY_PATTERN, key):
+            raise ValueError(f"expected the name of a label, such as rack, found {key!r}")
+        if not re.fullmatch(LABEL_CONDITION_PATTERN, condition):
+            raise ValueError(
+                f"label {key}: expected a value such as a, or !a, in(a, b) or !in(a, b), found "
+                f"{condition!r}"
+            )
+    return labels
+
+
+MachineLabels = Annotated[
+    Mapping[str, str],
+    AfterValidator(_checked_labels),
+    Field(json_schema_extra={"minProperties": 1, "examples": [{"rack": "a"}]}),
+]
+"""Labels of a machine: ``{"rack": "a"}``. Values may be ``!a``, ``in(a, b)``, ``!in(a, b)``."""
+MachineChoice = Annotated[
+    Annotated[NodeName, Tag("name")] | Annotated[MachineLabels, Tag("labels")],
+    Discriminator(lambda value: "labels" if isinstance(value, Mapping) else "name"),
+]
+"""A machine by its name or its labels."""
 PortName = Annotated[
     str, AfterValidator(_checked_port), Field(json_schema_extra={"pattern": PORT_PATTERN})
 ]

@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from innet.errors import TopologyError
-from innet.topology.names import NodeName, PortName
+from innet.topology.names import MachineChoice, NodeName, PortName
 from innet.validation_messages import first_message
 
 MIN_RATE_BPS: Final = 1e3
@@ -67,7 +67,8 @@ class Host(Part):
         rank: rank in the job, or ``None`` to number all hosts in the natural order of their names.
         workers: how many ranks it runs. A topology has other nodes in place of a host with several
             (:mod:`innet.topology.workers`).
-        machine: that it is on in cluster mode; ``None``: one of its own name.
+        machine: that it is on in cluster mode; ``None``: one of its own name; labels: one of its
+            own name, which has these labels.
     """
 
     name: NodeName
@@ -75,7 +76,7 @@ class Host(Part):
     cache_bytes: CacheBytes = 32 * 2**20
     rank: Annotated[int, Field(ge=0)] | None = None
     workers: Workers = 1
-    machine: NodeName | None = None
+    machine: MachineChoice | None = None
 
 
 class Switch(Part):
@@ -86,7 +87,8 @@ class Switch(Part):
         slots: reductions that can be in progress at once; 0 makes it a plain forwarder.
         cache_bytes: content store; 0 caches nothing.
         cache_policy: which object leaves the content store when it is full.
-        machine: that it is on in cluster mode; ``None``: the launcher's.
+        machine: that it is on in cluster mode; ``None``: the launcher's; labels: one of its own
+            name, which has these labels.
     """
 
     name: NodeName
@@ -94,7 +96,7 @@ class Switch(Part):
     slots: Slots = 4096
     cache_bytes: CacheBytes = 64 * 2**20
     cache_policy: CachePolicy = "s3fifo"
-    machine: NodeName | None = None
+    machine: MachineChoice | None = None
 
 
 Node = Host | Switch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,7 @@ from innet.topology.document import (
     written_event,
 )
 from innet.topology.events import event_problem
+from innet.topology.from_ray import FromRay, ListMachines
 from innet.topology.located_yaml import LocatedDocument, PathStep, parse_located
 from innet.topology.model import Topology
 from innet.topology.parts import Host, Interface, Link, Node, Switch
@@ -46,12 +47,19 @@ def parse_yaml(text: str, path: Path | None = None) -> Topology:
     return topology_from_document(parse_located(text, path))
 
 
-def topology_from_document(document: LocatedDocument) -> Topology:
-    """Make a topology from parsed YAML; see :func:`parse_yaml`."""
+def topology_from_document(
+    document: LocatedDocument, list_machines: ListMachines | None = None
+) -> Topology:
+    """Make a topology from parsed YAML; see :func:`parse_yaml`.
+
+    ``list_machines`` asks the cluster on which the network is launched, if there is one.
+    """
     specification = validated(TopologyDocument, document)
     section = specification.topology
-    make = _generated if "generate" in section.model_fields_set else _written_out
-    topology = make(specification.name, section, document)
+    if "generate" in section.model_fields_set:
+        topology = _generated(specification.name, section, document, list_machines)
+    else:
+        topology = _written_out(specification.name, section, document)
     events = tuple(event_of(event) for event in specification.events)
     for number, event in enumerate(events):
         problem = event_problem(event, topology)
@@ -60,9 +68,17 @@ def topology_from_document(document: LocatedDocument) -> Topology:
     return topology.model_copy(update={"events": events})
 
 
-def _generated(name: str, section: TopologySection, document: LocatedDocument) -> Topology:
+def _generated(
+    name: str,
+    section: TopologySection,
+    document: LocatedDocument,
+    list_machines: ListMachines | None,
+) -> Topology:
+    defaults = _part_defaults(section.defaults)
     try:
-        return section.generate.topology(name, _part_defaults(section.defaults))
+        if isinstance(section.generate, FromRay):
+            return section.generate.topology(name, defaults, list_machines)
+        return section.generate.topology(name, defaults)
     except TopologyError as error:
         raise document.error(str(error), _SECTION, "generate") from None
 
@@ -144,8 +160,10 @@ def _node_settings(node: Node) -> dict[str, Any]:
             settings["cache-policy"] = node.cache_policy
     if _differs(node, "cache_bytes"):
         settings["cache"] = format_size(node.cache_bytes)
-    if node.machine is not None:
+    if isinstance(node.machine, str):
         settings["machine"] = node.machine
+    elif node.machine is not None:
+        settings["machine"] = _flow_map(node.machine)
     return settings
 
 
@@ -177,7 +195,7 @@ def _differs(node: Node, field: str) -> bool:
     return bool(getattr(node, field) != type(node).model_fields[field].default)
 
 
-def _flow_map(items: dict[str, Any]) -> CommentedMap:
+def _flow_map(items: Mapping[str, Any]) -> CommentedMap:
     mapping = CommentedMap(items)
     mapping.fa.set_flow_style()
     return mapping
