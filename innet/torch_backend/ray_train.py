@@ -12,18 +12,19 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import ray
 import torch.distributed as dist
+from ray._common.network_utils import build_address
 from ray.exceptions import GetTimeoutError, RayError
 from ray.train import get_context
+from ray.train._internal.utils import get_address_and_port
 from ray.train.backend import Backend
 from ray.train.torch import TorchConfig, get_device
 
 from innet.cluster.attachment import attach, detach
-from innet.cluster.emulation.runs import find_run
+from innet.cluster.emulation.runs import find_run, network_of
 from innet.errors import EmulationError
 from innet.torch_backend.options import BACKEND_NAME
 from innet.worker.current import fail_worker
@@ -36,6 +37,8 @@ _STORE_SUFFIX = ".ray-store"
 @dataclass
 class InnetConfig(TorchConfig):
     """The ``torch_config`` of a ``TorchTrainer`` that trains over a network of ``innet up``.
+
+    Of a network on several machines, each worker attaches to a host of its machine.
 
     Attributes:
         network: its name; ``None``: the only one that is up.
@@ -65,7 +68,7 @@ class InnetConfig(TorchConfig):
                     "file of the run, and innet makes their group. Leave it out, or use Ray's "
                     "TorchConfig"
                 )
-        self.network = find_run(self.network).run_id
+        self.network = network_of(find_run(self.network))
 
     @property
     def backend_cls(self) -> type[Backend]:
@@ -100,11 +103,12 @@ class _InnetBackend(Backend):
     def on_start(self, worker_group: Any, backend_config: InnetConfig) -> None:
         """Let each worker attach and join the process group."""
         assert backend_config.network is not None, "__post_init__ sets it"
-        job = uuid.uuid4().hex
+        network, job = backend_config.network, uuid.uuid4().hex
+        store = worker_group.execute_single(0, _store, network, job)
         size = len(worker_group)
         joining = [
             worker_group.execute_single_async(
-                rank, _join, backend_config.network, job, rank, size, backend_config.timeout_s
+                rank, _join, _Seat(network, job, store, rank, size, backend_config.timeout_s)
             )
             for rank in range(size)
         ]
@@ -117,33 +121,50 @@ class _InnetBackend(Backend):
             ray.get(leaving, timeout=_SHUTDOWN_TIMEOUT_S)
 
 
-def _join(network: str, job: str, rank: int, size: int, timeout_s: float) -> None:
-    """Attach this worker to the network, and join the default process group.
+@dataclass(frozen=True)
+class _Seat:
+    """A rank of a job, and where its ranks meet."""
 
-    Ranks meet through a file of the run, which only its user reads: a store that listens would take
-    connections from other machines.
+    network: str
+    job: str
+    store: str
+    rank: int
+    size: int
+    timeout_s: float
+
+
+def _store(network: str, job: str) -> str:
+    """Where the ranks meet, as rank 0 says.
+
+    On one machine that is a file of the run, which only its user reads: a store that listens takes
+    connections from other machines. On several, there is no other way.
     """
+    record = find_run(network)
+    if record.mode == "cluster":
+        address, port = get_address_and_port()
+        return f"tcp://{build_address(address, port)}"
+    return (record.run_dir / f"{job}{_STORE_SUFFIX}").as_uri()
+
+
+def _join(seat: _Seat) -> None:
+    """Attach this worker to the network, and join the default process group."""
     context = get_context()
     os.environ.update(
-        RANK=str(rank),
-        WORLD_SIZE=str(size),
+        RANK=str(seat.rank),
+        WORLD_SIZE=str(seat.size),
         LOCAL_RANK=str(context.get_local_rank()),
         LOCAL_WORLD_SIZE=str(context.get_local_world_size()),
         NODE_RANK=str(context.get_node_rank()),
         ACCELERATE_TORCH_DEVICE=str(get_device()),  # as Ray's own backend sets it
     )
-    attach(network, job=job, rank=rank, size=size, timeout_s=timeout_s)
+    attach(seat.network, job=seat.job, rank=seat.rank, size=seat.size, timeout_s=seat.timeout_s)
     dist.init_process_group(
         BACKEND_NAME,
-        init_method=_store_path(network, job).as_uri(),
-        rank=rank,
-        world_size=size,
-        timeout=timedelta(seconds=timeout_s),
+        init_method=seat.store,
+        rank=seat.rank,
+        world_size=seat.size,
+        timeout=timedelta(seconds=seat.timeout_s),
     )
-
-
-def _store_path(network: str, job: str) -> Path:
-    return find_run(network).run_dir / f"{job}{_STORE_SUFFIX}"
 
 
 def _leave() -> None:

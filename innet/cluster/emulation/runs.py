@@ -365,6 +365,12 @@ def _parts_of(network: str) -> list[RunRecord]:
     ]
 
 
+def network_of(record: RunRecord) -> str:
+    """The network that a run is, or that it is a machine's part of: its name on every machine."""
+    is_part = record in _parts_of(record.topology)
+    return record.topology if is_part else record.run_id
+
+
 def find_kept_up() -> RunRecord:
     """The only live run that is kept up, which ``innet down`` without an id takes down."""
     live = [record for record in list_runs() if not record.is_stale]
