@@ -35,7 +35,7 @@ help:
 	@echo "make swarm-mutations  breaks the engine on purpose; the swarm has to notice"
 	@echo "make fuzz          hostile packets, names and files; RUNS=1000000 SEED=7 TARGETS=contents"
 	@echo "make torch-suite   PyTorch's own distributed tests over innet, all of them"
-	@echo "make ray           Ray Train over innet; installs Ray at first"
+	@echo "make ray           Ray Train over innet, machines on Ray; installs Ray at first"
 	@echo "make kv-adapters   over a pool, on the processor: vLLM's servers with a small model that they compute;"
 	@echo "                   the scheduler of vLLM's newest version, LMCache's checkers, SGLang's cache, with no model"
 	@echo "make interop       python-ndn and NDNts (by npm) against innet's nodes"
@@ -141,7 +141,7 @@ soak: build
 	@$(PYTHON_BIN) -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 ray: $(VENV)/.ray
-	@$(PYTHON_BIN) -m pytest tests/torch_backend/ray -m "jobs or not jobs" $(PYTEST_FLAGS)
+	@$(PYTHON_BIN) -m pytest tests/torch_backend/ray tests/cluster/on_ray -m "jobs or not jobs" $(PYTEST_FLAGS)
 
 $(VENV)/.ray: pyproject.toml | build
 	@$(PYTHON_BIN) scripts/build_extension.py dev,demo,ray

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from innet.printable import printable
 
@@ -17,7 +17,12 @@ class InnetError(Exception):
     """Base of every error raised on purpose by innet.
 
     Its message may quote what a peer sent: as text, it has no control characters.
+
+    Attributes:
+        exit_code: of a program that ends with it.
     """
+
+    exit_code: int = 1
 
     def __str__(self) -> str:
         return printable(super().__str__())
@@ -79,6 +84,10 @@ class HostTaken(EmulationError):
     """Another process has a host's node, and a host has one process of a job."""
 
 
+EXIT_REFUSED: Final = 3
+"""Exit code of an agent that the launcher does not admit, however often it tries."""
+
+
 class JoinRefused(EmulationError):
     """The launcher of a network does not admit this machine.
 
@@ -89,6 +98,8 @@ class JoinRefused(EmulationError):
 
     def __init__(self, message: str, reason: str) -> None:
         self.reason = reason
+        # Of an agent that has died, the launcher may not know yet that it is gone.
+        self.exit_code = 1 if reason == "connected" else EXIT_REFUSED
         super().__init__(message)
 
 

@@ -215,6 +215,9 @@ class RecoverySettings(_Model):
         description="silence after which a machine of a cluster counts as lost, and its agent ends "
         "its processes",
     )
+    machine_restarts: int = Field(
+        default=10, ge=0, description="how often Ray may start a machine's agent again"
+    )
     controller_restarts: int = Field(
         default=10, ge=0, description="how often a controller that died is started again"
     )

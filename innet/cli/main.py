@@ -20,7 +20,7 @@ from innet.cli.command_table import (
 )
 from innet.cli.interrupts import end_interrupted, raise_at_interrupt
 from innet.cli.text_output import say
-from innet.errors import InnetError, JobFailed
+from innet.errors import InnetError
 from innet.printable import printable
 
 
@@ -65,7 +65,7 @@ class CommandGroup(TyperGroup):
             if ctx.params["debug"]:
                 raise
             _print_error(str(error))
-            raise typer.Exit(error.exit_code if isinstance(error, JobFailed) else 1) from None
+            raise typer.Exit(error.exit_code) from None
         except (typer.Exit, typer.Abort, OSError):
             raise  # typer's own, among them the end of a pipe's reader
         except Exception as error:

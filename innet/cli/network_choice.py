@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from innet.settings import Settings
     from innet.telemetry.logs.output import ConsoleOutput
     from innet.topology import Topology
+    from innet.topology.from_ray import ListMachines
 
 _RANGE = re.compile(
     r"(?P<stem>[A-Za-z_.](?:[A-Za-z0-9_.]*[A-Za-z_.])?)(?P<first>[0-9]+)-(?P=stem)(?P<last>[0-9]+)"
@@ -35,9 +36,15 @@ BROKER_SETTING = "telemetry.broker"
 
 
 def chosen_topology(
-    topology: str, links: TimeOptions, workers_per_host: int | None = None
+    topology: str,
+    links: TimeOptions,
+    workers_per_host: int | None = None,
+    list_machines: ListMachines | None = None,
 ) -> Topology:
-    """Load a topology and apply the options to it."""
+    """Load a topology and apply the options to it.
+
+    ``list_machines`` asks the cluster on which the network is launched.
+    """
     from pydantic import ValidationError
 
     from innet.topology import Overrides, load_topology
@@ -53,7 +60,7 @@ def chosen_topology(
         raise typer.BadParameter(message_of(first), param_hint=f"'--{first['loc'][0]}'") from None
     if slots is not None:
         overrides["slots"] = slots
-    loaded = load_topology(topology)
+    loaded = load_topology(topology, list_machines)
     if workers_per_host is not None:
         loaded = loaded.with_workers(workers_per_host)
     return loaded.with_overrides(**overrides)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from innet.cluster.emulation.processes import SupervisedProcess
     from innet.cluster.launch import Session
     from innet.cluster.launch.cluster_network import ClusterOptions
+    from innet.cluster.on_ray.launcher import RayMachines
     from innet.observe.web.server import WebOptions as ServerOptions
     from innet.telemetry.logs.output import ConsoleOutput
 
@@ -39,6 +40,7 @@ EXAMPLES = options.examples(
     "innet up leaf-spine-16 --web                       # and a page that shows it live",
     "innet run --on lab -- python train.py",
     "innet up cluster.yaml --listen 10.0.0.1:4711 --token-file prod.token --name prod",
+    "innet up cluster.yaml --on ray --name prod         # Ray starts the machines",
     "innet down lab",
 )
 
@@ -68,10 +70,48 @@ class MachineOptions(options.OptionGroup):
         ),
     ] = None
 
-    def chosen(self) -> ClusterOptions | None:
+    on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ray[://HOST:PORT]",
+            help="Let the Ray cluster of this machine, or that of a client server, start the "
+            "machines",
+        ),
+    ] = None
+    reserve: Annotated[
+        str,
+        typer.Option(
+            metavar="CPU=N,GPU=N", help="What Ray reserves for each machine, with [cyan]--on[/]"
+        ),
+    ] = "CPU=1"
+    wait: Annotated[
+        float,
+        options.time_option(
+            least_s=0.1, help="How long Ray looks for room, with [cyan]--on[/]", default="60s"
+        ),
+    ] = 60.0
+
+    def ray(self, restarts: int) -> RayMachines | None:
+        """The Ray cluster that starts the machines, if one is to."""
+        if self.on is None:
+            return None
+        from innet.cluster.on_ray.launcher import RayMachines, RayOptions
+        from innet.cluster.on_ray.placement import parsed_resources
+
+        if self.on != "ray" and not self.on.startswith("ray://"):
+            raise typer.BadParameter(
+                f"expected ray or ray://HOST:PORT, found {self.on!r}", param_hint="'--on'"
+            )
+        with options.values_of("--reserve"):
+            resources = parsed_resources(self.reserve)
+        return RayMachines(RayOptions(self.on, resources, self.wait, restarts))
+
+    def chosen(self, ray: RayMachines | None) -> ClusterOptions | None:
         """How machines join; ``None``: all nodes are on this one."""
         from innet.cluster.launch.cluster_network import ClusterOptions
 
+        if ray is not None:
+            return ClusterOptions(self.listen or ray.own_address, self.token_file, ray)
         return None if self.listen is None else ClusterOptions(self.listen, self.token_file)
 
 
@@ -97,9 +137,10 @@ def up(
     """Launch a network and keep it up until Ctrl-C.
 
     Jobs run on it from other terminals: [cyan]innet run --on ID -- COMMAND[/].
-    With [cyan]--listen[/] its nodes are on several machines, which [cyan]innet node join[/].
+    With [cyan]--listen[/] its nodes are on several machines, which [cyan]innet node join[/], or
+    which Ray starts: [cyan]--on ray[/].
     """
-    if machines.listen is None and machines.token_file is not None:
+    if machines.listen is None and machines.on is None and machines.token_file is not None:
         raise typer.BadParameter(
             "a token file is for machines that join; give --listen ADDRESS as well",
             param_hint="'--token-file'",
@@ -120,13 +161,15 @@ def up(
     console = open_console(highlight=False)
     chosen = chosen_settings(settings, observation)
     output = chosen_output(chosen, console)
+    ray = machines.ray(chosen.recovery.machine_restarts)
+    list_machines = None if ray is None else ray.list_machines
     session = Session(
-        chosen_topology(topology, links, workers_per_host),
+        chosen_topology(topology, links, workers_per_host, list_machines),
         mode=mode,
         settings=chosen,
         run_id=name,
         output=output,
-        cluster=machines.chosen(),
+        cluster=machines.chosen(ray),
     )
     become_launcher(chosen, session.network.run_id)
     asyncio.run(_hold(session, _Announcer(console, output), background, server))

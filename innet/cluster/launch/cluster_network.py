@@ -12,7 +12,7 @@ from collections.abc import Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from innet.cluster.emulation.local_fabric import Fabric
 from innet.cluster.emulation.machine_fabric import (
@@ -56,6 +56,26 @@ from innet.topology.names import natural_key
 _TOKEN_NAME = "join.token"  # noqa: S105  # the name of a file
 
 
+class MachineStarter(Protocol):
+    """An engine that starts the agents of machines, where no person does."""
+
+    def start(
+        self,
+        run_id: str,
+        address: str,
+        token_file: Path,
+        labels: Mapping[str, Mapping[str, str]],
+        output: OutputSink,
+    ) -> None:
+        """Begin to start an agent for each machine of ``labels``, which join at ``address``."""
+
+    async def failed(self) -> str:
+        """Wait until no machine can come any more; why."""
+
+    async def close(self) -> None:
+        """Wait until the agents have ended, and end those that do not."""
+
+
 @dataclass(frozen=True)
 class ClusterOptions:
     """How machines join a network.
@@ -63,10 +83,12 @@ class ClusterOptions:
     Attributes:
         listen: ``ADDRESS[:PORT]`` of this machine, at which they do.
         token_file: written for them; in the run directory by default.
+        starter: starts their agents; ``None``: somebody does.
     """
 
     listen: str
     token_file: Path | None = None
+    starter: MachineStarter | None = None
 
 
 class ClusterNetwork(Network):
@@ -226,12 +248,38 @@ class ClusterNetwork(Network):
         )
         listener.on_joined(self._on_joined)
         listener.on_lost(self._on_lost)
+        if self._options.starter is not None:  # its agents end when the listener has told them
+            self._stack.push_async_callback(self._options.starter.close)
         self._listener = await self._stack.enter_async_context(listener)
         listener.token_file().save(self._token_path)
         self._stack.callback(self._token_path.unlink, missing_ok=True)
         self._say_progress()
-        await self._all_joined.wait()
+        await self._wait_for_all(listener)
         self._say("all machines joined")
+
+    async def _wait_for_all(self, listener: MachineListener) -> None:
+        starter = self._options.starter
+        if starter is None:
+            await self._all_joined.wait()
+            return
+        labels = {name: self.topology.machine_labels.get(name, {}) for name in self.other_machines}
+        address = listener.token_file().addresses[0]
+        starter.start(self.run_id, address, self._token_path, labels, self._output)
+        failed = asyncio.ensure_future(starter.failed())
+        joined = asyncio.ensure_future(self._all_joined.wait())
+        try:
+            await asyncio.wait([joined, failed], return_when=asyncio.FIRST_COMPLETED)
+            if not joined.done():
+                raise EmulationError(failed.result())
+        finally:
+            joined.cancel()
+        self._run(self._report_end(failed))
+
+    async def _report_end(self, failed: asyncio.Future[str]) -> None:
+        """Print why machines that are lost do not come back."""
+        why = await failed
+        if not self.processes.terminating:
+            self._say(f"no lost machine can come back: {why}")
 
     @property
     def _token_path(self) -> Path:
@@ -245,10 +293,15 @@ class ClusterNetwork(Network):
             self._all_joined.set()
             return
         total = len(self.other_machines)
+        remedy = (
+            f"; on each run: innet node join {self._listener.token_file().addresses[0]} "
+            f"--token-file {self._token_path}"
+            if self._options.starter is None
+            else ""
+        )
         self._say(
-            f"{total - len(missing)} of {total} machines joined; missing: {', '.join(missing)}; on "
-            f"each run: innet node join {self._listener.token_file().addresses[0]} --token-file "
-            f"{self._token_path}"
+            f"{total - len(missing)} of {total} machines joined; missing: {', '.join(missing)}"
+            f"{remedy}"
         )
 
     def _say(self, text: str) -> None:

@@ -145,6 +145,13 @@ class AgentKey:
         self.close()
 
 
+def new_key_file(machine: str) -> str:
+    """The content of a key file for an agent that is started as ``machine``, on whatever host."""
+    pair = KeyPair.made()
+    key = _KeyFile(public_key=pair.public_key, secret_key=pair.secret_key, machine=machine, host="")
+    return key.model_dump_json()
+
+
 def key_path(token_file: Path, machine: str) -> Path:
     """Where the key of a machine lies."""
     return token_file.with_name(f"{token_file.name}.{machine}.key")

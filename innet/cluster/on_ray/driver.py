@@ -1,0 +1,285 @@
+"""The program that talks to Ray for a launcher: ``python -m innet.cluster.on_ray.driver``.
+
+It is a process of its own because Ray ends a process whose cluster it loses, and takes over its
+signals. Ray ends what it has started when this process ends, however that ends.
+
+Its argument is an :class:`Order`. It prints a line of JSON, a :class:`Notice`, for each thing to
+tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import ray
+from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError
+from ray.util.placement_group import placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from innet.cluster.machines.addresses import Address
+from innet.cluster.machines.agent_key import new_key_file
+from innet.cluster.machines.messages import own_version
+from innet.cluster.on_ray.actor import Joining, MachineActor
+from innet.cluster.on_ray.orders import Notice, Order, Start
+from innet.cluster.on_ray.placement import (
+    ClusterView,
+    RayNode,
+    Reservation,
+    no_room,
+    require_nodes,
+)
+from innet.errors import EmulationError
+
+_END_S: Final = 10.0
+_RETRY_S: Final = 0.5
+
+
+def connect(address: str) -> None:
+    """Connect to a Ray cluster that runs.
+
+    Raises:
+        EmulationError: it does not, or does not accept this process.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        ray.init(address, log_to_driver=False, logging_level="warning")
+    except Exception as error:  # of many kinds
+        raise EmulationError(connect_problem(address, error)) from error
+
+
+def connect_problem(address: str, error: Exception) -> str:
+    """Why a cluster cannot be used, and what helps."""
+    said = str(error).strip().partition("\n")[0]
+    if type(error).__name__ == "AuthenticationError" or "auth" in said.lower():
+        return (
+            f"the Ray cluster refuses this process: {said}. Give it the cluster's token: "
+            "RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH in the environment"
+        )
+    if "ersion mismatch" in str(error):
+        return f"the Ray cluster has another version: {error}. Install the same here"
+    if address.startswith("ray://"):
+        remedy = (
+            f"Check that its client server listens at {address.removeprefix('ray://')} (ray start "
+            "--head --ray-client-server-port), and set RAY_USE_TLS as there if it needs TLS"
+        )
+    else:
+        remedy = (
+            "Run `innet up` on a node of the cluster (ray start --address), or name its client "
+            "server: --on ray://HOST:10001"
+        )
+    return f"there is no Ray cluster at {address}: {said}. {remedy}"
+
+
+def view(address: str) -> ClusterView:
+    """What the connected cluster consists of."""
+    server = address.removeprefix("ray://")
+    is_client = server != address
+    return ClusterView(
+        own_address=_address_towards(server) if is_client else ray.util.get_node_ip_address(),
+        nodes=nodes(),
+    )
+
+
+def nodes() -> tuple[RayNode, ...]:
+    """The nodes that are alive."""
+    available = _available()
+    return tuple(
+        RayNode(
+            address=node["NodeManagerAddress"],
+            labels=node.get("Labels", {}),
+            resources=node["Resources"],
+            available=available.get(node["NodeID"]),
+        )
+        for node in ray.nodes()
+        if node["Alive"]
+    )
+
+
+def _address_towards(server: str) -> str:
+    """The address of this machine on the way to ``HOST:PORT``."""
+    there = Address.parsed(server)
+    found = socket.getaddrinfo(there.host, there.port, type=socket.SOCK_DGRAM)
+    family, _, _, _, address = found[0]
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect(address)  # sends nothing
+        return str(probe.getsockname()[0])
+
+
+def _available() -> dict[str, dict[str, float]]:
+    """The free resources of each node, where Ray tells them: not to a client."""
+    if ray.util.client.ray.is_connected():
+        return {}
+    from ray._private.state import available_resources_per_node
+
+    found: dict[str, dict[str, float]] = available_resources_per_node()
+    return found
+
+
+def tell(notice: Notice) -> None:
+    """Tell the launcher."""
+    print(notice.model_dump_json(), flush=True)
+
+
+@asynccontextmanager
+async def reserved(reservation: Reservation, network: str) -> AsyncIterator[Any]:
+    """A placement group with a bundle for each machine, on a node each.
+
+    Raises:
+        EmulationError: Ray has found no room in the time for that.
+    """
+    require_nodes(reservation, nodes())
+    group = placement_group(
+        [dict(reservation.resources) for _ in reservation.machines],
+        strategy="STRICT_SPREAD",
+        name=f"innet-{network}",
+        bundle_label_selector=[dict(labels) for labels in reservation.machines.values()],
+    )
+    try:
+        await _until_placed(group, reservation)
+        yield group
+    finally:
+        remove_placement_group(group)
+
+
+async def _until_placed(group: Any, reservation: Reservation) -> None:
+    ready = asyncio.ensure_future(asyncio.to_thread(group.wait, reservation.wait_s))
+    done, _ = await asyncio.wait([ready], timeout=_RETRY_S)
+    if not done:
+        why = no_room(reservation, nodes())
+        tell(Notice(line=f"waiting up to {reservation.wait_s:g} s for room on Ray: {why}"))
+    if not await ready:
+        raise EmulationError(
+            f"Ray has found no room within {reservation.wait_s:g} s: "
+            f"{no_room(reservation, nodes())}. End what uses the nodes, add some, reserve "
+            "less (--reserve), or wait longer (--wait)"
+        )
+
+
+class Machines:
+    """The actors of the machines of a network."""
+
+    def __init__(self, order: Start, group: Any) -> None:
+        self._order = order
+        resources = dict(order.reservation.resources)
+        options = {
+            "num_cpus": resources.pop("CPU", 0),
+            "num_gpus": resources.pop("GPU", 0),
+            "resources": resources,
+            "max_restarts": order.restarts,
+            "max_concurrency": 4,
+        }
+        cls = ray.remote(MachineActor)
+        self._actors = {
+            machine: cls.options(
+                **options,
+                scheduling_strategy=PlacementGroupSchedulingStrategy(
+                    group, placement_group_bundle_index=number
+                ),
+            ).remote()
+            for number, machine in enumerate(order.reservation.machines)
+        }
+
+    async def follow(self) -> None:
+        """Let all machines join, and pass on what they print, until all agents have ended."""
+        token = self._order.token_file.read_text()
+        joinings = [
+            Joining(machine, self._order.address, token, new_key_file(machine), own_version())
+            for machine in self._actors
+        ]
+        await asyncio.gather(*map(self._follow, joinings))
+
+    async def _follow(self, joining: Joining) -> None:
+        actor = self._actors[joining.machine]
+        while True:
+            try:
+                report = await actor.follow.remote(joining)
+            except ActorUnavailableError:
+                await asyncio.sleep(_RETRY_S)  # Ray starts it again
+                continue
+            except RayError as error:
+                raise EmulationError(death(joining.machine, error, self._order.restarts)) from error
+            for line in report.lines:
+                tell(Notice(machine=joining.machine, line=line))
+            if report.problem:
+                raise EmulationError(report.problem)
+            if report.exit_code is not None:
+                return
+
+    async def end(self) -> None:
+        """End the agents, then the actors."""
+        ends = [asyncio.ensure_future(_ended(actor)) for actor in self._actors.values()]
+        await asyncio.wait(ends, timeout=_END_S)
+        for actor in self._actors.values():
+            ray.kill(actor)
+
+
+async def _ended(actor: Any) -> None:
+    with contextlib.suppress(RayError):
+        await actor.end.remote()
+
+
+def death(machine: str, error: RayError, restarts: int) -> str:
+    """Why a machine has no actor any more."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    missing = next((line for line in lines if line.startswith("ModuleNotFoundError")), None)
+    if missing is not None:
+        return (
+            f"the node of machine {machine} cannot run innet: {missing}. Install the version of "
+            "the launcher on all nodes of the Ray cluster, where Ray's Python finds it"
+        )
+    kind = "has died" if isinstance(error, ActorDiedError) else "failed"
+    return (
+        f"the actor of machine {machine} {kind}, after at most {restarts} restarts "
+        f"(recovery.machine_restarts): {lines[0] if lines else type(error).__name__}. Ray's logs "
+        "on that node tell more: ray logs"
+    )
+
+
+async def serve(order: Start) -> None:
+    """Keep the machines of a network on Ray until their agents have ended, or SIGTERM."""
+    loop = asyncio.get_running_loop()
+    current = asyncio.current_task()
+    assert current is not None
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, current.cancel)
+    async with reserved(order.reservation, order.network) as group:
+        machines = Machines(order, group)
+        try:
+            await machines.follow()
+        finally:
+            await machines.end()
+
+
+def main(text: str) -> int:
+    """Do what an order says."""
+    order = Order.model_validate_json(text)
+    try:
+        connect(order.cluster)
+        if order.start is None:
+            tell(Notice(view=view(order.cluster)))
+        else:
+            asyncio.run(serve(order.start))
+    except EmulationError as error:
+        tell(Notice(error=str(error)))
+        return 1
+    except RayError as error:
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        tell(Notice(error=f"Ray failed: {said[-1]}. Check the cluster with `ray status`"))
+        return 1
+    except asyncio.CancelledError:
+        return 0
+    finally:
+        ray.shutdown()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

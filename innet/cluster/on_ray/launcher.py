@@ -1,0 +1,173 @@
+"""Ray as the launcher of a network sees it: through a driver in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from innet.cluster.emulation.processes import ProcessGroup, ProcessSpec, SupervisedProcess
+from innet.cluster.on_ray.orders import Notice, Order, Start
+from innet.cluster.on_ray.placement import (
+    ClusterView,
+    Reservation,
+    machines_with_room,
+    require_nodes,
+)
+from innet.errors import EmulationError
+from innet.extras import require
+from innet.telemetry.logs.output import LAUNCHER_LABEL, OutputSink
+from innet.topology.from_ray import ClusterMachine
+
+_LABEL: Final = "ray"
+_DRIVER: Final = (sys.executable, "-P", "-m", "innet.cluster.on_ray.driver")
+_VIEW_TIMEOUT_S: Final = 90.0
+_END_S: Final = 15.0
+_TAIL_LINES: Final = 5
+
+
+@dataclass(frozen=True)
+class RayOptions:
+    """Which cluster, and what of it.
+
+    Attributes:
+        cluster: ``ray``: the one that this machine is a node of; or ``ray://HOST:PORT``.
+        resources: that each machine gets.
+        wait_s: how long Ray may look for room.
+        restarts: how often Ray may start the actor of a machine again.
+    """
+
+    cluster: str
+    resources: Mapping[str, float]
+    wait_s: float
+    restarts: int
+
+
+class RayMachines:
+    """Starts the machines of a network on a Ray cluster, and ends them with it.
+
+    Raises:
+        InnetError: Ray is not installed.
+    """
+
+    def __init__(self, options: RayOptions) -> None:
+        require("ray", "innet up --on ray")
+        self._options = options
+        self._address = "auto" if options.cluster == "ray" else options.cluster
+        self._processes: ProcessGroup | None = None
+        self._driver: SupervisedProcess | None = None
+        self._error = ""
+        self._said: deque[str] = deque(maxlen=_TAIL_LINES)
+
+    @cached_property
+    def view(self) -> ClusterView:
+        """What the cluster consists of, when it was asked first.
+
+        Raises:
+            EmulationError: it cannot be reached.
+        """
+        order = Order(cluster=self._address).model_dump_json()
+        try:
+            asked = subprocess.run(
+                [*_DRIVER, order], capture_output=True, text=True, timeout=_VIEW_TIMEOUT_S
+            )
+        except subprocess.TimeoutExpired:
+            raise EmulationError(
+                f"the Ray cluster at {self._address} does not answer within {_VIEW_TIMEOUT_S:g} s. "
+                "Check the address, and set RAY_USE_TLS and RAY_AUTH_MODE as the cluster has them"
+            ) from None
+        notices = [notice for line in asked.stdout.splitlines() if (notice := _notice(line))]
+        for notice in notices:
+            if notice.error:
+                raise EmulationError(notice.error)
+            if notice.view is not None:
+                return notice.view
+        tail = (asked.stderr or asked.stdout).strip().splitlines()[-1:]
+        raise EmulationError(
+            f"Ray has ended the connection to {self._address} with {asked.returncode}: "
+            f"{''.join(tail)}. Check the cluster with `ray status`"
+        )
+
+    def list_machines(self) -> Sequence[ClusterMachine]:
+        """The nodes that have as much as is reserved on each."""
+        return machines_with_room(self.view, self._options.resources)
+
+    @property
+    def own_address(self) -> str:
+        """Of this machine, as seen from the cluster."""
+        return self.view.own_address
+
+    def start(
+        self,
+        run_id: str,
+        address: str,
+        token_file: Path,
+        labels: Mapping[str, Mapping[str, str]],
+        output: OutputSink,
+    ) -> None:
+        """Let Ray start an agent for each machine of ``labels``, which join at ``address``.
+
+        Raises:
+            EmulationError: the cluster does not have such nodes.
+        """
+        options = self._options
+        reservation = Reservation(
+            machines=labels, resources=options.resources, wait_s=options.wait_s
+        )
+        require_nodes(reservation, self.view.nodes)
+        start = Start(
+            network=run_id,
+            reservation=reservation,
+            address=address,
+            token_file=token_file,
+            restarts=options.restarts,
+        )
+        order = Order(cluster=self._address, start=start).model_dump_json()
+        self._processes = ProcessGroup(run_id, output)
+        self._driver = self._processes.spawn(
+            ProcessSpec(label=_LABEL, argv=(*_DRIVER, order)), self._sink(output)
+        )
+
+    async def failed(self) -> str:
+        """Wait until no machine can come any more; why."""
+        assert self._driver is not None
+        await self._driver.wait()
+        tail = "".join(f"\n  {line}" for line in self._said)
+        return self._error or f"the connection to Ray {self._driver.describe_end()}{tail}"
+
+    async def close(self) -> None:
+        """Wait until all agents have ended, and end those that do not."""
+        if self._driver is None or self._processes is None:
+            return
+        await asyncio.wait([asyncio.ensure_future(self._driver.wait())], timeout=_END_S)
+        await self._processes.terminate(_END_S)
+
+    def _sink(self, output: OutputSink) -> OutputSink:
+        """Passes on what the driver tells; Ray's own many lines are kept for a failure."""
+
+        def take(_label: str, line: str) -> None:
+            notice = _notice(line)
+            if notice is None:
+                self._said.append(line)
+            elif notice.error:
+                self._error = notice.error
+            elif notice.line:
+                output(notice.machine or LAUNCHER_LABEL, notice.line)
+
+        return take
+
+
+def _notice(line: str) -> Notice | None:
+    """What a line of the driver tells; ``None``: Ray has printed it."""
+    try:
+        return Notice.model_validate_json(line)
+    except ValidationError:
+        return None

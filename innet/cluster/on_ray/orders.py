@@ -1,0 +1,57 @@
+"""What a launcher and its driver of Ray tell each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from innet.cluster.on_ray.placement import ClusterView, Reservation
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Start(_Document):
+    """Which machines are wanted.
+
+    Attributes:
+        network: its name.
+        address: of the launcher, at which they join.
+        token_file: that they need for it, on the driver's machine.
+        restarts: how often Ray may start each again.
+    """
+
+    network: str
+    reservation: Reservation
+    address: str
+    token_file: Path
+    restarts: int
+
+
+class Order(_Document):
+    """What a driver is to do.
+
+    Attributes:
+        cluster: ``auto``, or ``ray://HOST:PORT``.
+        start: ``None``: tell what the cluster consists of, and end.
+    """
+
+    cluster: str
+    start: Start | None = None
+
+
+class Notice(_Document):
+    """What the driver tells.
+
+    Attributes:
+        line: for the user, from the agent of ``machine`` if there is one.
+        error: why the driver ends.
+        view: what the cluster consists of.
+    """
+
+    line: str = ""
+    machine: str | None = None
+    error: str = ""
+    view: ClusterView | None = None

@@ -1,0 +1,1 @@
+"""Networks whose machines Ray starts."""

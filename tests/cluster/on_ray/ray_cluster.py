@@ -1,0 +1,105 @@
+"""A Ray cluster for tests: a raylet on each of some machines, with labels."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.cluster.several_machines.machines import INNET, Machines, Program
+
+RAY = str(Path(sys.executable).parent / "ray")
+LEFTOVERS = str(Path(__file__).with_name("leftovers.py"))
+CLIENT_SERVER = "ray://10.0.0.1:10001"
+_IN_RAY = (
+    "env",
+    "RAY_USAGE_STATS_ENABLED=0",
+    "RAY_AUTH_MODE=disabled",  # a token would lie in the user's home
+    "RAY_health_check_initial_delay_ms=1000",
+    "RAY_health_check_period_ms=1000",
+    "RAY_health_check_failure_threshold=5",
+)
+_STARTS = 3
+_OPTIONS = ("--block", "--object-store-memory=80000000", "--disable-usage-stats")
+
+
+class RayCluster:
+    """Raylets on machines ``h0`` (the head), ``h1``, …; each has two processors."""
+
+    def __init__(self, machines: Machines) -> None:
+        self.machines = machines
+        self._raylets: dict[str, Program] = {}
+
+    async def start(self, labels: Mapping[str, str]) -> None:
+        """Start the head, and a node on each machine of ``labels``, one after the other."""
+        await self._start(
+            *("h0", "--head", "--port=6379", "--include-dashboard=false"),
+            *("--ray-client-server-port=10001", "--temp-dir", str(self.machines.folder / "r")),
+            *("--node-ip-address=10.0.0.1", "--num-cpus=0"),
+        )
+        for machine, text in labels.items():
+            await self.add(machine, text)
+
+    async def add(self, machine: str, labels: str) -> None:
+        """Start a node on a machine."""
+        address = f"10.0.0.{int(machine[1:]) + 1}"
+        where = ("--address=10.0.0.1:6379", f"--node-ip-address={address}")
+        await self._start(machine, *where, "--num-cpus=2", "--labels", labels)
+
+    async def _start(self, machine: str, *arguments: str) -> None:
+        """Start a raylet. Ray gives it 30 s, which may be too little beside other tests."""
+        argv = (*_IN_RAY, RAY, "start", *_OPTIONS, *arguments)
+        for attempt in range(_STARTS):
+            self._raylets[machine] = self.machines.start(machine, *argv)
+            try:
+                await self._raylets[machine].says("Ray runtime started")
+            except AssertionError:
+                if attempt == _STARTS - 1:
+                    raise
+            else:
+                return
+
+    async def kill(self, machine: str) -> None:
+        """Kill a node, with all that it runs."""
+        raylet = self._raylets.pop(machine).process
+        assert raylet is not None
+        raylet.send_signal(signal.SIGKILL)
+        await raylet.wait()
+
+    def up(self, topology: str, *options: str, name: str) -> Program:
+        """Launch a network from the head's machine."""
+        path = self.machines.folder / f"{name}.yaml"
+        path.write_text(topology)
+        argv = (*_IN_RAY, *INNET, "up", str(path), "--name", name, *options)
+        return self.machines.start("h0", *argv)
+
+    def python(self, program: str, *arguments: str) -> Program:
+        """Start a program of Python on the head's machine."""
+        here = f"PYTHONPATH={Path(__file__).parents[3]}"
+        return self.machines.start("h0", *_IN_RAY, here, sys.executable, program, *arguments)
+
+    async def leftovers(self) -> list[str]:
+        """What Ray still has once it has taken note of all ends."""
+        while True:
+            asked = self.python(LEFTOVERS)
+            assert await asked.ends() == 0, asked.text
+            left: list[str] = json.loads(asked.lines[-1])
+            if not left:
+                return left
+            await asyncio.sleep(0.2)
+
+
+def processes_with(*texts: str) -> list[str]:
+    """The command lines of live processes that contain all texts."""
+    found = []
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (directory / "cmdline").read_text().replace("\0", " ")
+        except OSError:
+            continue
+        if all(text in line for text in texts):
+            found.append(line)
+    return found
