@@ -86,6 +86,10 @@ class TokenFile(BaseModel):
                 "--token-file"
             ) from error
 
+    def only_for(self, machine: str) -> Self:
+        """A token file with the secret of one machine alone."""
+        return self.model_copy(update={"machines": {machine: self.secret_of(machine)}})
+
     def secret_of(self, machine: str) -> str:
         """The secret of one machine."""
         if machine not in self.machines:

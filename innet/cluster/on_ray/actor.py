@@ -31,7 +31,7 @@ class Joining:
     Attributes:
         machine: its name.
         address: of the launcher.
-        token: the content of the token file.
+        token: the content of a token file with the secret of this machine alone.
         key: the content of the machine's key file, the same for each start of its actor.
         version: of innet at the launcher.
     """

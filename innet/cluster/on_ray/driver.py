@@ -27,6 +27,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from innet.cluster.machines.addresses import Address
 from innet.cluster.machines.agent_key import new_key_file
 from innet.cluster.machines.messages import own_version
+from innet.cluster.machines.token_file import TokenFile
 from innet.cluster.on_ray.actor import Joining, MachineActor
 from innet.cluster.on_ray.orders import Notice, Order, Start
 from innet.cluster.on_ray.placement import (
@@ -40,6 +41,9 @@ from innet.errors import EmulationError
 
 _END_S: Final = 10.0
 _RETRY_S: Final = 0.5
+_TRIES: Final = 3
+_LATE_SERVER: Final = "Initialization failure from server"
+"""What a client server says when the process that it starts for a client is late."""
 
 
 def connect(address: str) -> None:
@@ -49,15 +53,20 @@ def connect(address: str) -> None:
         EmulationError: it does not, or does not accept this process.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        ray.init(address, log_to_driver=False, logging_level="warning")
-    except Exception as error:  # of many kinds
-        raise EmulationError(connect_problem(address, error)) from error
+    for attempt in range(_TRIES):
+        try:
+            ray.init(address, log_to_driver=False, logging_level="warning")
+        except Exception as error:  # of many kinds
+            if attempt == _TRIES - 1 or _LATE_SERVER not in str(error):
+                raise EmulationError(connect_problem(address, error)) from error
+        else:
+            return
 
 
 def connect_problem(address: str, error: Exception) -> str:
     """Why a cluster cannot be used, and what helps."""
-    said = str(error).strip().partition("\n")[0]
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [repr(error)]
+    said = f"{lines[0]} {lines[-1]}" if lines[0].endswith(":") else lines[0]
     if type(error).__name__ == "AuthenticationError" or "auth" in said.lower():
         return (
             f"the Ray cluster refuses this process: {said}. Give it the cluster's token: "
@@ -189,9 +198,15 @@ class Machines:
 
     async def follow(self) -> None:
         """Let all machines join, and pass on what they print, until all agents have ended."""
-        token = self._order.token_file.read_text()
+        token = TokenFile.load(self._order.token_file)
         joinings = [
-            Joining(machine, self._order.address, token, new_key_file(machine), own_version())
+            Joining(
+                machine=machine,
+                address=self._order.address,
+                token=token.only_for(machine).model_dump_json(),
+                key=new_key_file(machine),
+                version=own_version(),
+            )
             for machine in self._actors
         ]
         await asyncio.gather(*map(self._follow, joinings))

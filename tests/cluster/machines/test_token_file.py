@@ -10,7 +10,7 @@ import zmq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from innet.cluster.machines.agent_key import AgentKey, KeyPair, key_path
+from innet.cluster.machines.agent_key import AgentKey, KeyPair, key_path, new_key_file
 from innet.cluster.machines.token_file import TokenFile, new_secrets
 from innet.errors import SecurityError
 from innet.private_files import write_private
@@ -41,6 +41,21 @@ def test_a_thousand_machines_fit(tmp_path: Path) -> None:
     token = made(*(f"machine-with-a-long-name-{number:04}" for number in range(4096)))
     token.save(tmp_path / "token")
     assert TokenFile.load(tmp_path / "token") == token
+
+
+def test_a_file_for_one_machine_and_its_new_key_let_it_join_alone(tmp_path: Path) -> None:
+    whole = TokenFile(
+        network="n",
+        addresses=("10.0.0.1:4711",),
+        public_key=KeyPair.made().public_key,
+        machines=new_secrets(["h1", "h2"]),
+    )
+    path = tmp_path / "token"
+    whole.only_for("h2").save(path)
+    assert TokenFile.load(path).machines == {"h2": whole.secret_of("h2")}
+    write_private(key_path(path, "h2"), new_key_file("h2"))
+    with AgentKey.opened(path, "h2") as key:
+        assert key.pair.public_key in key_path(path, "h2").read_text()
 
 
 def test_each_machine_has_a_secret_of_its_own() -> None:

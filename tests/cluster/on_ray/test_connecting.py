@@ -11,7 +11,8 @@ pytest.importorskip("ray", reason="Ray is not installed: pip install 'innet[ray]
 from ray.exceptions import ActorDiedError, AuthenticationError, RayError
 
 from innet.cluster.on_ray.actor import Joining, MachineActor
-from innet.cluster.on_ray.driver import connect_problem, death
+from innet.cluster.on_ray.driver import connect, connect_problem, death
+from innet.errors import EmulationError
 
 
 @pytest.mark.parametrize(
@@ -25,6 +26,22 @@ from innet.cluster.on_ray.driver import connect_problem, death
 )
 def test_the_next_step_fits_the_error(address, error, expected) -> None:
     assert re.search(expected, connect_problem(address, error))
+
+
+@pytest.mark.parametrize(("failures", "connects"), [(2, True), (3, False)])
+def test_a_client_server_that_is_late_is_asked_again(monkeypatch, failures, connects) -> None:
+    said = [ConnectionError("Initialization failure from server:\nlate")] * failures
+
+    def init(*_: object, **__: object) -> None:
+        if said:
+            raise said.pop()
+
+    monkeypatch.setattr("ray.init", init)
+    if connects:
+        connect("ray://h0:1")
+    else:
+        with pytest.raises(EmulationError, match="Initialization failure from server: late"):
+            connect("ray://h0:1")
 
 
 def test_a_node_without_innet_is_named() -> None:
