@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 from pathlib import Path
 from typing import Final
@@ -15,13 +16,20 @@ _MAX_BYTES: Final = 1 << 16
 def write_private(path: Path, text: str) -> None:
     """Write ``text``, and let nobody but the owner read the file.
 
+    Readers find what was there before, or all of ``text``.
+
     Raises:
         OSError: it cannot be written.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        os.fchmod(descriptor, 0o600)  # the file may have been there
-        file.write(text)
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with open(descriptor, "w") as file:
+            file.write(text)
+        os.replace(unfinished, path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
 
 
 def read_private(path: Path, what: str, remedy: str, max_bytes: int = _MAX_BYTES) -> bytes:

@@ -1,0 +1,35 @@
+"""Files that hold secrets are written whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from innet.private_files import read_private, write_private
+
+
+def test_a_reader_of_the_old_file_never_sees_a_part_of_the_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    write_private(path, "the first")
+    with path.open() as opened:
+        write_private(path, "the second")
+        assert opened.read() == "the first"
+    assert read_private(path, "a token", "Make one") == b"the second"
+
+
+def test_a_file_that_others_could_read_is_private_afterwards(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("open")
+    path.chmod(0o644)
+    write_private(path, "closed")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_write_that_fails_leaves_what_was_there_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    write_private(path, "the first")
+    with pytest.raises(UnicodeEncodeError):
+        write_private(path, "no text: \ud800")
+    assert path.read_text() == "the first"
+    assert list(tmp_path.iterdir()) == [path]
