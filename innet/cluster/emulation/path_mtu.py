@@ -12,7 +12,7 @@ import asyncio
 import errno
 import socket
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -34,6 +34,12 @@ _OPTIONS: Final = {
     socket.AF_INET6: (socket.IPPROTO_IPV6, 23, 24, IPV6_UDP_HEADER_BYTES),
 }
 _NEVER_FRAGMENT: Final = 2
+
+_ICMP_ERRORS: Final = frozenset(
+    {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EMSGSIZE}
+    | {errno.EHOSTDOWN, errno.ENOPROTOOPT, errno.EPROTO, errno.EACCES, errno.EOPNOTSUPP}
+)
+"""What the kernel reports once on a connected socket, for example when a firewall rejects."""
 
 
 def forbid_fragments(link: socket.socket) -> None:
@@ -83,10 +89,8 @@ class _Probe:
     def receive(self) -> bool:
         """Take what has arrived; whether it says anything new."""
         before = self._state()
-        with suppress(BlockingIOError):
-            while True:
-                with suppress(ConnectionRefusedError):
-                    self._take(self.link.recv(1 << 16))
+        for datagram in _received(self.link, 1 << 16):
+            self._take(datagram)
         return self._state() != before
 
     def _state(self) -> tuple[int, int, int]:
@@ -147,7 +151,19 @@ async def _readable_or_later(links: Sequence[socket.socket]) -> None:
 
 def drain(link: socket.socket) -> None:
     """Drop what has arrived, such as probes of the other end that came late."""
-    with suppress(BlockingIOError):
-        while True:
-            with suppress(ConnectionRefusedError):
-                link.recv(1, socket.MSG_DONTWAIT)
+    for _ in _received(link, 1):
+        pass
+
+
+def _received(link: socket.socket, most_bytes: int) -> Iterator[bytes]:
+    """The datagrams that have arrived."""
+    while True:
+        try:
+            datagram = link.recv(most_bytes, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            if error.errno not in _ICMP_ERRORS:
+                raise
+        else:
+            yield datagram

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -66,3 +67,29 @@ async def test_nothing_comes_from_an_end_that_is_not_there() -> None:
         a.connect(b.getsockname())
         b.close()
         assert await probed({0: a}, 0.3) == {0: 0}
+
+
+class Rejected(socket.socket):
+    """A socket on which the kernel reports what routers and firewalls answered to its datagrams."""
+
+    def __init__(self) -> None:
+        super().__init__(socket.AF_INET, socket.SOCK_DGRAM)
+        self.errors = [errno.EHOSTUNREACH, errno.EMSGSIZE, errno.ECONNREFUSED]
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        if self.errors:
+            raise OSError(self.errors.pop(), "answered by a router")
+        return super().recv(size, flags)
+
+
+async def test_a_path_whose_routers_and_firewalls_answer_is_probed_on() -> None:
+    with ends(socket.AF_INET, "127.0.0.1") as (_, b), Rejected() as a:
+        a.setblocking(False)
+        a.bind(("127.0.0.1", 0))
+        forbid_fragments(a)
+        a.connect(b.getsockname())
+        b.connect(a.getsockname())
+        found = await asyncio.gather(probed({0: a}), probed({0: b}))
+        assert list(found) == [{0: LARGEST_BYTES}] * 2
+        a.errors = [errno.EHOSTUNREACH]
+        drain(a)
