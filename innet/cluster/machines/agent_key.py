@@ -7,6 +7,7 @@ on the file lets one agent at a time be that machine.
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import socket
 from contextlib import suppress
@@ -23,6 +24,8 @@ from innet.topology.names import NodeName
 from innet.validation_messages import first_message
 
 _WHAT = "the key of a machine"
+
+_log = logging.getLogger(__name__)
 
 
 class KeyPair(BaseModel):
@@ -94,7 +97,11 @@ class AgentKey:
     def _of_this_host(cls, token_file: Path) -> AgentKey | None:
         host = socket.gethostname()
         for path in sorted(token_file.parent.glob(f"{_escaped(token_file.name)}.*.key")):
-            key = _read(path)
+            try:
+                key = _read(path)
+            except SecurityError as error:  # of another host perhaps, which is writing it now
+                _log.info("%s", error)
+                continue
             if key.host == host and key_path(token_file, key.machine) == path:
                 lock = _locked(path)
                 if lock is not None:

@@ -161,6 +161,18 @@ def test_the_key_of_another_host_is_not_taken_without_a_name(tmp_path: Path, mon
         assert unnamed.machine is None
 
 
+def test_a_key_that_another_host_is_writing_holds_up_no_machine_without_a_name(
+    tmp_path: Path,
+) -> None:
+    token = tmp_path / "token"
+    write_private(key_path(token, "h1"), "")
+    with AgentKey.opened(token, "h2") as key:
+        key.keep_for("h2")
+        pair = key.pair
+    with AgentKey.opened(token, None) as again:
+        assert (again.pair, again.machine) == (pair, "h2")
+
+
 def test_a_key_file_that_is_none_or_that_others_may_read_is_refused(tmp_path: Path) -> None:
     path = key_path(tmp_path / "token", "h1")
     write_private(path, "{}")
