@@ -227,9 +227,11 @@ class LauncherConnection:
         """
         try:
             self._end(await self._keep_connected())
-        except InnetError as error:
+        except Exception as error:
             if self._acceptance is None:
                 raise
+            if not isinstance(error, InnetError):
+                _log.exception("the session with the launcher met a defect")
             self._end(str(error))
 
     async def _keep_connected(self) -> str:

@@ -142,6 +142,19 @@ async def test_a_machine_at_another_address_joins_anew(tmp_path: Path) -> None:
             assert (await cluster.listener.joined("h1")).address == "127.0.0.2"
 
 
+async def test_a_defect_ends_the_session_and_not_only_its_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that waited on would keep its processes, and never join again."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a defect")
+
+    async with cluster_of(tmp_path, "h1") as cluster, cluster.connection("h1") as connection:
+        monkeypatch.setattr(connection._tunnel, "take", fail)
+        assert await connection.ended() == "a defect"
+
+
 AGENT = """
 import asyncio, sys
 from pathlib import Path
