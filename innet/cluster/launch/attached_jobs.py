@@ -281,7 +281,7 @@ class AttachedJobs:
             if len(free) < len(unplaced):
                 where = "" if machine is None else f" of machine {machine}"
                 raise HostTaken(
-                    f"{len(unplaced)} ranks need a worker each, and {len(free)} of {len(hosts)}"
+                    f"{_each_needs(len(unplaced))}, and {len(free)} of {len(hosts)}"
                     f"{where} are free; other jobs have {', '.join(others) or 'none'}. Start fewer "
                     "ranks, or end a job: `innet status` shows them"
                 )
@@ -324,6 +324,10 @@ async def _is_done(future: asyncio.Future[Any], deadline_s: float) -> bool:
     left_s = deadline_s - asyncio.get_running_loop().time()
     await asyncio.wait([future], timeout=max(0.0, left_s))
     return future.done()
+
+
+def _each_needs(ranks: int) -> str:
+    return "1 rank needs a worker" if ranks == 1 else f"{ranks} ranks need a worker each"
 
 
 def _absence(job: _AttachedJob, request: AttachRequest) -> str:

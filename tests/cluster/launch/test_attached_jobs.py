@@ -191,6 +191,7 @@ async def test_hosts_that_are_taken_or_unknown_are_refused_on_all_ranks(session:
         (("h1", "h0.1"), 2, "HostTaken: rank 1 asks for h0.1, which is taken (h0.1: job j"),
         (("h1", "h7"), 2, "rank 1 asks for h7, which is no host of star-2. Its hosts: h0.0, h0.1"),
         ((), 4, "4 ranks need a worker each, and 3 of 4 are free; other jobs have h0.1"),
+        (("h1", "h1", "h0"), 4, "1 rank needs a worker, and 0 of 4 are free; other jobs have h0.1"),
     ):
         for said in await said_by(await start_ranks(session, "add", size, *hosts)):
             assert why in said[0]
