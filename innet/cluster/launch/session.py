@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -18,19 +16,9 @@ from typing import TYPE_CHECKING, Any, Self
 from innet.cluster.control.jobs import Job
 from innet.cluster.control.remote import RemoteController
 from innet.cluster.emulation.kernel_network import LinkStatus
-from innet.cluster.emulation.local_fabric import (
-    has_memory_links,
-    has_only_memory,
-    with_windows_of_memory,
-)
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
 from innet.cluster.emulation.runs import find_run, writing_into
-from innet.cluster.emulation.segmentation import (
-    block_segment_bytes,
-    bulk_segment_bytes,
-    segment_bytes,
-)
 from innet.cluster.launch.attached_jobs import AttachedJobs
 from innet.cluster.launch.calibration import machine_speed
 from innet.cluster.launch.infrastructure import (
@@ -48,6 +36,7 @@ from innet.cluster.launch.jobs import (
     thread_variables,
 )
 from innet.cluster.launch.network_costs import network_costs
+from innet.cluster.launch.run_files import RunFiles
 from innet.cluster.launch.supervision import Supervisor
 from innet.cluster.node_reader import NodeReader
 from innet.cluster.requests import ClientConnection, RequestServer
@@ -61,30 +50,19 @@ from innet.cluster.session_client import (
     WorkerOptions,
 )
 from innet.errors import ControlError, EmulationError, InnetError, JobFailed
-from innet.ndn.address import INNET_VARIABLE, NDN_VARIABLE
-from innet.node.command_keys import load_command_certificate
-from innet.node.controller_client import CONTROLLER_SOCKET_NAME
-from innet.node.messages import job_of
 from innet.node.node_config import NODE_CONFIG_VARIABLE, NODE_VARIABLE, Mode
 from innet.node.requests import ControlClient, ControlRequest, handler_of
 from innet.plans import ProcessorCosts, rank_order
-from innet.private_files import write_private
 from innet.security.core_dumps import keep_keys_out_of_core_dumps
-from innet.security.key_dealer import Authorities, KeyDealer
-from innet.security.keys import CERTIFICATES_SUFFIX, KEYS_VARIABLE, OPERATOR_KEY_NAME, OperatorKey
-from innet.security.trust.keys import PrivateKey, PublicKey
-from innet.settings import SETTINGS_NAME, SETTINGS_VARIABLE, SecuritySettings, Settings
+from innet.security.trust.keys import PrivateKey
+from innet.settings import Settings
 from innet.telemetry.logs.output import LAUNCHER_LABEL, ConsoleOutput, OutputSink
 from innet.telemetry.trace import JobTrace
 from innet.topology import Topology
-from innet.topology.credit import with_timers_for
 from innet.topology.model import LAUNCHER_MACHINE
 from innet.worker.job_file import (
     ALGORITHM_VARIABLE,
-    JOB_VARIABLE,
     RESTARTS_VARIABLE,
-    JobFile,
-    OnDeath,
 )
 
 if TYPE_CHECKING:
@@ -141,6 +119,7 @@ class Session:
             self.network = ClusterNetwork(
                 topology, cluster, self.settings, run_id, self._output, seed=seed
             )
+        self._files = RunFiles(self.network, self.settings)
         self._telemetry = LauncherTelemetry(self.settings.telemetry, self.network)
         self._stack = AsyncExitStack()
         self._controller: RemoteController | None = None
@@ -163,7 +142,7 @@ class Session:
             stack.push_async_callback(self.network.processes.terminate)
             with writing_into(self.network.run_dir):
                 authority = PrivateKey.generate("ed25519")
-                dealer = await asyncio.to_thread(self._write_files, authority.public)
+                dealer = await asyncio.to_thread(self._files.write, authority.public)
             # Measured, where it is not cached, before nodes run.
             speed = await asyncio.to_thread(machine_speed)
             self._processor = network_costs(self.topology, self.network.mode, self.settings, speed)
@@ -174,14 +153,18 @@ class Session:
             if self.settings.security.signature == "none":
                 self._say(_NOTHING_VERIFIED)
             self._admission = JobAdmission(
-                self.topology, self._controller, dealer, self._keys_path, self._certificates_path
+                self.topology,
+                self._controller,
+                dealer,
+                self._files.keys_path,
+                self._files.certificates_path,
             )
             await stack.enter_async_context(
                 SwitchProcesses(
                     self.network,
                     self._controller,
                     self.connect,
-                    self._switch_environment,
+                    self._files.switch_variables,
                     self.settings.recovery,
                     self._say,
                 )
@@ -277,7 +260,7 @@ class Session:
                 tracing = await stack.enter_async_context(self._trace(job, chosen.trace))
                 added.update(tracing.environment)
             policy = chosen.restarts or RestartPolicy()
-            job_path = self._write_job(job, policy.on_worker_death)
+            job_path = self._files.write_job(job, policy.on_worker_death, self._processor)
             environments = dict(
                 await self._worker_environments(
                     job.hosts, job_path, {**added, ALGORITHM_VARIABLE: chosen.algorithm}, policy
@@ -293,7 +276,7 @@ class Session:
                     environment={**environments[node], **threads[node], **counts},
                     directory=chosen.directory,
                     stdin=chosen.stdin if node == ranks[0] else None,
-                    files=(self._certificates_path(job),),
+                    files=(self._files.certificates_path(job),),
                 )
                 return self.network.start(node, spec, chosen.output)
 
@@ -403,8 +386,8 @@ class Session:
                 {
                     **common,
                     **rank_variables(meeting, seat, self._address(node)),
-                    **self._node_environment(),
-                    **self._worker_files(node, job_path),
+                    **self._files.node_variables(),
+                    **self._files.worker_variables(node, job_path),
                 },
             )
             for seat, node in zip(seats(self.topology, ranks), ranks, strict=True)
@@ -412,103 +395,22 @@ class Session:
 
     async def _attached_environments(self, job: Job) -> list[dict[str, str]]:
         """The environment of each rank that another launcher started."""
-        job_path = self._write_job(job, "abort")
+        job_path = self._files.write_job(job, "abort", self._processor)
         return [
             await self.network.placed(
                 node,
                 {
-                    **self._worker_files(node, job_path),
+                    **self._files.worker_variables(node, job_path),
                     NODE_VARIABLE: node,
                     NODE_CONFIG_VARIABLE: str(self.network.config_path(node)),
                 },
-                [self._certificates_path(job)],
+                [self._files.certificates_path(job)],
             )
             for node in job.hosts
         ]
 
-    def _worker_files(self, node: str, job_path: Path) -> dict[str, str]:
-        """Where the worker of a node finds its job, its settings and its keys."""
-        return {
-            SETTINGS_VARIABLE: str(self._settings_path),
-            **self._ndn_environment(node),
-            JOB_VARIABLE: str(job_path),
-            KEYS_VARIABLE: str(self._keys_path(node)),
-        }
-
-    def _ndn_environment(self, node: str) -> dict[str, str]:
-        """Where NDN programs, innet's and foreign ones, find the forwarder of their host."""
-        if not self.settings.ndn.unix:
-            return {}
-        uri = f"unix://{self.network.config(node).ndn_socket}"
-        return {INNET_VARIABLE: uri, NDN_VARIABLE: uri}
-
     def _address(self, node: str) -> str:
         return self.network.config(node).ip_address or "127.0.0.1"
-
-    def _write_files(self, authority: PublicKey) -> KeyDealer:
-        """Write settings, the operator's key and the switches'; returns the dealer of job keys."""
-        settings = with_timers_for(self.topology, self.settings)
-        if has_only_memory(self.topology, self.network.mode, settings):
-            settings = with_windows_of_memory(settings)
-        write_private(self._settings_path, settings.model_dump_json(indent=2))
-        operator = OperatorKey.generate()
-        operator.save(self.network.run_dir / OPERATOR_KEY_NAME)
-        security = self.settings.security
-        dealer = KeyDealer(
-            self.topology.switches,
-            security.signature,
-            authorities=Authorities(
-                operator.public,
-                authority.spki.hex(),
-                [
-                    load_command_certificate(path, datetime.now(UTC))
-                    for path in self.settings.ndn.commands_by
-                ],
-            ),
-            policy=_policy_text(security),
-            key_lifetime_s=security.key_lifetime_s,
-        )
-        for switch, keys in dealer.switches.items():
-            keys.save(self._keys_path(switch))
-        return dealer
-
-    def _write_job(self, job: Job, on_worker_death: OnDeath) -> Path:
-        slowest = self.topology.slowest_link_bps
-        described = JobFile(
-            name=job_of(job.prefix),
-            ranks=job.hosts,
-            topology=self.topology.model_dump_json(),
-            slowest_link_bps=slowest if math.isfinite(slowest) else None,
-            segment_bytes=segment_bytes(
-                self.topology, in_memory=has_memory_links(self.network.mode, self.settings)
-            ),
-            bulk_segment_bytes=bulk_segment_bytes(self.topology, self.network.mode),
-            block_segment_bytes=block_segment_bytes(self.topology),
-            controller_socket=Path(CONTROLLER_SOCKET_NAME),
-            certificates=Path(self._certificates_path(job).name),
-            on_worker_death=on_worker_death,
-            processor=self._processor,
-        )
-        path = self.network.run_dir / f"{job.name}.job"
-        with writing_into(self.network.run_dir):
-            path.write_text(described.model_dump_json(indent=2))
-        return path
-
-    def _switch_environment(self, switch: str) -> dict[str, str]:
-        return {**self._node_environment(), KEYS_VARIABLE: str(self._keys_path(switch))}
-
-    def _node_environment(self) -> dict[str, str]:
-        return {SETTINGS_VARIABLE: str(self._settings_path), "PYTHONUNBUFFERED": "1"}
-
-    def _keys_path(self, node: str) -> Path:
-        return self.network.run_dir / f"{node}.keys"
-
-    def _certificates_path(self, job: Job) -> Path:
-        return self.network.run_dir / f"{job.name}{CERTIFICATES_SUFFIX}"
-
-    @property
-    def _settings_path(self) -> Path:
-        return self.network.run_dir / SETTINGS_NAME
 
     def _entered_controller(self) -> RemoteController:
         if self._controller is None:
@@ -524,21 +426,6 @@ class Session:
         if self.network.mode == "netns":
             return NETNS_MASTER_PORT
         return await self.network.free_port(node)
-
-
-def _policy_text(security: SecuritySettings) -> str | None:
-    """The policy of a run's jobs, checked.
-
-    Raises:
-        PolicyError: it cannot be read; with line and column.
-    """
-    if security.signature != "ed25519":
-        return None
-    from innet.security.trust.policy_source import compile_policy, read_policy
-
-    text, path = read_policy(security.policy)
-    compile_policy(text, path)
-    return text
 
 
 class _JobOutput:
