@@ -116,6 +116,8 @@ class ClusterNetwork(Network):
         self._all_joined = asyncio.Event()
         self._machines: dict[str, RemoteMachine] = {}
         self._is_reachable = {name: asyncio.Event() for name in self.other_machines}
+        self._rejoining = asyncio.Lock()
+        """One machine after the other: each is told the sockets of those before it."""
         self._links: MachineFabric | None = None
         self._addresses: dict[str, str] = {}
         self._ports: dict[tuple[str, int], int] = {}
@@ -367,7 +369,8 @@ class ClusterNetwork(Network):
 
     async def _configure(self, machine: RemoteMachine) -> None:
         await machine.configure(ConfigureRequest(datagram_bytes=self._datagram_bytes))
-        self._is_reachable[machine.name].set()
+        if not machine.lost_because:
+            self._is_reachable[machine.name].set()
 
     def _peers_of(
         self, machine: str, others: Collection[str] | None = None
@@ -412,7 +415,8 @@ class ClusterNetwork(Network):
             if self._links is None:
                 self._say_progress()
             else:
-                await self._rejoin(machine, self._links)
+                async with self._rejoining:
+                    await self._rejoin(machine, self._links)
         except InnetError as error:
             self._say(f"machine {machine.name} cannot be used: {error}")
 
@@ -434,12 +438,15 @@ class ClusterNetwork(Network):
 
     async def _rejoin(self, machine: RemoteMachine, links: MachineFabric) -> None:
         """Connect a machine that has come back; its neighbours' links lead to its new sockets."""
+        if machine.lost_because:  # while it waited for others
+            return
         name = machine.name
         await self._opened(machine)
         await machine.connect(ConnectRequest(peers=self._peers_of(name), probes=False))
         links.connect(self._peers_of(LAUNCHER_MACHINE, [name]))
         others = [other for other in self._machines.values() if other is not machine]
-        await asyncio.gather(*(self._reconnect(other, name) for other in others))
+        configured = [other for other in others if self._is_reachable[other.name].is_set()]
+        await asyncio.gather(*(self._reconnect(other, name) for other in configured))
         for node in self._configs:
             if self.topology.placement[node] == name:
                 found = {"ip_address": self._addresses[name]}
@@ -449,8 +456,13 @@ class ClusterNetwork(Network):
 
     async def _reconnect(self, other: RemoteMachine, name: str) -> None:
         peers = self._peers_of(other.name, [name])
-        if peers and not other.lost_because:
+        if not peers:
+            return
+        try:
             await other.connect(ConnectRequest(peers=peers, probes=False))
+        except EmulationError:
+            if not other.lost_because:  # a lost one connects when it comes back
+                raise
 
     def _forget(self, process: SupervisedProcess) -> None:
         """Remove the record of a process of another machine that has ended."""

@@ -1,0 +1,154 @@
+"""Machines that come back at the same time, or while another one is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, cast
+
+from innet.cluster.emulation.machine_fabric import MachineFabric
+from innet.cluster.launch.cluster_network import ClusterNetwork, ClusterOptions
+from innet.cluster.machines.commands import (
+    ConfigureRequest,
+    ConnectReply,
+    ConnectRequest,
+    OpenReply,
+    OpenRequest,
+)
+from innet.cluster.machines.listener import JoinedMachine
+from innet.cluster.machines.remote import RemoteMachine
+from innet.errors import EmulationError
+from innet.settings import Settings
+from innet.topology import load_topology
+
+TWO_MACHINES = """
+name: two
+topology:
+  nodes:
+    h1: {kind: host}
+    h2: {kind: host}
+    s1: {kind: switch, machine: h1}
+    s2: {kind: switch, machine: h2}
+  links:
+    - endpoints: ["h1:eth0", "s1:eth0"]
+    - endpoints: ["s1:eth1", "s2:eth1"]
+    - endpoints: ["h2:eth0", "s2:eth0"]
+"""
+LINK = 1
+"""The number of the link between the machines."""
+
+
+class Agent:
+    """A machine without processes.
+
+    Attributes:
+        may_open: ``open`` waits for it.
+        port: of its link.
+        peers: at the other end of its link, one after the other.
+    """
+
+    def __init__(self, name: str, port: int) -> None:
+        self.name = name
+        self.port = port
+        self.lost_because = ""
+        self.may_open = asyncio.Event()
+        self.peers: list[int] = []
+        self.is_open = self.is_lost_in_connect = False
+
+    async def open(self, _: OpenRequest) -> OpenReply:
+        await self.may_open.wait()
+        self.is_open = True
+        return OpenReply(
+            address="127.0.0.1",
+            launcher_address="127.0.0.1",
+            ports={LINK: self.port},
+            run_dir=Path("/run"),
+            processors=1,
+        )
+
+    async def connect(self, request: ConnectRequest) -> ConnectReply:
+        if self.is_lost_in_connect:
+            self.lost_because = f"machine {self.name} does not answer"
+        if self.lost_because or not self.is_open:
+            raise EmulationError(f"machine {self.name}: the links are not open")
+        self.peers.append(request.peers[LINK][1])
+        return ConnectReply()
+
+    async def configure(self, _: ConfigureRequest) -> None:
+        pass
+
+
+class Joined:
+    """A session of a machine, whose sockets are relayed at once."""
+
+    async def serve(self, _: Any) -> None:
+        pass
+
+
+class NoLinks:
+    """The links of the launcher's machine: none."""
+
+    def connect(self, peers: dict[int, Any]) -> None:
+        assert not peers
+
+
+class Launcher(ClusterNetwork):
+    """A launcher whose network was up when its machines were lost."""
+
+    def __init__(self, tmp_path: Path, *agents: Agent) -> None:
+        path = tmp_path / "two.yaml"
+        path.write_text(TWO_MACHINES)
+        self.said: list[str] = []
+        super().__init__(
+            load_topology(str(path)),
+            ClusterOptions("127.0.0.1"),
+            Settings(),
+            "net",
+            lambda _label, line: self.said.append(line),
+        )
+        self._links = cast(MachineFabric, NoLinks())
+        for number, agent in enumerate(agents):
+            self._machines[agent.name] = cast(RemoteMachine, agent)
+            self._take_links(agent.name, "127.0.0.1", {LINK: number})
+
+    async def rejoin(self, agent: Agent) -> None:
+        """The agent of a machine has joined anew."""
+        machine = cast(RemoteMachine, agent)
+        await self._join(machine, cast(JoinedMachine, Joined()))
+
+
+async def test_machines_that_come_back_at_the_same_time_find_each_other(tmp_path: Path) -> None:
+    one, two = Agent("h1", 11), Agent("h2", 22)
+    launcher = Launcher(tmp_path, one, two)
+    rejoining = [asyncio.ensure_future(launcher.rejoin(agent)) for agent in (one, two)]
+    two.may_open.set()
+    await asyncio.sleep(0)
+    one.may_open.set()
+    await asyncio.gather(*rejoining)
+    assert (one.peers[-1], two.peers[-1]) == (22, 11)
+    assert launcher.is_reachable("h1")
+    assert launcher.is_reachable("h2")
+    assert [line.split(";")[0] for line in launcher.said] == [
+        "machine h1 is back",
+        "machine h2 is back",
+    ]
+
+
+async def test_a_machine_comes_back_while_its_neighbour_is_lost(tmp_path: Path) -> None:
+    one, two = Agent("h1", 11), Agent("h2", 22)
+    launcher = Launcher(tmp_path, one, two)
+    for agent in (one, two):
+        agent.may_open.set()
+        await launcher.rejoin(agent)
+    two.is_lost_in_connect = True
+    await launcher.rejoin(one)
+    assert launcher.said[-1].startswith("machine h1 is back")
+
+
+async def test_a_machine_that_was_lost_again_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    one = Agent("h1", 11)
+    launcher = Launcher(tmp_path, one)
+    one.lost_because = "machine h1 does not answer"
+    await launcher.rejoin(one)
+    assert not one.is_open
+    assert not launcher.is_reachable("h1")
