@@ -171,9 +171,15 @@ class MachineCommands:
         finally:
             # The launcher has ended, or has lost this machine.
             await end_processes([process], _INTERRUPT_GRACE_S)
+            self._forget(process)
             self._remove_keys(request.environment)
         self._say(f"{process.describe()}")
         return StartReply(returncode=returncode)
+
+    def _forget(self, process: SupervisedProcess) -> None:
+        """Its pid may be that of a process which the agent has not started, from now on."""
+        if self._processes.get(process.label) is process:
+            del self._processes[process.label]
 
     def _spec(self, request: StartRequest) -> ProcessSpec:
         program, *arguments = request.argv
