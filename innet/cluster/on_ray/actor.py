@@ -94,8 +94,8 @@ class MachineActor:
         said = tuple(line for line in lines if line is not None)
         if None not in lines:
             return Report(said)
+        self._lines.put_nowait(None)  # also for a caller whose report is lost on the way
         if said:
-            self._lines.put_nowait(None)
             return Report(said)
         code = await self._agent.wait()
         if code not in (0, EXIT_REFUSED):
@@ -131,7 +131,14 @@ class MachineActor:
 
     async def _read(self, agent: asyncio.subprocess.Process) -> None:
         assert agent.stdout is not None
-        while line := await agent.stdout.readline():
+        while True:
+            try:
+                line = await agent.stdout.readline()
+            except ValueError:  # a line above the limit; what comes after it is read
+                self._lines.put_nowait(f"(a line of more than {_MAX_LINE_BYTES} bytes was dropped)")
+                continue
+            if not line:
+                break
             self._lines.put_nowait(line.decode(errors="replace").rstrip())
         self._lines.put_nowait(None)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import sys
 
 import pytest
 
@@ -10,6 +12,7 @@ pytest.importorskip("ray", reason="Ray is not installed: pip install 'innet[ray]
 
 from ray.exceptions import ActorDiedError, AuthenticationError, RayError
 
+from innet.cluster.machines.messages import own_version
 from innet.cluster.on_ray.actor import Joining, MachineActor
 from innet.cluster.on_ray.driver import connect, connect_problem, death
 from innet.errors import EmulationError
@@ -61,3 +64,21 @@ async def test_another_version_of_innet_starts_no_agent() -> None:
     assert "has innet " in report.problem
     assert "the launcher has 0.0.0. Install the same version" in report.problem
     assert "secret" not in repr(joining)
+
+
+LONG_LINE = "print('x' * 200_000); print('the next'); exit(3)"
+
+
+async def test_an_agent_is_followed_past_a_long_line_to_an_end_that_is_told_again() -> None:
+    actor = MachineActor()
+    actor._agent = agent = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", LONG_LINE), stdout=asyncio.subprocess.PIPE, limit=1 << 16
+    )
+    joining = Joining("h1", "10.0.0.1:4711", token="secret", key="key", version=own_version())
+    await actor._read(agent)
+    report = await actor.follow(joining)
+    assert report.lines[-1] == "the next"
+    assert any("was dropped" in line for line in report.lines)
+    for _ in range(2):  # the first one may be lost with the connection to the actor
+        async with asyncio.timeout(20):
+            assert (await actor.follow(joining)).exit_code == 3
