@@ -116,6 +116,7 @@ class ClusterNetwork(Network):
         self._all_joined = asyncio.Event()
         self._machines: dict[str, RemoteMachine] = {}
         self._is_reachable = {name: asyncio.Event() for name in self.other_machines}
+        self._last_refusal = ("", "")
         self._rejoining = asyncio.Lock()
         """One machine after the other: each is told the sockets of those before it."""
         self._links: MachineFabric | None = None
@@ -250,6 +251,7 @@ class ClusterNetwork(Network):
         )
         listener.on_joined(self._on_joined)
         listener.on_lost(self._on_lost)
+        listener.on_refused(self._on_refused)
         if self._options.starter is not None:  # its agents end when the listener has told them
             self._stack.push_async_callback(self._options.starter.close)
         self._listener = await self._stack.enter_async_context(listener)
@@ -435,6 +437,12 @@ class ClusterNetwork(Network):
             self._say_progress()
         elif not self.processes.terminating:
             self._say(f"{why}; what ran there counts as ended")
+
+    def _on_refused(self, address: str, reason: str) -> None:
+        """Print why a machine may not join; once for an agent that tries again and again."""
+        if (address, reason) != self._last_refusal:
+            self._last_refusal = address, reason
+            self._say(f"refused a machine at {address}: {reason}")
 
     async def _rejoin(self, machine: RemoteMachine, links: MachineFabric) -> None:
         """Connect a machine that has come back; its neighbours' links lead to its new sockets."""

@@ -151,6 +151,7 @@ class MachineListener:
         self._waiting: dict[str, list[asyncio.Future[JoinedMachine]]] = {}
         self._on_joined: list[Callable[[JoinedMachine], object]] = []
         self._on_lost: list[Callable[[JoinedMachine, str], object]] = []
+        self._on_refused: list[Callable[[str, str], object]] = []
         self._refused: OrderedDict[bytes, None] = OrderedDict()
         self._context: zmq.asyncio.Context | None = None
         self._socket: zmq.asyncio.Socket | None = None
@@ -205,6 +206,10 @@ class MachineListener:
         may join again, and is another :class:`JoinedMachine` then.
         """
         self._on_lost.append(callback)
+
+    def on_refused(self, callback: Callable[[str, str], object]) -> None:
+        """Call ``callback(address, reason)`` in the event loop whenever a machine may not join."""
+        self._on_refused.append(callback)
 
     def origin(self, peer_name: object) -> ClientOrigin | None:
         """The process on another machine that a connection to a socket in ``run_dir`` is from.
@@ -350,7 +355,9 @@ class MachineListener:
         self._finish(self._admission.moved(request, peer))
         outcome = self._admission.join(request, peer, monotonic())
         if isinstance(outcome, JoinRefusal):
-            _log.warning("%s may not join: %s", peer.address, outcome.message)
+            _log.info("%s may not join: %s", peer.address, outcome.message)
+            for callback in self._on_refused:
+                asyncio.get_running_loop().call_soon(callback, peer.address, outcome.message)
             self._transmit(peer.connection, reply_message(outcome))
             self._refused[peer.connection] = None
             if len(self._refused) > _REMEMBERED_REFUSALS:

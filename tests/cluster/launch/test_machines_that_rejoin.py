@@ -1,4 +1,4 @@
-"""Machines that come back at the same time, or while another one is lost."""
+"""Machines that come back at the same time or while another is lost, or are refused."""
 
 from __future__ import annotations
 
@@ -152,3 +152,13 @@ async def test_a_machine_that_was_lost_again_meanwhile_is_left_alone(tmp_path: P
     await launcher.rejoin(one)
     assert not one.is_open
     assert not launcher.is_reachable("h1")
+
+
+def test_a_machine_that_is_refused_again_and_again_is_named_once(tmp_path: Path) -> None:
+    launcher = Launcher(tmp_path)
+    for reason in ("another version", "another version", "another key"):
+        launcher._on_refused("10.0.0.2", reason)
+    assert launcher.said == [
+        "refused a machine at 10.0.0.2: another version",
+        "refused a machine at 10.0.0.2: another key",
+    ]

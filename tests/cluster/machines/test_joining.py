@@ -130,11 +130,15 @@ async def test_a_name_that_the_network_does_not_have_is_refused(tmp_path: Path) 
 
 
 async def test_another_version_is_refused(tmp_path: Path, monkeypatch) -> None:
+    said: list[str] = []
     async with cluster_of(tmp_path, "h1") as cluster:
+        cluster.listener.on_refused(lambda address, reason: said.append(f"{address}: {reason}"))
         monkeypatch.setattr("innet.cluster.machines.connection.own_version", lambda: "9.9")
         with pytest.raises(JoinRefused, match=r"machine h1 has innet 9.9, the launcher .*Install"):
             async with cluster.connection("h1"):
                 pass
+    assert len(said) == 1
+    assert said[0].startswith("127.0.0.1: machine h1 has innet 9.9")
 
 
 async def test_nobody_listens(tmp_path: Path) -> None:
