@@ -1,0 +1,46 @@
+"""What strangers find open, and what a machine that has joined may not do."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from innet.cluster.requests import RequestClient
+from innet.cluster.session_client import SESSION_SOCKET_NAME, JobRequest, WorkerOptions
+from innet.errors import ControlError
+from tests.cluster.several_machines.machines import launched, machines, star
+
+pytestmark = [pytest.mark.netns, pytest.mark.cluster]
+WORKERS = Path(__file__).parent / "workers"
+
+
+async def test_strangers_find_no_open_port_but_the_one_to_join() -> None:
+    """Of the kernel's tables: who listens, and which UDP sockets take packets from anybody."""
+    async with machines(3) as lab:
+        await launched(lab, star(["h1", "h2"]), ["h1", "h2"])
+        job = lab.innet(
+            *("h0", "run", "--on", "net", "--", "python"),
+            *(str(WORKERS / "until_file.py"), str(lab.folder / "stop")),
+        )
+        await job.says("sums")
+        open_ports = {}
+        for machine in ("h0", "h1", "h2"):
+            shown = lab.start(machine, sys.executable, str(WORKERS / "open_ports.py"))
+            assert await shown.ends() == 0, shown.text
+            open_ports[machine] = shown.text
+        assert open_ports == {"h0": "tcp 10.0.0.1:4711", "h1": "", "h2": ""}
+        (lab.folder / "stop").touch()
+        assert await job.ends() == 0, job.text
+
+
+async def test_a_machine_may_not_start_jobs() -> None:
+    async with machines(2) as lab:
+        await launched(lab, star(["h0", "h1"], h0="machine: launcher"), ["h1"])
+        job = JobRequest(argv=("true",), options=WorkerOptions()).model_dump(mode="json")
+        socket = lab.folder / "h1" / "innet" / "net.h1" / SESSION_SOCKET_NAME
+        client = RequestClient(socket, who="the launcher")
+        with pytest.raises(ControlError, match="machine h1 may not start jobs on net"):
+            await client.request("run_job", job)
+        client.close()
