@@ -8,7 +8,7 @@ talks to a node needs not know where it is.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -70,7 +70,7 @@ class MachineStarter(Protocol):
         """Begin to start an agent for each machine of ``labels``, which join at ``address``."""
 
     async def failed(self) -> str:
-        """Wait until no machine can come any more; why."""
+        """Wait for the next reason why a machine, or all, cannot come any more."""
 
     async def close(self) -> None:
         """Wait until the agents have ended, and end those that do not."""
@@ -275,15 +275,20 @@ class ClusterNetwork(Network):
             await asyncio.wait([joined, failed], return_when=asyncio.FIRST_COMPLETED)
             if not joined.done():
                 raise EmulationError(failed.result())
+        except BaseException:
+            failed.cancel()
+            raise
         finally:
             joined.cancel()
-        self._run(self._report_end(failed))
+        self._run(self._report_failures(starter, failed))
 
-    async def _report_end(self, failed: asyncio.Future[str]) -> None:
+    async def _report_failures(self, starter: MachineStarter, failed: Awaitable[str]) -> None:
         """Print why machines that are lost do not come back."""
-        why = await failed
-        if not self.processes.terminating:
-            self._say(f"no lost machine can come back: {why}")
+        while True:
+            why = await failed
+            if not self.processes.terminating:
+                self._say(f"not every lost machine can come back: {why}")
+            failed = starter.failed()
 
     @property
     def _token_path(self) -> Path:

@@ -37,7 +37,7 @@ from innet.cluster.on_ray.placement import (
     no_room,
     require_nodes,
 )
-from innet.errors import EmulationError
+from innet.errors import EXIT_REFUSED, EmulationError
 
 _END_S: Final = 10.0
 _RETRY_S: Final = 0.5
@@ -212,6 +212,13 @@ class Machines:
         await asyncio.gather(*map(self._follow, joinings))
 
     async def _follow(self, joining: Joining) -> None:
+        """Follow a machine to the end of its agent; the others go on without it."""
+        try:
+            await self._until_ended(joining)
+        except EmulationError as error:
+            tell(Notice(machine=joining.machine, error=str(error)))
+
+    async def _until_ended(self, joining: Joining) -> None:
         actor = self._actors[joining.machine]
         while True:
             try:
@@ -225,6 +232,11 @@ class Machines:
                 tell(Notice(machine=joining.machine, line=line))
             if report.problem:
                 raise EmulationError(report.problem)
+            if report.exit_code == EXIT_REFUSED:
+                raise EmulationError(
+                    f"the launcher refused machine {joining.machine}. The last line of its agent "
+                    "says why, and what helps"
+                )
             if report.exit_code is not None:
                 return
 

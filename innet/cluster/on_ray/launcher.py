@@ -64,7 +64,9 @@ class RayMachines:
         self._address = "auto" if options.cluster == "ray" else options.cluster
         self._processes: ProcessGroup | None = None
         self._driver: SupervisedProcess | None = None
-        self._error = ""
+        self._failures: asyncio.Queue[str] = asyncio.Queue()
+        self._has_said_why = False
+        """Whether the driver has said why it ends."""
         self._said: deque[str] = deque(maxlen=_TAIL_LINES)
 
     @cached_property
@@ -132,16 +134,20 @@ class RayMachines:
         )
         order = Order(cluster=self._address, start=start).model_dump_json()
         self._processes = ProcessGroup(run_id, output)
+        self._processes.on_exit(self._on_driver_ended)
         self._driver = self._processes.spawn(
             ProcessSpec(label=_LABEL, argv=(*_DRIVER, order)), self._sink(output)
         )
 
     async def failed(self) -> str:
-        """Wait until no machine can come any more; why."""
-        assert self._driver is not None
-        await self._driver.wait()
+        """Wait for the next reason why a machine, or all, cannot come any more."""
+        return await self._failures.get()
+
+    def _on_driver_ended(self, driver: SupervisedProcess) -> None:
+        if self._has_said_why:
+            return
         tail = "".join(f"\n  {line}" for line in self._said)
-        return self._error or f"the connection to Ray {self._driver.describe_end()}{tail}"
+        self._failures.put_nowait(f"the connection to Ray {driver.describe_end()}{tail}")
 
     async def close(self) -> None:
         """Wait until all agents have ended, and end those that do not."""
@@ -158,7 +164,8 @@ class RayMachines:
             if notice is None:
                 self._said.append(line)
             elif notice.error:
-                self._error = notice.error
+                self._failures.put_nowait(notice.error)
+                self._has_said_why |= notice.machine is None
             elif notice.line:
                 output(notice.machine or LAUNCHER_LABEL, notice.line)
 

@@ -47,7 +47,7 @@ class Notice(_Document):
 
     Attributes:
         line: for the user, from the agent of ``machine`` if there is one.
-        error: why the driver ends.
+        error: why ``machine`` cannot come any more; without one, why the driver ends.
         view: what the cluster consists of.
     """
 
