@@ -24,6 +24,7 @@ from innet.topology.names import NodeName
 from innet.validation_messages import first_message
 
 _WHAT = "the key of a machine"
+_OTHER_FOLDER = "Copy the token file to a folder of yours that can be written"
 
 _log = logging.getLogger(__name__)
 
@@ -84,14 +85,24 @@ class AgentKey:
             SecurityError: another agent on this host has the key, or its file cannot be used.
         """
         if machine is None:
-            return cls._of_this_host(token_file) or cls(token_file, KeyPair.made(), None, -1)
+            return cls._of_this_host(token_file) or cls._made(token_file, None)
         path = key_path(token_file, machine)
         if not path.exists():
-            return cls(token_file, KeyPair.made(), machine, -1)
+            return cls._made(token_file, machine)
         key, lock = _read(path), _locked(path)
         if lock is None:
             raise _in_use(machine, path)
         return cls(token_file, key.pair, machine, lock)
+
+    @classmethod
+    def _made(cls, token_file: Path, machine: str | None) -> AgentKey:
+        """A new key, if it can be kept: the launcher binds the machine to it when it joins."""
+        if not os.access(token_file.parent, os.W_OK | os.X_OK):
+            raise SecurityError(
+                f"cannot keep {_WHAT} in {token_file.parent}: the folder cannot be written. "
+                f"{_OTHER_FOLDER}"
+            )
+        return cls(token_file, KeyPair.made(), machine, -1)
 
     @classmethod
     def _of_this_host(cls, token_file: Path) -> AgentKey | None:
@@ -127,8 +138,7 @@ class AgentKey:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise SecurityError(
-                f"cannot write {_WHAT} {path}: {error.strerror}. Copy the token file to a folder "
-                "of yours that can be written"
+                f"cannot write {_WHAT} {path}: {error.strerror}. {_OTHER_FOLDER}"
             ) from error
         if not _lock(descriptor):
             os.close(descriptor)

@@ -112,6 +112,20 @@ async def test_a_copied_token_file_is_worth_nothing_once_its_secret_is_used(
         assert error.value.reason == "other-key"
 
 
+async def test_a_machine_that_cannot_keep_its_key_does_not_use_its_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster_of(tmp_path, "h1") as cluster:
+        for name in (None, "h1"):
+            with monkeypatch.context() as patch:
+                patch.setattr("os.access", lambda *_: False)
+                with pytest.raises(SecurityError, match="folder cannot be written"):
+                    async with cluster.connection(name):
+                        pass
+        async with cluster.connection("h1") as connection:
+            assert connection.machine == "h1"
+
+
 async def test_a_token_of_another_launch_reaches_nobody(tmp_path: Path) -> None:
     async with (
         cluster_of(tmp_path, "h1") as cluster,
