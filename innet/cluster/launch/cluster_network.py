@@ -46,6 +46,7 @@ from innet.cluster.session_client import SESSION_SOCKET_NAME
 from innet.errors import EmulationError, InnetError
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME
 from innet.node.routing import NextHops
+from innet.printable import printable
 from innet.settings import Settings
 from innet.telemetry.broker_socket import BROKER_SOCKET_NAME
 from innet.telemetry.logs.output import LAUNCHER_LABEL, OutputSink
@@ -432,7 +433,8 @@ class ClusterNetwork(Network):
         sockets = [kind(node) for node in nodes for kind in (control_socket_name, ndn_socket_name)]
         return [agent_socket_name(name), *sockets]
 
-    def _on_lost(self, joined: JoinedMachine, why: str) -> None:
+    def _on_lost(self, joined: JoinedMachine, reason: str) -> None:
+        why = printable(reason)  # an agent may have given it
         self._machines[joined.name].lose(why)
         self._is_reachable[joined.name].clear()
         self._served.discard(joined.name)
@@ -447,7 +449,7 @@ class ClusterNetwork(Network):
         """Print why a machine may not join; once for an agent that tries again and again."""
         if (address, reason) != self._last_refusal:
             self._last_refusal = address, reason
-            self._say(f"refused a machine at {address}: {reason}")
+            self._say(f"refused a machine at {address}: {printable(reason)}")
 
     async def _rejoin(self, machine: RemoteMachine, links: MachineFabric) -> None:
         """Connect a machine that has come back; its neighbours' links lead to its new sockets."""

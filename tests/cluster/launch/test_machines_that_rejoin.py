@@ -156,9 +156,9 @@ async def test_a_machine_that_was_lost_again_meanwhile_is_left_alone(tmp_path: P
 
 def test_a_machine_that_is_refused_again_and_again_is_named_once(tmp_path: Path) -> None:
     launcher = Launcher(tmp_path)
-    for reason in ("another version", "another version", "another key"):
+    for reason in ("another version", "another version", "version \33[2J"):
         launcher._on_refused("10.0.0.2", reason)
     assert launcher.said == [
         "refused a machine at 10.0.0.2: another version",
-        "refused a machine at 10.0.0.2: another key",
+        r"refused a machine at 10.0.0.2: version \u001b[2J",
     ]
