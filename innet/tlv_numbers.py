@@ -69,6 +69,8 @@ class TlvType:
     # innet's, in MetaInfo's range for applications
     TENSOR_ELEMENTS = 0x80
     TENSOR_ERROR = 0x82
+    EARLIER_CALLS = 0x94
+    SEGMENTS_RECEIVED = 0x96
     # innet's, in the Content of a manifest
     MANIFEST_SEGMENTS = 0x84
     MANIFEST_FAN_OUT = 0x86

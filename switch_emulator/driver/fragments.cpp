@@ -26,6 +26,22 @@ std::span<const std::uint8_t> encode(std::uint64_t sequence, std::size_t index,
     return encode(fields, piece_bytes, into);
 }
 
+/// Appends where `size` bytes of the packet from `offset` on lie.
+void append_bytes(const PacketRef& packet, std::size_t offset, std::size_t size,
+                  std::vector<iovec>& vectors) {
+    for (const std::span<const std::uint8_t> part : packet.parts()) {
+        if (offset >= part.size()) {
+            offset -= part.size();
+            continue;
+        }
+        const std::size_t taken = std::min(size, part.size() - offset);
+        if (taken == 0) return;
+        vectors.push_back({const_cast<std::uint8_t*>(part.data()) + offset, taken});
+        size -= taken;
+        offset = 0;
+    }
+}
+
 wire::LpFields fields_of(const OutgoingPacket& packet) {
     const auto view = wire::LpView::parse_header(packet.header_bytes());
     return view ? view->fields() : wire::LpFields{};
@@ -51,16 +67,16 @@ FragmentCut cut_into_fragments(const OutgoingPacket& packet, std::size_t datagra
 
 void append_fragment(const OutgoingPacket& packet, const FragmentCut& cut, std::size_t index,
                      FragmentHeader& header, std::vector<iovec>& vectors) {
-    const auto bytes = packet.payload.bytes();
+    const std::size_t payload_bytes = packet.payload.size();
     const std::size_t piece = cut.datagram_bytes - kHeaderBytes;
     const std::size_t offset = index == 0 ? 0 : cut.first_piece_bytes + (index - 1) * piece;
     const std::size_t size =
-        std::min(index == 0 ? cut.first_piece_bytes : piece, bytes.size() - offset);
+        std::min(index == 0 ? cut.first_piece_bytes : piece, payload_bytes - offset);
     wire::LpFields fields = index == 0 ? fields_of(packet) : wire::LpFields{};
     fields.fragment = {cut.sequence + index, index, cut.fragments};
     const std::size_t header_bytes = encode(fields, size, header).size();
     vectors.push_back({header.data(), header_bytes});
-    vectors.push_back({const_cast<std::uint8_t*>(bytes.data()) + offset, size});
+    append_bytes(packet.payload, offset, size, vectors);
 }
 
 FragmentLanding::FragmentLanding(std::size_t datagram_bytes, PacketPool& pool)

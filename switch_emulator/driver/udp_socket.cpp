@@ -246,8 +246,10 @@ UdpSocket::Message UdpSocket::plan_message(std::span<const OutgoingPacket> packe
             send_vectors_.push_back(
                 {const_cast<std::uint8_t*>(packet.header.data()), packet.header_size});
         }
-        const auto bytes = packet.payload.bytes();
-        send_vectors_.push_back({const_cast<std::uint8_t*>(bytes.data()), bytes.size()});
+        for (const auto& part : packet.payload.parts()) {
+            if (part.empty()) continue;
+            send_vectors_.push_back({const_cast<std::uint8_t*>(part.data()), part.size()});
+        }
     }
     message.end = {position.packet + count, 0, position.sequence};
     return message;

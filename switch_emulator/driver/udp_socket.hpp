@@ -54,6 +54,7 @@ class UdpSocket final : public Channel {
 
     int fd() const override { return fd_.get(); }
     bool room_needs_reader() const override { return is_unix_; }
+    bool takes_parts() const override { return true; }
 
     /// Appends what has arrived, one PacketRef per datagram, at most a batch. True when more may
     /// wait.

@@ -80,10 +80,10 @@ void Node::State::on_cancel(FaceId face, wire::NameView name) {
 }
 
 void Node::State::on_offer(const PacketRef& packet, wire::NameView hint, bool marked) {
-    const auto data = wire::DataView::parse(packet.bytes());
+    const auto frame = wire::DataFrame::parse(packet.parts());
     const tables::FibEntry* route = route_towards(tables::NamePrefixes(hint));
-    if (!data || route == nullptr) return;
-    const jobs::JobId job = job_of(tables::NamePrefixes(data->name()));
+    if (!frame || route == nullptr) return;
+    const jobs::JobId job = job_of(tables::NamePrefixes(frame->name));
     const auto takes = [&](const tables::NextHop& hop) {
         return faces.is_open(hop.face) && !faces.is_foreign(hop.face) &&
                faces.carries(hop.face, job);

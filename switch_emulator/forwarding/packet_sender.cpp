@@ -79,9 +79,9 @@ void PacketSender::transmit(FaceId face, const PacketRef& payload, const wire::L
 
 bool PacketSender::ensure_mac(const PacketRef& data) {
     if (!data.mac_due()) return true;
-    const auto view = wire::DataView::parse(data.bytes());
-    security::Signer* signer = view ? reducer_.signer_of(view->name(), view->key_name()) : nullptr;
-    if (signer != nullptr && security::add_mac(data, *view, *signer)) return true;
+    const auto frame = wire::DataFrame::parse(data.parts());
+    security::Signer* signer = frame ? reducer_.signer_of(frame->name, frame->key_name) : nullptr;
+    if (signer != nullptr && security::add_mac(data, *frame, *signer)) return true;
     INNET_LOG(kForwarding, "drops it: no key here makes its MAC");
     ++counters_.mac_missing;
     return false;

@@ -301,7 +301,7 @@ ArrivedOperand Reducer::State::keep(const wire::DataView& data, const PacketRef&
         earlier_calls = pool.copy_of(stated.first(std::min(stated.size(), wire::kMaxEarlierCalls)));
     }
     return {std::move(share), data.tensor_elements(), data.final_segment(),
-            std::move(earlier_calls)};
+            std::move(earlier_calls), data.segments_received()};
 }
 
 void Reducer::State::operand_arrived(std::uint32_t place, std::uint32_t operand,

@@ -80,6 +80,18 @@ ByteView earlier_calls_of(const Slot& slot) {
                                                        : earlier_calls(*found));
 }
 
+/// Below which all ranks hold the sum, if all of them say so.
+std::optional<std::uint64_t> segments_received_by_all(const Slot& slot) {
+    std::optional<std::uint64_t> least;
+    for (const SlotOperand& operand : slot.operands) {
+        if (!operand.takes_part) continue;
+        const auto received = operand.arrived->segments_received;
+        if (!received) return std::nullopt;
+        least = std::min(least.value_or(*received), *received);
+    }
+    return least;
+}
+
 /// The error when ranks of another operand called something else before than those of `latest`. The
 /// others agree: the first that knows stands for all.
 std::optional<std::string> find_other_calls(const Slot& slot, std::size_t latest) {
@@ -152,6 +164,7 @@ ResultBuilder::Outcome ResultBuilder::value(const ReductionName& name, const Slo
     fields.final_segment = first.final_segment;
     fields.tensor_elements = first.tensor_elements;
     fields.earlier_calls = earlier_calls_of(slot);
+    fields.segments_received = segments_received_by_all(slot);
     const Format& format = name.format();
     Draft result{signer, {}, {}, {}};
     const ReduceStatus status = format.has_fixed_size() ? draft_fixed(format, fields, result)

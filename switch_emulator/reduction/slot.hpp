@@ -18,6 +18,8 @@ struct ArrivedOperand {
     std::optional<std::uint64_t> tensor_elements;
     std::optional<std::uint64_t> final_segment;
     PacketRef earlier_calls;  ///< empty: none are stated
+    /// Below which all its ranks hold the sum; empty: they do not say.
+    std::optional<std::uint64_t> segments_received;
 };
 
 /// An operand that is there already when its reduction starts.

@@ -56,7 +56,9 @@ void PacketRef::lend(std::size_t offset, std::span<const std::uint8_t> content,
 
 void PacketRef::put_mac(std::size_t offset, std::span<const std::uint8_t> mac) const {
     assert(offset <= size_ && mac.size() <= size_ - offset);
-    take_in();
+    const std::size_t begin = offset_ + offset;
+    const std::size_t lent_end = block_->lent_offset + block_->lent.size();
+    if (begin < lent_end && block_->lent_offset < begin + mac.size()) take_in();
     std::memcpy(block_->bytes + offset_ + offset, mac.data(), mac.size());
     block_->mac_due = false;
 }

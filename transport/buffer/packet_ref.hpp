@@ -83,8 +83,8 @@ class PacketRef {
     /// Shortens the slice to its first `size` bytes; `size <= this->size()`.
     void truncate(std::size_t size);
     /// The bytes from `offset` on are those of `content`, which `lender` owns: the first
-    /// access, or `take_in`, copies them into the buffer. No effect unless `unique()`, or of no
-    /// bytes.
+    /// access, or `take_in`, copies them into the buffer. Without a lender, the caller takes them
+    /// in before they change. No effect unless `unique()`, or of no bytes.
     void lend(std::size_t offset, std::span<const std::uint8_t> content,
               std::shared_ptr<const void> lender);
     /// From now on nothing is lent.

@@ -1,6 +1,7 @@
 #include "transport/endpoint/endpoint.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <unordered_map>
 #include <utility>
 
@@ -65,6 +66,16 @@ bool is_for_offer(const OperationState& operation, const OperationSpec& spec) {
     const FetchSpec& fetch = operation.fetches.front();
     return fetch.segmentation == spec.publication->segmentation && fetch.first_segment == 0 &&
            fetch.end_segment == fetch.segmentation.segments();
+}
+
+/// Whether no result overwrites the published tensor. A caller may not have said that one does.
+bool lands_beside(const OperationState& operation, const OperationSpec& spec) {
+    const std::span<const std::uint8_t> tensor = spec.publication->tensor;
+    return !spec.in_place && std::ranges::none_of(operation.fetches, [&](const FetchSpec& fetch) {
+        const std::less<const std::uint8_t*> before;
+        return before(fetch.into.data(), tensor.data() + tensor.size()) &&
+               before(tensor.data(), fetch.into.data() + fetch.into.size());
+    });
 }
 
 }  // namespace
@@ -234,6 +245,9 @@ void Endpoint::submit(OperationId id, OperationSpec spec, TimePoint now) {
     operation.fetches = std::move(spec.fetches);
     state.operations.emplace(id, std::move(owned));
     operation.sends_ahead = is_for_offer(operation, spec);
+    if (operation.sends_ahead && lands_beside(operation, spec)) {
+        operation.publication->lend_tensor();
+    }
     if (operation.sends_ahead) state.publisher.answer_waiting(*spec.publication);
     state.fetcher.start(operation, now);
     // After the requests, which would else wait behind these answers in the queue of the link.

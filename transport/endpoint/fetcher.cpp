@@ -306,6 +306,9 @@ void Fetcher::deliver(const TargetState& target, std::uint64_t segment,
     if (operation.in_place) operation.publication->retain(segment);
     const wire::ByteView content = data.content();
     if (spec.receiver == nullptr) place(spec, segment, content);
+    if (operation.sends_ahead && target.fetch == 0) {
+        operation.publication->on_sum_received(segment, data.segments_received().value_or(0));
+    }
     ++counters_.segments_fetched;
     counters_.bytes_fetched += content.size();
     if (--operation.remaining_segments == 0) end(operation, OperationStatus::kDone, {});

@@ -58,6 +58,7 @@ PacketRef Publication::packet(std::uint64_t segment, bool signed_for_network) {
         return make_tensor_error(namer_.segment(segment), wire::TensorErrorCode::kAborted,
                                  abort_reason_, pool_, *signer_);
     }
+    if (segment < released_) return {};
     retain(segment);
     Segment& entry = segments_[static_cast<std::size_t>(segment)];
     if (signed_for_network && !entry.is_signed && !sign(entry)) return {};
@@ -65,7 +66,7 @@ PacketRef Publication::packet(std::uint64_t segment, bool signed_for_network) {
 }
 
 void Publication::retain(std::uint64_t segment) {
-    if (aborted_) return;  // the segments are gone
+    if (aborted_ || segment < released_) return;  // it is gone
     Segment& entry = segments_[static_cast<std::size_t>(segment)];
     if (entry.packet) return;
     const std::span<const std::uint8_t> content = bytes_of(segment);
@@ -74,6 +75,7 @@ void Publication::retain(std::uint64_t segment) {
     fields.final_segment = segments_.size() - 1;
     fields.tensor_elements = tensor_elements_;
     fields.earlier_calls = wire::bytes_of(earlier_calls_);
+    if (received_ > 0) fields.segments_received = received_;
     fields.signature_type = signer_->type();
     fields.key_name = signer_->key_name();
     const std::size_t signature_size = signer_->signature_size();
@@ -82,12 +84,16 @@ void Publication::retain(std::uint64_t segment) {
     const auto bytes = entry.packet.writable();
     const wire::DataLayout layout =
         wire::encode_data(fields, content.size(), signature_size, bytes);
-    copy(content, bytes.subspan(layout.content_offset));
     if (security::signs_late(*signer_)) {
         entry.is_signed = security::sign_or_defer(entry.packet, layout, *signer_);
     } else {
         std::ranges::fill(bytes.subspan(layout.signature_offset, layout.signature_size),
                           std::uint8_t{0});
+    }
+    if (lends_) {
+        entry.packet.lend(layout.content_offset, content, nullptr);
+    } else {
+        copy(content, bytes.subspan(layout.content_offset));
     }
     entry.signed_offset = static_cast<std::uint32_t>(layout.signed_offset);
     entry.signed_size = static_cast<std::uint32_t>(layout.signed_size);
@@ -95,8 +101,26 @@ void Publication::retain(std::uint64_t segment) {
     retained_bytes_ += entry.packet.pinned_bytes();
 }
 
+void Publication::on_sum_received(std::uint64_t segment, std::uint64_t by_all) {
+    if (aborted_) return;
+    segments_[static_cast<std::size_t>(segment)].has_sum = true;
+    while (received_ < segments_.size() && segments_[static_cast<std::size_t>(received_)].has_sum) {
+        ++received_;
+    }
+    for (const std::uint64_t end = std::min(by_all, received_); released_ < end; ++released_) {
+        release(segments_[static_cast<std::size_t>(released_)]);
+    }
+}
+
+void Publication::release(Segment& segment) {
+    if (!segment.packet) return;
+    retained_bytes_ -= segment.packet.pinned_bytes();
+    if (!segment.packet.unique()) segment.packet.take_in();  // the tensor may change before it ends
+    segment.packet = PacketRef();
+}
+
 bool Publication::take_turn_ahead(std::uint64_t segment) {
-    if (aborted_ || !ahead_) return false;
+    if (aborted_ || !ahead_ || segment < released_) return false;
     Sent& sent = segments_[static_cast<std::size_t>(segment)].sent;
     if (sent != Sent::kNot || !ahead_->take_turn()) return false;
     sent = Sent::kAhead;
@@ -121,7 +145,10 @@ bool Publication::sign(Segment& segment) {
 
 void Publication::retain_all() {
     if (all_retained_) return;
-    for (std::uint64_t segment = 0; segment < segments_.size(); ++segment) retain(segment);
+    for (std::uint64_t segment = released_; segment < segments_.size(); ++segment) {
+        retain(segment);
+        segments_[static_cast<std::size_t>(segment)].packet.take_in();
+    }
     all_retained_ = true;
     forget_tensor();
 }
@@ -129,8 +156,8 @@ void Publication::retain_all() {
 void Publication::abort(const std::string& why) {
     aborted_ = true;
     abort_reason_ = why;
+    for (Segment& segment : segments_) release(segment);
     segments_.clear();
-    retained_bytes_ = 0;
     forget_tensor();
 }
 

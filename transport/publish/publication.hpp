@@ -1,6 +1,7 @@
 #pragma once
 // One published tensor. The first request for a segment encodes its Data packet, which is kept
-// until the publication is dropped.
+// until the publication is dropped, or no rank needs it any longer: where its publisher fetches the
+// sum as all ranks do, packets say how much of that each holds.
 
 #include <cstdint>
 #include <memory>
@@ -39,12 +40,18 @@ class Publication {
     security::Signer& signer() const { return *signer_; }
 
     /// The segment's packet, signed when `signed_for_network`, unless its MAC is due later.
-    /// `segment` must exist. Empty when the key can sign no more.
+    /// `segment` must exist. Empty when the key can sign no more, or no rank needs it.
     PacketRef packet(std::uint64_t segment, bool signed_for_network);
 
-    /// Copies a segment, so that its bytes in the tensor may change. No effect the second time.
+    /// From now on, packets show the tensor's bytes until somebody reads them, and no copy.
+    void lend_tensor() { lends_ = true; }
+    /// Encodes a segment, and copies it unless the tensor is lent, so that its bytes in the tensor
+    /// may change. No effect the second time.
     void retain(std::uint64_t segment);
-    /// Copies the remaining segments; the tensor is not read after that.
+    /// A segment of the sum is here. All ranks hold those below `by_all`, and need their
+    /// contributions no longer.
+    void on_sum_received(std::uint64_t segment, std::uint64_t by_all);
+    /// Copies the segments that some rank may need; the tensor is not read after that.
     void retain_all();
     /// Answers with an error from now on; the tensor is never read again.
     void abort(const std::string& why);
@@ -69,6 +76,7 @@ class Publication {
         std::uint32_t signed_size = 0;
         std::uint32_t signature_offset = 0;
         bool is_signed = false;
+        bool has_sum = false;
         Sent sent = Sent::kNot;
     };
 
@@ -76,6 +84,8 @@ class Publication {
     std::span<const std::uint8_t> bytes_of(std::uint64_t segment) const;
     void forget_tensor();
     bool sign(Segment& segment);
+    /// Drops a segment's packet, whatever shares it.
+    void release(Segment& segment);
 
     SegmentNamer namer_;
     std::span<const std::uint8_t> tensor_;
@@ -91,6 +101,9 @@ class Publication {
     std::shared_ptr<AheadHistory> ahead_;
     std::vector<Segment> segments_;
     std::size_t retained_bytes_ = 0;
+    std::uint64_t received_ = 0;  ///< all segments of the sum below this one are here
+    std::uint64_t released_ = 0;  ///< no rank needs segments below this one
+    bool lends_ = false;
     bool aborted_ = false;
     bool all_retained_ = false;
 };

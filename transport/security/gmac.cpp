@@ -22,15 +22,17 @@ class OpensslGmac final : public Gmac::Algorithm {
         require(EVP_EncryptInit_ex2(context_.get(), cipher_.get(), key.data(), nullptr, nullptr));
     }
 
-    GmacTag tag(GmacIv iv, wire::ByteView message) override {
+    GmacTag tag(GmacIv iv, std::span<const wire::ByteView> parts) override {
         EVP_CIPHER_CTX* context = context_.get();
         bool ok = EVP_EncryptInit_ex2(context, nullptr, nullptr, iv.data(), nullptr) == 1;
         int written = 0;
-        while (!message.empty()) {  // OpenSSL counts in int
-            const auto part = message.first(std::min<std::size_t>(message.size(), INT_MAX));
-            ok = ok && EVP_EncryptUpdate(context, nullptr, &written, part.data(),
-                                         static_cast<int>(part.size())) == 1;
-            message = message.subspan(part.size());
+        for (wire::ByteView rest : parts) {
+            while (!rest.empty()) {  // OpenSSL counts in int
+                const auto next = rest.first(std::min<std::size_t>(rest.size(), INT_MAX));
+                ok = ok && EVP_EncryptUpdate(context, nullptr, &written, next.data(),
+                                             static_cast<int>(next.size())) == 1;
+                rest = rest.subspan(next.size());
+            }
         }
         GmacTag tag;
         std::uint8_t no_ciphertext = 0;

@@ -33,7 +33,8 @@ class Gmac {
     class Algorithm {
       public:
         virtual ~Algorithm() = default;
-        virtual GmacTag tag(GmacIv iv, wire::ByteView message) = 0;
+        /// Of a message in parts.
+        virtual GmacTag tag(GmacIv iv, std::span<const wire::ByteView> parts) = 0;
     };
 
     static bool is_key_size(std::size_t size) { return size == 16 || size == 32; }
@@ -41,7 +42,10 @@ class Gmac {
     /// `key` is AES-128's or AES-256's (`is_key_size`), `library` one of `gmac_libraries`.
     explicit Gmac(wire::ByteView key, GmacLibrary library = gmac_libraries().front());
 
-    GmacTag tag(GmacIv iv, wire::ByteView message) { return algorithm_->tag(iv, message); }
+    GmacTag tag(GmacIv iv, wire::ByteView message) { return tag(iv, std::span(&message, 1)); }
+    GmacTag tag(GmacIv iv, std::span<const wire::ByteView> parts) {
+        return algorithm_->tag(iv, parts);
+    }
 
   private:
     std::unique_ptr<Algorithm> algorithm_;

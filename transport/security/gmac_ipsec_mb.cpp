@@ -62,10 +62,12 @@ class IpsecMbGmac final : public Gmac::Algorithm {
         OPENSSL_cleanse(&context_, sizeof context_);
     }
 
-    GmacTag tag(GmacIv iv, wire::ByteView message) override {
+    GmacTag tag(GmacIv iv, std::span<const wire::ByteView> parts) override {
         GmacTag tag;
         functions_.init(&key_, &context_, iv.data(), iv.size());
-        if (!message.empty()) functions_.update(&key_, &context_, message.data(), message.size());
+        for (const wire::ByteView part : parts) {
+            if (!part.empty()) functions_.update(&key_, &context_, part.data(), part.size());
+        }
         functions_.finalize(&key_, &context_, tag.data(), tag.size());
         return tag;
     }

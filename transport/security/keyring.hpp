@@ -34,6 +34,10 @@ class Signer {
     /// (a GMAC nonce counter used up).
     [[nodiscard]] virtual bool sign(wire::ByteView signed_portion,
                                     std::span<std::uint8_t> signature) = 0;
+    /// The same of a portion in parts. Unless overridden, false where more than the first part has
+    /// bytes.
+    [[nodiscard]] virtual bool sign_parts(std::span<const wire::ByteView> parts,
+                                          std::span<std::uint8_t> signature);
 };
 
 std::unique_ptr<Signer> make_digest_signer();

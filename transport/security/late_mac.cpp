@@ -32,14 +32,13 @@ bool lacks_mac(const wire::DataView& data) {
            std::ranges::all_of(value, [](std::uint8_t byte) { return byte == 0; });
 }
 
-bool add_mac(const PacketRef& packet, const wire::DataView& data, Signer& signer) {
+bool add_mac(const PacketRef& packet, const wire::DataFrame& frame, Signer& signer) {
     std::array<std::uint8_t, kMacSize> mac{};
-    if (!signs_late(signer) || signer.key_name() != data.key_name() ||
-        !signer.sign(data.signed_portion(), mac)) {
+    if (!signs_late(signer) || signer.key_name() != frame.key_name ||
+        frame.signature_value.size() != kMacSize || !signer.sign_parts(frame.signed_parts, mac)) {
         return false;
     }
-    packet.put_mac(static_cast<std::size_t>(data.signature_value().data() - packet.bytes().data()),
-                   mac);
+    packet.put_mac(frame.signature_offset, mac);
     return true;
 }
 

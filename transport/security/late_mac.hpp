@@ -21,8 +21,8 @@ bool signs_late(const Signer& signer);
 /// Whether the packet is one that gets its MAC late, and has none yet.
 bool lacks_mac(const wire::DataView& data);
 
-/// Puts the MAC into a packet that lacks it. False when it is not this signer's, or the key can
-/// sign no more.
-[[nodiscard]] bool add_mac(const PacketRef& packet, const wire::DataView& data, Signer& signer);
+/// Puts the MAC into a packet that lacks it; `frame` is the packet's. False when it is not this
+/// signer's, or the key can sign no more.
+[[nodiscard]] bool add_mac(const PacketRef& packet, const wire::DataFrame& frame, Signer& signer);
 
 }  // namespace innet::security

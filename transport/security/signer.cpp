@@ -91,12 +91,17 @@ class GmacSigner final : public Signer {
     std::size_t signature_size() const override { return kGmacIvSize + kGmacTagSize; }
 
     bool sign(wire::ByteView signed_portion, std::span<std::uint8_t> signature) override {
+        return sign_parts(std::span(&signed_portion, 1), signature);
+    }
+
+    bool sign_parts(std::span<const wire::ByteView> parts,
+                    std::span<std::uint8_t> signature) override {
         if (signature.size() != signature_size() || next_ > kLastCounter) return false;
         std::uint64_t counter = next_++;
         for (std::size_t i = kGmacIvSize; i-- > kSaltSize; counter >>= 8) {
             iv_[i] = static_cast<std::uint8_t>(counter);
         }
-        const GmacTag tag = gmac_.tag(iv_, signed_portion);
+        const GmacTag tag = gmac_.tag(iv_, parts);
         std::copy(iv_.begin(), iv_.end(), signature.begin());
         std::copy(tag.begin(), tag.end(), signature.begin() + kGmacIvSize);
         return true;
@@ -113,6 +118,12 @@ class GmacSigner final : public Signer {
 };
 
 }  // namespace
+
+bool Signer::sign_parts(std::span<const wire::ByteView> parts, std::span<std::uint8_t> signature) {
+    const bool has_more = std::ranges::any_of(parts.subspan(std::min<std::size_t>(parts.size(), 1)),
+                                              [](wire::ByteView part) { return !part.empty(); });
+    return !has_more && sign(parts.empty() ? wire::ByteView() : parts.front(), signature);
+}
 
 std::unique_ptr<Signer> make_digest_signer() { return std::make_unique<DigestSigner>(); }
 std::unique_ptr<Signer> make_null_signer() { return std::make_unique<NullSigner>(); }

@@ -66,6 +66,8 @@ bool DataView::read_meta_info(ByteView value) {
                 tensor_error_ = read_nonnegative(element->value);
             } else if (element->type == kEarlierCalls) {
                 earlier_calls_ = element->value;
+            } else if (element->type == kSegmentsReceived) {
+                segments_received_ = read_nonnegative(element->value);
             } else if (is_critical(element->type) && !is_application_meta(element->type)) {
                 return false;
             }
@@ -158,6 +160,48 @@ std::optional<DataView> DataView::parse(ByteView packet) {
     return view;
 }
 
+std::optional<DataFrame> DataFrame::parse(const std::array<ByteView, 3>& parts) {
+    const auto& [head, content, tail] = parts;
+    if (!tail.empty()) return parse_around(head, content, tail);
+    const auto view = DataView::parse(head);
+    if (!view) return std::nullopt;
+    DataFrame frame{
+        view->name(), view->key_name(), {view->signed_portion()}, view->signature_value()};
+    frame.signature_offset = head.size() - frame.signature_value.size();
+    return frame;
+}
+
+std::optional<DataFrame> DataFrame::parse_around(ByteView head, ByteView content, ByteView tail) {
+    ByteView value = head;
+    const auto type = read_var_number(value);
+    const auto size = read_var_number(value);
+    if (type != kData || size != value.size() + content.size() + tail.size()) return std::nullopt;
+    Reader before(value);
+    const auto name = before.next();
+    const auto checked = name && name->type == kName ? check_name(name->value) : std::nullopt;
+    if (!checked) return std::nullopt;
+    if (!before.empty() && before.rest().front() == kMetaInfo && !before.next())
+        return std::nullopt;
+    ByteView header = before.rest();
+    if (read_var_number(header) != kContent || read_var_number(header) != content.size() ||
+        !header.empty()) {
+        return std::nullopt;
+    }
+    Reader after(tail);
+    const auto info = after.next();
+    DataView view;
+    if (!info || info->type != kSignatureInfo || !view.read_signature_info(info->value)) {
+        return std::nullopt;
+    }
+    const auto signature = read_only_element(after.rest());
+    if (!signature || signature->type != kSignatureValue) return std::nullopt;
+    DataFrame frame{
+        checked->name, view.key_name(), {value, content, info->whole}, signature->value};
+    frame.signature_offset =
+        head.size() + content.size() + tail.size() - frame.signature_value.size();
+    return frame;
+}
+
 namespace {
 
 std::size_t nonnegative_element_size(std::uint32_t type, std::uint64_t number) {
@@ -208,6 +252,9 @@ struct DataSizes {
         if (!fields.earlier_calls.empty()) {
             size += element_size(kEarlierCalls, fields.earlier_calls.size());
         }
+        if (fields.segments_received) {
+            size += nonnegative_element_size(kSegmentsReceived, *fields.segments_received);
+        }
         return size;
     }
 
@@ -242,6 +289,9 @@ void write_meta_info(Writer& writer, const DataFields& fields, const DataSizes& 
         writer.nonnegative_element(kTensorError, static_cast<std::uint64_t>(*fields.tensor_error));
     }
     if (!fields.earlier_calls.empty()) writer.element(kEarlierCalls, fields.earlier_calls);
+    if (fields.segments_received) {
+        writer.nonnegative_element(kSegmentsReceived, *fields.segments_received);
+    }
 }
 
 void write_signature_info(Writer& writer, const DataFields& fields, const DataSizes& sizes) {

@@ -1,6 +1,7 @@
 #pragma once
 // Data packets (NDN Packet Format v0.3, section 4).
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -59,6 +60,9 @@ class DataView {
     std::optional<std::uint64_t> tensor_error() const { return tensor_error_; }
     /// The publisher's earlier calls that not every rank waited for, as text; empty: none.
     ByteView earlier_calls() const { return earlier_calls_; }
+    /// Of an operation whose sum the publisher fetches: every rank of the interval that the name
+    /// has holds all segments of the whole sum below this one.
+    std::optional<std::uint64_t> segments_received() const { return segments_received_; }
 
     /// The packet's implicit digest, if already computed; else empty.
     ByteView implicit_digest() const { return implicit_digest_; }
@@ -66,6 +70,7 @@ class DataView {
     void set_implicit_digest(ByteView digest) { implicit_digest_ = digest; }
 
   private:
+    friend struct DataFrame;
     bool read_meta_info(ByteView value);
     bool read_signature_info(ByteView value);
 
@@ -81,8 +86,24 @@ class DataView {
     std::optional<std::uint64_t> final_segment_;
     std::optional<std::uint64_t> tensor_elements_;
     std::optional<std::uint64_t> tensor_error_;
+    std::optional<std::uint64_t> segments_received_;
     ContentType content_type_ = ContentType::kBlob;
     SignatureType signature_type_ = SignatureType::kDigestSha256;
+};
+
+/// What a packet's maker and its sender need of it. The content may lie apart from the rest.
+struct DataFrame {
+    NameView name;
+    NameView key_name;                     ///< empty: there is none
+    std::array<ByteView, 3> signed_parts;  ///< the signed portion, in order
+    ByteView signature_value;
+    std::size_t signature_offset = 0;  ///< in the packet
+
+    /// Of a packet in one piece, or cut before and after its content. Nothing when it is malformed.
+    static std::optional<DataFrame> parse(const std::array<ByteView, 3>& parts);
+
+  private:
+    static std::optional<DataFrame> parse_around(ByteView head, ByteView content, ByteView tail);
 };
 
 /// Why a tensor or a sum cannot be given (value of the TensorError element).
@@ -104,6 +125,7 @@ struct DataFields {
     std::optional<std::uint64_t> tensor_elements;
     std::optional<TensorErrorCode> tensor_error;
     ByteView earlier_calls;  ///< empty: element left out
+    std::optional<std::uint64_t> segments_received;
     SignatureType signature_type = SignatureType::kDigestSha256;
     NameView key_name;             ///< empty: no KeyLocator
     ByteView signature_extension;  ///< whole elements after KeyLocator, such as a ValidityPeriod

@@ -75,6 +75,7 @@ enum Type : std::uint32_t {
     kTensorElements = 0x80,
     kTensorError = 0x82,
     kEarlierCalls = 0x94,
+    kSegmentsReceived = 0x96,
     // innet: inside the Content of a manifest.
     kManifestSegments = 0x84,
     kManifestFanOut = 0x86,

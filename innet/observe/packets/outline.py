@@ -165,6 +165,8 @@ def _meta_details(value: Bytes) -> list[str]:
             details.append(f"{shown} elements")
         elif number == TlvType.TENSOR_ERROR:
             details.append(f"error {numbers.TENSOR_ERRORS.get(shown or 0, shown)}")
+        elif number == TlvType.SEGMENTS_RECEIVED:
+            details.append(f"{shown} received")
     return details
 
 

@@ -183,11 +183,21 @@ class EarlierCalls(BytesElement):
     """innet: calls of the publisher that its group compares, as text."""
 
 
+class SegmentsReceived(NumberElement):
+    """innet: below this segment, all ranks of the name's interval hold the whole sum."""
+
+
 class MetaInfo(NestedElement):
     """The kind of the content, and its freshness."""
 
     children: ClassVar = known(
-        ContentType, FreshnessPeriod, FinalBlockId, TensorElements, TensorError, EarlierCalls
+        ContentType,
+        FreshnessPeriod,
+        FinalBlockId,
+        TensorElements,
+        TensorError,
+        EarlierCalls,
+        SegmentsReceived,
     )
 
 

@@ -238,7 +238,18 @@ TEST_CASE("packets larger than a datagram of the link arrive whole, in one messa
         REQUIRE(::setsockopt(wire.left.fd(), SOL_SOCKET, SO_NO_CHECK, &on, sizeof on) == 0);
         joins = false;
     }
+    // Of every second packet the bytes in the middle are elsewhere.
+    std::vector<std::vector<std::uint8_t>> lenders;
+    for (std::size_t i = 1; i < packets.size(); i += 2) {
+        lenders.emplace_back(packets[i].payload.size() - 99, std::uint8_t{0xee});
+    }
+    for (std::size_t i = 1; i < packets.size(); i += 2) {
+        packets[i].payload.lend(7, lenders[i / 2], nullptr);
+    }
     CHECK(wire.left.send(packets) == packets.size());
+    for (std::size_t i = 1; i < packets.size(); i += 2) {
+        CHECK(packets[i].payload.parts()[1].data() == lenders[i / 2].data());
+    }
     std::vector<PacketRef> arrived;
     for (pollfd polled{wire.right.fd(), POLLIN, 0}; ::poll(&polled, 1, 200) == 1;) {
         while (wire.right.receive(wire.pool, arrived)) {

@@ -164,8 +164,8 @@ TEST_CASE("a segment without a MAC from the network or a local program is droppe
         CHECK(it.node.face_counters(hostile).invalid_signature_in == 1);
         CHECK(it.node.counters().cache_entries == 0);
         const PacketRef good = it.without_mac(kContribution);
-        REQUIRE(
-            security::add_mac(good, *wire::DataView::parse(good.bytes()), *it.signer_with_salt(9)));
+        REQUIRE(security::add_mac(good, *wire::DataFrame::parse(good.parts()),
+                                  *it.signer_with_salt(9)));
         it.receive(hostile, it.arriving(good));
         CHECK(it.sent(kMemory).size() == 1);
     }

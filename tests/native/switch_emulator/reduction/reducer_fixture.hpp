@@ -86,6 +86,7 @@ struct Answer {
     std::optional<std::uint64_t> elements = std::nullopt;
     std::optional<std::uint64_t> error;
     bool marked = false;
+    std::optional<std::uint64_t> segments_received = std::nullopt;
 
     std::string text() const { return {content.begin(), content.end()}; }
     template <typename T>
@@ -146,6 +147,7 @@ class ReducerFixture {
         bool marked = false;
         std::size_t buffer_bytes = 0;  ///< of the buffer that it arrives in, when larger
         std::string_view earlier_calls = {};
+        std::optional<std::uint64_t> segments_received = std::nullopt;
     };
 
     void arrive(const std::string& uri, const std::vector<std::uint8_t>& content,
@@ -172,6 +174,7 @@ class ReducerFixture {
         fields.tensor_elements = contribution.elements;
         fields.tensor_error = contribution.error;
         fields.earlier_calls = wire::bytes_of(contribution.earlier_calls);
+        fields.segments_received = contribution.segments_received;
         PacketRef packet = pool.allocate(std::max(content.size() + 256, contribution.buffer_bytes));
         const auto layout = wire::encode_data(fields, content.size(), 32, packet.writable());
         REQUIRE(layout.size > 0);
@@ -218,7 +221,8 @@ class ReducerFixture {
                              {data->content().begin(), data->content().end()},
                              data->tensor_elements(),
                              data->tensor_error(),
-                             marked});
+                             marked,
+                             data->segments_received()});
         }
         forwarder.put.clear();
         return taken;

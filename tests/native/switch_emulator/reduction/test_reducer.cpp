@@ -182,6 +182,25 @@ TEST_CASE("a congestion mark on any operand is passed on") {
     CHECK(answers[0].marked);
 }
 
+TEST_CASE("a sum states the least number of received segments, if all operands state one") {
+    for (const bool all : {true, false}) {
+        CAPTURE(all);
+        ReducerFixture f;
+        f.reducer.install(rule_of("0-3", kFourRanks));
+        REQUIRE(f.admit(f.operand_uri("0-3")) == Admission::kAccepted);
+        for (std::uint64_t rank = 0; rank < 4; ++rank) {
+            ReducerFixture::Contribution contribution{.elements = 1};
+            if (all || rank != 2) contribution.segments_received = 7 + (rank + 3) % 4;
+            f.arrive(f.operand_uri(std::to_string(rank)), bytes_of(std::vector<float>{1}),
+                     contribution);
+        }
+        const auto answers = f.answers();
+        REQUIRE(answers.size() == 1);
+        CHECK(answers[0].segments_received ==
+              (all ? std::optional<std::uint64_t>(7) : std::nullopt));
+    }
+}
+
 TEST_CASE("an empty segment has an empty sum") {
     ReducerFixture f;
     f.reducer.install(rule_of("0-1", {{"0", "h0"}, {"1", "h1"}}));

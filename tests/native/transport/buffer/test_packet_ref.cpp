@@ -195,6 +195,17 @@ TEST_CASE("borrowed bytes stay in the lender's memory until they are read") {
         CHECK(cut.bytes()[0] == 10);
         CHECK(lender.use_count() == 1);
     }
+    SUBCASE("when a MAC is written beside them") {
+        const std::vector<std::uint8_t> mac{1, 2, 3};
+        packet.put_mac(60, mac);
+        CHECK(lender.use_count() == 2);
+        CHECK(packet.parts()[2][0] == 1);
+        packet.put_mac(7, mac);
+        CHECK(lender.use_count() == 2);
+        packet.put_mac(8, mac);
+        CHECK(lender.use_count() == 1);
+        CHECK(packet.bytes()[10] == 3);
+    }
     SUBCASE("without a keeper") {
         const auto unused = std::make_shared<int>(0);
         PacketRef other = pool.allocate(70);

@@ -73,6 +73,23 @@ struct Pair {
         return network.run_until([&] { return host.completion(id) != nullptr; }, limit);
     }
     const EndpointCounters& counters() { return first.endpoint().counters(); }
+    /// Begins operation 1 of a rank: it sends `tensor` ahead, and fetches the other's as if that
+    /// were the sum.
+    void begin_ahead(int rank, std::span<const std::uint8_t> tensor, std::span<std::uint8_t> into,
+                     bool in_place = false, TimePoint deadline = kNever) {
+        OperationSpec spec = publish_only(publication(rank, 0, tensor));
+        spec.publication->offered = true;
+        spec.in_place = in_place;
+        spec.deadline = deadline;
+        spec.fetches.push_back(fetch(1 - rank, 0, into));
+        Host& host = rank == 0 ? first : second;
+        host.endpoint().set_signer(
+            name("/job"), security::make_gmac_signer(name("/job/KEY/g0/v=1"),
+                                                     std::vector<std::uint8_t>(16, 7), {}));
+        host.endpoint().unregister_producer(spec.publication->prefix);
+        host.endpoint().register_producer(spec.publication->prefix, "a rank");
+        host.endpoint().submit(1, std::move(spec), network.now());
+    }
 
     VirtualNetwork network;
     Host& first;
@@ -251,6 +268,89 @@ TEST_CASE("after completion the caller may free its tensor; retire frees the ret
                                  pair.network.now());
     REQUIRE(pair.run_until_complete(pair.first, 3));
     CHECK(pair.first.completion(3)->status == OperationStatus::kNoRoute);
+}
+
+TEST_CASE("of a sum that all ranks fetch, each keeps only what another may lack at the end") {
+    enum class Result { kBeside, kInPlace, kInPlaceUnsaid };
+    for (const Result result : {Result::kBeside, Result::kInPlace, Result::kInPlaceUnsaid}) {
+        CAPTURE(static_cast<int>(result));
+        const bool in_place = result != Result::kBeside;
+        Pair pair({}, 1, {.max_window = 16});
+        const std::vector<std::vector<std::uint8_t>> tensors{pattern(200'000, 8),
+                                                             pattern(200'000, 9)};
+        std::vector<std::vector<std::uint8_t>> mine = tensors;
+        std::vector<std::vector<std::uint8_t>> into = tensors;
+        std::size_t lent = 0;
+        pair.first.on_offer = [&](const PacketRef& packet) {
+            lent += packet.parts()[1].empty() ? 0 : 1;
+        };
+        for (const std::size_t rank : {0, 1}) {
+            pair.begin_ahead(static_cast<int>(rank), mine[rank], in_place ? mine[rank] : into[rank],
+                             result == Result::kInPlace);
+        }
+        REQUIRE(pair.run_until_complete(pair.first, 1));
+        REQUIRE(pair.run_until_complete(pair.second, 1));
+        CHECK((lent > 0) == (result == Result::kBeside));
+        CHECK((in_place ? mine : into)[0] == tensors[1]);
+        CHECK((in_place ? mine : into)[1] == tensors[0]);
+        for (auto& tensor : mine) std::ranges::fill(tensor, std::uint8_t{0});
+
+        const std::uint64_t kept = pair.counters().retained_bytes;
+        CHECK(kept > 0);
+        CHECK(kept < 100'000);  // 50 of 200 segments, each in 2 KiB
+        std::vector<std::uint8_t> last(1000);
+        FetchSpec of_last = fetch(0, 0, into[0]);
+        of_last.first_segment = 199;
+        of_last.into = last;
+        pair.second.endpoint().submit(2, fetch_only(of_last), pair.network.now());
+        REQUIRE(pair.run_until_complete(pair.second, 2));
+        CHECK(std::ranges::equal(last, std::span(tensors[0]).last(1000)));
+        FetchSpec of_first = fetch(0, 0, into[0]);
+        of_first.end_segment = 1;
+        of_first.into = last;
+        pair.second.endpoint().submit(3, fetch_only(of_first, pair.network.now() + 200ms),
+                                      pair.network.now());
+        REQUIRE(pair.run_until_complete(pair.second, 3));
+        CHECK(pair.second.completion(3)->status == OperationStatus::kNoRoute);
+    }
+}
+
+TEST_CASE("packets under way keep the caller's bytes, however their operation ends") {
+    enum class End { kDone, kCancelled, kOverdue, kAborted, kWithoutProducer };
+    for (const End end :
+         {End::kDone, End::kCancelled, End::kOverdue, End::kAborted, End::kWithoutProducer}) {
+        CAPTURE(static_cast<int>(end));
+        Pair pair({}, 1, {.max_window = 16});
+        const auto original = pattern(200'000, 8);
+        auto mine = std::make_unique<std::vector<std::uint8_t>>(original);
+        const auto others = pattern(200'000, 9);
+        std::vector<std::vector<std::uint8_t>> into(2, original);
+        std::vector<PacketRef> under_way;
+        pair.first.on_offer = [&](const PacketRef& packet) { under_way.push_back(packet); };
+        pair.begin_ahead(0, *mine, into[0], false,
+                         end == End::kOverdue ? pair.network.now() + 300ms : kNever);
+        if (end == End::kDone) pair.begin_ahead(1, others, into[1]);
+        pair.network.run_for(100ms);
+        REQUIRE(!under_way.empty());
+        Endpoint& endpoint = pair.first.endpoint();
+        if (end == End::kAborted) endpoint.abort(name("/job/g0"), "gave up", pair.network.now());
+        if (end == End::kWithoutProducer) endpoint.unregister_producer(name("/job/g0/0"));
+        if (end == End::kCancelled || end == End::kWithoutProducer) {
+            CHECK(under_way.back().parts()[1].data() >= mine->data());
+            endpoint.cancel(1, pair.network.now());
+        }
+        REQUIRE(pair.run_until_complete(pair.first, 1));
+        CHECK((pair.first.completion(1)->status == OperationStatus::kDone) == (end == End::kDone));
+        mine.reset();
+        for (const PacketRef& packet : under_way) {
+            const auto data = wire::DataView::parse(packet.bytes());
+            REQUIRE(data);
+            const auto segment = wire::read_nonnegative(data->name().last_component().value);
+            REQUIRE(segment);
+            CHECK(std::ranges::equal(data->content(),
+                                     std::span(original).subspan(1000 * *segment, 1000)));
+        }
+    }
 }
 
 TEST_CASE("another operation under the same number is a mismatch that names the call") {

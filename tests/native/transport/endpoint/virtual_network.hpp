@@ -50,12 +50,16 @@ class Host final : public Forwarder {
     std::size_t pending() const { return pending_.size(); }
     std::vector<std::string> expressed_uris;  ///< with hint, in order
     std::vector<OperationCompletion> completions;
+    std::function<void(const PacketRef&)> on_offer;  ///< what is sent ahead is lost
     const OperationCompletion* completion(OperationId id);
 
     void express(RequesterId requester, wire::NameView name, wire::NameView hint,
                  Duration lifetime) override;
     void cancel(RequesterId requester, wire::NameView name) override;
     void put_data(RequesterId maker, PacketRef data, bool marked) override;
+    void offer_data(PacketRef data, wire::NameView, bool) override {
+        if (on_offer) on_offer(data);
+    }
     void hold(wire::NameView, wire::ByteView) override {}
     void nack(wire::NameView name, wire::NackReason reason) override;
 

@@ -28,6 +28,15 @@ struct Fixture {
                 pool,
                 signer};
     }
+    /// The bytes of a packet's content.
+    static std::vector<std::uint8_t> content_of(const PacketRef& packet) {
+        const auto bytes = wire::DataView::parse(packet.bytes())->content();
+        return {bytes.begin(), bytes.end()};
+    }
+    void use_gmac() {
+        const std::vector<std::uint8_t> secret(16, 7);
+        signer = security::make_gmac_signer(name("/job/KEY/g0/v=1"), secret, {});
+    }
     bool verifies(const PacketRef& packet) {
         const auto data = wire::DataView::parse(packet.bytes());
         return data && keyring.verify(*data) == security::Verdict::kValid;
@@ -118,4 +127,92 @@ TEST_CASE("segments of unequal sizes are cut where their ends say") {
     std::ranges::fill(tensor, std::uint8_t{0});
     CHECK(std::ranges::equal(content(2), expected.subspan(700, 1000)));
     CHECK(std::ranges::equal(content(3), expected.subspan(1700)));
+}
+
+TEST_CASE("a lent tensor is copied when somebody reads a packet, and at the end") {
+    Fixture fixture;
+    const auto original = fixture.tensor;
+    fixture.use_gmac();
+    Publication publication = fixture.publish();
+    publication.lend_tensor();
+    const PacketRef sent = publication.packet(0, true);
+    const PacketRef read = publication.packet(1, true);
+    CHECK(sent.parts()[1].data() == fixture.tensor.data());
+    CHECK(sent.mac_due());
+    CHECK(Fixture::content_of(read).size() == 1000);
+    CHECK(read.parts()[1].empty());
+    publication.retain_all();
+    std::ranges::fill(fixture.tensor, std::uint8_t{0});
+    for (std::uint64_t segment = 0; segment < 3; ++segment) {
+        const auto content = Fixture::content_of(publication.packet(segment, true));
+        CHECK(std::ranges::equal(content,
+                                 std::span(original).subspan(1000 * segment, content.size())));
+    }
+}
+
+TEST_CASE("packets of a lent tensor are signed like others where the MAC is not made late") {
+    Fixture fixture;
+    Publication publication = fixture.publish();
+    publication.lend_tensor();
+    const PacketRef packet = publication.packet(1, true);
+    CHECK(fixture.verifies(packet));
+    std::ranges::fill(fixture.tensor, std::uint8_t{0});
+    CHECK(fixture.verifies(packet));
+}
+
+TEST_CASE("packets say how many segments of the sum are here, without a gap") {
+    Fixture fixture;
+    Publication publication = fixture.publish();
+    const auto stated = [&](std::uint64_t segment) {
+        return wire::DataView::parse(publication.packet(segment, true).bytes())
+            ->segments_received();
+    };
+    CHECK(stated(0) == std::nullopt);
+    publication.on_sum_received(1, 0);
+    CHECK(stated(1) == std::nullopt);
+    publication.on_sum_received(0, 0);
+    CHECK(stated(2) == 2);
+    CHECK(stated(1) == std::nullopt);  // as it was sent
+}
+
+TEST_CASE("what all ranks hold the sum of is dropped, whatever the tensor becomes") {
+    Fixture fixture;
+    const auto original = fixture.tensor;
+    fixture.use_gmac();
+    Publication publication = fixture.publish();
+    publication.lend_tensor();
+    const PacketRef elsewhere = publication.packet(0, true);
+    static_cast<void>(publication.packet(1, true));
+    const std::size_t both = publication.retained_bytes();
+    publication.on_sum_received(0, 3);  // more than this rank holds: nobody can know that
+    CHECK_FALSE(publication.packet(0, true));
+    CHECK(publication.packet(1, true));
+    CHECK(publication.retained_bytes() < both);
+    publication.on_sum_received(1, 1);
+    CHECK(publication.packet(1, true));
+    publication.on_sum_received(2, 2);
+    CHECK_FALSE(publication.packet(1, true));
+    publication.retain(0);
+    publication.retain_all();
+    std::ranges::fill(fixture.tensor, std::uint8_t{0});
+    CHECK_FALSE(publication.packet(0, true));
+    CHECK(Fixture::content_of(publication.packet(2, true)) ==
+          std::vector<std::uint8_t>(original.begin() + 2000, original.end()));
+    CHECK(Fixture::content_of(elsewhere) ==
+          std::vector<std::uint8_t>(original.begin(), original.begin() + 1000));
+}
+
+TEST_CASE("a packet that is elsewhere keeps its bytes when its publication is aborted") {
+    Fixture fixture;
+    const auto original = fixture.tensor;
+    fixture.use_gmac();
+    Publication publication = fixture.publish();
+    publication.lend_tensor();
+    const PacketRef elsewhere = publication.packet(2, true);
+    publication.abort("gave up");
+    publication.on_sum_received(0, 1);
+    std::ranges::fill(fixture.tensor, std::uint8_t{0});
+    CHECK(Fixture::content_of(elsewhere) ==
+          std::vector<std::uint8_t>(original.begin() + 2000, original.end()));
+    CHECK(publication.retained_bytes() == 0);
 }

@@ -84,3 +84,23 @@ TEST_CASE("the first library's GMAC agrees with OpenSSL's under many keys") {
                 tag_of(key, iv, message, GmacLibrary::kOpenssl));
     }
 }
+
+TEST_CASE("the GMAC of a message in parts is that of the whole") {
+    std::mt19937 random(44);
+    for (const GmacLibrary library : gmac_libraries()) {
+        CAPTURE(name_of(library));
+        for (int i = 0; i < 300; ++i) {
+            const Bytes key = random_bytes(random, i % 2 == 0 ? 16 : 32);
+            const Bytes iv = random_bytes(random, kGmacIvSize);
+            const Bytes message = random_bytes(random, random() % 3000);
+            const std::size_t first = random() % (message.size() + 1);
+            const std::size_t second = first + random() % (message.size() - first + 1);
+            const innet::wire::ByteView bytes(message);
+            const std::array<innet::wire::ByteView, 3> parts{
+                bytes.first(first), bytes.subspan(first, second - first), bytes.subspan(second)};
+            Gmac gmac(key, library);
+            const GmacTag whole = gmac.tag(GmacIv(iv), bytes);
+            REQUIRE(gmac.tag(GmacIv(iv), parts) == whole);
+        }
+    }
+}

@@ -111,6 +111,7 @@ TEST_CASE("a laid out Data is read back, whatever the size of its content") {
         fields.tensor_error = TensorErrorCode::kOverflow;
         const Bytes earlier_calls = text("broadcast(root=1)");
         fields.earlier_calls = earlier_calls;
+        fields.segments_received = 300;
         fields.signature_type = SignatureType::kGmac;
         fields.key_name = key_name->view();
         Bytes buffer(encoded_data_size(fields, content_size, 28), 0xcc);
@@ -125,6 +126,7 @@ TEST_CASE("a laid out Data is read back, whatever the size of its content") {
         CHECK(data->tensor_elements() == 4'194'304);
         CHECK(data->tensor_error() == static_cast<std::uint64_t>(TensorErrorCode::kOverflow));
         CHECK(Bytes(data->earlier_calls().begin(), data->earlier_calls().end()) == earlier_calls);
+        CHECK(data->segments_received() == 300);
         CHECK(data->signature_type() == SignatureType::kGmac);
         CHECK(data->key_name() == key_name->view());
         CHECK(data->content().size() == content_size);
@@ -236,4 +238,44 @@ TEST_CASE("a freshness of any size can be added to a time") {
     const Bytes packet = data_with_meta({tlv(kFreshnessPeriod, {Bytes(8, 0xff)})});
     const innet::TimePoint now(24h * 365 * 50);
     CHECK(now + DataView::parse(packet)->freshness() > now);
+}
+
+TEST_CASE("a packet's frame is the same whole and cut around its content, and no other cut") {
+    const auto name = Name::from_uri("/train1/g0/3/sum.f32/seq=41/seg=9");
+    const auto key_name = Name::from_uri("/train1/g0/KEY/1");
+    for (const std::size_t content_size : {1, 252, 253, 65000}) {
+        CAPTURE(content_size);
+        DataFields fields;
+        fields.name = name->view();
+        fields.final_segment = 70;
+        fields.signature_type = SignatureType::kGmac;
+        fields.key_name = key_name->view();
+        Bytes buffer(encoded_data_size(fields, content_size, 28), 0xcc);
+        const DataLayout layout = encode_data(fields, content_size, 28, buffer);
+        const auto cut_at = [&](std::size_t begin, std::size_t end) {
+            const ByteView bytes(buffer);
+            return DataFrame::parse(
+                {bytes.first(begin), bytes.subspan(begin, end - begin), bytes.subspan(end)});
+        };
+        const std::size_t end = layout.content_offset + content_size;
+        const auto cut = cut_at(layout.content_offset, end);
+        for (const auto& frame : {DataFrame::parse({ByteView(buffer)}), cut}) {
+            REQUIRE(frame);
+            CHECK(frame->name == name->view());
+            CHECK(frame->key_name == key_name->view());
+            CHECK(frame->signature_offset == layout.signature_offset);
+            CHECK(frame->signature_value.data() == buffer.data() + layout.signature_offset);
+            CHECK(frame->signature_value.size() == 28);
+            Bytes portion;
+            for (const ByteView part : frame->signed_parts) {
+                portion.insert(portion.end(), part.begin(), part.end());
+            }
+            CHECK(std::ranges::equal(
+                portion, ByteView(buffer).subspan(layout.signed_offset, layout.signed_size)));
+        }
+        CHECK_FALSE(cut_at(layout.content_offset - 1, end));
+        CHECK_FALSE(cut_at(layout.content_offset, end + 1));
+        CHECK_FALSE(cut_at(0, end));
+        CHECK_FALSE(cut_at(layout.content_offset, buffer.size() - 1));
+    }
 }
