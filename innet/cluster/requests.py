@@ -42,6 +42,9 @@ class Ahead(BaseModel):
 _documents: TypeAdapter[Ahead | ControlReply] = TypeAdapter(Ahead | ControlReply)
 
 
+_MAX_UNREAD_BYTES = 16 << 20
+
+
 class ClientConnection:
     """A client of a server, as a handler sees it."""
 
@@ -51,9 +54,9 @@ class ClientConnection:
         self._next_line = next_line
 
     @property
-    def unread_bytes(self) -> int:
-        """Bytes that were sent and that the client has not read."""
-        return self._writer.transport.get_write_buffer_size()
+    def is_far_behind(self) -> bool:
+        """Whether so much is unread that output is to be dropped."""
+        return self._writer.transport.get_write_buffer_size() > _MAX_UNREAD_BYTES
 
     @property
     def pid(self) -> int:

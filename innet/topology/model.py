@@ -124,6 +124,10 @@ class Topology(Part):
         """For each node the machine of a cluster that it is on; workers are where their host is."""
         return {name: self._placed_on(machine) for name, machine in self.machine_of.items()}
 
+    def nodes_placed_on(self, machine: str) -> tuple[str, ...]:
+        """The nodes that are on a machine of a cluster, in the order of the topology."""
+        return tuple(node for node in self.nodes if self.placement[node] == machine)
+
     @cached_property
     def machine_labels(self) -> Mapping[str, Mapping[str, str]]:
         """The labels that machines of a cluster need, for those nodes that say so."""

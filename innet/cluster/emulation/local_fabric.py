@@ -209,8 +209,13 @@ def with_windows_of_memory(settings: Settings) -> Settings:
     return settings.model_copy(update={"transport": transport})
 
 
-def free_port() -> int:
-    """A TCP port of the loopback address that no socket has at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+def family_of(address: str) -> socket.AddressFamily:
+    """The family of a numeric address."""
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def free_port(address: str = "127.0.0.1") -> int:
+    """A TCP port of an address of this machine that no socket has at this moment."""
+    with socket.socket(family_of(address)) as probe:
+        probe.bind((address, 0))
         return int(probe.getsockname()[1])

@@ -11,10 +11,9 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Collection, Mapping
-from typing import Final
 
 from innet.cluster.emulation.kernel_network import KernelCounters, LinkDirection
-from innet.cluster.emulation.local_fabric import Fabric, open_channels
+from innet.cluster.emulation.local_fabric import Fabric, family_of, open_channels
 from innet.cluster.emulation.path_mtu import drain, forbid_fragments, probed
 from innet.cluster.emulation.syscalls import take_all_descriptors
 from innet.errors import EmulationError
@@ -23,13 +22,6 @@ from innet.topology import Link, Topology
 
 SocketName = tuple[str, int]
 """A numeric address and a port."""
-
-_FAMILIES: Final = {False: socket.AF_INET, True: socket.AF_INET6}
-
-
-def family_of(address: str) -> socket.AddressFamily:
-    """The family of a numeric address."""
-    return _FAMILIES[":" in address]
 
 
 def links_between_machines(topology: Topology) -> dict[int, Link]:
@@ -76,7 +68,7 @@ class MachineFabric(Fabric):
     @property
     def nodes(self) -> tuple[str, ...]:
         """The nodes of the machine, in the order of the topology."""
-        return tuple(node for node in self._topology.nodes if self._is_here(node))
+        return self._topology.nodes_placed_on(self._machine)
 
     @property
     def ports(self) -> dict[int, int]:

@@ -153,6 +153,11 @@ class Network:
         return self._entered_record().run_dir
 
     @property
+    def settings_path(self) -> Path:
+        """The file with the settings of all processes of the run."""
+        return self._entered_record().settings_path
+
+    @property
     def processes(self) -> ProcessGroup:
         """The processes on the nodes; register with :meth:`ProcessGroup.on_exit` to watch them."""
         return self._processes
@@ -342,7 +347,7 @@ class Network:
             self._signals.restore()
 
     async def _disconnect(self) -> None:
-        """Part from the other machines of the network; here, there are none."""
+        """Close the connections to other machines; only a network on several machines has any."""
 
     def _node_config(self, name: str, hops: NextHops, fabric: Fabric) -> NodeConfig:
         node = self._topology.nodes[name]

@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from innet.cluster.emulation.local_fabric import Fabric
+from innet.cluster.emulation.local_fabric import Fabric, family_of
 from innet.cluster.emulation.machine_fabric import (
     MachineFabric,
     SocketName,
-    family_of,
     links_between_machines,
     with_discovered_mtus,
 )
@@ -119,7 +118,7 @@ class ClusterNetwork(Network):
         self._is_reachable = {name: asyncio.Event() for name in self.other_machines}
         self._last_refusal = ("", "")
         self._rejoining = asyncio.Lock()
-        """One machine after the other: each is told the sockets of those before it."""
+        """Held while a machine returns: the next one needs the sockets of this one."""
         self._links: MachineFabric | None = None
         self._addresses: dict[str, str] = {}
         self._ports: dict[tuple[str, int], int] = {}
@@ -221,7 +220,7 @@ class ClusterNetwork(Network):
         return machine
 
     def _nodes_here(self) -> Collection[str]:
-        return [n for n, machine in self.topology.placement.items() if machine == LAUNCHER_MACHINE]
+        return self.topology.nodes_placed_on(LAUNCHER_MACHINE)
 
     # Launching
 
@@ -429,7 +428,7 @@ class ClusterNetwork(Network):
             self._say(f"machine {machine.name} cannot be used: {error}")
 
     def _sockets_of(self, name: str) -> list[str]:
-        nodes = [node for node, machine in self.topology.placement.items() if machine == name]
+        nodes = self.topology.nodes_placed_on(name)
         sockets = [kind(node) for node in nodes for kind in (control_socket_name, ndn_socket_name)]
         return [agent_socket_name(name), *sockets]
 

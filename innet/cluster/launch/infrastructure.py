@@ -28,7 +28,7 @@ from innet.errors import ControlError, EmulationError
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME
 from innet.node.requests import ConnectToNode
 from innet.security.trust.keys import PrivateKey
-from innet.settings import SETTINGS_NAME, RecoverySettings, TelemetrySettings
+from innet.settings import RecoverySettings, TelemetrySettings
 from innet.telemetry import events
 from innet.telemetry.broker_socket import BROKER_SOCKET_NAME, client_through
 from innet.telemetry.broker_url import NONE, BrokerUrl
@@ -111,7 +111,7 @@ class ControllerProcess:
             topology=topology.model_dump_json(),
             socket=self._network.run_dir / CONTROLLER_SOCKET_NAME,
             node_sockets={n: self._network.config(n).control_socket for n in topology.nodes},
-            settings=self._network.run_dir / SETTINGS_NAME,
+            settings=self._network.settings_path,
             record=self.remote.record(),
             machines=elsewhere,
             agents=agents,

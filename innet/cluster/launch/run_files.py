@@ -28,7 +28,7 @@ from innet.private_files import write_private
 from innet.security.key_dealer import Authorities, KeyDealer
 from innet.security.keys import CERTIFICATES_SUFFIX, KEYS_VARIABLE, OPERATOR_KEY_NAME, OperatorKey
 from innet.security.trust.keys import PublicKey
-from innet.settings import SETTINGS_NAME, SETTINGS_VARIABLE, SecuritySettings, Settings
+from innet.settings import SETTINGS_VARIABLE, SecuritySettings, Settings
 from innet.topology.credit import with_timers_for
 from innet.worker.job_file import JOB_VARIABLE, JobFile, OnDeath
 
@@ -41,11 +41,6 @@ class RunFiles:
         self._network = network
         self._settings = settings
 
-    @property
-    def settings_path(self) -> Path:
-        """The settings of all processes."""
-        return self._network.run_dir / SETTINGS_NAME
-
     def keys_path(self, node: str) -> Path:
         """The keys of a switch, or of the rank on a host."""
         return self._network.run_dir / f"{node}.keys"
@@ -56,7 +51,7 @@ class RunFiles:
 
     def node_variables(self) -> dict[str, str]:
         """Where every node finds the settings."""
-        return {SETTINGS_VARIABLE: str(self.settings_path), "PYTHONUNBUFFERED": "1"}
+        return {SETTINGS_VARIABLE: str(self._network.settings_path), "PYTHONUNBUFFERED": "1"}
 
     def switch_variables(self, switch: str) -> dict[str, str]:
         """Where a switch finds the settings and its keys."""
@@ -65,7 +60,7 @@ class RunFiles:
     def worker_variables(self, node: str, job_path: Path) -> dict[str, str]:
         """Where the worker of a node finds its job, its settings and its keys."""
         return {
-            SETTINGS_VARIABLE: str(self.settings_path),
+            SETTINGS_VARIABLE: str(self._network.settings_path),
             **self._ndn_environment(node),
             JOB_VARIABLE: str(job_path),
             KEYS_VARIABLE: str(self.keys_path(node)),
@@ -83,7 +78,7 @@ class RunFiles:
         settings = with_timers_for(self._network.topology, self._settings)
         if has_only_memory(self._network.topology, self._network.mode, settings):
             settings = with_windows_of_memory(settings)
-        write_private(self.settings_path, settings.model_dump_json(indent=2))
+        write_private(self._network.settings_path, settings.model_dump_json(indent=2))
         operator = OperatorKey.generate()
         operator.save(self._network.run_dir / OPERATOR_KEY_NAME)
         security = self._settings.security

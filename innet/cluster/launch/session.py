@@ -70,8 +70,6 @@ if TYPE_CHECKING:
 
 NETNS_MASTER_PORT = 29500
 _STATUS_TIMEOUT_S = 5.0
-_MAX_UNREAD_BYTES = 16 << 20
-"""Maximum unread output of a client; more is dropped, with a notice to the client."""
 _NOTHING_VERIFIED = (
     "WARNING: security.signature=none: no segment and no sum is signed, and nothing of them is "
     "verified. Whoever reaches a link can change every result. For measurements alone; leave the "
@@ -436,7 +434,7 @@ class _JobOutput:
         self._dropped = 0
 
     def __call__(self, label: str, text: str) -> None:
-        if self._client.unread_bytes > _MAX_UNREAD_BYTES:
+        if self._client.is_far_behind:
             self._dropped += 1
             return
         if self._dropped:

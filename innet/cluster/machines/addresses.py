@@ -62,6 +62,19 @@ class Address:
         return f"{host}:{self.port}"
 
 
+def addresses_towards(there: Address) -> tuple[str, str]:
+    """The IP address of this machine on the way to another one, and that one's. Sends nothing.
+
+    Raises:
+        OSError: the name has no address, or there is no route.
+    """
+    found = socket.getaddrinfo(there.host, there.port, type=socket.SOCK_DGRAM)
+    family, _, _, _, address = found[0]
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect(address)
+        return str(probe.getsockname()[0]), str(address[0])
+
+
 def reachable_addresses(bound: Address) -> tuple[str, ...]:
     """The addresses at which other machines may reach a socket that is bound to ``bound``."""
     if not bound.is_every:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from innet.cluster.emulation.runs import (
     remove_stale_runs,
 )
 from innet.cluster.emulation.termination import TerminationSignals
-from innet.cluster.machines.addresses import Address
+from innet.cluster.machines.addresses import Address, addresses_towards
 from innet.cluster.machines.admission import ENDED
 from innet.cluster.machines.commands import agent_socket_name
 from innet.cluster.machines.connection import LauncherConnection
@@ -119,11 +118,7 @@ def _addresses(launcher: Address) -> tuple[str, str]:
         EmulationError: there is no way.
     """
     try:
-        found = socket.getaddrinfo(launcher.host, launcher.port, type=socket.SOCK_DGRAM)
-        family, _, _, _, address = found[0]
-        with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect(address)  # sends nothing
-            return str(probe.getsockname()[0]), str(address[0])
+        return addresses_towards(launcher)
     except OSError as error:
         raise EmulationError(
             f"this machine has no route to {launcher}: {error.strerror}. Join by an address of the "

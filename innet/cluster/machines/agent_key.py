@@ -75,7 +75,7 @@ class AgentKey:
 
     @classmethod
     def opened(cls, token_file: Path, machine: str | None) -> AgentKey:
-        """The key of a machine, made anew when there is none.
+        """The key of a machine; a new one when it has none.
 
         Args:
             token_file: the key file lies beside it, as ``FILE.MACHINE.key``.

@@ -139,10 +139,6 @@ class LauncherConnection:
         """Let the launcher connect to sockets of these names in ``run_dir``. Calls add up."""
         self._tunnel.offer(run_dir, names)
 
-    def withdraw(self, names: Iterable[str]) -> None:
-        """Let the launcher open no more connections to these sockets."""
-        self._tunnel.withdraw(names)
-
     async def serve(self, run_dir: Path, names: Iterable[str] | None = None) -> None:
         """Listen on the launcher's sockets in ``run_dir``, and begin to serve the launcher.
 
@@ -196,7 +192,7 @@ class LauncherConnection:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Leave the network: the launcher is told, and all relayed connections are closed."""
+        """Leave the network: tell the launcher, and close all relayed connections."""
         assert self._runner is not None
         assert self._context is not None
         assert self._key is not None

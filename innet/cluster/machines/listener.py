@@ -82,10 +82,6 @@ class JoinedMachine:
             )
         await self.tunnel.listen(self._run_dir, names)
 
-    def withdraw(self, names: Iterable[str]) -> None:
-        """Listen on these sockets no longer; connections that are open go on."""
-        self.tunnel.stop_listening(self._run_dir, names)
-
     @property
     def is_lost(self) -> bool:
         """Whether the session is over."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from innet.cluster.control.machine_processes import ProcessRequests
-from innet.cluster.emulation.machine_fabric import MachineFabric, family_of, with_discovered_mtus
+from innet.cluster.emulation.local_fabric import free_port
+from innet.cluster.emulation.machine_fabric import MachineFabric, with_discovered_mtus
 from innet.cluster.emulation.network import MachinePart, Network
 from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess, end_processes
 from innet.cluster.emulation.runs import (
@@ -43,8 +43,6 @@ from innet.topology import Topology
 
 _PYTHON = "python"
 _INTERRUPT_GRACE_S = 2.0
-_MAX_UNREAD_BYTES = 16 << 20
-"""Of lines that the launcher has not read; further ones are dropped."""
 
 
 class MachineCommands:
@@ -159,7 +157,7 @@ class MachineCommands:
             )
 
         def send(_label: str, line: str) -> None:
-            if client.unread_bytes <= _MAX_UNREAD_BYTES:
+            if not client.is_far_behind:
                 client.send(Line(line=line))
 
         process = network.start(request.node, self._spec(request), send)
@@ -205,9 +203,7 @@ class MachineCommands:
             process.send_signal(signal.Signals(request.signum))
 
     async def _free_port(self) -> int:
-        with socket.socket(family_of(self._address)) as probe:
-            probe.bind((self._address, 0))
-            return int(probe.getsockname()[1])
+        return free_port(self._address)
 
     def _is_supervised(self, pid: int) -> bool:
         return any(process.identity.pid == pid for process in self._processes.values())

@@ -209,7 +209,7 @@ def parse_message(message: bytes) -> Message:
     """Read a message.
 
     Raises:
-        MalformedMessage: it is none.
+        MalformedMessage: the bytes are no message.
     """
     if not message or len(message) > MAX_MESSAGE_BYTES:
         raise MalformedMessage(f"message of {len(message)} bytes")
@@ -315,7 +315,7 @@ def parse_frame(frame: bytes) -> Frame:
     """Read a frame.
 
     Raises:
-        MalformedMessage: it is none.
+        MalformedMessage: the bytes are no frame.
     """
     try:
         kind, stream = _HEADER.unpack_from(frame)

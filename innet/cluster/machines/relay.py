@@ -105,14 +105,6 @@ class Relay:
                     "run ended?"
                 ) from error
 
-    def stop_listening(self, folder: Path, names: Iterable[str]) -> None:
-        """Accept no more connections on these sockets; open ones go on."""
-        for name in names:
-            server = self._servers.pop(folder / name, None)
-            if server is not None:
-                server.close()
-                (folder / name).unlink(missing_ok=True)
-
     def pid_of(self, peer_name: object) -> int | None:
         """The pid at the other end of a connection that was relayed to a local server.
 

@@ -39,7 +39,7 @@ _UNKNOWN = ProcessIdentity(pid=0, start_ticks=0)
 _NOT_STARTED = 127
 """As a shell's, of a program that it does not find."""
 
-# What a user's environment says of the machine where `innet run` was typed, and of no other.
+# Variables that describe the machine on which `innet run` was started.
 _OF_ONE_MACHINE = frozenset(
     {"HOME", "HOSTNAME", "LOGNAME", "MAIL", "USER"}
     | {"PATH", "OLDPWD", "PWD", "TEMP", "TMP", "TMPDIR", "VIRTUAL_ENV"}

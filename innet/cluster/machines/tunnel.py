@@ -42,17 +42,9 @@ class Tunnel:
         """Let the other end connect to the sockets of these names in ``folder``."""
         self._relay.offer(folder, names)
 
-    def withdraw(self, names: Iterable[str]) -> None:
-        """Let the other end open no more connections to these sockets."""
-        self._relay.withdraw(names)
-
     async def listen(self, folder: Path, names: Iterable[str]) -> None:
         """Accept connections on sockets of these names, for the other end's of the same names."""
         await self._relay.listen(folder, names)
-
-    def stop_listening(self, folder: Path, names: Iterable[str]) -> None:
-        """Accept no more connections on these sockets."""
-        self._relay.stop_listening(folder, names)
 
     def pid_of(self, peer_name: object) -> int | None:
         """The pid at the other end of a relayed connection, by its address here."""

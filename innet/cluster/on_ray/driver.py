@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,7 +23,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError
 from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from innet.cluster.machines.addresses import Address
+from innet.cluster.machines.addresses import Address, addresses_towards
 from innet.cluster.machines.agent_key import new_key_file
 from innet.cluster.machines.messages import own_version
 from innet.cluster.machines.token_file import TokenFile
@@ -91,10 +90,12 @@ def view(address: str) -> ClusterView:
     """What the connected cluster consists of."""
     server = address.removeprefix("ray://")
     is_client = server != address
-    return ClusterView(
-        own_address=_address_towards(server) if is_client else ray.util.get_node_ip_address(),
-        nodes=nodes(),
+    own_address = (
+        addresses_towards(Address.parsed(server))[0]
+        if is_client
+        else ray.util.get_node_ip_address()
     )
+    return ClusterView(own_address=own_address, nodes=nodes())
 
 
 def nodes() -> tuple[RayNode, ...]:
@@ -110,16 +111,6 @@ def nodes() -> tuple[RayNode, ...]:
         for node in ray.nodes()
         if node["Alive"]
     )
-
-
-def _address_towards(server: str) -> str:
-    """The address of this machine on the way to ``HOST:PORT``."""
-    there = Address.parsed(server)
-    found = socket.getaddrinfo(there.host, there.port, type=socket.SOCK_DGRAM)
-    family, _, _, _, address = found[0]
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        probe.connect(address)  # sends nothing
-        return str(probe.getsockname()[0])
 
 
 def _available() -> dict[str, dict[str, float]]:

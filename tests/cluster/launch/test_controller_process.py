@@ -52,6 +52,7 @@ def test_without_a_controller_requests_fail_and_the_ends_of_workers_are_kept(
     processes = _Processes(most_started)
     network: Any = SimpleNamespace(
         run_dir=tmp_path,
+        settings_path=tmp_path / "settings.json",
         run_id="r",
         topology=load_topology("star:2"),
         config=lambda node: SimpleNamespace(control_socket=tmp_path / f"{node}.ctl"),

@@ -39,7 +39,7 @@ async def test_a_process_that_has_ended_is_supervised_no_longer(tmp_path: Path) 
             assert commands._is_supervised(document.pid)
             pids.append(document.pid)
 
-    client = cast(ClientConnection, SimpleNamespace(send=take, unread_bytes=0))
+    client = cast(ClientConnection, SimpleNamespace(send=take, is_far_behind=False))
     request = StartRequest(label="h1", node="h1", argv=("true",), environment={})
     for _ in range(2):
         started = ControlRequest(method="start", params=parameters(request))
