@@ -33,7 +33,7 @@ from innet.lab.experiment.outcome import outcome
 from innet.lab.experiment.run import run_task
 from innet.lab.experiment.sweep import make_tasks, sweep
 from innet.lab.replay.plan import DESIGNS, Design, ReplayPlan, with_switch_memory
-from innet.lab.replay.single_store import BlockStore, hit_rate
+from innet.lab.replay.single_store import BlockStore, belady_rate, hit_rate
 from innet.lab.traces import PromptRequest, load_trace
 from innet.lab.workload import load_workload
 from innet.lab.workload.model import KvJob
@@ -128,6 +128,7 @@ def modelled(
     """The designs block by block; ``network`` without the switches' part as well."""
     figures: Figures = {
         f"{key}_one_store_hit_rate": hit_rate(requests, BlockStore(memory_blocks)),
+        f"{key}_belady_hit_rate": belady_rate(requests, memory_blocks),
         f"{key}_ideal_hit_rate": hit_rate(requests, BlockStore(None)),
     }
     written = {"": "", "_without_switches": ",switch-share=0"}

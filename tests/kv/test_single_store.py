@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
+from itertools import combinations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from innet.kv.eviction import DEFAULT_POLICY, POLICIES, PolicyName
 from innet.kv.pool_options import MemberOptions
-from innet.lab.replay.single_store import BlockStore, ReferenceRates, hit_rate
+from innet.lab.replay.single_store import (
+    BlockStore,
+    ReferenceRates,
+    belady_rate,
+    hit_rate,
+    longest_prefix,
+)
 from innet.lab.traces import PromptRequest, load_trace
 
 SLICE = Path(__file__).resolve().parents[2] / "workloads" / "traces" / "conversation.jsonl"
@@ -66,9 +75,36 @@ def test_the_default_policy_keeps_what_is_used_again_when_much_is_not() -> None:
 def test_references_are_one_store_of_that_memory_and_one_for_all() -> None:
     prompts = [PromptRequest(0.0, 1024, 1, (bytes([n % 3]), bytes([n % 3, 1]))) for n in range(9)]
     # Two of three prompts fit: with LRU, each goes before it is asked for again.
-    assert ReferenceRates.of(prompts, 4, "lru") == ReferenceRates(0.0, 6 / 9)
-    assert ReferenceRates.of(prompts, 6, "lru", warm_up=3) == ReferenceRates(1.0, 1.0)
-    assert ReferenceRates.of(prompts, None, "lru") == ReferenceRates(6 / 9, 6 / 9)
+    # The best choice keeps one of them, and the other every second time.
+    assert ReferenceRates.of(prompts, 4, "lru") == ReferenceRates(0.0, 8 / 18, 6 / 9)
+    assert ReferenceRates.of(prompts, 6, "lru", warm_up=3) == ReferenceRates(1.0, 1.0, 1.0)
+    assert ReferenceRates.of(prompts, None, "lru") == ReferenceRates(6 / 9, 6 / 9, 6 / 9)
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=3), max_size=5),
+    st.integers(0, 3),
+    st.integers(0, 2),
+)
+def test_beladys_rate_is_the_best_of_all_choices(
+    prompts: list[list[int]], capacity: int, warm_up: int
+) -> None:
+    requests = [
+        PromptRequest(0.0, 1, 1, tuple(bytes(prompt[: n + 1]) for n in range(len(prompt))))
+        for prompt in prompts
+    ]
+    most = {frozenset[bytes](): 0}
+    for number, request in enumerate(requests):
+        then: dict[frozenset[bytes], int] = {}
+        for kept, hits in most.items():
+            hits += longest_prefix(request.blocks, kept) if number >= warm_up else 0
+            within = sorted({*kept, *request.blocks})
+            for chosen in combinations(within, min(capacity, len(within))):
+                then[frozenset(chosen)] = max(hits, then.get(frozenset(chosen), 0))
+        most = then
+    counted = sum(len(request.blocks) for request in requests[warm_up:])
+    best = max(most.values()) / counted if counted else 0.0
+    assert belady_rate(requests, capacity, warm_up) == best
 
 
 @pytest.mark.skipif(

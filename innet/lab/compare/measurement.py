@@ -157,6 +157,9 @@ class BlockPlaces(BaseModel):
     one_store_rate: float | None = Field(
         default=None, description="hit rate of one store with all memory, one request at a time"
     )
+    belady_rate: float | None = Field(
+        default=None, description="hit rate of that store if it knew all requests in advance"
+    )
     ideal_rate: float | None = Field(
         default=None, description="hit rate of one store with memory for all blocks"
     )

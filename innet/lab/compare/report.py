@@ -127,10 +127,12 @@ def _replays(measurements: list[Measurement]) -> list[str]:
         sentence = (
             f"{m.method}: {m.blocks.hit_rate:.1%} of {m.blocks.asked} blocks need not be computed"
         )
-        if m.blocks.one_store_rate is not None and m.blocks.ideal_rate is not None:
+        rates = (m.blocks.one_store_rate, m.blocks.belady_rate, m.blocks.ideal_rate)
+        if None not in rates:
+            one_store, belady, ideal = rates
             sentence += (
-                f" (one store with all memory: {m.blocks.one_store_rate:.1%}, with memory for all "
-                f"blocks: {m.blocks.ideal_rate:.1%})"
+                f" (one store with all memory: {one_store:.1%}, Belady's bound: {belady:.1%}, with "
+                f"memory for all blocks: {ideal:.1%})"
             )
         if m.busiest_link is not None and m.busiest_link.bytes_per_operation:
             carried = rounded_size(m.busiest_link.bytes_per_operation)
@@ -279,7 +281,9 @@ def columns_of(comparison: Comparison) -> list[str]:
     return [name for name in _COLUMNS if name not in absent]
 
 
-_BLOCK_COLUMNS = ("hits", "one store", "ideal", "local", "switches", "homes", "computed", "late")
+_BLOCK_COLUMNS = (
+    "hits", "one store", "Belady", "ideal", "local", "switches", "homes", "computed", "late",
+)  # fmt: skip
 _COLUMNS = (
     "size", "method", "median", "p10 to p90", "samples", "p95", "bandwidth", "bound", "ratio",
     "busiest link", "deepest queue", "drops", "resent", "slots", "cpu", "machine cpu",
@@ -287,11 +291,11 @@ _COLUMNS = (
 )  # fmt: skip
 _MAIN_COLUMNS = (
     "size", "method", "median", "samples", "bound", "ratio", "deepest queue", "drops", "hits",
-    "one store", "ideal", "computed",
+    "one store", "Belady", "ideal", "computed",
 )  # fmt: skip
 _REPLAY_COLUMNS = (
-    "size", "method", "hits", "one store", "ideal", "local", "switches", "homes", "computed",
-    "late", "median", "p95", "busiest link", "drops", "resent",
+    "size", "method", "hits", "one store", "Belady", "ideal", "local", "switches", "homes",
+    "computed", "late", "median", "p95", "busiest link", "drops", "resent",
 )  # fmt: skip
 
 
@@ -329,7 +333,7 @@ def _block_cells(blocks: BlockPlaces | None) -> tuple[str, ...]:
     shares = [f"{count / asked:.3f}" for count in places]
     references = (
         _ABSENT if rate is None else f"{rate:.3f}"
-        for rate in (blocks.one_store_rate, blocks.ideal_rate)
+        for rate in (blocks.one_store_rate, blocks.belady_rate, blocks.ideal_rate)
     )
     return (f"{blocks.hit_rate:.3f}", *references, *shares, str(blocks.late))
 
@@ -355,9 +359,11 @@ _NOTE: Final = (
 _NOTE_OF_A_REPLAY: Final = (
     "The size is the memory of all hosts and switches for blocks. Times are those from a request "
     'to its first token. "hits" is the share of blocks that need not be computed; "one store" '
-    "is that share for one store with all the memory, which serves one request at a time; "
-    '"ideal" for a store with memory for all blocks. "local", "switches", "homes" and "computed" '
-    'are shares of blocks by the place where they were found; "late" counts blocks that missed '
+    "is that share for one store with all the memory, which serves one request at a time, "
+    '"Belady" if that store knew all requests in advance, which no design exceeds without '
+    'overlapping requests; "ideal" for a store with memory for all blocks. "local", "switches", '
+    '"homes" and "computed" are shares of blocks by the place where they were found; "late" '
+    "counts blocks that missed "
     f"their deadline. {_BYTES_AND_REPETITIONS}."
 )
 

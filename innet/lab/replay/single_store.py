@@ -6,11 +6,15 @@ arrives. The rate is over the blocks of all requests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import heapq
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from innet.kv.eviction import PolicyName, make_policy
 from innet.lab.traces import PromptRequest
+
+_NEVER: Final = 1 << 62
 
 
 class BlockStore:
@@ -35,7 +39,7 @@ class BlockStore:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def __contains__(self, block: bytes) -> bool:
+    def __contains__(self, block: object) -> bool:
         """Whether the store has the block; does not count as a use."""
         return block in self._kept
 
@@ -87,10 +91,12 @@ class ReferenceRates:
 
     Attributes:
         one_store: of one store with all memory of the cluster.
+        belady: of the best choice of victims in a store with that memory.
         ideal: of one store with memory for all blocks.
     """
 
     one_store: float
+    belady: float
     ideal: float
 
     @classmethod
@@ -111,8 +117,12 @@ class ReferenceRates:
         """
         ideal = hit_rate(requests, BlockStore(None), warm_up)
         if capacity_blocks is None:
-            return cls(ideal, ideal)
-        return cls(hit_rate(requests, BlockStore(capacity_blocks, policy), warm_up), ideal)
+            return cls(ideal, ideal, ideal)
+        return cls(
+            hit_rate(requests, BlockStore(capacity_blocks, policy), warm_up),
+            belady_rate(requests, capacity_blocks, warm_up),
+            ideal,
+        )
 
 
 def hit_rate(requests: Iterable[PromptRequest], store: BlockStore, warm_up: int = 0) -> float:
@@ -120,7 +130,7 @@ def hit_rate(requests: Iterable[PromptRequest], store: BlockStore, warm_up: int 
 
     The first ``warm_up`` requests do not count.
 
-    >>> prompt = Request(0.0, 1024, 1, (b"a", b"b"))
+    >>> prompt = PromptRequest(0.0, 1024, 1, (b"a", b"b"))
     >>> hit_rate([prompt, prompt, prompt], BlockStore(None))
     0.6666666666666666
     """
@@ -134,7 +144,50 @@ def hit_rate(requests: Iterable[PromptRequest], store: BlockStore, warm_up: int 
     return hits / asked if asked else 0.0
 
 
-def longest_prefix(blocks: Iterable[bytes], store: BlockStore) -> int:
+def belady_rate(requests: Sequence[PromptRequest], capacity_blocks: int, warm_up: int = 0) -> float:
+    """The most hits of any store or cluster of that capacity that serves one request at a time.
+
+    MIN evicts the block whose next request is the furthest, be it the newest one (L. Belady, "A
+    study of replacement algorithms for a virtual-storage computer", IBM Systems Journal 1966). A
+    request for a block requests those before it first, so MIN never keeps a block without its
+    prefix: it maximises hits of prefixes, too. The first ``warm_up`` requests do not count.
+
+    >>> prompts = [PromptRequest(0.0, 512, 1, (block,)) for block in (b"a", b"b", b"c", b"a", b"b")]
+    >>> hit_rate(prompts, BlockStore(2)), belady_rate(prompts, 2)
+    (0.0, 0.4)
+    """
+    sequence = [block for request in requests for block in request.blocks]
+    first = sum(len(request.blocks) for request in requests[:warm_up])
+    next_uses = _next_uses(sequence, first)
+    kept: dict[bytes, int] = {}
+    furthest: list[tuple[int, bytes]] = []
+    hits = 0
+    for now, (block, next_use) in enumerate(zip(sequence, next_uses, strict=True)):
+        hits += kept.pop(block, None) is not None and now >= first
+        if next_use == _NEVER:
+            continue
+        kept[block] = next_use
+        heapq.heappush(furthest, (-next_use, block))
+        while len(kept) > capacity_blocks:
+            negative_use, victim = heapq.heappop(furthest)
+            if kept.get(victim) == -negative_use:
+                del kept[victim]
+    counted = len(sequence) - first
+    return hits / counted if counted else 0.0
+
+
+def _next_uses(sequence: Sequence[bytes], first: int) -> list[int]:
+    """When each block is requested next, from ``first`` on."""
+    upcoming: dict[bytes, int] = {}
+    next_uses = [_NEVER] * len(sequence)
+    for now in range(len(sequence) - 1, -1, -1):
+        next_uses[now] = upcoming.get(sequence[now], _NEVER)
+        if now >= first:
+            upcoming[sequence[now]] = now
+    return next_uses
+
+
+def longest_prefix(blocks: Iterable[bytes], store: Container[bytes]) -> int:
     """Number of leading blocks that ``store`` has; does not count as a use."""
     count = 0
     for block in blocks:

@@ -145,6 +145,7 @@ class Replay:
             puts=statistics.puts,
             lost_puts=statistics.lost_puts,
             one_store_rate=references.one_store,
+            belady_rate=references.belady,
             ideal_rate=references.ideal,
         )
 
