@@ -51,6 +51,10 @@ class WorkloadError(FileError):
     """A workload of a simulation cannot be read, or does not fit the topology."""
 
 
+class PoolFileError(FileError):
+    """The file of a standing pool of blocks cannot be used."""
+
+
 class PolicyError(FileError):
     """A trust policy cannot be read, or is no policy.
 

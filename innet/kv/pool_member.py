@@ -9,13 +9,19 @@ import shutil
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+)
 from pathlib import Path
 from typing import Any, Final, Literal, Self, Unpack
 
 from innet._native import _core
 from innet.collectives.objects import PACKET_OVERHEAD_BYTES
 from innet.errors import KVError
+from innet.kv.address import network_at, network_use
 from innet.kv.loop_thread import LoopThread
 from innet.kv.node_network import NetworkOptions, NodeBlockNetwork
 from innet.kv.pool import BlockPool, DiskTier, MemoryTier, TieredStore
@@ -35,6 +41,8 @@ OpenNetwork = Callable[[int], AbstractAsyncContextManager[BlockNetwork]]
 DEFAULT_WEIGHT: Final = 1
 _NONCE_BITS: Final = 64
 _CLOSE_TIMEOUT_S: Final = 10.0
+_STANDING_TIMEOUT_S: Final = 5.0
+"""For a member of a standing pool: all of them may be restarting."""
 _COUNTERS_TIMEOUT_S: Final = 0.5
 """A request for the node's status waits for this."""
 _open_members: weakref.WeakSet[PoolMember] = weakref.WeakSet()
@@ -74,6 +82,7 @@ class PoolMember(LoopThread):
         self._stack = AsyncExitStack()
         self._leaving = threading.Lock()
         self.on_close: Callable[[], None] = lambda: None
+        self._on_left: Callable[[], None] = lambda: None
         self._options = options
         self._counters = self._counters_of(PoolStatistics())
         try:
@@ -86,31 +95,56 @@ class PoolMember(LoopThread):
 
     @classmethod
     def open(cls, **options: Unpack[PoolOptions]) -> PoolMember:
-        """Join a tenant's pool over this worker's node.
+        """Join a tenant's pool over this worker's node, or the standing pool at an address.
 
         Args:
             options: see :class:`innet.kv.pool_options.PoolOptions`.
 
         Raises:
-            EmulationError: this process was not started by ``innet run``.
+            EmulationError: this process was not started by ``innet run``, and has no address.
             HostTaken: another process of this host has its node, or this one was forked from it.
-            KVError: an option is invalid, or this process is in that pool already.
-            SecurityError: the tenant's secret cannot be used.
+            KVError: an option is invalid, this process is in that pool already, or there is no
+                standing pool of the tenant at the address.
+            SecurityError: the tenant's secret or the token file cannot be used.
         """
         checked = MemberOptions.of(options)
+        if checked.address is None:
+            return cls._joined(checked)
+        network_use.enter(network_at(checked.address, checked.token_file))
+        with ExitStack() as leaving:
+            leaving.callback(network_use.leave)
+            member = cls._joined(checked)
+            member._on_left = leaving.pop_all().close
+        with ExitStack() as closing:
+            closing.callback(member.close)
+            if not member.run(member.members(at_least=1, timeout_s=_STANDING_TIMEOUT_S)):
+                raise KVError(
+                    f"the pool at {checked.address} has no tenant {checked.tenant} with this "
+                    "secret. Give the same file to its tenant in the file of `innet kv serve`"
+                )
+            closing.pop_all()
+        return member
+
+    @classmethod
+    def _joined(cls, options: MemberOptions) -> PoolMember:
+        """Join over the node of this process's worker."""
         worker = current_worker()
-        if checked.secret is None:
-            tenant = tenant_of_job(worker, checked.tenant)
-        elif isinstance(checked.secret, bytes):
-            tenant = Tenant(checked.tenant, checked.secret)
+        if options.secret is None:
+            tenant = tenant_of_job(worker, options.tenant)
+        elif isinstance(options.secret, bytes):
+            tenant = Tenant(options.tenant, options.secret)
         else:
-            tenant = Tenant.from_file(checked.tenant, checked.secret)
+            tenant = Tenant.from_file(options.tenant, options.secret)
         with network_threads(worker.config.processors):  # engines bind the threads that call this
             member = cls(
                 lambda capacity: open_worker_network(
-                    worker, tenant, capacity_bytes=capacity, weight=checked.weight
+                    worker,
+                    tenant,
+                    capacity_bytes=capacity,
+                    weight=options.weight,
+                    replicas=options.settings.replicas,
                 ),
-                checked,
+                options,
             )
         worker.pools.count(member.tenant, member.counters)
         worker.before_close(member.close)
@@ -153,6 +187,7 @@ class PoolMember(LoopThread):
         with contextlib.suppress(KVError, TimeoutError):  # a forked child has nothing to leave
             self.submit(self._stack.aclose()).result(_CLOSE_TIMEOUT_S)
         super().close()
+        self._on_left()
 
     def __enter__(self) -> Self:
         return self
@@ -241,7 +276,12 @@ class LoopHost:
 
 @asynccontextmanager
 async def open_worker_network(
-    worker: Worker, tenant: Tenant, *, capacity_bytes: int = 0, weight: int = DEFAULT_WEIGHT
+    worker: Worker,
+    tenant: Tenant,
+    *,
+    capacity_bytes: int = 0,
+    weight: int = DEFAULT_WEIGHT,
+    replicas: int = 1,
 ) -> AsyncIterator[NodeBlockNetwork]:
     """Join the tenant's pool, and leave it at the end of the block.
 
@@ -256,6 +296,7 @@ async def open_worker_network(
         tenant: whose blocks they are.
         capacity_bytes: of memory that this process offers to the other members; 0: none.
         weight: the pool's part of the switches' memory, beside other pools' and jobs' weights.
+        replicas: homes of each block, the same for all members.
 
     Raises:
         KVError: this process has a pool of that tenant already.
@@ -266,6 +307,7 @@ async def open_worker_network(
         key=tenant.public_key,
         capacity_bytes=capacity_bytes,
         weight=weight,
+        replicas=replicas,
     )
 
     async def ask_members() -> Mapping[str, int]:

@@ -36,6 +36,11 @@ Size = Annotated[str | int, BeforeValidator(parse_size_bytes)]
 class PoolOptions(TypedDict, total=False):
     """Options by name, as :class:`innet.KVPool` and :class:`PoolMember` take them."""
 
+    address: str | None
+    """Of a standing pool, for a process that ``innet run`` has not started: the name of a network
+    that this machine is part of, or ``HOST:PORT`` with ``token_file``."""
+    token_file: Annotated[Path | str | None, BeforeValidator(_path)]
+    """That this machine joined the network with; it names the network at ``address``."""
     tenant: str
     """Owner of the blocks; default ``default``."""
     secret: Annotated[Path | str | bytes | None, BeforeValidator(_path)]
@@ -47,7 +52,8 @@ class PoolOptions(TypedDict, total=False):
     disk: Size
     """Behind that memory; default 0."""
     offered_memory: Size
-    """For blocks of all members that this process is home to; default ``256MiB``."""
+    """For blocks of all members that this process is home to; default ``256MiB``, and 0 with an
+    ``address``: the members of a standing pool stay, and this process may not."""
     offered_disk: Size
     """Behind that memory; default 0."""
     folder: Annotated[Path | str | None, BeforeValidator(_path)]
@@ -87,6 +93,8 @@ class MemberOptions:
     """:class:`PoolOptions`, checked, with sizes in bytes."""
 
     settings: PoolSettings
+    address: str | None = None
+    token_file: Path | None = None
     policy: PolicyName = DEFAULT_POLICY
     tenant: str = "default"
     secret: Path | bytes | None = None
@@ -113,6 +121,8 @@ class MemberOptions:
             raise KVError(_message(error, options)) from error
         settings = PoolSettings(**{name: chosen.pop(name) for name in _SETTINGS if name in chosen})
         named = {f"{name}_bytes" if name in _SIZES else name: chosen[name] for name in chosen}
+        if named.get("address") is not None:
+            named.setdefault("offered_memory_bytes", 0)
         checked = cls(settings=settings, **named)
         checked._require_possible()
         return checked
@@ -132,6 +142,15 @@ class MemberOptions:
     def _require_possible(self) -> None:
         if (self.disk_bytes or self.offered_disk_bytes) and self.folder is None:
             raise KVError("blocks on disk need a folder: give folder=")
+        if self.address is not None and self.secret is None:
+            raise KVError(
+                f"the pool at {self.address} keeps blocks of tenants with a secret of their own: "
+                "give secret=, the file that the pool's tenant has"
+            )
+        if self.address is None and self.token_file is not None:
+            raise KVError(
+                f"the token file {self.token_file} is for a pool at an address: give address="
+            )
         if not _ENGINE.fullmatch(self.engine):
             raise KVError(
                 f"the engine of a pool is a label of metrics: got {self.engine!r}, expected 1 to "

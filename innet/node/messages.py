@@ -133,12 +133,14 @@ class PoolReport(_Message):
         key: that verifies them.
         capacity_bytes: of memory that the worker offers to others; 0: none.
         weight: the pool's part of the switches' memory, beside other pools' and jobs' weights.
+        replicas: homes of each block, as this member counts them.
     """
 
     tenant: str = Field(pattern="^[0-9a-f]{2,128}$")
     key: Key
     capacity_bytes: int = Field(ge=0)
     weight: int
+    replicas: int = Field(default=1, ge=1)
 
 
 class WorkerReport(_Message):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from innet.cli import options
+from innet.cli.commands.up import LaunchOptions, MachineOptions, launch
 from innet.cli.experiments import parsed_sizes_bytes, run_and_show
 from innet.cli.network_choice import chosen_settings, chosen_topology, with_timed_links
 from innet.kv.eviction import DEFAULT_POLICY, POLICIES
@@ -20,6 +22,47 @@ REPLAY_EXAMPLES = options.examples(
     "innet kv replay trace.jsonl --topology star8 --design home,local --requests 1000",
     "innet kv replay trace.jsonl --topology star8 --mode local --requests 50 --time-scale 0.2",
 )
+
+SERVE_EXAMPLES = options.examples(
+    "innet kv serve pool.yaml",
+    "innet kv serve pool.yaml --name prod --detach",
+    "innet kv serve pool.yaml --listen 10.0.0.1:4711 --token-file prod.token",
+    "innet kv serve pool.yaml --on ray",
+)
+
+
+@app.command("serve", epilog=SERVE_EXAMPLES)
+@options.grouped
+def serve(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="The pool: its network, tenants, memory and disks"),
+    ],
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Name of the network; that of the file by default"),
+    ] = None,
+    detach: Annotated[
+        bool,
+        typer.Option("--detach", "-d", help="Continue in the background when the pool is up"),
+    ] = False,
+    *,
+    machines: MachineOptions,
+    observation: options.ObservationOptions,
+    page: options.WebOptions,
+    settings: options.SetSettings = [],  # noqa: B006  # typer copies it
+) -> None:
+    """Launch a network with a standing pool of blocks, and keep it up until Ctrl-C.
+
+    Engines attach to it by its name, or by the address and the token file with which their machine
+    has joined: [cyan]"address": ...[/] in the options of their adapter.
+    """
+    from innet.kv.service.pool_file import PoolFile
+    from innet.kv.service.standing_pool import StandingPool
+
+    pool = PoolFile(file)
+    chosen = LaunchOptions(name or pool.name, detach, machines, observation, page, settings)
+    launch(pool.topology, chosen, lambda session: StandingPool(session, pool))
 
 
 @app.command("replay", epilog=REPLAY_EXAMPLES)

@@ -7,10 +7,11 @@ import contextlib
 import os
 import signal
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
 
 import typer
 
@@ -30,8 +31,11 @@ if TYPE_CHECKING:
     from innet.cluster.launch import Session
     from innet.cluster.launch.cluster_network import ClusterOptions
     from innet.cluster.on_ray.launcher import RayMachines
+    from innet.node.node_config import Mode
     from innet.observe.web.server import WebOptions as ServerOptions
     from innet.telemetry.logs.output import ConsoleOutput
+    from innet.topology import Topology
+    from innet.topology.from_ray import ListMachines
 
 EXAMPLES = options.examples(
     "innet up star8 --rate 200mbit",
@@ -140,43 +144,91 @@ def up(
     With [cyan]--listen[/] its nodes are on several machines, which [cyan]innet node join[/], or
     which Ray starts: [cyan]--on ray[/].
     """
+    if machines.listen is not None and mode != "local":
+        raise typer.BadParameter(
+            f"mode {mode} is for one machine; leave it out, or --listen", param_hint="'--mode'"
+        )
+    launch(
+        lambda list_machines: chosen_topology(topology, links, workers_per_host, list_machines),
+        LaunchOptions(name, detach, machines, observation, page, settings, mode),
+    )
+
+
+@dataclass(frozen=True)
+class LaunchOptions:
+    """What commands have in common that launch a network and keep it up."""
+
+    name: str | None
+    detach: bool
+    machines: MachineOptions
+    observation: options.ObservationOptions
+    page: options.WebOptions
+    settings: Sequence[str]
+    mode: Mode = "local"
+
+
+class Service(Protocol):
+    """What runs on a network while it is up, between its entry and its exit."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *_: Any) -> None: ...
+
+    def described(self) -> str:
+        """Lines for users about it."""
+
+    async def ended(self) -> None:
+        """Raise an error when it cannot go on."""
+
+
+def launch(
+    make_topology: Callable[[ListMachines | None], Topology],
+    chosen: LaunchOptions,
+    serve: Callable[[Session], Service] | None = None,
+) -> None:
+    """Launch a network, and keep it up until Ctrl-C.
+
+    Args:
+        make_topology: given what lists the machines of a cluster, if one is asked.
+        chosen: the command's options.
+        serve: makes what runs on it.
+    """
+    machines = chosen.machines
     if machines.listen is None and machines.on is None and machines.token_file is not None:
         raise typer.BadParameter(
             "a token file is for machines that join; give --listen ADDRESS as well",
             param_hint="'--token-file'",
         )
-    if machines.listen is not None and mode != "local":
-        raise typer.BadParameter(
-            f"mode {mode} is for one machine; leave it out, or --listen", param_hint="'--mode'"
-        )
     server = None
-    if page.is_wanted():
+    if chosen.page.is_wanted():
         from innet.cli.web_page import check_page
 
-        server = check_page(page)
-    background = _enter_background() if detach else None
+        server = check_page(chosen.page)
+    background = _enter_background() if chosen.detach else None
 
     from innet.cluster.launch import Session
 
     console = open_console(highlight=False)
-    chosen = chosen_settings(settings, observation)
-    output = chosen_output(chosen, console)
-    ray = machines.ray(chosen.recovery.machine_restarts)
+    settings = chosen_settings(chosen.settings, chosen.observation)
+    output = chosen_output(settings, console)
+    ray = machines.ray(settings.recovery.machine_restarts)
     list_machines = None if ray is None else ray.list_machines
     session = Session(
-        chosen_topology(topology, links, workers_per_host, list_machines),
-        mode=mode,
-        settings=chosen,
-        run_id=name,
+        make_topology(list_machines),
+        mode=chosen.mode,
+        settings=settings,
+        run_id=chosen.name,
         output=output,
         cluster=machines.chosen(ray),
     )
-    become_launcher(chosen, session.network.run_id)
-    asyncio.run(_hold(session, _Announcer(console, output), background, server))
+    become_launcher(settings, session.network.run_id)
+    service = None if serve is None else serve(session)
+    asyncio.run(_hold(session, service, _Announcer(console, output), background, server))
 
 
 async def _hold(
     session: Session,
+    service: Service | None,
     announce: _Announcer,
     background: _Background | None,
     server: ServerOptions | None,
@@ -186,8 +238,11 @@ async def _hold(
     async with session, contextlib.AsyncExitStack() as stack:
         session.network.keep_up()
         run_id = session.network.run_id
+        if service is not None:
+            await stack.enter_async_context(service)
         announce(
             f"{run_id} is up ({session.network.mode}): {counts(session.topology)}\n"
+            f"{'' if service is None else service.described()}"
             f"  run a job:  innet run --on {run_id} -- COMMAND\n"
             f"  look at it: innet status {run_id}\n"
             f"{_ndn_line(session)}"
@@ -201,10 +256,13 @@ async def _hold(
         session.network.processes.on_exit(_SwitchDeaths(session, announce))
         if background is not None:
             background.report_ready(session.network.run_dir / "session.log")
-        if background is None and announce.to_terminal is not None:
-            await _show_live(run_id, announce.to_terminal)
-        else:
-            await asyncio.Event().wait()
+        async with asyncio.TaskGroup() as holding:
+            if background is None and announce.to_terminal is not None:
+                holding.create_task(_show_live(run_id, announce.to_terminal))
+            else:
+                holding.create_task(asyncio.Event().wait())
+            if service is not None:
+                holding.create_task(service.ended())
 
 
 def _ndn_line(session: Session) -> str:

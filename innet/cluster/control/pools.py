@@ -6,7 +6,7 @@ arrival to its last member's departure: their caches keep nothing of a pool with
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,6 +52,7 @@ class PoolRegistry:
                 f"{node} has another key for tenant {part.tenant} than the pool's members "
                 f"({', '.join(pool.members)}). Give all of them the same file with its secret"
             )
+        _require_same_replicas(node, part, pool.members)
         before = pool.members.get(node)
         pool.members[node] = part
         self._pools[part.tenant] = pool
@@ -125,6 +126,16 @@ class PoolRegistry:
             )
             for tenant, pool in self._pools.items()
         ]
+
+
+def _require_same_replicas(node: str, part: PoolReport, members: Mapping[str, PoolReport]) -> None:
+    """Members with other replicas would look for blocks where others do not put them."""
+    for other, theirs in members.items():
+        if other != node and theirs.replicas != part.replicas:
+            raise ControlError(
+                f"{node} counts {part.replicas} replicas of a block, and {other} in the same pool "
+                f"counts {theirs.replicas}. Give replicas={theirs.replicas}"
+            )
 
 
 def _require_usable(part: PoolReport) -> None:

@@ -175,3 +175,11 @@ def test_a_part_that_cannot_be_is_refused(controller, wrong, message):
     with pytest.raises(ControlError, match=message):
         join(controller, "h0", **{**part(ACME), **wrong})
     assert controller.pools() == []
+
+
+def test_a_member_that_counts_other_replicas_is_refused(controller, nodes):
+    join(controller, "h0", **part(ACME), replicas=2)
+    with pytest.raises(ControlError, match=r"h1 counts 1 replicas .* Give replicas=2"):
+        join(controller, "h1", **part(ACME))
+    assert nodes.hosts_of(ACME) == ["h0"]
+    join(controller, "h1", **part(OTHER))

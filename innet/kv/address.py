@@ -1,0 +1,92 @@
+"""Attaches this process to the network of a standing pool, by the pool's address."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from pathlib import Path
+from typing import Final
+
+from innet.cluster.attachment import attach, detach
+from innet.cluster.emulation.runs import find_run, list_runs
+from innet.cluster.machines.token_file import TokenFile
+from innet.errors import EmulationError, HostTaken, KVError
+
+_JOB_BYTES: Final = 16
+
+
+def network_at(address: str, token_file: Path | None = None) -> str:
+    """The name of the network that has the pool.
+
+    Args:
+        address: that name, or ``HOST:PORT`` where the network's launcher listens.
+        token_file: of the network; needed with ``HOST:PORT``.
+
+    Raises:
+        KVError: this machine has no part in such a network.
+        SecurityError: the token file cannot be used.
+    """
+    if token_file is None and ":" in address:
+        raise KVError(
+            f"the address {address} does not say which network it is: give token_file=, the file "
+            "that this machine joined it with, or the network's name as address="
+        )
+    network = address if token_file is None else TokenFile.load(token_file).network
+    try:
+        find_run(network)
+    except EmulationError:
+        here = ", ".join(run.run_id for run in list_runs()) or "none"
+        joining = "ADDRESS:PORT --token-file FILE"
+        if token_file is not None:
+            joining = f"{address} --token-file {token_file}"
+        raise KVError(
+            f"this machine has no node of network {network} that user {os.geteuid()} runs; "
+            f"networks here: {here}. Let it join as that user: innet node join {joining}; on a "
+            f"machine of its own: innet kv serve FILE --name {network}"
+        ) from None
+    return network
+
+
+class NetworkUse:
+    """The attachment of this process, which its members of pools share."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._network = ""
+        self._users = 0
+
+    def enter(self, network: str) -> None:
+        """Attach this process, unless it is attached; each user that enters leaves once.
+
+        Raises:
+            HostTaken: no worker is free, or this process is a worker of another network.
+            EmulationError: there is no such network.
+        """
+        with self._lock:
+            if not self._users:
+                # Each process is a job of its own, also a rank of an engine.
+                attach(network, job=secrets.token_hex(_JOB_BYTES), rank=0, size=1)
+                self._network = network
+            elif self._network != network:
+                raise HostTaken(
+                    f"this process is attached to {self._network}, and cannot be to {network} as "
+                    "well. Close its other pools first, or use another process"
+                )
+            self._users += 1
+
+    def leave(self) -> None:
+        """End one user's use; the last one gives the worker back."""
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                detach()
+
+    def forget_after_fork(self) -> None:
+        """Start without an attachment: a forked child has none, and may attach by itself."""
+        self._lock = threading.Lock()
+        self._users = 0
+
+
+network_use: Final = NetworkUse()
+os.register_at_fork(after_in_child=network_use.forget_after_fork)

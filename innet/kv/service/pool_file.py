@@ -1,0 +1,146 @@
+"""The file of a standing pool: its network, its tenants, and what each host keeps for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, Field
+
+from innet.errors import KVError, PoolFileError
+from innet.kv.eviction import DEFAULT_POLICY, PolicyName
+from innet.kv.pool_options import MemberOptions, PoolOptions, Size
+from innet.kv.tenant import Tenant
+from innet.node.messages import MAX_WEIGHT
+from innet.topology import Topology, load_topology
+from innet.topology.from_ray import ListMachines
+from innet.topology.located_yaml import LocatedDocument, parse_located
+from innet.topology.names import NodeName
+from innet.topology.specification import Specification, optional, validated
+from innet.topology.yaml_text import topology_from_document
+
+MAX_ENGINES: Final = 255
+_MAX_BYTES: Final = 1 << 24
+_POOL: Final = "pool"
+
+FilePath = Annotated[Path, BeforeValidator(lambda v: Path(v) if isinstance(v, str) else v)]
+
+
+class TenantSpecification(Specification):
+    """A tenant. Its memory and disk on each host are its quota."""
+
+    secret: FilePath
+    """File with its secret, readable by its owner alone."""
+    memory: Size = optional("of each host, for blocks that it is home to; 256MiB by default")
+    disk: Size = optional("behind that memory; 0 by default")
+    weight: int = optional("part of the switches' memory; 1 by default", ge=1, le=MAX_WEIGHT)
+
+
+class PoolSpecification(Specification):
+    """The section ``pool``."""
+
+    tenants: dict[str, TenantSpecification] = Field(min_length=1)
+    engines: int = Field(default=4, ge=1, le=MAX_ENGINES)
+    """Processes of each host that can attach at the same time."""
+    folder: FilePath | None = None
+    """Of the disks' files, on every machine."""
+    policy: PolicyName = DEFAULT_POLICY
+    replicas: int = 1
+    window: int = 8
+    timeout_s: float = 5.0
+
+
+class PoolDocument(Specification):
+    """The whole file."""
+
+    name: NodeName | None = None
+    topology: str | dict[str, Any]
+    """A file, a shipped topology or a generator; or the section of a topology file."""
+    events: list[Any] = Field(default=[])
+    """Of the topology."""
+    pool: PoolSpecification
+
+
+class PoolFile:
+    """A pool as its file describes it.
+
+    Attributes:
+        name: of the network.
+        members: for each tenant, the options of its member on every host.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """
+        Raises:
+            PoolFileError: the file cannot be read, or a value is invalid; with its line.
+            SecurityError: a tenant's secret cannot be used.
+        """
+        self._path = path
+        self._document = parse_located(_read(path), path, PoolFileError)
+        self._file = validated(PoolDocument, self._document)
+        self.name = self._file.name or path.stem
+        self.members = [
+            self._member(name, tenant) for name, tenant in self._file.pool.tenants.items()
+        ]
+
+    def topology(self, list_machines: ListMachines | None = None) -> Topology:
+        """Its network, in which each host has a worker for the pool and others for engines.
+
+        Raises:
+            TopologyError: it cannot be used.
+        """
+        section = self._file.topology
+        if isinstance(section, str):
+            beside = self._path.parent / section
+            loaded = load_topology(beside if beside.is_file() else section, list_machines)
+        else:
+            loaded = topology_from_document(self._without_pool(), list_machines)
+        return loaded.with_workers(1 + self._file.pool.engines)
+
+    def _without_pool(self) -> LocatedDocument:
+        """The file as that of a topology."""
+        data = {key: value for key, value in self._document.data.items() if key != _POOL}
+        return replace(self._document, data={"name": self.name, **data})
+
+    def _member(self, name: str, tenant: TenantSpecification) -> PoolOptions:
+        pool, given = self._file.pool, tenant.given()
+        options = PoolOptions(
+            tenant=name,
+            secret=Tenant.from_file(name, self._beside(tenant.secret)).secret,
+            memory=0,
+            policy=pool.policy,
+            replicas=pool.replicas,
+            window=pool.window,
+            timeout_s=pool.timeout_s,
+            weight=given.get("weight", 1),
+            engine="pool",
+        )
+        if "memory" in given:
+            options["offered_memory"] = given["memory"]
+        if "disk" in given:
+            options["offered_disk"] = given["disk"]
+        if pool.folder is not None:
+            options["folder"] = self._beside(pool.folder)
+        try:
+            MemberOptions.of(options)
+        except KVError as error:
+            raise self._document.error(str(error), _POOL, "tenants", name) from error
+        return options
+
+    def _beside(self, path: Path) -> Path:
+        """A path of the file, which may be relative to it."""
+        return (self._path.parent / path.expanduser()).absolute()
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise PoolFileError(f"cannot be read: {error.strerror}", path=path) from error
+    except UnicodeDecodeError as error:
+        raise PoolFileError(f"expected UTF-8 text: {error.reason}", path=path) from None
+    if len(text) > _MAX_BYTES:
+        raise PoolFileError("larger than 16 MiB; expected the file of a pool", path=path)
+    return text

@@ -1,0 +1,124 @@
+"""A standing pool on a network that is up: starts a member on each host, and follows them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from types import TracebackType
+from typing import Any, Final, Self
+
+from innet.cluster.launch import Session
+from innet.cluster.session_client import RestartPolicy, WorkerOptions
+from innet.errors import ControlError, EmulationError
+from innet.kv.service.member import OPTIONS_VARIABLE, written
+from innet.kv.service.pool_file import PoolFile
+from innet.kv.tenant import Tenant
+from innet.node.controller_client import CONTROLLER_SOCKET_NAME, ControllerClient
+from innet.private_files import write_private
+
+JOB_NAME: Final = "pool"
+_OPTIONS_NAME: Final = "pool.json"
+_PAUSE_S: Final = 0.1
+_ANSWER_TIMEOUT_S: Final = 10.0
+
+
+class StandingPool:
+    """The members of a pool: servers on the first worker of each host, restarted when they die.
+
+    Example::
+
+        async with Session(file.topology()) as session, StandingPool(session, file) as pool:
+            await pool.ended()
+    """
+
+    def __init__(self, session: Session, file: PoolFile) -> None:
+        """``session`` is entered before this."""
+        self._session = session
+        self._file = file
+        self._running: asyncio.Task[Any] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Start all members, and wait until each has joined.
+
+        Raises:
+            EmulationError: members end before they have joined.
+        """
+        path = self._session.network.run_dir / _OPTIONS_NAME
+        write_private(path, written(self._file.members))
+        options = WorkerOptions(
+            hosts=self.seats,
+            env={OPTIONS_VARIABLE: str(path)},
+            restarts=RestartPolicy(serve=True),
+            job_name=JOB_NAME,
+        )
+        argv = (sys.executable, "-m", "innet.kv.service.member")
+        self._running = asyncio.create_task(self._session.run_workers(argv, options))
+        joining = asyncio.create_task(self._until_joined())
+        await asyncio.wait([joining, self._running], return_when=asyncio.FIRST_COMPLETED)
+        if not joining.done():
+            joining.cancel()
+            await self.ended()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._running is not None
+        self._running.cancel()
+        await asyncio.wait([self._running])
+
+    @property
+    def seats(self) -> tuple[str, ...]:
+        """The node of each member: the first worker of each host."""
+        return tuple(workers[0] for workers in self._session.topology.workers_of.values())
+
+    def described(self) -> str:
+        """What users need to know about the pool, in lines."""
+        names = [options["tenant"] for options in self._file.members]
+        per_host = len(self._session.topology.hosts) // len(self.seats) - 1
+        return (
+            f"  serves:     the blocks of {', '.join(names)} on {len(self.seats)} hosts\n"
+            f'  attach:     "address": "{self._session.network.run_id}", up to {per_host} '
+            "processes of each host\n"
+        )
+
+    async def ended(self) -> None:
+        """Wait until no member is left.
+
+        Raises:
+            JobFailed: all of them failed.
+            EmulationError: they ended.
+        """
+        assert self._running is not None
+        await asyncio.shield(self._running)
+        raise EmulationError(
+            "no member of the pool is left: all of them have ended. Their lines above say why; "
+            "serve the pool again"
+        )
+
+    async def _until_joined(self) -> None:
+        tenants = [_component(options) for options in self._file.members]
+        path = self._session.network.run_dir / CONTROLLER_SOCKET_NAME
+        seats = set(self.seats)
+        with ControllerClient(path) as controller:
+            while True:
+                members = await asyncio.to_thread(_members, controller)
+                if all(seats <= members.get(tenant, set()) for tenant in tenants):
+                    return
+                await asyncio.sleep(_PAUSE_S)
+
+
+def _component(options: Any) -> str:
+    return Tenant(options["tenant"], options["secret"]).component
+
+
+def _members(controller: ControllerClient) -> dict[str, set[str]]:
+    """The nodes in each pool, by its tenant's component."""
+    try:
+        pools = controller.request("pools", timeout_s=_ANSWER_TIMEOUT_S)
+    except ControlError:  # it is being restarted
+        return {}
+    return {pool["tenant"]: set(pool["members"]) for pool in pools}

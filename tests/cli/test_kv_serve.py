@@ -1,0 +1,124 @@
+"""``innet kv serve``: a standing pool, and processes that attach to it by its name."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from innet.cluster.emulation.runs import find_run
+
+from .conftest import processes_of
+from .runs import INNET, TIMEOUT_S, innet, read_until, started
+
+ENGINE = Path(__file__).parents[1] / "kv" / "workers" / "attached_engine.py"
+BLOCKS = range(8)
+FILE = """
+name: prod
+topology: star:2
+pool:
+  engines: 1
+  folder: blocks
+  tenants:
+    acme: {secret: acme.secret, memory: 0, disk: 64MiB}
+"""
+
+
+class Engine:
+    """A process that has attached, and does as it is told."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.node = self._line().removeprefix("at ")
+
+    def ask(self, verb: str, number: int) -> str:
+        """Put a block, or get one."""
+        assert self.process.stdin is not None
+        print(verb, number, file=self.process.stdin, flush=True)
+        return self._line()
+
+    def _line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+
+@contextmanager
+def engine(folder: Path, **options: object) -> Iterator[Engine]:
+    """An engine without ``innet run``."""
+    options = {"address": "prod", "tenant": "acme", "secret": f"{folder}/acme.secret"} | options
+    command = [sys.executable, str(ENGINE), json.dumps(options)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        yield Engine(process)
+        output, errors = process.communicate(timeout=TIMEOUT_S)
+        assert (output, process.returncode) == ("", 0), errors
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("pool")
+    (made / "pool.yaml").write_text(FILE)
+    for name in ("acme", "other"):
+        secret = made / f"{name}.secret"
+        secret.touch(mode=0o600)
+        secret.write_text(f"{name}, and nobody can guess the rest")
+    return made
+
+
+@pytest.fixture(scope="module")
+def pool(registry: Path, folder: Path) -> Iterator[Path]:
+    """The folder of a pool that is up, with blocks on its disks from before."""
+    with started("kv", "serve", str(folder / "pool.yaml")) as first:
+        lines = read_until(first, "innet down prod")
+        assert any("acme on 2 hosts" in line for line in lines)
+        with engine(folder) as writer:
+            assert {writer.ask("put", number) for number in BLOCKS} == {"put 1"}
+        first.send_signal(signal.SIGINT)
+        assert first.wait(TIMEOUT_S) == 130
+        assert processes_of(registry) == []
+    up = subprocess.run(
+        [*INNET, "kv", "serve", str(folder / "pool.yaml"), "--detach"],
+        capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+    )  # fmt: skip
+    assert up.returncode == 0, up.stderr
+    yield folder
+    assert innet("down", "prod").stdout == "prod: ended\n"
+    assert processes_of(registry) == []
+
+
+def test_blocks_on_disk_are_found_again_after_a_restart(pool: Path) -> None:
+    with engine(pool) as one, engine(pool) as other:
+        assert {one.node, other.node} == {"h0.1", "h1.1"}, "each has a worker of its own"
+        assert {each.ask("get", n) for each in (one, other) for n in BLOCKS} == {"found"}
+        full = subprocess.run(
+            [sys.executable, str(ENGINE), json.dumps({"address": "prod", "secret": "x" * 32})],
+            capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+        )  # fmt: skip
+        assert "0 of 4 are free" in full.stderr
+
+
+def test_a_member_that_dies_is_restarted_with_its_disk(pool: Path) -> None:
+    members = [p.identity for p in find_run("prod").processes if p.node in ("h0.0", "h1.0")]
+    assert len(members) == 2
+    members[0].send_signal(signal.SIGKILL)
+    with engine(pool) as reader:
+        while reader.ask("get", 0) != "found" or reader.ask("get", 1) != "found":
+            pass
+        assert {reader.ask("get", number) for number in BLOCKS} == {"found"}
+
+
+def test_a_process_without_the_tenants_secret_is_told_so(pool: Path) -> None:
+    options = {"address": "prod", "tenant": "acme", "secret": f"{pool}/other.secret"}
+    refused = subprocess.run(
+        [sys.executable, str(ENGINE), json.dumps(options)],
+        capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+    )  # fmt: skip
+    assert "the pool at prod has no tenant acme with this secret" in refused.stderr
+    with engine(pool) as free:
+        assert free.node == "h0.1", "what was refused has given its worker back"

@@ -1,0 +1,63 @@
+"""A standing pool on several machines, and processes there that attach by address and token."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.several_machines.machines import QUICK, Machines, Program, machines, star
+
+pytestmark = [pytest.mark.netns, pytest.mark.cluster]
+ENGINE = str(Path(__file__).parents[2] / "kv" / "workers" / "attached_engine.py")
+POOL = """
+pool:
+  engines: 1
+  tenants:
+    acme: {secret: acme.secret, memory: 16MiB}
+"""
+
+
+def engine(lab: Machines, machine: str, *commands: str) -> Program:
+    """A process on a machine that attaches, and gets its commands by standard input."""
+    token_file = lab.folder / machine / "token"
+    options = {
+        "address": lab.address,
+        "token_file": str(token_file),
+        "tenant": "acme",
+        "secret": str(lab.folder / "acme.secret"),
+    }
+    lines = "\\n".join(commands)
+    shell = f'printf "{lines}\\n" | exec "$@"'
+    return lab.start(machine, "sh", "-c", shell, "sh", sys.executable, ENGINE, json.dumps(options))
+
+
+async def test_engines_of_two_machines_share_blocks() -> None:
+    async with machines(3) as lab:
+        secret = lab.folder / "acme.secret"
+        secret.touch(mode=0o600)
+        secret.write_text("at least sixteen bytes")
+        file = lab.folder / "pool.yaml"
+        file.write_text(star(["h1", "h2"]) + POOL)
+        where = ("--listen", lab.address, "--token-file", str(lab.folder / "token"))
+        serving = lab.innet("h0", "kv", "serve", str(file), "--name", "prod", *where, *QUICK)
+        await serving.says("0 of")
+        agents = [lab.join(machine, machine) for machine in ("h1", "h2")]
+        await serving.says("the blocks of acme on 2 hosts")
+        numbers = range(6)
+        writer = engine(lab, "h1", *(f"put {number}" for number in numbers))
+        assert await writer.ends() == 0, writer.text
+        assert writer.lines == ["at h1.1", *("put 1" for _ in numbers)]
+        reader = engine(lab, "h2", *(f"get {number}" for number in numbers))
+        assert await reader.ends() == 0, reader.text
+        assert reader.lines == ["at h2.1", *("found" for _ in numbers)]
+        down = lab.innet("h0", "down", "prod")
+        assert await down.ends() == 0, down.text
+        for agent in agents:
+            assert await agent.ends() == 0, agent.text
+        refused = engine(lab, "h1", "get 0")
+        assert await refused.ends() == 1
+        assert "this machine has no node of network prod" in refused.text
+        assert "innet node join 10.0.0.1:4711" in refused.text

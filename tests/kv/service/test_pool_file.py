@@ -1,0 +1,89 @@
+"""Files of standing pools: what members are made of them, and what is said of bad ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from innet.errors import InnetError
+from innet.kv.pool_options import MemberOptions
+from innet.kv.service.member import read, written
+from innet.kv.service.pool_file import PoolFile
+
+SECRET = "at least sixteen bytes"
+INLINE = """
+topology:
+  nodes:
+    h0: {kind: host}
+    h1: {kind: host}
+  links:
+    - endpoints: ["h0:eth0", "h1:eth0"]
+"""
+POOL = """
+pool:
+  engines: 2
+  folder: blocks
+  replicas: 2
+  tenants:
+    acme: {secret: acme.secret, memory: 1GiB, disk: 2GiB, weight: 3}
+    umbra: {secret: acme.secret}
+"""
+
+
+def pool_file(folder: Path, text: str) -> PoolFile:
+    secret = folder / "acme.secret"
+    secret.touch(mode=0o600)
+    secret.write_text(SECRET)
+    path = folder / "prod.yaml"
+    path.write_text(text)
+    return PoolFile(path)
+
+
+def test_each_tenant_has_a_member_with_its_quota(tmp_path: Path) -> None:
+    file = pool_file(tmp_path, INLINE + POOL)
+    assert file.name == "prod"
+    assert file.topology().workers_of == {h: (f"{h}.0", f"{h}.1", f"{h}.2") for h in ("h0", "h1")}
+    acme, umbra = (MemberOptions.of(options) for options in read(written(file.members).encode()))
+    assert (acme.tenant, umbra.tenant) == ("acme", "umbra")
+    assert (acme.offered_memory_bytes, acme.offered_disk_bytes) == (1 << 30, 2 << 30)
+    assert (umbra.offered_memory_bytes, umbra.offered_disk_bytes) == (256 << 20, 0)
+    assert (acme.weight, acme.settings.replicas, acme.memory_bytes) == (3, 2, 0)
+    assert acme.secret == umbra.secret == SECRET.encode()
+    assert acme.folder == tmp_path / "blocks"
+
+
+def test_the_topology_may_be_a_file_beside_it_or_a_generator(tmp_path: Path) -> None:
+    (tmp_path / "two.yaml").write_text("name: two\n" + INLINE)
+    for topology in ("two.yaml", "star:2"):
+        file = pool_file(tmp_path, f"name: lab\ntopology: {topology}\n{POOL}")
+        assert (file.name, len(file.topology().hosts)) == ("lab", 6)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("topology: star:2", "expected the key 'pool', which is missing"),
+        ("topology: star:2\npool: {tenants: {}}", "at least 1 entries"),
+        ("topology: star:2\npool:\n  tenant: {}", r"prod.yaml:3: pool: unknown key 'tenant'"),
+        (
+            "topology: star:2\npool:\n  tenants:\n    acme: {secret: acme.secret, memory: big}",
+            r"prod.yaml:4: pool.tenants.acme.memory",
+        ),
+        (
+            "topology: star:2\npool:\n  tenants:\n    acme: {secret: acme.secret, disk: 1GiB}",
+            r"prod.yaml:4: blocks on disk need a folder",
+        ),
+        ("topology: star:2\npool: {tenants: {a: {secret: nowhere}}}", "cannot read a tenant's"),
+        (f"topology: nowhere\n{POOL}", "no topology file 'nowhere'"),
+        (f"{INLINE.replace('h1:eth0', 'h7:eth0')}{POOL}", "prod.yaml:7"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InnetError, match=message):
+        pool_file(tmp_path, text).topology()
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InnetError, match=r"none.yaml: cannot be read: No such file"):
+        PoolFile(tmp_path / "none.yaml")

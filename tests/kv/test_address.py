@@ -1,0 +1,68 @@
+"""Addresses of standing pools: the network that each means, and what is said when there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from innet.cluster.emulation.runs import create_run, machine_run_id, remove_run
+from innet.cluster.machines.token_file import TokenFile, new_secrets
+from innet.errors import InnetError, KVError
+from innet.kv.address import network_at
+from innet.kv.pool_options import MemberOptions, PoolOptions
+
+
+@pytest.fixture
+def token_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Of a network that this machine has joined as h1."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    path = tmp_path / "token"
+    TokenFile(
+        network="prod",
+        addresses=("10.0.0.1:4711",),
+        public_key="a" * 40,
+        machines=new_secrets(["h1"]),
+    ).save(path)
+    record = create_run(machine_run_id("prod", "h1"), "prod", "cluster")
+    yield path
+    remove_run(record)
+
+
+def test_a_name_and_a_token_file_mean_the_network_of_this_machine(token_file: Path) -> None:
+    assert network_at("prod") == network_at("10.0.0.1:4711", token_file) == "prod"
+
+
+def test_a_machine_that_has_not_joined_is_told_how(token_file: Path) -> None:
+    other = token_file.with_name("other")
+    TokenFile.load(token_file).model_copy(update={"network": "lab"}).save(other)
+    joining = rf"innet node join 10.0.0.9:1 --token-file {other}"
+    with pytest.raises(KVError, match=rf"no node of network lab .*networks here: prod.*{joining}"):
+        network_at("10.0.0.9:1", other)
+    with pytest.raises(KVError, match=r"innet kv serve FILE --name lab"):
+        network_at("lab")
+    with pytest.raises(KVError, match="give token_file="):
+        network_at("10.0.0.1:4711")
+    with pytest.raises(InnetError, match="cannot read the token file"):
+        network_at("10.0.0.1:4711", other.with_name("none"))
+
+
+def test_a_process_at_an_address_offers_no_memory_by_default() -> None:
+    secret = bytes(32)
+    options = MemberOptions.of({"address": "prod", "secret": secret})
+    assert options.offered_memory_bytes == 0
+    given = MemberOptions.of({"address": "prod", "secret": secret, "offered_memory": 5})
+    assert given.offered_memory_bytes == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"address": "prod"}, "give secret="),
+        ({"token_file": "prod.token"}, "give address="),
+    ],
+)
+def test_options_that_miss_another_are_refused(options: PoolOptions, message: str) -> None:
+    with pytest.raises(KVError, match=message):
+        MemberOptions.of(options)
