@@ -14,6 +14,7 @@ EXTRAS: Final = {
     "torch": "torch",
     "starlette": "web",
     "uvicorn": "web",
+    "msgpack": "events",
 }
 """Extras of ``pyproject.toml`` by the library that they install."""
 

@@ -114,6 +114,7 @@ class KVPool:
             model_digest=model.digest,
             layout=self.layout,
             salt=salt,
+            events=self._member.events,
         )
         self.blocking = BlockingKVPool(self._member, self._cache)
 

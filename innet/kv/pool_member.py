@@ -15,25 +15,31 @@ from contextlib import (
     ExitStack,
     asynccontextmanager,
 )
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
 from innet._native import _core
 from innet.collectives.objects import PACKET_OVERHEAD_BYTES
 from innet.errors import KVError
+from innet.extras import require
 from innet.kv.address import network_at, network_use
+from innet.kv.events.endpoints import Endpoints
 from innet.kv.loop_thread import LoopThread
 from innet.kv.node_network import NetworkOptions, NodeBlockNetwork
 from innet.kv.pool import BlockPool, DiskTier, MemoryTier, TieredStore
 from innet.kv.pool.network import BlockNetwork
 from innet.kv.pool.peers import await_members
 from innet.kv.pool.statistics import PoolStatistics
-from innet.kv.pool_options import MemberOptions, PoolOptions
+from innet.kv.pool_options import RUN_EVENTS, MemberOptions, PoolOptions
 from innet.kv.tenant import Tenant
 from innet.node.messages import PoolReport
 from innet.node.runtime import network_threads
 from innet.worker import Worker, current_worker
 from innet.worker.collector import AskedObjects, LoopCollector
+
+if TYPE_CHECKING:
+    from innet.kv.events.source import BlockEvents
 
 OpenNetwork = Callable[[int], AbstractAsyncContextManager[BlockNetwork]]
 """Joins a pool, offering that many bytes, in the event loop in which it is called."""
@@ -45,6 +51,8 @@ _STANDING_TIMEOUT_S: Final = 5.0
 """For a member of a standing pool: all of them may be restarting."""
 _COUNTERS_TIMEOUT_S: Final = 0.5
 """A request for the node's status waits for this."""
+_TENANT_DIGITS: Final = 8
+EVENT_SUFFIX: Final = ".kv-events"
 _open_members: weakref.WeakSet[PoolMember] = weakref.WeakSet()
 
 
@@ -65,11 +73,15 @@ class PoolMember(LoopThread):
             :meth:`submit` run, and nowhere else.
         tenant: the component that stands for the tenant in names.
         node: of this process.
+        events: of this process's blocks, if they are published.
+        event_endpoints: where they are.
     """
 
     blocks: BlockPool
     tenant: str
     node: str
+    events: BlockEvents | None = None
+    event_endpoints: Endpoints | None = None
     _network: BlockNetwork
 
     def __init__(self, open_network: OpenNetwork, options: MemberOptions) -> None:
@@ -135,6 +147,9 @@ class PoolMember(LoopThread):
             tenant = Tenant(options.tenant, options.secret)
         else:
             tenant = Tenant.from_file(options.tenant, options.secret)
+        if options.events == RUN_EVENTS:
+            path = event_socket(worker.config.control_socket, tenant)
+            options = replace(options, events=f"ipc://{path}", events_replay="")
         with network_threads(worker.config.processors):  # engines bind the threads that call this
             member = cls(
                 lambda capacity: open_worker_network(
@@ -207,9 +222,23 @@ class PoolMember(LoopThread):
                 self._stack.push_async_callback(asyncio.to_thread, _remove, self._folder())
             self.blocks = await self._open_blocks(network)
             await self._stack.enter_async_context(self.blocks)
+            if options.events:
+                await self._publish_events(options)
         except BaseException:
             await self._stack.aclose()
             raise
+
+    async def _publish_events(self, options: MemberOptions) -> None:
+        require("msgpack", "publishing KV events")
+        from innet.kv.events.publisher import publishing
+        from innet.kv.events.source import BlockEvents
+
+        self.events = BlockEvents(self.node, options.events_model)
+        endpoints = Endpoints.of(options.events, options.events_replay)
+        self.event_endpoints = await self._stack.enter_async_context(
+            publishing(self.events, endpoints)
+        )
+        self.blocks.watch(self.events.on_tier)
 
     async def _open_blocks(self, network: BlockNetwork) -> BlockPool:
         shares, settings = self._options.shares_store, self._options.settings
@@ -257,6 +286,14 @@ def _close_before_threads_end() -> None:
 def _close_all() -> None:
     for member in list(_open_members):
         member.close()
+
+
+def event_socket(control_socket: Path, tenant: Tenant) -> Path:
+    """Where a host of a run publishes the events of a tenant's blocks.
+
+    ``control_socket`` is that of the host's node.
+    """
+    return control_socket.with_suffix(f".{tenant.component[:_TENANT_DIGITS]}{EVENT_SUFFIX}")
 
 
 def tenant_of_job(worker: Worker, name: str) -> Tenant:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal, TypedDict, get_type_hints
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
 from innet.errors import KVError
+from innet.kv.events.endpoints import Endpoints
 from innet.kv.eviction import DEFAULT_POLICY, PolicyName
 from innet.kv.pool import PoolSettings
 from innet.node.messages import MAX_WEIGHT
@@ -18,6 +19,8 @@ from innet.quantities import parse_size_bytes
 from innet.validation_messages import value_message
 
 DEFAULT_ENGINE: Final = "python"
+RUN_EVENTS: Final = "run"
+"""As ``events``: a socket in the run directory."""
 _ENGINE: Final = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _SIZES: Final = ("memory", "disk", "offered_memory", "offered_disk")
 _DEFAULT_BYTES: Final = 256 << 20
@@ -77,6 +80,15 @@ class PoolOptions(TypedDict, total=False):
     engine: str
     """The user of the pool, for metrics: at most 32 letters, digits, ``-`` and ``_``; default
     ``python``."""
+    events: str
+    """Where this process publishes events of its blocks for routers: ``tcp://127.0.0.1:PORT``,
+    ``ipc://PATH``, or ``run`` for a socket in the run directory, where ``innet kv`` finds it; by
+    default nowhere. They contain the tokens of prompts."""
+    events_replay: str
+    """Where consumers request events that they lost; default: the next port, or beside the
+    path."""
+    events_model: str
+    """The model's name in the topics of events; default: the first 16 digits of its digest."""
 
 
 _KINDS: Final[dict[str, Any]] = get_type_hints(PoolOptions, include_extras=True)
@@ -105,6 +117,9 @@ class MemberOptions:
     folder: Path | None = None
     weight: int = 1
     engine: str = DEFAULT_ENGINE
+    events: str = ""
+    events_replay: str = ""
+    events_model: str = ""
 
     @classmethod
     def of(cls, options: PoolOptions) -> MemberOptions:
@@ -155,6 +170,13 @@ class MemberOptions:
             raise KVError(
                 f"the engine of a pool is a label of metrics: got {self.engine!r}, expected 1 to "
                 "32 letters, digits, '-' and '_'"
+            )
+        if self.events not in ("", RUN_EVENTS):
+            Endpoints.of(self.events, self.events_replay)
+        if "@" in self.events_model:
+            raise KVError(
+                f"topics of events have '@' between their parts, so the model's name "
+                f"{self.events_model!r} cannot: give another events_model"
             )
 
 

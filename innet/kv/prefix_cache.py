@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from innet.kv.names import BlockKey
 from innet.kv.pool import BlockPool, PoolStatistics
 from innet.kv.pool.waiting import now_s
 from innet.kv.prefill import Arrivals, LoadSpeed, LoadTime, PrefillCost, blocks_worth_loading
+
+if TYPE_CHECKING:
+    from innet.kv.events.source import BlockEvents
 
 Progress = Callable[[int, int], None]
 """Called on the pool's thread with the number of finished blocks and the total."""
@@ -86,6 +89,7 @@ class PrefixCache:
         layout: BlockLayout,
         salt: str = "",
         window: int = 8,
+        events: BlockEvents | None = None,
     ) -> None:
         """
         Args:
@@ -95,8 +99,10 @@ class PrefixCache:
             layout: of the model's blocks.
             salt: separates prompts from those with another salt.
             window: blocks in flight per prompt.
+            events: of this process's blocks, which contain the tokens of prompts.
         """
         self._blocks = blocks
+        self._events = events
         self._layout = layout
         self._salt = salt
         self._window = window
@@ -345,7 +351,11 @@ class PrefixCache:
         )
 
     def _hashes(self, tokens: TokenIds) -> list[bytes]:
-        return list(chain(tokens, self._layout.block_tokens, root=self._root, salt=self._salt))
+        size, salt = self._layout.block_tokens, self._salt
+        hashes = list(chain(tokens, size, root=self._root, salt=salt))
+        if self._events is not None:
+            self._events.describe(self._families[0], hashes, tokens, size, salt)
+        return hashes
 
     def _pieces(self, tokens: TokenIds, first_block: int = 0) -> list[_Piece]:
         """All ranges of the first block, then all of the second, and so on."""

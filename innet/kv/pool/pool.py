@@ -7,6 +7,7 @@ import copy
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Self, TypeVar
 
 import numpy as np
@@ -20,7 +21,7 @@ from innet.kv.pool.requests import MAX_NUMBER, Drop, Pin, Unpin
 from innet.kv.pool.served import ServedBlocks
 from innet.kv.pool.settings import PoolSettings
 from innet.kv.pool.statistics import Place, PoolStatistics
-from innet.kv.pool.store import LocalStore, ServedStore, TieredStore
+from innet.kv.pool.store import LocalStore, ServedStore, Tier, TieredStore
 from innet.kv.pool.tiers import MemoryTier
 from innet.kv.pool.transfers import BlockTransfers, Found
 from innet.kv.pool.waiting import Window, gather, now_s, wait_to_end
@@ -328,6 +329,16 @@ class BlockPool:
             return here and all(end is None for end in ends)
 
         return await self._each(keys, evict)
+
+    def watch(self, listener: Callable[[int, str, Tier | None], None]) -> None:
+        """Report the blocks that are here, and from now on each change of a block's tier.
+
+        Args:
+            listener: called with the number of the store (a node has one or two), the block's name
+                and its tier there; ``None``: it is gone from that store.
+        """
+        for number, store in enumerate(self._node.stores):
+            store.watch(partial(listener, number))
 
     def statistics(self) -> PoolStatistics:
         """The counters of this node's pool since it was opened."""

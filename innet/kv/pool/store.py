@@ -6,7 +6,7 @@ import asyncio
 import heapq
 import math
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -29,6 +29,10 @@ class Tier(Enum):
 
     MEMORY = "memory"
     DISK = "disk"
+
+
+TierListener = Callable[[str, "Tier | None"], None]
+"""Called with a block's name and the tier that it may have moved to; ``None``: it is gone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,6 +224,7 @@ class LocalStore:
         self.tiers = tiers
         self._served = served
         self._longest_lease_s = settings.longest_lease_s
+        self._listener: TierListener | None = None
         self._leases = LeaseTable()
         self._loading: SingleFlight[str, Sealed | None] = SingleFlight()
         if tiers.disk is not None:
@@ -230,6 +235,13 @@ class LocalStore:
         if name in self.tiers.memory:
             return Tier.MEMORY
         return Tier.DISK if self.tiers.disk is not None and name in self.tiers.disk else None
+
+    def watch(self, listener: TierListener) -> None:
+        """Report the blocks that are here, and from now on each change of a block's tier."""
+        self._listener = listener
+        disk = self.tiers.disk
+        for name in {*self.tiers.memory.names(), *(() if disk is None else disk.names())}:
+            listener(name, self.tier(name))
 
     async def get(self, name: str) -> tuple[Sealed, Tier] | None:
         """The block and the tier that had it; ``None``: it is not here, or is damaged."""
@@ -316,8 +328,11 @@ class LocalStore:
 
     def _on_change(self, name: str) -> None:
         """The block's tier may have changed. The leases of a block that is gone end with it."""
-        if self.tier(name) is None:
+        tier = self.tier(name)
+        if tier is None:
             self._leases.end_all(name)
+        if self._listener is not None:
+            self._listener(name, tier)
 
     def _on_loaded(self, name: str) -> None:
         """A block came from disk; it is served at this moment and may not be in memory."""

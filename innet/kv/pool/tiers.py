@@ -82,6 +82,10 @@ class BlockTier(Generic[Kept]):
         """Whether the block is here; this does not count as a use."""
         return name in self._entries
 
+    def names(self) -> list[str]:
+        """All blocks."""
+        return list(self._entries)
+
     @property
     def room_for_new_bytes(self) -> int:
         """How many bytes of new blocks fit at once without one of them evicting another."""
@@ -284,10 +288,6 @@ class DiskTier(BlockTier[_OnDisk]):
         tier = cls(database, capacity_bytes, policy, work)
         tier._start_with(listed)
         return tier
-
-    def names(self) -> list[str]:
-        """All blocks."""
-        return list(self._entries)
 
     def depth(self, name: str) -> int:
         """A block's position in its prompt; 0 for one that is not here."""

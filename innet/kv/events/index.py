@@ -1,0 +1,344 @@
+"""Which members have the longest prefixes of a prompt, learned from their events.
+
+Blocks are found by their tokens and not by hashes, so the index follows engines and pools whose
+hashes differ. A block's key is a hash of its tokens and of the key before it, valid in this process
+alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from innet.errors import KVError
+from innet.kv.events.log import single_blocks
+from innet.kv.events.wire import GPU, MEMORY, AllCleared, BlocksRemoved, BlocksStored, Event, Extra
+from innet.kv.hash_chain import TokenIds
+
+_MOST_UNHELD: Final = 1 << 17
+"""Blocks without a holder whose keys are kept: later blocks follow them, or they come back."""
+_MOST_WAITING: Final = 1 << 17
+"""Blocks whose predecessor is not known."""
+_LEVELS: Final = {GPU: 0, None: 0, MEMORY: 1}
+"""Of media, fastest first; all others are the slowest."""
+_SLOWEST: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A block came to a member's medium, or left it, or its tokens became known.
+
+    Attributes:
+        block: with its tokens where they are known.
+        copies: 1 when it came, -1 when it left, 0 when only its tokens are new.
+    """
+
+    block: BlocksStored
+    copies: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a member has of a prompt.
+
+    Attributes:
+        member: its name.
+        tokens: of the longest prefix that it has, on any medium.
+        memory_tokens: the same in memory, its accelerator's included.
+        gpu_tokens: the same on its accelerator.
+        blocks: of the prefix that all members together have.
+    """
+
+    member: str
+    tokens: int
+    memory_tokens: int
+    gpu_tokens: int
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """The members that have a prompt's prefix.
+
+    Attributes:
+        tokens: of the longest prefix of which each block has a holder.
+        block_tokens: tokens of a block; 0: there are none.
+        holdings: of each member that has a block of it, the longest prefix first; of chosen
+            members, in their order.
+    """
+
+    tokens: int
+    block_tokens: int
+    holdings: tuple[Holding, ...]
+
+
+@dataclass(slots=True)
+class _Model:
+    """A model's blocks.
+
+    Attributes:
+        held: media by hash and member.
+        keys: by hash.
+        hashes: by key; several publishers may hash the same tokens differently.
+        holders: members by key, as bits of three numbers: on an accelerator, in memory, anywhere.
+        unheld: hashes with a key and without a holder, the oldest first.
+        waiting: blocks by the hash of their predecessor, which is not known yet, and their own.
+        sizes: tokens of blocks, and the adapter, of all blocks so far.
+    """
+
+    held: defaultdict[str, dict[int, set[str | None]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    keys: dict[int, int] = field(default_factory=dict)
+    hashes: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    holders: dict[int, list[int]] = field(default_factory=dict)
+    unheld: OrderedDict[int, None] = field(default_factory=OrderedDict)
+    waiting: OrderedDict[int, dict[int, BlocksStored]] = field(default_factory=OrderedDict)
+    sizes: set[tuple[int, str | None]] = field(default_factory=set)
+
+
+class PrefixIndex:
+    """The blocks of all members, by model."""
+
+    def __init__(self) -> None:
+        self._models: defaultdict[str, _Model] = defaultdict(_Model)
+        self._bits: dict[str, int] = {}
+
+    @property
+    def models(self) -> list[str]:
+        """The models that had blocks."""
+        return list(self._models)
+
+    @property
+    def members(self) -> list[str]:
+        """All members so far."""
+        return list(self._bits)
+
+    def blocks(self, member: str) -> int:
+        """How many blocks a member has."""
+        return sum(len(model.held.get(member, ())) for model in self._models.values())
+
+    def apply(self, member: str, model: str, events: Iterable[Event]) -> list[Change]:
+        """Apply events of a member; what they changed."""
+        self._bits.setdefault(member, 1 << len(self._bits))
+        changes: list[Change] = []
+        of_model = self._models[model]
+        for event in events:
+            match event:
+                case BlocksStored():
+                    for block in single_blocks(event):
+                        self._store(of_model, member, block, changes)
+                case BlocksRemoved():
+                    for each in event.hashes:
+                        self._remove(of_model, member, each, event.medium, changes)
+                case AllCleared():
+                    for each, media in list(of_model.held[member].items()):
+                        for medium in list(media):
+                            self._remove(of_model, member, each, medium, changes)
+        return changes
+
+    def forget(self, member: str) -> dict[str, list[Change]]:
+        """A member is gone; what that changes, by model."""
+        return {model: self.apply(member, model, [AllCleared()]) for model in self.models}
+
+    def locate(
+        self,
+        model: str,
+        tokens: TokenIds,
+        *,
+        members: Sequence[str] | None = None,
+        salt: str = "",
+        lora: str | None = None,
+    ) -> Location:
+        """The members that have the longest prefixes of a prompt.
+
+        Args:
+            model: as in the topics of events.
+            tokens: of the prompt.
+            members: only these, also those that have nothing; by default all that have a block.
+            salt: of the prompt, if it has one.
+            lora: name of the adapter.
+
+        Raises:
+            KVError: a token is no number from 0 to 2^32 - 1.
+        """
+        of_model = self._models.get(model)
+        sizes = () if of_model is None else [size for size, name in of_model.sizes if name == lora]
+        packed = _packed(tokens) if sizes else b""
+        found = Location(0, 0, tuple(Holding(each, 0, 0, 0, 0) for each in members or ()))
+        for size in sizes:
+            assert of_model is not None
+            walk = _Walk(of_model.holders, size)
+            walk.follow(packed, _root(size, lora), ((salt,),) if salt else ())
+            located = walk.location(self._bits, members)
+            found = max(found, located, key=lambda each: each.tokens)
+        return found
+
+    def _store(
+        self, model: _Model, member: str, block: BlocksStored, changes: list[Change]
+    ) -> None:
+        (each,) = block.hashes
+        media = model.held[member].setdefault(each, set())
+        is_new = block.medium not in media
+        media.add(block.medium)
+        is_described = each not in model.keys and bool(block.tokens)
+        if is_described:
+            _resolve(model, block, self._bits)
+        elif is_new and each in model.keys:
+            _set_holders(model, each, self._bits)
+        if is_new or is_described:
+            changes.append(Change(block, int(is_new)))
+
+    def _remove(
+        self,
+        model: _Model,
+        member: str,
+        each: int,
+        medium: str | None,
+        changes: list[Change],
+    ) -> None:
+        media = model.held[member].get(each)
+        if media is None or medium not in media:
+            return
+        media.remove(medium)
+        if not media:
+            del model.held[member][each]
+        if each in model.keys:
+            _set_holders(model, each, self._bits)
+        changes.append(Change(BlocksStored((each,), medium=medium), -1))
+
+
+def _resolve(model: _Model, first: BlocksStored, bits: Mapping[str, int]) -> None:
+    """Give a block its key, and all that waited for it."""
+    todo = [first]
+    while todo:
+        block = todo.pop()
+        (each,) = block.hashes
+        if block.parent is None:
+            parent = _root(block.block_tokens, block.lora)
+        elif block.parent in model.keys:
+            parent = model.keys[block.parent]
+        else:
+            model.waiting.setdefault(block.parent, {})[each] = block
+            if len(model.waiting) > _MOST_WAITING:
+                model.waiting.popitem(last=False)
+            continue
+        model.sizes.add((block.block_tokens, block.lora))
+        key = _key(parent, _packed(block.tokens), block.extra)
+        model.keys[each] = key
+        model.hashes[key] = (*model.hashes.get(key, ()), each)
+        _set_holders(model, each, bits)
+        todo += model.waiting.pop(each, {}).values()
+
+
+def _set_holders(model: _Model, each: int, bits: Mapping[str, int]) -> None:
+    """Enter the holders of a block with a key."""
+    key = model.keys[each]
+    levels = [0, 0, 0]
+    is_held = False
+    for same in model.hashes[key]:
+        for member, held in model.held.items():
+            for medium in held.get(same, ()):
+                is_held |= same == each
+                for level in range(_LEVELS.get(medium, _SLOWEST), _SLOWEST + 1):
+                    levels[level] |= bits[member]
+    if levels[_SLOWEST]:
+        model.holders[key] = levels
+    else:
+        model.holders.pop(key, None)
+    model.unheld.pop(each, None)
+    if not is_held:
+        model.unheld[each] = None
+        if len(model.unheld) > _MOST_UNHELD:
+            _forget_key(model, next(iter(model.unheld)))
+
+
+def _forget_key(model: _Model, each: int) -> None:
+    del model.unheld[each]
+    key = model.keys.pop(each)
+    left = tuple(same for same in model.hashes.pop(key) if same != each)
+    if left:
+        model.hashes[key] = left
+
+
+class _Walk:
+    """Follows a prompt's blocks from the first on, as long as one has a holder."""
+
+    def __init__(self, holders: dict[int, list[int]], size: int) -> None:
+        self._holders = holders
+        self._size = size
+        self._blocks = 0
+        self._ends: tuple[list[tuple[int, int]], ...] = ([], [], [])
+        self._held: Counter[int] = Counter()
+
+    def follow(self, packed: bytes, key: int, extra: tuple[Extra, ...]) -> None:
+        """Walk from the root's ``key``."""
+        step, held, ends = 4 * self._size, self._held, self._ends
+        alive = [-1, -1, -1]
+        blocks = 0
+        for start in range(0, len(packed) - step + 1, step):
+            key = _key(key, packed[start : start + step], extra)
+            extra = ()
+            levels = self._holders.get(key)
+            if levels is None:
+                break
+            for level in range(_SLOWEST + 1):
+                now = alive[level] & levels[level]
+                if now != alive[level]:
+                    ends[level].append((alive[level] & ~now, blocks))
+                    alive[level] = now
+            held[levels[_SLOWEST]] += 1
+            blocks += 1
+        for level in range(_SLOWEST + 1):
+            ends[level].append((alive[level], blocks))
+        self._blocks = blocks
+
+    def location(self, bits: dict[str, int], members: Sequence[str] | None) -> Location:
+        """The result; of all members with a block, or of the chosen ones."""
+        size = self._size
+        if members is None:
+            some = 0
+            for mask in self._held:
+                some |= mask
+            chosen = {member: bit for member, bit in bits.items() if bit & some}
+        else:
+            chosen = {member: bits.get(member, 0) for member in members}
+        holdings = [
+            Holding(
+                member,
+                size * self._end(_SLOWEST, bit),
+                size * self._end(1, bit),
+                size * self._end(0, bit),
+                sum(count for mask, count in self._held.items() if mask & bit),
+            )
+            for member, bit in chosen.items()
+        ]
+        if members is None:
+            holdings.sort(key=lambda each: (-each.tokens, -each.memory_tokens, each.member))
+        return Location(size * self._blocks, size, tuple(holdings))
+
+    def _end(self, level: int, bit: int) -> int:
+        return next((blocks for mask, blocks in self._ends[level] if mask & bit), 0)
+
+
+def _root(size: int, lora: str | None) -> int:
+    return hash((size, lora))
+
+
+def _key(parent: int, packed: bytes, extra: tuple[Extra | None, ...]) -> int:
+    """64 bits, keyed by the process's hash seed: a prompt cannot be made to collide."""
+    return hash((parent, packed, extra if extra and extra[0] is not None else ()))
+
+
+def _packed(tokens: TokenIds) -> bytes:
+    try:
+        ids = np.asarray(tokens, np.int64)
+    except (OverflowError, ValueError, TypeError) as error:
+        raise KVError(f"invalid token ids, expected integers: {error}") from error
+    if ids.ndim != 1 or (len(ids) and not 0 <= ids.min() <= ids.max() < 1 << 32):
+        raise KVError("invalid token ids, expected integers from 0 to 2^32 - 1 in one dimension")
+    return ids.astype("<u4").tobytes()

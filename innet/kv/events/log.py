@@ -1,0 +1,162 @@
+"""A stream of events: numbered batches, the last of which can be replayed."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from innet.kv.events.wire import (
+    AllCleared,
+    Batch,
+    BlocksRemoved,
+    BlocksStored,
+    Event,
+    decode,
+    encode,
+)
+
+DEFAULT_BUFFER_BATCHES: Final = 10_000
+
+Numbered = tuple[int, bytes]
+"""A batch's number, and its payload."""
+
+
+class EventLog:
+    """Events of one publisher and one model.
+
+    Batches are numbered from 0. The first event says that there is no block, because a publisher
+    that was restarted begins again with number 0. The last batches are kept as they were sent; of
+    those before, what is stored at their end. So a consumer that begins late, or that was away for
+    longer than the buffer lasts, also has the whole state after a replay.
+    """
+
+    def __init__(self, buffer_batches: int = DEFAULT_BUFFER_BATCHES) -> None:
+        """``buffer_batches``: kept for replays."""
+        self._most = buffer_batches
+        self._pending: list[_Run | Event] = [AllCleared()]
+        self._sent: deque[Numbered] = deque()
+        self._next = 0
+        self._before: dict[tuple[int, str | None], BlocksStored] = {}
+        self._before_s = 0.0
+
+    @property
+    def next_number(self) -> int:
+        """Of the next batch."""
+        return self._next
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether there are events for the next batch."""
+        return bool(self._pending)
+
+    def add(self, event: Event) -> None:
+        """Add an event to the next batch; blocks that follow each other become one event."""
+        last = self._pending[-1] if self._pending else None
+        if isinstance(event, BlocksStored):
+            if isinstance(last, _Run) and last.extend(event):
+                return
+            self._pending.append(_Run(event))
+        elif isinstance(event, AllCleared):
+            self._pending = [event]  # nothing before it matters
+        else:
+            self._pending.append(event)
+
+    def cut(self, time_s: float) -> Numbered | None:
+        """The next batch, if there are events."""
+        if not self._pending:
+            return None
+        events = tuple(each.event() if isinstance(each, _Run) else each for each in self._pending)
+        self._pending.clear()
+        numbered = self._next, encode(Batch(time_s, events))
+        self._next += 1
+        self._sent.append(numbered)
+        if len(self._sent) > self._most:
+            _, payload = self._sent.popleft()
+            self._apply(decode(payload))
+        return numbered
+
+    def since(self, number: int) -> list[Numbered]:
+        """The batches from ``number`` on.
+
+        If some of them are no longer kept, the first batch has the number and the time of the last
+        of these, and replaces all up to it: it clears everything and stores what was there.
+        """
+        first = self._next - len(self._sent)
+        sent = [(each, payload) for each, payload in self._sent if each >= number]
+        if number >= first:
+            return sent
+        state = Batch(self._before_s, (AllCleared(), *self._before.values()))
+        return [(first - 1, encode(state)), *sent]
+
+    def _apply(self, batch: Batch) -> None:
+        self._before_s = batch.time_s
+        for event in batch.events:
+            match event:
+                case BlocksStored():
+                    for block in single_blocks(event):
+                        self._before[block.hashes[0], block.medium] = block
+                case BlocksRemoved():
+                    for each in event.hashes:
+                        self._before.pop((each, event.medium), None)
+                case AllCleared():
+                    self._before.clear()
+
+
+class _Run:
+    """Stored blocks of the next batch that follow each other."""
+
+    def __init__(self, first: BlocksStored) -> None:
+        self._first = first
+        self._hashes = [*first.hashes]
+        self._tokens = [*first.tokens]
+        self._extra = [*first.extra] or [None] * len(first.hashes)
+
+    def extend(self, event: BlocksStored) -> bool:
+        """Append blocks, if they follow."""
+        first = self._first
+        same = (event.block_tokens, event.medium, event.lora) == (
+            first.block_tokens,
+            first.medium,
+            first.lora,
+        )
+        if not same or not event.tokens or event.parent != self._hashes[-1]:
+            return False
+        self._hashes += event.hashes
+        self._tokens += event.tokens
+        self._extra += event.extra or [None] * len(event.hashes)
+        return True
+
+    def event(self) -> BlocksStored:
+        """All of them."""
+        first = self._first
+        return BlocksStored(
+            tuple(self._hashes),
+            first.parent,
+            tuple(self._tokens),
+            first.block_tokens,
+            first.medium,
+            tuple(self._extra) if any(each is not None for each in self._extra) else (),
+            first.lora,
+        )
+
+
+def single_blocks(event: BlocksStored) -> list[BlocksStored]:
+    """An event for each block.
+
+    >>> [(b.hashes, b.parent, b.tokens) for b in single_blocks(BlocksStored((5, 6), 4, (1, 2), 1))]
+    [((5,), 4, (1,)), ((6,), 5, (2,))]
+    """
+    parents = (event.parent, *event.hashes) if event.tokens else (None,) * len(event.hashes)
+    size = event.block_tokens
+    return [
+        BlocksStored(
+            (each,),
+            parents[place],
+            event.tokens[place * size : (place + 1) * size],
+            size,
+            event.medium,
+            event.extra[place : place + 1],
+            event.lora,
+        )
+        for place, each in enumerate(event.hashes)
+    ]

@@ -1,0 +1,47 @@
+"""The stream of a whole pool: a block is there while one of the members has it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+from innet.kv.events.index import Change
+from innet.kv.events.log import EventLog
+from innet.kv.events.wire import BlocksRemoved
+
+POOL = "pool"
+"""Stands for the member in topics."""
+
+
+class PoolStream:
+    """Events of the first and the last copy of each block on a medium, by model."""
+
+    def __init__(self) -> None:
+        self._logs: defaultdict[str, EventLog] = defaultdict(EventLog)
+        self._copies: Counter[tuple[str, int, str | None]] = Counter()
+        self._described: set[tuple[str, int, str | None]] = set()
+
+    @property
+    def streams(self) -> dict[bytes, EventLog]:
+        """The streams by topic."""
+        return {f"kv@{POOL}@{model}".encode(): log for model, log in self._logs.items()}
+
+    def apply(self, model: str, changes: Iterable[Change]) -> bool:
+        """Apply changes of the index; whether there are events to publish."""
+        log = self._logs[model]
+        for change in changes:
+            block = change.block
+            copy = model, block.hashes[0], block.medium
+            before = self._copies[copy]
+            self._copies[copy] += change.copies
+            if not self._copies[copy]:
+                del self._copies[copy]
+                self._described.discard(copy)
+                log.add(BlocksRemoved(block.hashes, block.medium))
+                continue
+            has_news = bool(block.tokens) and copy not in self._described
+            if has_news:
+                self._described.add(copy)
+            if has_news or not before:
+                log.add(block)
+        return log.has_pending

@@ -1,0 +1,209 @@
+"""A member's blocks as events: which are complete here, on which medium, and of which tokens."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from innet.errors import KVError
+from innet.kv.events.log import EventLog
+from innet.kv.events.wire import DISK, MEMORY, AllCleared, BlocksRemoved, BlocksStored, event_hash
+from innet.kv.hash_chain import TokenIds
+from innet.kv.names import BlockFamily, BlockKey
+from innet.kv.pool.store import Tier
+
+_MOST_DESCRIBED: Final = 1 << 16
+"""Blocks whose tokens are known; about 50 MiB at 16 tokens a block."""
+_DIGEST_CHARACTERS: Final = 16
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """A block's place in its prompt.
+
+    Attributes:
+        parent: hash of the block before; ``None`` for the first.
+        tokens: of the block.
+        salt: of a prompt's first block.
+    """
+
+    parent: int | None
+    tokens: tuple[int, ...]
+    salt: str
+
+
+@dataclass(slots=True)
+class _Block:
+    """A block that this node has, whole or in part.
+
+    Attributes:
+        parts: the tier and the end of each range of layers, by store and first layer.
+        medium: on which it was published; ``None``: it was not.
+        has_tokens: whether it was published with them.
+    """
+
+    parts: dict[tuple[int, int], tuple[Tier, int]]
+    medium: str | None = None
+    has_tokens: bool = False
+
+
+class BlockEvents:
+    """The events of one member's blocks, a stream for each model.
+
+    A block is published when this node has all of its layers, on the slowest of the media that
+    these are on. Its hash is the last 64 bits of that in its name. Members that only keep blocks
+    for others do not know their tokens, and publish hashes alone, as vLLM does of blocks in its
+    offloading tiers.
+
+    Attributes:
+        member: the node.
+        on_pending: called when there are events to publish.
+    """
+
+    def __init__(self, member: str, model: str = "") -> None:
+        """
+        Args:
+            member: the node.
+            model: its name in topics; blocks of a second model are then left out. By default each
+                model has a stream under its digest.
+        """
+        self.member = member
+        self.on_pending: Callable[[], None] = lambda: None
+        self._model = model
+        self._logs: dict[str, EventLog] = {}
+        self._blocks: dict[tuple[BlockFamily, bytes], _Block] = {}
+        self._ends: dict[BlockFamily, int] = {}
+        self._described: OrderedDict[tuple[BlockFamily, bytes], _Described] = OrderedDict()
+        self._left_out: set[str] = set()
+
+    @property
+    def streams(self) -> dict[bytes, EventLog]:
+        """The streams by topic, as llm-d expects it: ``kv@<member>@<model>``."""
+        return {
+            f"kv@{self.member}@{self._model or digest[:_DIGEST_CHARACTERS]}".encode(): log
+            for digest, log in self._logs.items()
+        }
+
+    def describe(
+        self,
+        family: BlockFamily,
+        hashes: Sequence[bytes],
+        tokens: TokenIds,
+        block_tokens: int,
+        salt: str = "",
+    ) -> None:
+        """Note the tokens of a prompt's first blocks.
+
+        Args:
+            family: of any range of the blocks' layers.
+            hashes: of the blocks, from the prompt's first on.
+            tokens: of the prompt, at least those of the blocks.
+            block_tokens: of each block.
+            salt: of the prompt.
+        """
+        model = _model(family)
+        ids = [int(token) for token in tokens[: len(hashes) * block_tokens]]
+        parent: int | None = None
+        for place, each in enumerate(hashes):
+            key = model, each
+            if key not in self._described:
+                piece = tuple(ids[place * block_tokens : (place + 1) * block_tokens])
+                self._described[key] = _Described(parent, piece, "" if place else salt)
+                block = self._blocks.get(key)
+                if block is not None and not block.has_tokens:
+                    self._publish(key, block)
+            self._described.move_to_end(key)
+            parent = event_hash(each)
+        while len(self._described) > _MOST_DESCRIBED:
+            self._described.popitem(last=False)
+
+    def on_tier(self, store: int, name: str, tier: Tier | None) -> None:
+        """A block's tier in one of the node's stores may have changed; ``None``: it is gone."""
+        try:
+            key = BlockKey.parse(name)
+        except KVError:
+            return
+        family, model = key.family, _model(key.family)
+        place = model, key.block_hash
+        block = self._blocks.get(place)
+        part = store, family.first_layer
+        if tier is not None:
+            block = self._blocks.setdefault(place, _Block({}))
+            block.parts[part] = tier, family.end_layer
+            self._ends[model] = max(self._ends.get(model, 0), family.end_layer)
+        elif block is not None:
+            block.parts.pop(part, None)
+        if block is not None:
+            self._publish(place, block)
+            if not block.parts:
+                del self._blocks[place]
+
+    def clear(self) -> None:
+        """This node has no block any more."""
+        self._blocks.clear()
+        for log in self._logs.values():
+            log.add(AllCleared())
+        self.on_pending()
+
+    def _publish(self, key: tuple[BlockFamily, bytes], block: _Block) -> None:
+        model, block_hash = key
+        medium, before = self._medium(model, block), block.medium
+        described = self._described.get(key)
+        has_news = medium is not None and described is not None and not block.has_tokens
+        if medium == before and not has_news:
+            return
+        log = self._log_of(model.model_digest)
+        if log is None:
+            return
+        each = event_hash(block_hash)
+        if medium is not None:
+            log.add(_stored(each, medium, described))
+            block.has_tokens = described is not None
+        if before not in (None, medium):
+            log.add(BlocksRemoved((each,), before))
+        block.medium = medium
+        self.on_pending()
+
+    def _medium(self, model: BlockFamily, block: _Block) -> str | None:
+        """The slowest medium of the block's layers; ``None``: some layers are missing."""
+        fastest: dict[int, tuple[bool, int]] = {}
+        for (_, first), (tier, end) in block.parts.items():
+            part = tier is Tier.DISK, end
+            fastest[first] = min(fastest.get(first, part), part)
+        layer = 0
+        while layer in fastest:
+            layer = fastest[layer][1]
+        if layer < self._ends[model]:
+            return None
+        return DISK if any(on_disk for on_disk, _ in fastest.values()) else MEMORY
+
+    def _log_of(self, digest: str) -> EventLog | None:
+        log = self._logs.get(digest)
+        if log is None and self._model and self._logs:
+            if digest not in self._left_out:
+                self._left_out.add(digest)
+                _log.warning(
+                    "the events of %s are of the model %s; blocks of another one (%s) are left "
+                    "out: give each model a tenant of its own, or omit events_model",
+                    self.member, self._model, digest[:_DIGEST_CHARACTERS],
+                )  # fmt: skip
+            return None
+        return self._logs.setdefault(digest, EventLog()) if log is None else log
+
+
+def _model(family: BlockFamily) -> BlockFamily:
+    """Stands for all ranges of layers of a model's blocks."""
+    return BlockFamily(family.tenant, family.model_digest, family.layout, 0, 1)
+
+
+def _stored(each: int, medium: str, described: _Described | None) -> BlocksStored:
+    if described is None:
+        return BlocksStored((each,), medium=medium)
+    extra = ((described.salt,),) if described.salt else ()
+    tokens = described.tokens
+    return BlocksStored((each,), described.parent, tokens, len(tokens), medium, extra)

@@ -1,0 +1,180 @@
+"""Batches of KV events in the format that vLLM publishes: msgpack, one array a batch.
+
+A batch is ``[time, [event, ...], data_parallel_rank]``, an event a map with its class in ``type``
+and the fields of ``vllm.distributed.kv_events``. Fields that a decoder does not know are optional
+in all versions, so maps are read by old and new consumers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgpack
+
+from innet.errors import KVError
+
+Extra = tuple[Any, ...]
+"""Inputs of a block's hash beside its tokens, as vLLM publishes them: adapter, images, salt."""
+
+GPU: Final = "GPU"
+MEMORY: Final = "CPU"
+DISK: Final = "STORAGE"
+"""vLLM's names of media."""
+
+_HASH_BITS: Final = 64
+
+
+def event_hash(block_hash: bytes) -> int:
+    """A block's hash in events: its last 64 bits, as vLLM publishes hashes unless told otherwise.
+
+    >>> event_hash(bytes(24) + b"\\0" * 6 + b"\\1\\2")
+    258
+    """
+    return int.from_bytes(block_hash[-_HASH_BITS // 8 :], "big")
+
+
+@dataclass(frozen=True, slots=True)
+class BlocksStored:
+    """Blocks that follow each other in a prompt are on a medium.
+
+    Attributes:
+        hashes: of the blocks.
+        parent: hash of the block before them; ``None``: there is none, or it is not known.
+        tokens: of all blocks; empty: the publisher does not know them.
+        block_tokens: tokens of a block; 0: not known.
+        medium: where they are.
+        extra: other inputs of each block's hash; empty: none has any.
+        lora: name of the adapter.
+    """
+
+    hashes: tuple[int, ...]
+    parent: int | None = None
+    tokens: tuple[int, ...] = ()
+    block_tokens: int = 0
+    medium: str | None = MEMORY
+    extra: tuple[Extra | None, ...] = ()
+    lora: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BlocksRemoved:
+    """Blocks are no longer on a medium."""
+
+    hashes: tuple[int, ...]
+    medium: str | None = MEMORY
+
+
+@dataclass(frozen=True, slots=True)
+class AllCleared:
+    """The publisher has no block."""
+
+
+Event = BlocksStored | BlocksRemoved | AllCleared
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Events in their order.
+
+    Attributes:
+        time_s: Unix time at which they were published.
+        events: all of them.
+    """
+
+    time_s: float
+    events: tuple[Event, ...]
+
+
+def encode(batch: Batch) -> bytes:
+    """The payload of a message.
+
+    >>> decode(encode(Batch(1.5, (BlocksRemoved((7,)),)))).events
+    (BlocksRemoved(hashes=(7,), medium='CPU'),)
+    """
+    packed = msgpack.packb([batch.time_s, [_document(event) for event in batch.events], 0])
+    assert isinstance(packed, bytes)
+    return packed
+
+
+def decode(payload: bytes) -> Batch:
+    """The batch of a message; events of unknown types are left out.
+
+    Raises:
+        KVError: it is not a batch.
+    """
+    try:
+        time_s, events, *_ = msgpack.unpackb(payload)
+        found = [_event(event) for event in events]
+        return Batch(float(time_s), tuple(event for event in found if event is not None))
+    except (ValueError, TypeError, LookupError, AttributeError, msgpack.UnpackException) as error:
+        raise KVError(
+            f"a message of {len(payload)} bytes is no batch of KV events ({error!r}): connect to "
+            "the events of a pool, or of vLLM 0.23 or later"
+        ) from error
+
+
+def _document(event: Event) -> dict[str, Any]:
+    match event:
+        case BlocksStored():
+            stored: dict[str, Any] = {
+                "type": "BlockStored",
+                "block_hashes": event.hashes,
+                "parent_block_hash": event.parent,
+                "token_ids": event.tokens,
+                "block_size": event.block_tokens,
+                "lora_id": None,
+                "medium": event.medium,
+                "lora_name": event.lora,
+                "group_idx": 0,
+                "locality": "LOCAL",
+            }
+            return stored | {"extra_keys": event.extra} if event.extra else stored
+        case BlocksRemoved():
+            return {
+                "type": "BlockRemoved",
+                "block_hashes": event.hashes,
+                "medium": event.medium,
+                "group_idx": 0,
+                "locality": "LOCAL",
+            }
+        case AllCleared():
+            return {"type": "AllBlocksCleared"}
+
+
+def _event(document: Mapping[str, Any]) -> Event | None:
+    match document["type"]:
+        case "BlockStored":
+            parent, extra = document["parent_block_hash"], document.get("extra_keys") or ()
+            hashes = _hashes(document["block_hashes"])
+            tokens = tuple(map(int, document["token_ids"]))
+            size = int(document["block_size"]) if tokens else 0
+            if size < 0 or len(tokens) not in (0, size * len(hashes)):
+                raise ValueError(f"{len(tokens)} tokens in {len(hashes)} blocks of {size}")
+            return BlocksStored(
+                hashes,
+                None if parent is None else _hash(parent),
+                tokens,
+                size,
+                document.get("medium"),
+                tuple(None if each is None else _frozen(each) for each in extra),
+                document.get("lora_name"),
+            )
+        case "BlockRemoved":
+            return BlocksRemoved(_hashes(document["block_hashes"]), document.get("medium"))
+        case "AllBlocksCleared":
+            return AllCleared()
+    return None
+
+
+def _hashes(values: Sequence[int | bytes]) -> tuple[int, ...]:
+    return tuple(map(_hash, values))
+
+
+def _hash(value: int | bytes) -> int:
+    return event_hash(value) if isinstance(value, bytes) else int(value)
+
+
+def _frozen(value: Sequence[Any]) -> Extra:
+    return tuple(_frozen(each) if isinstance(each, list) else each for each in value)
