@@ -95,12 +95,14 @@ class Passage:
     Attributes:
         span_s: time between the two readings of the sender.
         sent: packets.
-        missing: of them, those that were not received, and that no queue has dropped.
+        datagrams: that they took at least; a segment of a sum takes several.
+        missing: of the packets, those that were not received, and that no queue has dropped.
         under_way: packets that wait in the sender, and that the link and its queue hold at most.
     """
 
     span_s: float
     sent: int
+    datagrams: int
     missing: int
     under_way: int
 
@@ -301,11 +303,13 @@ def _passage_between(
     out, into = sender.faces[receiver.name], receiver.faces[sender.name]
     sent = _packets(out[1], "out") - _packets(out[0], "out")
     received = _packets(into[1], "in") - _packets(into[0], "in")
-    bytes_each = max(1.0, _grown(out, "bytes_out") / max(1, sent))
+    sent_bytes = _grown(out, "bytes_out")
+    bytes_each = max(1.0, sent_bytes / max(1, sent))
     held_bytes = link.queue_bytes + (link.rate_bps or 0.0) / 8 * link.delay_s
     return Passage(
         span_s=sender.span_s,
         sent=sent,
+        datagrams=max(sent, sent_bytes // link.mtu_bytes),
         missing=max(0, sent - received - _dropped(sender, receiver.name, *looks)),
         under_way=math.ceil(held_bytes / bytes_each) + out[1]["backlog_packets"],
     )

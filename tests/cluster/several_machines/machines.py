@@ -137,10 +137,14 @@ async def machines(count: int, mtu_bytes: int = 1500) -> AsyncIterator[Machines]
 
 
 async def launched(
-    lab: Machines, topology: str, names: Sequence[str], name: str = "net"
+    lab: Machines,
+    topology: str,
+    names: Sequence[str],
+    name: str = "net",
+    settings: Sequence[str] = QUICK,
 ) -> tuple[Program, dict[str, Program]]:
     """A network, and the agents of its machines."""
-    up = lab.up(topology, *QUICK, name=name)
+    up = lab.up(topology, *settings, name=name)
     await up.says("0 of")
     agents = {machine: lab.join(machine, machine) for machine in names}
     await up.says("is up")
@@ -167,3 +171,25 @@ def star(hosts: Sequence[str], **settings: str) -> str:
         f"name: cluster\ntopology:\n  nodes:\n{nodes}    s0: {{kind: switch{switch}}}\n"
         f"  links:\n{links}"
     )
+
+
+def two_spines() -> str:
+    """A topology file: two hosts, and two spines on machines of their own between them."""
+    return """
+name: spines
+topology:
+  nodes:
+    h1: {kind: host}
+    h2: {kind: host}
+    s0: {kind: switch}
+    s1: {kind: switch}
+    s2: {kind: switch, machine: h3}
+    s3: {kind: switch, machine: h4}
+  links:
+    - endpoints: ["h1:eth0", "s0:eth0"]
+    - endpoints: ["h2:eth0", "s1:eth0"]
+    - endpoints: ["s0:eth1", "s2:eth0"]
+    - endpoints: ["s0:eth2", "s3:eth0"]
+    - endpoints: ["s1:eth1", "s2:eth1"]
+    - endpoints: ["s1:eth2", "s3:eth1"]
+"""

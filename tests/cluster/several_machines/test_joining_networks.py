@@ -116,10 +116,13 @@ async def test_agents_clean_up_after_a_launcher_that_was_killed() -> None:
         job = lab.innet("h0", "run", "--on", "net", "--", "python", UNTIL_FAILURE)
         await job.says("rank 0 is under way")
         kill(up)
+        assert await job.ends() != 0
         await agents["h1"].says("left network net: ")
         assert await agents["h1"].ends() != 0
         assert lab.leftovers("h1") == []
         assert "error: " in agents["h1"].text
+        assert await lab.innet("h0", "down", "--all").ends() == 0
+        assert lab.leftovers() == []
 
 
 async def test_a_switch_that_dies_is_started_again_on_its_machine() -> None:

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.several_machines.machines import kill, launched, machines, star
+from tests.cluster.several_machines.machines import kill, launched, machines, star, two_spines
 
 pytestmark = [pytest.mark.netns, pytest.mark.cluster]
 WORKERS = Path(__file__).parent / "workers"
 SUMS = str(WORKERS / "sums.py")
 UNTIL_FAILURE = str(WORKERS / "until_failure.py")
-
-TWO_SPINES = """
-name: spines
-topology:
-  nodes:
-    h1: {kind: host}
-    h2: {kind: host}
-    s0: {kind: switch}
-    s1: {kind: switch}
-    s2: {kind: switch, machine: h3}
-    s3: {kind: switch, machine: h4}
-  links:
-    - endpoints: ["h1:eth0", "s0:eth0"]
-    - endpoints: ["h2:eth0", "s1:eth0"]
-    - endpoints: ["s0:eth1", "s2:eth0"]
-    - endpoints: ["s0:eth2", "s3:eth0"]
-    - endpoints: ["s1:eth1", "s2:eth1"]
-    - endpoints: ["s1:eth2", "s3:eth1"]
-"""
 
 
 async def test_ranks_of_a_killed_machine_fail_by_name_and_it_comes_back() -> None:
@@ -88,7 +71,7 @@ async def test_a_job_that_waits_goes_on_when_the_machine_is_back() -> None:
 
 async def test_sums_move_away_from_the_switches_of_a_lost_machine() -> None:
     async with machines(5) as lab:
-        up, agents = await launched(lab, TWO_SPINES, ["h1", "h2", "h3", "h4"])
+        up, agents = await launched(lab, two_spines(), ["h1", "h2", "h3", "h4"])
         job = lab.innet(
             *("h0", "run", "--on", "net", "--algorithm", "inc"),
             *("--", "python", str(WORKERS / "until_file.py"), str(lab.folder / "stop")),
@@ -130,3 +113,25 @@ async def test_a_machine_is_the_same_at_another_address() -> None:
         job = lab.innet("h0", "run", "--on", "net", "--hosts", "h2,h1", "--", "python", SUMS)
         assert await job.ends() == 0, job.text
         await job.says("master 10.0.0.4")
+
+
+async def test_jobs_go_on_when_the_controller_is_killed() -> None:
+    async with machines(3) as lab:
+        up, agents = await launched(lab, star(["h1", "h2"]), ["h1", "h2"])
+        job = lab.innet(
+            *("h0", "run", "--on", "net", "--", "python"),
+            *(str(WORKERS / "until_file.py"), str(lab.folder / "stop")),
+        )
+        await job.says("sums")
+        record = json.loads((lab.folder / "h0" / "innet" / "net" / "run.json").read_text())
+        (controller,) = (p for p in record["processes"] if p["label"] == "controller")
+        os.kill(controller["identity"]["pid"], signal.SIGKILL)
+        await up.says("starting it again (1 of")
+        await job.says("sums", len(job.lines) + 2)
+        (lab.folder / "stop").touch()
+        assert await job.ends() == 0, job.text
+        job = lab.innet("h0", "run", "--on", "net", "--", "python", SUMS)
+        assert await job.ends() == 0, job.text
+        assert await lab.innet("h0", "down", "net").ends() == 0
+        assert [await agent.ends() for agent in agents.values()] == [0, 0]
+        assert lab.leftovers() == []

@@ -121,6 +121,15 @@ def test_a_loss_is_told_after_three_looks(begins_s, packets, lost_every, receive
     assert finding.cause == "link"
 
 
+def test_few_segments_of_many_datagrams_tell_a_loss():
+    state = State()
+    state.send("h0", "s0", 150, arrived=60)
+    assert list(LossyLink().findings(state.observation())) == []
+    state.face("h0", "s0")["bytes_out"] = 150 * 64_000
+    (finding,) = LossyLink().findings(state.observation())
+    assert finding.subject == "h0→s0"
+
+
 def test_neighbours_are_read_in_different_phases():
     for spec in ("star:8", "leaf-spine-16", "fat-tree:4", "dumbbell:4"):
         topology = load_topology(spec)

@@ -114,7 +114,7 @@ class LossyLink:
             lost, sent, span_s = link.dropped_loss, link.packets_out, link.span_s
         elif (
             passage is not None
-            and passage.sent >= _FEW_PACKETS
+            and passage.datagrams >= _FEW_PACKETS
             and passage.missing - passage.under_way > _MISSING_SHARE * passage.sent
         ):
             lost, sent, span_s = passage.missing, passage.sent, passage.span_s
@@ -127,7 +127,8 @@ class LossyLink:
             f"({100 * lost / sent:.1f} %) within {span_s:.1f} s; by the topology "
             f"it loses {100 * link.link.loss:g} %.",
             remedy="Every lost packet is retransmitted after a round trip or more. On a real link "
-            "look for a bad cable, a wrong duplex mode or full buffers (ethtool -S, netstat -su).",
+            "look for a bad cable, a wrong duplex mode, a lower rate (iperf3, tc qdisc) or full "
+            "buffers (ethtool -S, netstat -su).",
             cause="link",
             severity=lost / sent,
         )
