@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from innet.cluster.control.actions import Deliver, Message, Operation
@@ -40,17 +40,17 @@ class GroupKeys:
         self._sources.pop(job, None)
         self._policies.pop(job, None)
 
-    def learn_switches(self, switches: Iterable[str], *, anew: bool = False) -> Operation[None]:
+    def learn_switches(self, switches: Collection[str], *, anew: bool = False) -> Operation[None]:
         """Ask switches for their sealing keys, as far as these are not known.
 
         A switch that does not answer gets no keys until it is asked again. ``anew``: other
         processes may have taken their places, with other keys.
         """
+        if anew:
+            self._public = {n: key for n, key in self._public.items() if n not in switches}
         if not self._sources:
             return
-        asked = [switch for switch in switches if anew or switch not in self._public]
-        for switch in asked:
-            self._public.pop(switch, None)
+        asked = [switch for switch in switches if switch not in self._public]
         outcomes = yield Deliver({switch: [("sealing_key", {})] for switch in asked})
         for switch, (outcome,) in outcomes.items():
             if outcome.result is not None:

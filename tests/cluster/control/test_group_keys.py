@@ -150,6 +150,17 @@ def test_a_switch_that_comes_back_gets_the_keys_of_all_groups_anew(controller, n
         assert credentials.salt != before[name].salt
 
 
+def test_a_switch_that_comes_back_between_two_jobs_opens_the_keys_of_the_next(controller, nodes):
+    controller.join_group("g0", "inc", HOSTS, "h0")
+    controller.close_job(controller.job)
+    controller.lose_switch("s0", "s0 was killed", returns=True)
+    nodes.restart_switch()
+    controller.restore_switch("s0")
+    controller.open_job(HOSTS, keys=nodes.keys.switches, groups=nodes.keys.groups)
+    controller.join_group("g0", "inc", HOSTS, "h0")
+    assert len(nodes.installed) == 1
+
+
 def test_the_next_controller_gives_the_same_keys_with_salts_that_were_never_given(
     controller, nodes
 ):
