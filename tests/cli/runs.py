@@ -9,6 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
+from innet.cli.main import app
+from innet.cluster.emulation.termination import TerminationSignals
+
 TIMEOUT_S = 240
 INNET = [sys.executable, "-m", "innet"]
 
@@ -23,6 +29,17 @@ def innet(*arguments: str, user: int | None = None) -> subprocess.CompletedProce
         check=False,
         user=user,
     )
+
+
+def invoked(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end inside this process: starting one takes longer than most commands.
+
+    Of commands that look at a network of another process, or run a job there.
+    """
+    with pytest.MonkeyPatch.context() as patch:  # of the program's end, which this is not
+        patch.setattr(TerminationSignals, "is_program", False)
+        done = CliRunner().invoke(app, arguments)
+    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
 
 
 @contextmanager

@@ -27,18 +27,22 @@ def assert_over(launcher: subprocess.Popen[str]) -> str:
     return said
 
 
-@pytest.mark.parametrize("mode", ["local", pytest.param("netns", marks=pytest.mark.netns)])
-@pytest.mark.parametrize("worker", [OBEDIENT, STUBBORN], ids=["obedient", "stubborn"])
-def test_one_is_enough(worker: str, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "worker"),
+    [
+        pytest.param("local", OBEDIENT, id="local-obedient"),
+        pytest.param("netns", STUBBORN, marks=pytest.mark.netns, id="netns-stubborn"),
+    ],
+)
+def test_one_is_enough(mode: str, worker: str) -> None:
     with started("run", "star:2", "--mode", mode, "--", "sh", "-c", worker) as launcher:
         read_until(launcher, "working")
         launcher.send_signal(signal.SIGINT)
         assert_over(launcher)
 
 
-@pytest.mark.parametrize("mode", ["local", pytest.param("netns", marks=pytest.mark.netns)])
-def test_a_second_one_ends_what_does_not_obey_and_starts_nothing(mode: str) -> None:
-    with started("run", "star:2", "--mode", mode, "--", "sh", "-c", STUBBORN) as launcher:
+def test_a_second_one_ends_what_does_not_obey_and_starts_nothing() -> None:
+    with started("run", "star:2", "--", "sh", "-c", STUBBORN) as launcher:
         read_until(launcher, "working")
         launcher.send_signal(signal.SIGINT)
         read_until(launcher, "asked to end")

@@ -1,4 +1,7 @@
-"""``innet run``: real workers on a network of their own; whatever happens, nothing is left."""
+"""``innet run``: real workers on a network of their own; whatever happens, nothing is left.
+
+``test_up.py`` has what is the same on a network that is up, ``test_interrupts.py`` Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from .conftest import processes_of
-from .runs import TIMEOUT_S, innet, read_until, started
+from .runs import TIMEOUT_S, innet, invoked, read_until, started
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
@@ -20,7 +23,6 @@ total = comm.allreduce(numpy.full(4096, comm.rank + 1, numpy.float32))
 print(f"rank {comm.rank}: sum {sorted(set(total))} of {comm.size}")
 print("threads", os.environ["OMP_NUM_THREADS"])
 """
-UNKNOWN_ALGORITHM = "import innet; innet.init(algorithm='rng')"
 RANK_1_FAILS = """
 import os, innet, numpy
 comm = innet.init()
@@ -53,56 +55,12 @@ def test_exit_code_is_that_of_the_first_worker_that_failed() -> None:
     assert any("RankFailed" in line and "h1" in line for line in told), done.stdout
 
 
-def test_an_elastic_job_says_whom_it_lost() -> None:
-    done = innet("run", "star:2", "--elastic", "--", "sh", "-c", "exit $((3 * RANK))")
-    assert done.returncode == 0
-    assert "lost: h1 (pid " in done.stderr
-    assert "exited with code 3" in done.stderr
-    assert "all workers" not in done.stderr
-
-
-def test_an_elastic_job_says_why_it_lost_a_worker() -> None:
-    fails = "import innet; comm = innet.init()\nif comm.rank: raise ValueError('no data')"
-    done = innet("run", "star:2", "--elastic", "--", sys.executable, "-c", fails)
-    assert done.returncode == 0
-    (lost,) = [line for line in done.stderr.splitlines() if line.startswith("lost: ")]
-    assert lost.endswith("exited with code 1; it failed with ValueError: no data")
-
-
-def test_exit_code_names_the_signal_that_ended_a_worker() -> None:
-    done = innet("run", "star:2", "--hosts", "h0", "--", "sh", "-c", "kill -9 $$")
-    assert done.returncode == 128 + signal.SIGKILL
-    assert "SIGKILL" in done.stderr
-
-
-def test_a_program_that_does_not_exist_is_named() -> None:
-    done = innet("run", "star:2", "--", "nosuchprogram")
-    assert done.returncode == 1
-    assert "error: cannot start 'nosuchprogram' for h0" in done.stderr.splitlines()[-1]
-
-
-def test_an_unknown_algorithm_in_the_program_is_an_error_on_every_rank() -> None:
-    done = innet("run", "star:2", "--", sys.executable, "-c", UNKNOWN_ALGORITHM)
-    assert done.returncode == 1
-    for host in ("h0", "h1"):
-        told = [line for line in done.stdout.splitlines() if line.startswith(f"[{host}]")]
-        assert any("unknown algorithm 'rng'" in line for line in told), done.stdout
-
-
-def test_ctrl_c_ends_everything() -> None:
-    with started("run", "star:2", "--", "sh", "-c", "echo working; exec sleep 600") as launcher:
-        read_until(launcher, "working")
-        launcher.send_signal(signal.SIGINT)
-        assert launcher.wait(TIMEOUT_S) == 130
-        assert "Traceback" not in launcher.communicate()[1]
-
-
 def test_down_removes_what_kill_9_has_left(registry: Path) -> None:
     with started("run", "star:2", "--", "sh", "-c", "echo working; exec sleep 600") as launcher:
         read_until(launcher, "working")
         launcher.kill()
         launcher.wait(TIMEOUT_S)
-    assert "stale" in innet("status").stdout
+    assert "stale" in invoked("status").stdout
     down = innet("down")
     assert (down.returncode, down.stderr) == (0, "")
     assert "removed its remains" in down.stdout
@@ -112,11 +70,11 @@ def test_down_removes_what_kill_9_has_left(registry: Path) -> None:
 def test_a_bare_down_does_not_end_somebody_elses_job() -> None:
     with started("run", "star:2", "--", "sh", "-c", "echo working; exec sleep 600") as launcher:
         read_until(launcher, "working")
-        down = innet("down")
+        down = invoked("down")
         assert down.returncode == 1
         assert "by its ID" in down.stderr
         assert launcher.poll() is None
-        assert "star-2" in innet("status").stdout
+        assert "star-2" in invoked("status").stdout
         launcher.send_signal(signal.SIGTERM)
         assert launcher.wait(TIMEOUT_S) == 143
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .runs import innet, read_until, started
+from .runs import invoked, read_until, started
 
 
 @pytest.fixture(scope="module")
@@ -16,15 +16,15 @@ def network(registry: object) -> Iterator[str]:
     with started("up", "star:2", "--name", "told") as launcher:
         read_until(launcher, "innet down told")
         yield "told"
-        innet("down", "told")
+        invoked("down", "told")
 
 
 def test_a_node_does_what_it_is_told(network: str) -> None:
-    assert innet("tell", network, "s0", "set-interval", "0.5").stdout == (
+    assert invoked("tell", network, "s0", "set-interval", "0.5").stdout == (
         "s0 publishes counters every 0.5 s\n"
     )
-    assert innet("tell", network, "s0", "drop-cache").stdout == "s0 dropped 0 cached packets\n"
-    assert json.loads(innet("tell", network, "s0", "dump-state").stdout)["kind"] == "switch"
+    assert invoked("tell", network, "s0", "drop-cache").stdout == "s0 dropped 0 cached packets\n"
+    assert json.loads(invoked("tell", network, "s0", "dump-state").stdout)["kind"] == "switch"
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_node_does_what_it_is_told(network: str) -> None:
 def test_who_is_not_there_is_said_at_once_with_those_who_are(
     network: str, node: str, why: str
 ) -> None:
-    told = innet("tell", network, node, "drop-cache")
+    told = invoked("tell", network, node, "drop-cache")
     assert told.returncode == 1
     assert f"it {why}. These run: s0;" in " ".join(told.stderr.split())
 
@@ -42,11 +42,11 @@ def test_who_is_not_there_is_said_at_once_with_those_who_are(
 def test_a_run_without_a_broker_hears_nothing() -> None:
     with started("up", "star:2", "--name", "deaf", "--broker", "none") as launcher:
         read_until(launcher, "innet down deaf")
-        told = innet("tell", "deaf", "s0", "drop-cache")
-        innet("down", "deaf")
+        told = invoked("tell", "deaf", "s0", "drop-cache")
+        invoked("down", "deaf")
     assert told.returncode == 1
     assert "runs without telemetry" in told.stderr
 
 
 def test_status_says_where_the_broker_is(network: str) -> None:
-    assert "MQTT: unix:///" in innet("status", network).stdout
+    assert "MQTT: unix:///" in invoked("status", network).stdout

@@ -18,13 +18,15 @@ from innet.cluster.emulation.runs import find_run
 from innet.cluster.node_reader import NodeReader
 
 from .conftest import processes_of
-from .runs import INNET, TIMEOUT_S, innet, read_until, started
+from .runs import INNET, TIMEOUT_S, innet, invoked, read_until, started
 
 ALLREDUCE = """
 import innet, numpy, sys
 comm = innet.init()
 print("sum", comm.allreduce(numpy.full(64, float(sys.argv[1]), numpy.float32))[0])
 """
+UNKNOWN_ALGORITHM = "import innet; innet.init(algorithm='rng')"
+RANK_1_LACKS_DATA = "import innet; comm = innet.init()\nif comm.rank: raise ValueError('no data')"
 SLEEP = ["sh", "-c", "echo working; exec sleep 600"]
 
 
@@ -49,7 +51,7 @@ def sleepers(registry: Path) -> list[str]:
 def test_jobs_run_on_it_one_after_the_other(network: str) -> None:
     for value in (1.0, 5.0):  # the second must not get the first's sum from a cache
         command = [sys.executable, "-c", ALLREDUCE, str(value)]
-        done = innet("run", "--on", network, "--algorithm", "inc", "--", *command)
+        done = invoked("run", "--on", network, "--algorithm", "inc", "--", *command)
         assert done.returncode == 0, done.stderr
         expected = [f"[{host}] sum {2 * value}" for host in ("h0", "h1")]
         assert sorted(done.stdout.splitlines()) == expected
@@ -71,29 +73,59 @@ def test_a_job_has_the_environment_and_directory_of_its_terminal(
 
 
 def test_run_with_the_name_of_a_network_that_is_up_shows_the_option(network: str) -> None:
-    done = innet("run", network, "--", "python", "my script.py")
+    done = invoked("run", network, "--", "python", "my script.py")
     assert done.returncode == 1
     assert f"innet run --on {network} -- python 'my script.py'" in done.stderr
 
 
 def test_the_exit_code_of_a_job_arrives(network: str) -> None:
-    done = innet("run", "--on", network, "--", "sh", "-c", "exit 7")
+    done = invoked("run", "--on", network, "--", "sh", "-c", "exit 7")
     assert done.returncode == 7
     assert "exited with code 7" in done.stderr
+
+
+def test_exit_code_names_the_signal_that_ended_a_worker(network: str) -> None:
+    done = invoked("run", "--on", network, "--hosts", "h0", "--", "sh", "-c", "kill -9 $$")
+    assert done.returncode == 128 + signal.SIGKILL
+    assert "SIGKILL" in done.stderr
+
+
+def test_a_program_that_does_not_exist_is_named(network: str) -> None:
+    done = invoked("run", "--on", network, "--", "nosuchprogram")
+    assert done.returncode == 1
+    assert "error: cannot start 'nosuchprogram' for h0" in done.stderr.splitlines()[-1]
+
+
+def test_an_elastic_job_says_whom_it_lost_and_why(network: str) -> None:
+    command = (sys.executable, "-c", RANK_1_LACKS_DATA)
+    done = invoked("run", "--on", network, "--elastic", "--", *command)
+    assert done.returncode == 0
+    (lost,) = [line for line in done.stderr.splitlines() if line.startswith("lost: ")]
+    assert lost.startswith("lost: h1 (pid ")
+    assert lost.endswith("exited with code 1; it failed with ValueError: no data")
+    assert "all workers" not in done.stderr
+
+
+def test_an_unknown_algorithm_in_the_program_is_an_error_on_every_rank(network: str) -> None:
+    done = invoked("run", "--on", network, "--", sys.executable, "-c", UNKNOWN_ALGORITHM)
+    assert done.returncode == 1
+    for host in ("h0", "h1"):
+        told = [line for line in done.stdout.splitlines() if line.startswith(f"[{host}]")]
+        assert any("unknown algorithm 'rng'" in line for line in told), done.stdout
 
 
 def test_a_host_that_has_a_job_is_not_given_another(network: str) -> None:
     with started("run", "--on", network, "--hosts", "h0", "--job-name", "a", "--", *SLEEP) as first:
         read_until(first, "working")
-        second = innet("run", "--on", network, "--", "true")
+        second = invoked("run", "--on", network, "--", "true")
         assert second.returncode == 1
         assert "h0 has a job already (a)" in second.stderr
         assert "Choose among h1" in second.stderr
-        twin = innet("run", "--on", network, "--hosts", "h1", "--job-name", "a", "--", "true")
+        twin = invoked("run", "--on", network, "--hosts", "h1", "--job-name", "a", "--", "true")
         assert "a job named a is running already" in twin.stderr
-        beside = innet("run", "--on", network, "--hosts", "h1", "--weight", "3", "--", "true")
+        beside = invoked("run", "--on", network, "--hosts", "h1", "--weight", "3", "--", "true")
         assert beside.returncode == 0
-        jobs = json.loads(innet("status", network, "--json").stdout)["jobs"]
+        jobs = json.loads(invoked("status", network, "--json").stdout)["jobs"]
         assert [(job["name"], job["hosts"], job["weight"]) for job in jobs] == [("a", ["h0"], 1)]
         first.send_signal(signal.SIGINT)
         assert first.wait(TIMEOUT_S) == 130
@@ -107,7 +139,7 @@ def test_a_signal_ends_the_job_and_not_the_network(network: str, registry: Path)
         assert job.wait(TIMEOUT_S) == 143
         assert "Traceback" not in job.communicate()[1]
     assert sleepers(registry) == []
-    assert innet("run", "--on", network, "--", "true").returncode == 0
+    assert invoked("run", "--on", network, "--", "true").returncode == 0
 
 
 def test_a_job_does_not_outlive_a_killed_terminal(network: str, registry: Path) -> None:
@@ -125,27 +157,27 @@ def test_a_job_does_not_outlive_a_killed_terminal(network: str, registry: Path) 
 
 def _wait_until_free(network: str) -> None:
     deadline_s = time.monotonic() + TIMEOUT_S
-    while innet("run", "--on", network, "--", "true").returncode != 0:
+    while invoked("run", "--on", network, "--", "true").returncode != 0:
         assert time.monotonic() < deadline_s, "the network stays busy"
 
 
 def test_status_lists_it(network: str) -> None:
-    listed = innet("status").stdout
+    listed = invoked("status").stdout
     assert network in listed
     assert "local" in listed
-    (run,) = json.loads(innet("status", "--json").stdout)["runs"]
+    (run,) = json.loads(invoked("status", "--json").stdout)["runs"]
     assert (run["run_id"], run["stale"]) == (network, False)
 
 
 def test_status_shows_what_its_nodes_say(network: str) -> None:
-    document = json.loads(innet("status", network, "--json").stdout)
+    document = json.loads(invoked("status", network, "--json").stdout)
     switch = document["nodes"]["s0"]
     assert switch["kind"] == "switch"
     assert {link["peer"] for link in switch["links"]} == {"h0", "h1"}
-    text = innet("status", network).stdout
+    text = invoked("status", network).stdout
     for title in ("Nodes", "Faces"):
         assert title in text
-    detail = innet("status", "--node", "s0").stdout
+    detail = invoked("status", "--node", "s0").stdout
     for title in ("Tables", "Reducer", "Routes", "Rules"):
         assert title in detail
 
@@ -158,7 +190,7 @@ def test_status_shows_the_job_that_runs(network: str) -> None:
         "run", "--on", network, "--algorithm", "inc", "--", sys.executable, "-c", program
     ) as job:
         read_until(job, "joined")
-        document = json.loads(innet("status", network, "--json").stdout)
+        document = json.loads(invoked("status", network, "--json").stdout)
         with NodeReader(with_rules=False) as reader:
             sockets = {"s0": find_run(network).control_socket("s0")}
             without_rules = reader.read(sockets, TIMEOUT_S).nodes["s0"]
@@ -183,9 +215,9 @@ def test_a_detached_network_is_ready_when_the_command_returns(registry: Path) ->
     up = innet("up", "star:2", "--name", "hidden", "--detach")
     assert (up.returncode, up.stderr) == (0, "")
     assert "innet run --on hidden" in up.stdout
-    job = innet("run", "--on", "hidden", "--", "sh", "-c", "echo $RANK")
+    job = invoked("run", "--on", "hidden", "--", "sh", "-c", "echo $RANK")
     assert sorted(job.stdout.splitlines()) == ["[h0] 0", "[h1] 1"]
-    assert innet("down", "hidden").stdout == "hidden: ended\n"
+    assert invoked("down", "hidden").stdout == "hidden: ended\n"
     assert not (registry / "hidden").exists()
 
 
@@ -196,28 +228,22 @@ def test_a_detached_network_that_cannot_start_says_why() -> None:
     assert "no topology file 'sta2'" in up.stderr
 
 
-@pytest.mark.usefixtures("network")
-def test_a_dead_switch_is_told_to_everybody_who_needs_it() -> None:
+def test_all_learn_of_a_dead_switch_and_ctrl_c_takes_the_network_down(
+    network: str, registry: Path
+) -> None:
     settings = ["--set", "recovery.switch_restarts=0"]
     with started("up", "star:2", "--name", "broken", *settings) as launcher:
         read_until(launcher, "innet down broken")
-        switch = json.loads(innet("status", "broken", "--node", "s0", "--json").stdout)
+        switch = json.loads(invoked("status", "broken", "--node", "s0", "--json").stdout)
         os.kill(switch["pid"], signal.SIGKILL)
         read_until(launcher, "switch s0")
         command = [sys.executable, "-c", ALLREDUCE, "1"]
-        job = innet("run", "--on", "broken", "--algorithm", "inc", "--", *command)
+        job = invoked("run", "--on", "broken", "--algorithm", "inc", "--", *command)
         assert job.returncode == 1
         for host in ("h0", "h1"):
             told = [line for line in job.stdout.splitlines() if line.startswith(f"[{host}]")]
             assert any("switch s0" in line and "SIGKILL" in line for line in told), job.stdout
         launcher.send_signal(signal.SIGINT)
         assert launcher.wait(TIMEOUT_S) == 130
-
-
-def test_ctrl_c_takes_a_network_down(network: str, registry: Path) -> None:
-    with started("up", "star:2", "--name", "short") as launcher:
-        read_until(launcher, "innet down short")
-        launcher.send_signal(signal.SIGINT)
-        assert launcher.wait(TIMEOUT_S) == 130
-        assert launcher.communicate()[1] == ""
+        assert "Traceback" not in launcher.communicate()[1]
     assert [path.name for path in registry.glob("*")] == [network]

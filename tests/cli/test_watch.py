@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import select
 import sys
 from collections.abc import Iterator
 
@@ -15,7 +16,7 @@ from innet.telemetry.messages import LauncherStatus, NodeStatus, RunEvent, State
 from innet.telemetry.topics import launcher_topics, node_topics
 from tests.telemetry.sources import LINK, counters
 
-from .runs import innet, read_until, started
+from .runs import invoked, read_until, started
 
 
 @pytest.fixture
@@ -24,16 +25,18 @@ def network(registry: object) -> Iterator[str]:
     with started("up", "star:2", "--name", "seen") as launcher:
         read_until(launcher, "innet down seen")
         yield "seen"
-        innet("down", "seen")
+        invoked("down", "seen")
 
 
 def test_events_are_printed_as_they_happen_until_the_run_ends(network: str) -> None:
     program = "import innet; innet.init()"
     with started("watch", network) as watcher:
-        innet("run", "--on", network, "--", sys.executable, "-c", program)
-        lines = read_until(watcher, "process_ended")
-        assert any("group_joined" in line and "h0 is rank 0 of 2" in line for line in lines)
-        innet("down", network)
+        assert watcher.stdout is not None
+        while not select.select([watcher.stdout], [], [], 0)[0]:  # it has subscribed
+            invoked("run", "--on", network, "--", "true")
+        invoked("run", "--on", network, "--", sys.executable, "-c", program)
+        assert "group_joined" in read_until(watcher, "h0 is rank 0 of 2")[-1]
+        invoked("down", network)
         assert read_until(watcher, "seen has ended")
         assert watcher.wait(60) == 0
 
