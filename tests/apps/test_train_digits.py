@@ -1,34 +1,30 @@
-"""The training of the demonstration: the same over a network as in one process."""
+"""The training of the demonstration: the same over a network as in one process.
+
+``tests/torch_backend/test_programs.py`` has DistributedDataParallel beside one process in each run.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import train_digits
 
 from innet.cluster.launch import Session
 from innet.topology import load_topology
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.jobs, pytest.mark.slow]
 
-TRAIN_DIGITS = Path(__file__).parents[2] / "apps" / "train_digits.py"
+TRAIN_DIGITS = Path(train_digits.__file__)
 TEST_IMAGES = 360
 
 
-def train_alone(output: Path, epochs: int) -> dict[str, Any]:
-    subprocess.run(
-        [sys.executable, TRAIN_DIGITS, "--single", "--epochs", str(epochs), "--output", output],
-        check=True,
-        timeout=240,
-        capture_output=True,
-    )
-    records: list[dict[str, Any]] = json.loads(output.read_text())
-    (record,) = records
+def train_alone(epochs: int) -> train_digits.Record:
+    (record,) = train_digits.train_alone(train_digits.Hyperparameters(epochs, 128, 512, 0.1, 1))
     return record
 
 
@@ -40,9 +36,9 @@ def train_together(
         async with Session(
             load_topology(topology), output=lambda _label, line: lines.append(line)
         ) as session:
-            chosen = ["--epochs", str(epochs), "--output", str(output), "--algorithms", *algorithms]
+            chosen = ["--epochs", str(epochs), "--output", str(output)]
             await session.run_workers(
-                [sys.executable, str(TRAIN_DIGITS), *chosen],
+                [sys.executable, str(TRAIN_DIGITS), *chosen, "--algorithms", *algorithms],
                 env={"OMP_NUM_THREADS": "1"},
             )
         assert any(f"epoch {epochs}/{epochs}" in line for line in lines), "rank 0 shows progress"
@@ -52,26 +48,16 @@ def train_together(
     return records
 
 
-def test_an_epoch_is_that_of_one_process(tmp_path: Path) -> None:
-    alone = train_alone(tmp_path / "alone.json", 1)
-    (record,) = train_together("star:2", tmp_path / "together.json", 1, "inc")
-    assert record["ranks"] == 2
-    assert record["losses"] == pytest.approx(alone["losses"], rel=1e-3)
-    assert abs(record["accuracies"][-1] - alone["accuracies"][-1]) <= 1.001 / TEST_IMAGES
-
-
-@pytest.mark.slow
-@pytest.mark.jobs
 def test_accuracy_is_that_of_one_process_and_placement_changes_no_bit(tmp_path: Path) -> None:
-    alone = train_alone(tmp_path / "alone.json", 3)
+    alone = train_alone(3)
     placements = ("inc:roots=spine0", "inc:roots=spine1", "ring")
     first, second, ring = train_together(
         "leaf-spine:2x2x2", tmp_path / "together.json", 3, *placements
     )
-    assert alone["accuracies"][-1] > 0.85
+    assert alone.accuracies[-1] > 0.85
     for record in (first, second, ring):
         assert record["ranks"] == 4
-        assert abs(record["accuracies"][-1] - alone["accuracies"][-1]) <= 1.001 / TEST_IMAGES
-        assert record["losses"] == pytest.approx(alone["losses"], rel=1e-3)
+        assert abs(record["accuracies"][-1] - alone.accuracies[-1]) <= 1.001 / TEST_IMAGES
+        assert record["losses"] == pytest.approx(alone.losses, rel=1e-3)
         assert record["busiest_link_bytes"] >= len(record["losses"]) * record["gradient_bytes"]
     assert first["losses_hex"] == second["losses_hex"], "the same expression on another spine"

@@ -14,7 +14,7 @@ from tests.docs.command_lines import ROOT
 from tests.docs.tutorials import TUTORIALS, Step, follow, missing_lines, steps_of
 from tests.docs.workspace import Workspace
 
-SHORT = ("first-allreduce", "kv-cache", "lose-a-switch", "ndn-client")
+SHORT = ("first-allreduce", "kv-cache", "ndn-client")
 
 
 @pytest.mark.slow

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
 from innet.lab.compare.recording import ComparisonRecorder
 from innet.lab.compare.sampling import LinkReading
-from innet.lab.compare.sweep import Schedule, compare
 from innet.observe.web.document import Frame, read_recording
 from innet.topology import load_topology
 
@@ -75,23 +73,3 @@ async def test_long_turns_have_fewer_frames_a_second(monkeypatch):
     times = [frame.time_s for frame in frames[:-1]]
     assert len({round(after - before, 3) for before, after in pairwise(times)}) == 1
     assert {frame.links.bps[0] or frame.links.bps[1] for frame in frames[:-1]} == {8e8}
-
-
-async def test_a_comparison_records_a_turn_of_each_method_at_each_size(tmp_path: Path):
-    topology = load_topology("star4").with_overrides(rate_bps=500e6)
-    recorder = ComparisonRecorder(topology, "local")
-    await compare(
-        topology,
-        algorithms=("inc", "ring"),
-        schedule=Schedule(sizes_bytes=(4096, 4 << 20), repetitions=1),
-        output=lambda _label, _line: None,
-        recorder=recorder,
-    )
-    lines = recorder.recording().lines
-    names = [line.event.message for line in lines if line.event is not None]
-    assert names == [
-        "in-network aggregation, 4 KiB", "ring (innet), 4 KiB",
-        "in-network aggregation, 4 MiB", "ring (innet), 4 MiB",
-    ]  # fmt: skip
-    busiest = max(bps or 0 for line in lines if line.frame for bps in line.frame.links.bps)
-    assert busiest > 50e6
