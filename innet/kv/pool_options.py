@@ -75,6 +75,9 @@ class PoolOptions(TypedDict, total=False):
     until then only this process has it."""
     keeps_fetched: bool
     """Whether this process keeps blocks that it fetched; default true."""
+    copy_rate: Size
+    """Bytes per second of blocks that this process copies to other homes by itself: when a member
+    has gone, or when it leaves; default ``128MiB``."""
     weight: Annotated[int, Field(ge=1, le=MAX_WEIGHT)]
     """The pool's share of the switches' memory, beside other pools and jobs; default 1."""
     engine: str
@@ -134,7 +137,10 @@ class MemberOptions:
             chosen = _Options.model_validate(options).model_dump(exclude_unset=True)
         except ValidationError as error:
             raise KVError(_message(error, options)) from error
-        settings = PoolSettings(**{name: chosen.pop(name) for name in _SETTINGS if name in chosen})
+        given = {name: chosen.pop(name) for name in _SETTINGS if name in chosen}
+        if "copy_rate" in chosen:
+            given["copy_bytes_per_s"] = chosen.pop("copy_rate")
+        settings = PoolSettings(**given)
         named = {f"{name}_bytes" if name in _SIZES else name: chosen[name] for name in chosen}
         if named.get("address") is not None:
             named.setdefault("offered_memory_bytes", 0)

@@ -122,3 +122,16 @@ def test_a_process_without_the_tenants_secret_is_told_so(pool: Path) -> None:
     assert "the pool at prod has no tenant acme with this secret" in refused.stderr
     with engine(pool) as free:
         assert free.node == "h0.1", "what was refused has given its worker back"
+
+
+def test_a_member_that_leaves_hands_its_blocks_over(pool: Path) -> None:
+    with engine(pool) as one:
+        assert {one.ask("put", number) for number in range(20, 30)} == {"put 1"}
+    missing = innet("kv", "leave", "h7", "--on", "prod")
+    assert "no member of a pool on h7; it has them on h0, h1" in missing.stderr
+    left = innet("kv", "leave", "h1", "--on", "prod")
+    assert left.stdout == "h1 has left the pool\n", left.stderr
+    with engine(pool) as one:
+        assert {one.ask("get", number) for number in (*BLOCKS, *range(20, 30))} == {"found"}
+    [tenant] = json.loads(innet("status", "prod", "--json").stdout)["pools"]
+    assert list(tenant["members"]) == ["h0.0"]

@@ -65,6 +65,30 @@ def serve(
     launch(pool.topology, chosen, lambda session: StandingPool(session, pool))
 
 
+LEAVE_EXAMPLES = options.examples("innet kv leave h3", "innet kv leave h3 --on prod")
+
+
+@app.command("leave", epilog=LEAVE_EXAMPLES)
+def leave(
+    host: Annotated[
+        str, typer.Argument(metavar="HOST", help="A host of the network that is on this machine")
+    ],
+    on: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="The network; the only one of this machine by default"),
+    ] = None,
+) -> None:
+    """Let the member of a standing pool leave, once its blocks are with other members.
+
+    After it, the machine can be taken away: the pool has lost nothing. Its member comes back when
+    the machine joins again.
+    """
+    from innet.kv.service.leaving import leave as let_leave
+
+    let_leave(on, host)
+    typer.echo(f"{host} has left the pool")
+
+
 @app.command("replay", epilog=REPLAY_EXAMPLES)
 @options.grouped
 def replay(

@@ -17,6 +17,7 @@ from innet.kv.names import BlockKey
 from innet.kv.pool.home import Home, PoolNode
 from innet.kv.pool.network import BlockNetwork, Cause, Contents
 from innet.kv.pool.peers import Members, PeerClient
+from innet.kv.pool.replication import Replicator
 from innet.kv.pool.requests import MAX_NUMBER, Drop, Pin, Unpin
 from innet.kv.pool.served import ServedBlocks
 from innet.kv.pool.settings import PoolSettings
@@ -81,7 +82,9 @@ class BlockPool:
         self._node = self._parts(network, local, offered or TieredStore(MemoryTier(0)))
         self._home = Home(self._node)
         self._transfers = BlockTransfers(self._node, self._home)
+        self._replicator = Replicator(self._node, self._home)
         self._serving: asyncio.Task[None] | None = None
+        self._replicating: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         try:
@@ -98,7 +101,24 @@ class BlockPool:
         """Serve others from now on, with the blocks that the disk has from before."""
         if self._serving is None:
             self._serving = asyncio.ensure_future(self._home.serve())
+            if self._settings.replicas > 1 and self._node.store.tiers.capacity_bytes:
+                self._replicating = asyncio.ensure_future(self._replicator.run())
             await self._node.store.start(f"{tenant_prefix(self._tenant)}/")
+
+    async def hand_over(self) -> int:
+        """Copy the blocks that this node is home to, to the members that are when it has left.
+
+        Others get them from here meanwhile. The settings' ``copy_bytes_per_s`` limits how fast;
+        cancelling it ends it.
+
+        Returns:
+            How many copies other members keep.
+
+        Raises:
+            KVError: the pool is not open.
+        """
+        self._require_open()
+        return await self._replicator.hand_over()
 
     async def close(self) -> None:
         """Stop serving, and complete the pending writes of the disks.
@@ -109,6 +129,9 @@ class BlockPool:
         if serving is None:
             return
         serving.cancel()
+        if self._replicating is not None:
+            self._replicating.cancel()
+            await asyncio.wait([self._replicating])
         node = self._node
         async with AsyncExitStack() as ending:  # each step runs, even if another one fails
             for store in node.stores:
@@ -392,9 +415,12 @@ class BlockPool:
             raise KVError(f"a timeout is a number of seconds from 0 on, not {timeout_s}")
         return timeout_s
 
-    def _check(self, key: BlockKey) -> None:
+    def _require_open(self) -> None:
         if self._serving is None:
             raise KVError("the pool is not open; use `async with`, or await start() first")
+
+    def _check(self, key: BlockKey) -> None:
+        self._require_open()
         if key.family.tenant != self._tenant:
             raise KVError(
                 f"{key.name} is a block of another tenant than the pool's, {self._tenant}"

@@ -42,9 +42,10 @@ class PoolSettings:
     longest_lease_s: float = 600.0
     puts: Literal["at-once", "when-asked"] = "at-once"
     keeps_fetched: bool = True
+    copy_bytes_per_s: int = 128 << 20
 
     def __post_init__(self) -> None:
-        for what in ("replicas", "window"):
+        for what in ("replicas", "window", "copy_bytes_per_s"):
             if getattr(self, what) < 1:
                 raise KVError(f"{what} of a pool is at least 1, not {getattr(self, what)}")
         for what in ("timeout_s", "put_timeout_s", "leave_out_s", "answer_s", "longest_lease_s"):

@@ -69,6 +69,7 @@ class PoolStatistics:
         lost_copies: homes that did not keep one, by cause.
         kept: blocks that this node keeps as a home, by requester.
         brought: blocks that this node fetched as a home at their first request.
+        replicated: copies of its blocks that other homes keep because this node has asked them to.
         refused: requests of others that were not done, by the answer's cause.
         served: times that others requested blocks of this node.
         tiers: by ``local memory``, ``local disk``, ``home memory``, ``home disk``, or ``shared
@@ -89,6 +90,7 @@ class PoolStatistics:
     lost_copies: Counter[Cause] = field(default_factory=Counter)
     kept: Counter[str] = field(default_factory=Counter)
     brought: int = 0
+    replicated: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     served: int = 0
     tiers: dict[str, TierStatistics] = field(default_factory=dict)

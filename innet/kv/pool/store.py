@@ -9,12 +9,12 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from innet.kv.pool.network import Sealed
 from innet.kv.pool.served import ServedBlocks
 from innet.kv.pool.settings import PoolSettings
-from innet.kv.pool.tiers import DiskTier, MemoryTier
+from innet.kv.pool.tiers import DiskTier, Entry, MemoryTier
 from innet.kv.pool.waiting import CircuitBreaker, SingleFlight
 
 _MOST_LINGERING: Final = 8
@@ -52,6 +52,11 @@ class TieredStore:
         """Of all tiers."""
         disk_bytes = 0 if self.disk is None else self.disk.capacity_bytes
         return self.memory.capacity_bytes + disk_bytes
+
+    def entry(self, name: str) -> Entry[Any] | None:
+        """What the fastest tier that has a block knows of it."""
+        found: Entry[Any] | None = self.memory.entry(name)
+        return self.disk.entry(name) if found is None and self.disk is not None else found
 
     async def close(self) -> None:
         """Complete the pending writes, and close the disk."""

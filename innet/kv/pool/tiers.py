@@ -86,6 +86,10 @@ class BlockTier(Generic[Kept]):
         """All blocks."""
         return list(self._entries)
 
+    def entry(self, name: str) -> Entry[Kept] | None:
+        """What the tier knows of a block; this does not count as a use."""
+        return self._entries.get(name)
+
     @property
     def room_for_new_bytes(self) -> int:
         """How many bytes of new blocks fit at once without one of them evicting another."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, cast
@@ -15,9 +17,19 @@ from typing import Any, Final, cast
 from pydantic import TypeAdapter
 
 from innet.errors import EmulationError
+from innet.kv.node_network import MEMBERS_REFRESH_S
 from innet.kv.pool_member import PoolMember
 from innet.kv.pool_options import PoolOptions
+from innet.worker.job_file import RESTARTS_VARIABLE
 
+LEAVE: Final = signal.SIGUSR1
+_ENDS: Final = (signal.SIGTERM, signal.SIGINT)
+_ABSENCE_S: Final = 2 * MEMBERS_REFRESH_S
+"""Before a process joins that is started again: the others see that its predecessor has gone, and
+what it had in memory."""
+_LOOK_S: Final = 0.2
+_ENDED: Final = 128 + signal.SIGTERM
+"""Exit code: a machine that goes away ends its member, which is started again when it is back."""
 OPTIONS_VARIABLE: Final = "INNET_POOL"
 """Environment variable with the path of the file of :func:`written`."""
 
@@ -42,19 +54,38 @@ def read(text: bytes) -> list[PoolOptions]:
 
 
 def main() -> None:
-    """Keep blocks of all tenants until SIGTERM."""
+    """Keep blocks of all tenants until SIGTERM; hand them over and leave at :data:`LEAVE`."""
     path = os.environ.get(OPTIONS_VARIABLE)
     if path is None:
         raise EmulationError(
             f"{OPTIONS_VARIABLE} is not set: members of a standing pool are started by "
             "`innet kv serve`. Start one with it"
         )
-    ends = (signal.SIGTERM, signal.SIGINT)
-    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before there are threads
-    with ExitStack() as members:
-        for options in read(Path(path).read_bytes()):
-            members.enter_context(PoolMember.open(**options))
-        signal.sigwait(ends)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {LEAVE, *_ENDS})  # before there are threads
+    if os.environ.get(RESTARTS_VARIABLE, "0") != "0":
+        time.sleep(_ABSENCE_S)
+    with ExitStack() as stack:
+        members = [
+            stack.enter_context(PoolMember.open(**options))
+            for options in read(Path(path).read_bytes())
+        ]
+        if signal.sigwait({LEAVE, *_ENDS}) == LEAVE:
+            for member in members:
+                _hand_over(member)
+                member.close()
+            signal.sigwait(_ENDS)  # a process that ended would be started again
+    sys.exit(_ENDED)
+
+
+def _hand_over(member: PoolMember) -> None:
+    """Hand a member's blocks over, or as many as there is time for."""
+    print(f"{member.node} hands its blocks over", flush=True)
+    handing_over = member.submit(member.blocks.hand_over())
+    while not handing_over.done():
+        if signal.sigtimedwait(_ENDS, _LOOK_S) is not None:
+            handing_over.cancel()
+            sys.exit(_ENDED)
+    print(f"{member.node} leaves; others keep {handing_over.result()} copies", flush=True)
 
 
 if __name__ == "__main__":

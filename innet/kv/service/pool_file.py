@@ -13,6 +13,7 @@ from innet.kv.eviction import DEFAULT_POLICY, PolicyName
 from innet.kv.pool_options import MemberOptions, PoolOptions, Size
 from innet.kv.tenant import Tenant
 from innet.node.messages import MAX_WEIGHT
+from innet.quantities import parse_duration_s
 from innet.topology import Topology, load_topology
 from innet.topology.from_ray import ListMachines
 from innet.topology.located_yaml import LocatedDocument, parse_located
@@ -48,7 +49,9 @@ class PoolSpecification(Specification):
     policy: PolicyName = DEFAULT_POLICY
     replicas: int = 1
     window: int = 8
-    timeout_s: float = 5.0
+    timeout: Annotated[float, BeforeValidator(parse_duration_s)] = 5.0
+    copy_rate: Size = "128MiB"
+    """Bytes per second that a member copies to other homes by itself."""
 
 
 class PoolDocument(Specification):
@@ -112,7 +115,8 @@ class PoolFile:
             policy=pool.policy,
             replicas=pool.replicas,
             window=pool.window,
-            timeout_s=pool.timeout_s,
+            timeout_s=pool.timeout,
+            copy_rate=pool.copy_rate,
             weight=given.get("weight", 1),
             engine="pool",
         )
