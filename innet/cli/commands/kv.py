@@ -10,6 +10,7 @@ import typer
 from innet.cli import options
 from innet.cli.commands.up import LaunchOptions, MachineOptions, launch
 from innet.cli.experiments import parsed_sizes_bytes, run_and_show
+from innet.cli.kv_lookups import INDEX_EXAMPLES, LOCATE_EXAMPLES, index, locate
 from innet.cli.network_choice import chosen_settings, chosen_topology, with_timed_links
 from innet.kv.eviction import DEFAULT_POLICY, POLICIES
 
@@ -177,3 +178,7 @@ def _variants(designs: str, policies: str | None) -> list[str]:
     if policies is None:
         return names
     return [f"{name}:policy={policy.strip()}" for policy in policies.split(",") for name in names]
+
+
+app.command("locate", epilog=LOCATE_EXAMPLES)(locate)
+app.command("index", epilog=INDEX_EXAMPLES)(index)

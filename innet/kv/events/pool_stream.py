@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from innet.kv.events.index import Change
 from innet.kv.events.log import EventLog
-from innet.kv.events.wire import BlocksRemoved
+from innet.kv.events.wire import AllCleared, BlocksRemoved
 
 POOL = "pool"
 """Stands for the member in topics."""
 
 
 class PoolStream:
-    """Events of the first and the last copy of each block on a medium, by model."""
+    """Events of the first and the last copy of each block on a medium, by model.
+
+    Attributes:
+        on_pending: called when there are events to publish.
+    """
 
     def __init__(self) -> None:
+        self.on_pending: Callable[[], None] = lambda: None
         self._logs: defaultdict[str, EventLog] = defaultdict(EventLog)
         self._copies: Counter[tuple[str, int, str | None]] = Counter()
         self._described: set[tuple[str, int, str | None]] = set()
@@ -26,8 +31,13 @@ class PoolStream:
         """The streams by topic."""
         return {f"kv@{POOL}@{model}".encode(): log for model, log in self._logs.items()}
 
-    def apply(self, model: str, changes: Iterable[Change]) -> bool:
-        """Apply changes of the index; whether there are events to publish."""
+    def clear(self) -> None:
+        """The pool is no longer followed."""
+        for log in self._logs.values():
+            log.add(AllCleared())
+
+    def apply(self, model: str, changes: Iterable[Change]) -> None:
+        """Apply changes of the index."""
         log = self._logs[model]
         for change in changes:
             block = change.block
@@ -44,4 +54,5 @@ class PoolStream:
                 self._described.add(copy)
             if has_news or not before:
                 log.add(block)
-        return log.has_pending
+        if log.has_pending:
+            self.on_pending()

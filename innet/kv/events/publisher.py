@@ -3,8 +3,7 @@
 A message is three frames: the topic, the batch's number in 8 bytes, big-endian, and the batch. A
 consumer that misses a number sends an empty frame and the first missing number from a DEALER to the
 replay socket. It receives all batches from there on, each behind an empty frame, and then a message
-with the number -1. With several models, the batches of all topics are sent; a further frame of the
-request restricts them to topics that begin with it.
+with the number -1. With several models, the batches of all topics are sent.
 """
 
 from __future__ import annotations
@@ -12,17 +11,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import zmq
 import zmq.asyncio
 
 from innet.errors import KVError
 from innet.kv.events.endpoints import Endpoints
-from innet.kv.events.source import BlockEvents
+from innet.kv.events.log import EventLog
 
 NUMBER_BYTES: Final = 8
 END: Final = (-1).to_bytes(NUMBER_BYTES, "big", signed=True)
@@ -39,8 +38,25 @@ _SEND_S: Final = 5.0
 _log = logging.getLogger(__name__)
 
 
+class Publishable(Protocol):
+    """Streams that change.
+
+    Attributes:
+        on_pending: called when there are events to publish.
+    """
+
+    on_pending: Callable[[], None]
+
+    @property
+    def streams(self) -> dict[bytes, EventLog]:
+        """By topic."""
+
+    def clear(self) -> None:
+        """There is no block any more."""
+
+
 @asynccontextmanager
-async def publishing(events: BlockEvents, endpoints: Endpoints) -> AsyncIterator[Endpoints]:
+async def publishing(events: Publishable, endpoints: Endpoints) -> AsyncIterator[Endpoints]:
     """Publish until the block ends, and yield the bound addresses.
 
     Raises:
@@ -67,7 +83,7 @@ async def publishing(events: BlockEvents, endpoints: Endpoints) -> AsyncIterator
 class _Publisher:
     """The sockets of a stream, in one event loop."""
 
-    def __init__(self, events: BlockEvents, context: zmq.asyncio.Context) -> None:
+    def __init__(self, events: Publishable, context: zmq.asyncio.Context) -> None:
         self._events = events
         self._timer: asyncio.TimerHandle | None = None
         self._pub: zmq.Socket[bytes] = zmq.Context.shadow(context).socket(zmq.PUB)
@@ -119,14 +135,11 @@ class _Publisher:
                 _log.info("a replay of KV events ended early: %r", error)
 
     async def _answer(self, frames: list[bytes]) -> None:
-        if len(frames) not in (3, 4) or frames[1] or len(frames[2]) != NUMBER_BYTES:
+        if len(frames) != 3 or frames[1] or len(frames[2]) != NUMBER_BYTES:
             raise ValueError(f"no request for a replay: {len(frames)} frames")
         head, number = frames[:2], int.from_bytes(frames[2], "big")
-        prefix = frames[3] if len(frames) == 4 else b""
         self.flush()
         for topic, log in self._events.streams.items():
-            if not topic.startswith(prefix):
-                continue
             for each, payload in log.since(number):
                 place = each.to_bytes(NUMBER_BYTES, "big")
                 await self._router.send_multipart([*head, topic, place, payload])

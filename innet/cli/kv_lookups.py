@@ -1,0 +1,228 @@
+"""``innet kv locate`` and ``innet kv index``: where prefixes are, once and as a service."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from innet import extras
+from innet.cli import options
+from innet.cli.text_output import open_console, say
+
+if TYPE_CHECKING:
+    from innet.kv.events.follower import Stream
+    from innet.kv.events.service import Distance, LocateRequest, PoolDirectory, PromptLocation
+
+LOCATE_EXAMPLES = options.examples(
+    "innet kv locate --on lab --tokens 1,2,3,4",
+    "innet kv locate --on lab --tokens-file prompt.json --near h3 --json",
+    "innet kv locate --stream h0=tcp://127.0.0.1:5557 --tokens 1,2,3,4",
+)
+INDEX_EXAMPLES = options.examples(
+    "innet kv index --on lab --port 8764",
+    "innet kv index --on lab --events tcp://127.0.0.1:5557",
+    "innet kv index --stream h0=tcp://127.0.0.1:5557 --stream h1=tcp://127.0.0.1:5567",
+)
+
+OnNetwork = Annotated[
+    str | None,
+    typer.Option("--on", metavar="ID", help="Network whose members publish in its run directory"),
+]
+Streams = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=ADDRESS[,REPLAY]",
+        help="A member's events, or a vLLM engine's; replays by default at the next port; "
+        "repeatable",
+    ),
+]
+TenantDigits = Annotated[
+    str | None,
+    typer.Option(metavar="DIGITS", help="Whose blocks, where members are in several pools"),
+]
+
+
+def locate(
+    tokens: Annotated[
+        str | None, typer.Option(metavar="ID,…", help="Token ids of the prompt")
+    ] = None,
+    tokens_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="They in a file: a list in JSON")
+    ] = None,
+    on: OnNetwork = None,
+    stream: Streams = None,
+    tenant: TenantDigits = None,
+    model: Annotated[
+        str | None, typer.Option(help="Its name in topics, where there are several")
+    ] = None,
+    near: Annotated[
+        str | None, typer.Option(metavar="HOST", help="Count distances from this host")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
+) -> None:
+    """Show which members hold which prefix of a prompt, on which medium, and how far away.
+
+    Reads the events of the members (option [cyan]events[/] of a pool) from the beginning.
+    """
+    from innet.kv.events.service import LocateRequest
+
+    prompt = _prompt(tokens, tokens_file)
+    request = LocateRequest(prompts=[prompt], model=model, near=near)
+    sources = _sources(on, stream, tenant)
+    found = asyncio.run(_locate(sources, request))
+    if as_json:
+        say(json.dumps(found.model_dump()))
+    else:
+        _show(found, len(prompt))
+
+
+def index(
+    on: OnNetwork = None,
+    stream: Streams = None,
+    tenant: TenantDigits = None,
+    port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65535, help="Port on loopback; 0: a free one")
+    ] = 8764,
+    events: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Publish the events of the whole pool here")
+    ] = "",
+) -> None:
+    """Follow the events of all members, and answer look-ups over HTTP until Ctrl-C.
+
+    [cyan]POST /v1/locate[/] takes many prompts at once; [cyan]/openapi.json[/] describes it.
+    """
+    sources = _sources(on, stream, tenant)
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_index(sources, port, events))
+
+
+@dataclass(frozen=True)
+class _Sources:
+    streams: list[Stream]
+    distance: Distance | None
+
+
+def _prompt(tokens: str | None, tokens_file: Path | None) -> list[int]:
+    if (tokens is None) == (tokens_file is None):
+        raise typer.BadParameter("give either --tokens or --tokens-file", param_hint="'--tokens'")
+    text = f"[{tokens}]" if tokens_file is None else tokens_file.read_text()
+    try:
+        found = json.loads(text)
+        if not isinstance(found, list) or not all(type(each) is int for each in found):
+            raise ValueError
+    except ValueError:
+        raise typer.BadParameter(
+            "expected token ids, such as 1,2,3 (in a file: [1, 2, 3])", param_hint="'--tokens'"
+        ) from None
+    return found
+
+
+def _sources(on: str | None, streams: list[str] | None, tenant: str | None) -> _Sources:
+    for library in ("msgpack", "starlette", "uvicorn"):
+        extras.require(library, "a look-up of prefixes")
+    from innet.kv.events.service import hops
+
+    if on is None and streams:
+        return _Sources([_stream(each) for each in streams], None)
+    if streams:
+        raise typer.BadParameter("give either --on or --stream", param_hint="'--stream'")
+    from innet.cluster.emulation.runs import find_run
+    from innet.topology import load_topology
+
+    record = find_run(on)
+    found = _streams_in(record.run_dir, tenant)
+    return _Sources(found, hops(load_topology(str(record.topology_path))))
+
+
+def _stream(text: str) -> Stream:
+    from innet.kv.events.endpoints import Endpoints
+    from innet.kv.events.follower import Stream
+
+    name, equals, addresses = text.partition("=")
+    address, _, replay = addresses.partition(",")
+    if not equals or not name or "://" not in address:
+        raise typer.BadParameter(
+            f"expected NAME=ADDRESS, such as h0=tcp://127.0.0.1:5557, found {text!r}",
+            param_hint="'--stream'",
+        )
+    return Stream(name, Endpoints.of(address, replay))
+
+
+def _streams_in(run_dir: Path, tenant: str | None) -> list[Stream]:
+    from innet.errors import KVError
+    from innet.kv.events.endpoints import Endpoints
+    from innet.kv.events.follower import Stream
+    from innet.kv.pool_member import EVENT_SUFFIX
+
+    found = {
+        tuple(path.name.removesuffix(EVENT_SUFFIX).rsplit(".", 1)): path
+        for path in sorted(run_dir.glob(f"*{EVENT_SUFFIX}"))
+    }
+    tenants = {digits for _, digits in found}
+    if not found:
+        raise KVError(
+            f"no member publishes events in {run_dir}: start the programs with events='run', or "
+            "name their addresses with --stream"
+        )
+    if tenant is None and len(tenants) > 1:
+        raise KVError(
+            f"the members have blocks of several tenants: choose one with --tenant, of "
+            f"{', '.join(sorted(tenants))}"
+        )
+    return [
+        Stream(node, Endpoints.of(f"ipc://{path}"))
+        for (node, digits), path in found.items()
+        if tenant in (None, digits)
+    ]
+
+
+async def _locate(sources: _Sources, request: LocateRequest) -> PromptLocation:
+    from innet.kv.events.service import following
+
+    directory = _directory(sources)
+    async with following(directory, sources.streams):
+        return directory.locate(request).locations[0]
+
+
+async def _index(sources: _Sources, port: int, events: str) -> None:
+    from innet.kv.events.endpoints import Endpoints
+    from innet.kv.events.publisher import publishing
+    from innet.kv.events.service import following, serving
+
+    directory = _directory(sources)
+    async with contextlib.AsyncExitStack() as stack:
+        if events:
+            bound = await stack.enter_async_context(
+                publishing(directory.pool, Endpoints.of(events))
+            )
+            say(f"events of the pool: {bound.events}, replays: {bound.replay}")
+        await stack.enter_async_context(following(directory, sources.streams))
+        address = await stack.enter_async_context(serving(directory, port))
+        say(f"look-ups: {address}/v1/locate ({len(sources.streams)} streams)")
+        await asyncio.Event().wait()
+
+
+def _directory(sources: _Sources) -> PoolDirectory:
+    from innet.kv.events.service import PoolDirectory
+
+    return PoolDirectory() if sources.distance is None else PoolDirectory(sources.distance)
+
+
+def _show(found: PromptLocation, tokens: int) -> None:
+    from rich.table import Table
+
+    say(f"{found.tokens} of {tokens} tokens are in the pool, in blocks of {found.block_tokens}")
+    if not found.holdings:
+        return
+    table = Table("member", "prefix", "in memory", "on accelerator", "blocks", "links away")
+    for each in found.holdings:
+        distance = "" if each.distance is None else str(each.distance)
+        numbers = (each.tokens, each.memory_tokens, each.gpu_tokens, each.blocks)
+        table.add_row(each.member, *map(str, numbers), distance)
+    open_console().print(table)

@@ -1,0 +1,156 @@
+"""Follows streams of events over ZeroMQ: live batches, and replays of those that are missing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import zmq
+import zmq.asyncio
+from zmq.utils.monitor import parse_monitor_message
+
+from innet.errors import KVError
+from innet.kv.events.endpoints import Endpoints
+from innet.kv.events.publisher import END, NUMBER_BYTES
+from innet.kv.events.reader import StreamReader
+from innet.kv.events.wire import Batch, Event, decode
+
+REPLAY_S: Final = 5.0
+"""A replay whose next message takes longer has ended: there is no such endpoint, or it is busy."""
+_FRAMES: Final = 3
+
+Apply = Callable[[str, str, list[Event]], None]
+"""Called with the member, the model and events to apply."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream to follow.
+
+    Attributes:
+        name: of the member, where topics do not say it.
+        endpoints: of the publisher.
+    """
+
+    name: str
+    endpoints: Endpoints
+
+
+class StreamFollower:
+    """Follows one publisher, over its restarts.
+
+    Attributes:
+        caught_up: set when the first replay has ended.
+    """
+
+    def __init__(self, stream: Stream, context: zmq.asyncio.Context, apply: Apply) -> None:
+        """
+        Args:
+            stream: to follow.
+            context: of its sockets.
+            apply: called in the event loop.
+        """
+        self.caught_up = asyncio.Event()
+        self._stream = stream
+        self._context = context
+        self._apply = apply
+        self._readers: dict[bytes, StreamReader] = {}
+        self._missing = asyncio.Event()
+        self._missing.set()
+        self._disconnections = 0
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        with self._context.socket(zmq.SUB) as live:
+            live.setsockopt(zmq.LINGER, 0)
+            monitor = live.get_monitor_socket(zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED)
+            live.subscribe(b"")
+            live.connect(self._stream.endpoints.events)
+            try:
+                await asyncio.gather(self._receive(live), self._watch(monitor), self._replay())
+            finally:
+                live.disable_monitor()
+
+    async def _receive(self, live: zmq.asyncio.Socket) -> None:
+        while True:
+            frames = await live.recv_multipart()
+            if (found := self._decoded(frames)) is not None:
+                topic, number, batch = found
+                reader = self._readers.setdefault(topic, StreamReader())
+                self._events(topic, reader.receive(number, batch))
+                if reader.is_waiting:
+                    self._missing.set()
+
+    async def _watch(self, monitor: zmq.asyncio.Socket) -> None:
+        """A publisher that disconnects has no block; one that connects is asked for all."""
+        while True:
+            event = parse_monitor_message(await monitor.recv_multipart())["event"]
+            if event == zmq.EVENT_DISCONNECTED:
+                self._disconnections += 1
+                for topic, reader in self._readers.items():
+                    self._events(topic, reader.reset())
+            self._missing.set()
+
+    async def _replay(self) -> None:
+        while True:
+            await self._missing.wait()
+            self._missing.clear()
+            before = self._disconnections
+            await self._replay_once()
+            if self._disconnections == before:  # otherwise a replay of the next connection follows
+                self._end_replay()
+                self.caught_up.set()
+
+    def _end_replay(self) -> None:
+        for topic, reader in self._readers.items():
+            if reader.is_waiting:
+                self._events(topic, reader.end_replay())
+
+    async def _replay_once(self) -> None:
+        waiting = [reader for reader in self._readers.values() if reader.is_waiting]
+        first = min((reader.next_number for reader in waiting), default=0)
+        before = self._disconnections
+        with self._context.socket(zmq.DEALER) as socket:
+            socket.setsockopt(zmq.LINGER, 0)
+            socket.connect(self._stream.endpoints.replay)
+            await socket.send_multipart([b"", first.to_bytes(NUMBER_BYTES, "big")])
+            try:
+                while True:
+                    async with asyncio.timeout(REPLAY_S):
+                        _, *frames = await socket.recv_multipart()
+                    if frames[-2:-1] == [END] or self._disconnections != before:
+                        break
+                    self._on_replayed(frames, first)
+            except TimeoutError:
+                _log.info("%s: no replay of KV events", self._stream.name)
+
+    def _on_replayed(self, frames: list[bytes], first: int) -> None:
+        if (found := self._decoded(frames)) is None:
+            return
+        topic, number, batch = found
+        reader = self._readers.setdefault(topic, StreamReader())
+        # Of a stream that lost less, the batches between are not in this replay.
+        if reader.is_waiting and first <= reader.next_number:
+            self._events(topic, reader.replay(number, batch))
+
+    def _decoded(self, frames: list[bytes]) -> tuple[bytes, int, Batch] | None:
+        if len(frames) != _FRAMES:
+            _log.warning("%s: a message of %d frames", self._stream.name, len(frames))
+            return None
+        topic, number, payload = frames
+        try:
+            return topic, int.from_bytes(number, "big"), decode(payload)
+        except KVError as error:
+            _log.warning("%s: %s", self._stream.name, error)
+            return None
+
+    def _events(self, topic: bytes, events: list[Event]) -> None:
+        if events:
+            parts = topic.decode(errors="replace").split("@")
+            member, model = parts[1:] if len(parts) == _FRAMES else (self._stream.name, parts[-1])
+            self._apply(member, model, events)

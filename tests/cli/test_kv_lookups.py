@@ -1,0 +1,59 @@
+"""``innet kv locate``: where a prompt's prefix is, from members that publish events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import nullcontext
+
+import pytest
+from typer.testing import CliRunner
+
+import innet
+from innet.cli.main import app
+from innet.kv.pool_member import PoolMember
+from innet.kv.pool_options import MemberOptions
+from tests.kv.fake_network import FakeFabric
+from tests.kv.test_kv_pool import KV, MODEL, TOKENS
+
+
+@pytest.fixture(scope="module")
+def stream() -> Iterator[str]:
+    """A member with two blocks of a prompt of five tokens."""
+    fabric = FakeFabric({"h0": 1 << 20})
+    options = MemberOptions.of({"events": "tcp://127.0.0.1:0", "events_model": "llama"})
+    with PoolMember(lambda _: nullcontext(fabric.network("h0")), options) as member:
+        pool = innet.KVPool(MODEL, block_tokens=2, member=member)
+        assert pool.blocking.put(TOKENS, KV) == 4
+        assert member.event_endpoints is not None
+        yield f"h0={member.event_endpoints.events},{member.event_endpoints.replay}"
+
+
+def located(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["kv", "locate", *arguments])
+    assert not result.exception, result.output
+    return result.output
+
+
+def test_a_prefix_is_located(stream: str) -> None:
+    answer = json.loads(located("--stream", stream, "--tokens", "1,2,3,4,5", "--json"))
+    [holding] = answer["holdings"]
+    assert (answer["tokens"], holding["member"], holding["memory_tokens"]) == (4, "h0", 4)
+    shown = located("--stream", stream, "--tokens", "1,2,9,9")
+    assert "2 of 4 tokens are in the pool, in blocks of 2" in shown
+    assert "h0" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--stream", "h0=tcp://127.0.0.1:1"], "give either --tokens or --tokens-file"),
+        (["--stream", "h0", "--tokens", "1"], "expected NAME=ADDRESS"),
+        (["--stream", "h0=tcp://127.0.0.1:1", "--tokens", "1,x"], "expected token ids"),
+        (["--stream", "h0=x", "--on", "lab", "--tokens", "1"], "give either --on or --stream"),
+    ],
+)
+def test_wrong_options_are_explained(arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(app, ["kv", "locate", *arguments])
+    assert result.exit_code == 2
+    assert message in result.output.replace("\n", " ")

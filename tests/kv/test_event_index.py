@@ -1,0 +1,265 @@
+"""Where prefixes are: the index beside a naive model, followed streams, and look-ups over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from innet.errors import KVError
+from innet.kv.events.endpoints import Endpoints
+from innet.kv.events.follower import Stream
+from innet.kv.events.index import PrefixIndex
+from innet.kv.events.pool_stream import PoolStream
+from innet.kv.events.publisher import publishing
+from innet.kv.events.service import PoolDirectory, following, serving
+from innet.kv.events.source import BlockEvents
+from innet.kv.events.wire import AllCleared, BlocksRemoved, BlocksStored, Event, decode
+from innet.kv.names import BlockFamily
+from innet.kv.pool.store import Tier
+from tests.kv.test_events import State
+
+Prompt = tuple[int, ...]
+Ask = Callable[..., Awaitable[tuple[int, Any]]]
+MEMBERS = ("a", "b", "c")
+MEDIA = ("GPU", "CPU", "STORAGE")
+LETTERS = st.integers(0, 1)
+PROMPTS = st.lists(LETTERS, min_size=1, max_size=4).map(tuple)
+"""Of blocks of one token."""
+
+
+def hash_of(prompt: Prompt, engine: int = 0) -> int:
+    """An engine's own hash of the block that ends a prompt."""
+    return int("1" + "".join(map(str, prompt))) * 10 + engine
+
+
+def stored(prompt: Prompt, medium: str, *, tokens: bool, engine: int = 0) -> BlocksStored:
+    if not tokens:
+        return BlocksStored((hash_of(prompt, engine),), medium=medium)
+    parent = hash_of(prompt[:-1], engine) if len(prompt) > 1 else None
+    return BlocksStored((hash_of(prompt, engine),), parent, prompt[-1:], 1, medium)
+
+
+class NaiveIndex:
+    """Every member's prompts, searched from the longest on."""
+
+    def __init__(self) -> None:
+        self.held: set[tuple[str, int, Prompt, str]] = set()
+        self.described: set[tuple[int, Prompt]] = set()
+
+    def known(self, engine: int, prompt: Prompt) -> bool:
+        return all((engine, prompt[:end]) in self.described for end in range(1, len(prompt) + 1))
+
+    def has(self, member: str, prompt: Prompt, media: Sequence[str]) -> bool:
+        return any(
+            m == member and p == prompt and medium in media and self.known(engine, p)
+            for m, engine, p, medium in self.held
+        )
+
+    def prefix(self, member: str, prompt: Prompt, media: Sequence[str]) -> int:
+        count = 0
+        while count < len(prompt) and self.has(member, prompt[: count + 1], media):
+            count += 1
+        return count
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["store", "store", "store", "remove", "clear"]),
+        st.sampled_from(MEMBERS),
+        st.integers(0, 1),
+        PROMPTS,
+        st.sampled_from(MEDIA),
+        st.booleans(),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(STEPS, st.lists(LETTERS, max_size=5).map(tuple))
+def test_the_index_finds_what_a_search_finds(
+    steps: list[tuple[str, str, int, Prompt, str, bool]], prompt: Prompt
+) -> None:
+    """Whoever says the tokens, in whatever order, and however engines hash them."""
+    index, naive, pool, truth = PrefixIndex(), NaiveIndex(), PoolStream(), State()
+    for what, member, engine, block, medium, tokens in steps:
+        event: Event
+        if what == "store":
+            event = stored(block, medium, tokens=tokens, engine=engine)
+            naive.held.add((member, engine, block, medium))
+            if tokens:
+                naive.described.add((engine, block))
+        elif what == "remove":
+            event = BlocksRemoved((hash_of(block, engine),), medium)
+            naive.held.discard((member, engine, block, medium))
+        else:
+            event = AllCleared()
+            naive.held = {each for each in naive.held if each[0] != member}
+        pool.apply("m", index.apply(member, "m", [event]))
+    found = index.locate("m", prompt, members=MEMBERS)
+    for holding in found.holdings:
+        expected = [naive.prefix(holding.member, prompt, MEDIA[:n]) for n in (3, 2, 1)]
+        assert [holding.tokens, holding.memory_tokens, holding.gpu_tokens] == expected
+    together = 0
+    while together < len(prompt) and any(
+        naive.has(member, prompt[: together + 1], MEDIA) for member in MEMBERS
+    ):
+        together += 1
+    assert found.tokens == together
+    for holding in found.holdings:
+        ends = range(1, together + 1)
+        assert holding.blocks == sum(naive.has(holding.member, prompt[:n], MEDIA) for n in ends)
+    longest = index.locate("m", prompt).holdings
+    assert {each.member for each in longest} == {h.member for h in found.holdings if h.blocks}
+    assert [each.tokens for each in longest] == sorted((h.tokens for h in longest), reverse=True)
+    for log in pool.streams.values():
+        for _, payload in [log.cut(0.0) or (0, b"")]:
+            truth.apply(list(decode(payload).events) if payload else [])
+    assert truth.held == {(hash_of(block, e), medium) for _, e, block, medium in naive.held}
+
+
+def test_salts_adapters_and_block_sizes_are_told_apart() -> None:
+    index = PrefixIndex()
+    index.apply("a", "m", [BlocksStored((1, 2), None, (1, 2, 3, 4), 2, extra=(("s",), None))])
+    index.apply("b", "m", [BlocksStored((3,), None, (1, 2, 3, 4), 4, lora="tuned")])
+    index.apply("c", "m", [BlocksStored((4,), None, (1,), 1)])
+    assert index.locate("m", [1, 2, 3, 4, 5], salt="s").tokens == 4
+    assert index.locate("m", [1, 2, 3, 4, 5], lora="tuned").holdings[0].member == "b"
+    assert index.locate("m", [1, 2, 3, 4, 5]).holdings[0].member == "c"
+    assert index.locate("other", [1, 2]).tokens == 0
+    with pytest.raises(KVError, match="invalid token ids"):
+        index.locate("m", [-1])
+
+
+FAMILY = BlockFamily("a1b2", "00ff", "raw", 0, 1)
+
+
+def block(number: int) -> bytes:
+    return number.to_bytes(32, "big")
+
+
+class Watched(PoolDirectory):
+    """Wakes up the test after each change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._changed = asyncio.Event()
+
+    def apply(self, member: str, model: str, events: list[Event]) -> None:
+        super().apply(member, model, events)
+        self._changed.set()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(30):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+
+@asynccontextmanager
+async def member(name: str, folder: Path) -> Any:
+    """A member with a prompt of two blocks, [1, 2] and [3, 4], in memory."""
+    events = BlockEvents(name, "llama")
+    async with publishing(events, Endpoints.of(f"ipc://{folder}/{name}")):
+        events.describe(FAMILY, [block(1), block(2)], [1, 2, 3, 4], 2)
+        for number in (1, 2):
+            events.on_tier(0, FAMILY.name(block(number)), Tier.MEMORY)
+        yield events
+
+
+async def test_streams_are_followed_over_the_death_and_return_of_a_member(tmp_path: Path) -> None:
+    streams = [Stream(name, Endpoints.of(f"ipc://{tmp_path}/{name}")) for name in ("h0", "h1")]
+    directory = Watched()
+
+    def tokens() -> dict[str, int]:
+        found = directory.index.locate("llama", [1, 2, 3, 4, 5])
+        return {each.member: each.tokens for each in found.holdings}
+
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(member("h1", tmp_path))
+        async with member("h0", tmp_path) as events:
+            await stack.enter_async_context(following(directory, streams))
+            await directory.until(lambda: tokens() == {"h0": 4, "h1": 4})
+            events.on_tier(0, FAMILY.name(block(2)), None)
+            await directory.until(lambda: tokens() == {"h0": 2, "h1": 4})
+        await directory.until(lambda: tokens() == {"h1": 4})
+        await stack.enter_async_context(member("h0", tmp_path))
+        await directory.until(lambda: tokens() == {"h0": 4, "h1": 4})
+
+
+@asynccontextmanager
+async def client() -> AsyncIterator[Ask]:
+    """Asks a directory of two members: ``ask(path, body, headers)`` gives the status and JSON."""
+    directory = PoolDirectory(lambda near, to: 0 if near == to else 2)
+    directory.apply("h0", "llama", [BlocksStored((1, 2), None, (1, 2, 3, 4), 2)])
+    directory.apply("h1", "llama", [BlocksStored((1,), medium="STORAGE")])
+    async with serving(directory) as address:
+
+        async def ask(
+            path: str, body: str | None = None, headers: dict[str, str] | None = None
+        ) -> tuple[int, Any]:
+            def send() -> tuple[int, bytes]:
+                data = None if body is None else body.encode()
+                request = urllib.request.Request(f"{address}{path}", data, headers or {})
+                try:
+                    with urllib.request.urlopen(request, timeout=30) as answer:
+                        return answer.status, answer.read()
+                except urllib.error.HTTPError as error:
+                    return error.code, error.read()
+
+            status, text = await asyncio.to_thread(send)
+            return status, json.loads(text) if text.startswith(b"{") else text
+
+        yield ask
+
+
+async def test_prompts_are_located_over_http() -> None:
+    question = {"prompts": [[1, 2, 3, 4, 9], [7]], "members": ["h1", "h2"], "near": "h1"}
+    async with client() as ask:
+        status, answer = await ask("/v1/locate", json.dumps(question))
+        first, second = answer["locations"]
+        assert (status, first["tokens"], first["block_tokens"]) == (200, 4, 2)
+        assert second["tokens"] == 0
+        here = {"member": "h1", "tokens": 2, "memory_tokens": 0, "gpu_tokens": 0, "blocks": 1}
+        none = {"member": "h2", "tokens": 0, "memory_tokens": 0, "gpu_tokens": 0, "blocks": 0}
+        assert first["holdings"] == [here | {"distance": 0}, none | {"distance": 2}]
+        _, members = await ask("/v1/members")
+        assert members == {"models": ["llama"], "blocks": {"h0": 2, "h1": 1}}
+
+
+async def test_invalid_requests_are_refused() -> None:
+    bodies = ["{", "{}", '{"prompts": [[-1]]}', '{"prompts": [[1]], "x": 1}', '{"prompts": [[""]]}']
+    async with client() as ask:
+        for body in bodies:
+            status, answer = await ask("/v1/locate", body)
+            assert status == 400
+            assert answer["error"]
+
+
+async def test_a_page_whose_name_resolves_to_loopback_reads_nothing() -> None:
+    async with client() as ask:
+        status, answer = await ask("/v1/members", headers={"Host": "evil.example"})
+        assert (status, b"llama" in answer) == (400, False)
+
+
+async def test_the_openapi_document_describes_requests_and_answers() -> None:
+    async with client() as ask:
+        _, document = await ask("/openapi.json")
+        _, answer = await ask("/v1/locate", '{"prompts": [[1, 2]]}')
+    schemas = document["components"]["schemas"]
+    named = set(re.findall(r"#/components/schemas/(\w+)", json.dumps(document)))
+    assert named == set(schemas)
+    [location] = answer["locations"]
+    assert set(location) == set(schemas["PromptLocation"]["properties"])
+    assert set(location["holdings"][0]) == set(schemas["MemberHolding"]["properties"])
