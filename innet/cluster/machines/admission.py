@@ -67,6 +67,8 @@ class _Machine:
     secret: str = field(repr=False)
     key: str | None = None
     bound_from: str = ""
+    is_name_given: bool = False
+    """Whether its agent had none of its own."""
     session: _Session | None = None
 
 
@@ -138,6 +140,7 @@ class Admission:
         machine = self._machines[name]
         if machine.key is None:
             machine.key, machine.bound_from = peer.key, peer.address
+            machine.is_name_given = len(request.machines) > 1
         session = machine.session
         is_resumed = session is not None and session.id == request.session
         if session is not None and session.connection is not None:
@@ -219,6 +222,12 @@ class Admission:
                 f"all machines of network {self._network} have joined. Add a host to the topology "
                 "and launch it again, or restart an agent on the host where its key is",
             )
+        if machine.is_name_given:
+            return _refusal(
+                "other-key",
+                f"an agent at {machine.bound_from} has joined without --name before, and was given "
+                f"{name}. Join with another --name, or start all agents with one, or none",
+            )
         return _refusal(
             "other-key",
             f"the secret of machine {name} was used from {machine.bound_from} with another key. If "
@@ -272,10 +281,10 @@ class Admission:
             lost.append(self.end(name, f"machine {name} does not answer for {timeout_s:g} s"))
         return [each for each in lost if each is not None]
 
-    def close(self) -> list[Lost]:
+    def close(self, reason: str = ENDED) -> list[Lost]:
         """Admit nobody from now on; the sessions that end with it."""
         self._is_ending = True
-        ends = [self.end(name, ENDED) for name in self._machines]
+        ends = [self.end(name, reason) for name in self._machines]
         return [end for end in ends if end is not None]
 
 

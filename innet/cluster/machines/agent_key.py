@@ -1,7 +1,8 @@
 """The CURVE key pair of a machine, kept beside its token file.
 
-An agent that is started again has the same key, and is the same machine for the launcher. A lock
-on the file lets one agent at a time be that machine.
+An agent that is started again has the same key, and is the same machine for the launcher. The file
+is there before the agent asks to join, because the launcher binds the machine to the key then. A
+lock on the file lets one agent at a time be that machine.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import secrets
 import socket
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +27,7 @@ from innet.validation_messages import first_message
 
 _WHAT = "the key of a machine"
 _OTHER_FOLDER = "Copy the token file to a folder of yours that can be written"
+_UNNAMED = "joining-"
 
 _log = logging.getLogger(__name__)
 
@@ -48,9 +51,12 @@ class KeyPair(BaseModel):
 
 
 class _KeyFile(KeyPair):
-    """A key file: which machine has the key, and on which host the file was written."""
+    """A key file: which machine has the key, and on which host the file was written.
 
-    machine: NodeName
+    ``machine`` is ``None`` until the launcher has named the machine.
+    """
+
+    machine: NodeName | None
     host: str
 
     @property
@@ -67,9 +73,10 @@ class AgentKey:
         machine: whose key it is; ``None`` until the launcher has named the machine.
     """
 
-    def __init__(self, token_file: Path, pair: KeyPair, machine: str | None, lock: int) -> None:
-        self._token_file = token_file
+    def __init__(self, path: Path, lock: int, pair: KeyPair, machine: str | None) -> None:
+        self._path = path
         self._lock = lock
+        self._is_new = False
         self.pair = pair
         self.machine = machine
 
@@ -92,17 +99,24 @@ class AgentKey:
         key, lock = _read(path), _locked(path)
         if lock is None:
             raise _in_use(machine, path)
-        return cls(token_file, key.pair, machine, lock)
+        return cls(path, lock, key.pair, machine)
 
     @classmethod
     def _made(cls, token_file: Path, machine: str | None) -> AgentKey:
-        """A new key, if it can be kept: the launcher binds the machine to it when it joins."""
-        if not os.access(token_file.parent, os.W_OK | os.X_OK):
+        """A new key, in a file."""
+        path = key_path(token_file, machine or f"{_UNNAMED}{secrets.token_hex(4)}")
+        made = cls(path, -1, KeyPair.made(), machine)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            made._lock = os.open(path, flags, 0o600)
+        except OSError as error:
             raise SecurityError(
-                f"cannot keep {_WHAT} in {token_file.parent}: the folder cannot be written. "
-                f"{_OTHER_FOLDER}"
-            )
-        return cls(token_file, KeyPair.made(), machine, -1)
+                f"cannot keep {_WHAT} in {path}: {error.strerror}. {_OTHER_FOLDER}"
+            ) from error
+        made._is_new = True
+        _lock(made._lock)
+        made._write()
+        return made
 
     @classmethod
     def _of_this_host(cls, token_file: Path) -> AgentKey | None:
@@ -113,41 +127,53 @@ class AgentKey:
             except SecurityError as error:  # of another host perhaps, which is writing it now
                 _log.info("%s", error)
                 continue
-            if key.host == host and key_path(token_file, key.machine) == path:
-                lock = _locked(path)
-                if lock is not None:
-                    return cls(token_file, key.pair, key.machine, lock)
+            is_own = key.machine is None or key_path(token_file, key.machine) == path
+            if key.host == host and is_own and (lock := _locked(path)) is not None:
+                return cls(path, lock, key.pair, key.machine)
         return None
 
     def keep_for(self, machine: str) -> None:
-        """Write the key file of ``machine``, which the launcher has bound to this key.
+        """The launcher has bound ``machine`` to this key: give its file that name.
 
         Raises:
-            SecurityError: the file cannot be written, or another agent has it.
+            SecurityError: the file cannot be written, or another agent has one of that name.
         """
-        if self._lock >= 0 and self.machine == machine:
+        self._is_new = False
+        if self.machine == machine:
             return
-        path = key_path(self._token_file, machine)
-        content = _KeyFile(
-            public_key=self.pair.public_key,
-            secret_key=self.pair.secret_key,
-            machine=machine,
-            host=socket.gethostname(),
+        path = self._path.with_name(
+            f"{self._path.name.removesuffix('.key').rpartition('.')[0]}.{machine}.key"
         )
+        if path.exists():
+            lock = _locked(path)
+            if lock is None:
+                raise _in_use(machine, path)
+            os.close(lock)
+        self.machine = machine
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            self._write()
+            os.replace(self._path, path)
         except OSError as error:
             raise SecurityError(
                 f"cannot write {_WHAT} {path}: {error.strerror}. {_OTHER_FOLDER}"
             ) from error
-        if not _lock(descriptor):
-            os.close(descriptor)
-            raise _in_use(machine, path)
-        os.fchmod(descriptor, 0o600)
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, content.model_dump_json(indent=2).encode() + b"\n")
-        self.close()
-        self._lock, self.machine = descriptor, machine
+        self._path = path
+
+    def forget(self) -> None:
+        """The launcher refuses the machine: remove the file, if the key has never been used."""
+        if self._is_new:
+            self._path.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        content = _KeyFile(
+            public_key=self.pair.public_key,
+            secret_key=self.pair.secret_key,
+            machine=self.machine,
+            host=socket.gethostname(),
+        )
+        text = content.model_dump_json(indent=2).encode() + b"\n"
+        os.pwrite(self._lock, text, 0)
+        os.ftruncate(self._lock, len(text))
 
     def close(self) -> None:
         """Release the lock; the file stays."""

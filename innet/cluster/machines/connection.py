@@ -411,6 +411,9 @@ class LauncherConnection:
         if reply.reason == "connected" and self._acceptance is None:
             # An agent that was killed looks connected for a while.
             raise _Interrupted(str(refusal), refusal)
+        if self._acceptance is None:
+            assert self._key is not None
+            self._key.forget()
         raise refusal
 
     # Messages
@@ -434,9 +437,13 @@ class LauncherConnection:
         sent.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(self.heartbeats.interval_s)
-            self._tunnel.heartbeat()
+        try:
+            while True:
+                await asyncio.sleep(self.heartbeats.interval_s)
+                self._tunnel.heartbeat()
+        except Exception as error:
+            _log.exception("the heartbeats met a defect")
+            self._end(f"its heartbeats met a defect: {error!r}")
 
     def _end(self, reason: str) -> None:
         assert self._ended is not None

@@ -290,6 +290,9 @@ class MachineListener:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._report("machines of this network are no longer served", error)
+            for lost in self._admission.close(f"the launcher met a defect: {error!r}"):
+                self._say_bye(lost)
+                self._finish(lost)
 
     def _report(self, what: str, error: BaseException) -> None:
         loop = asyncio.get_running_loop()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import os
 import shutil
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -110,20 +114,61 @@ async def test_a_copied_token_file_is_worth_nothing_once_its_secret_is_used(
             async with cluster.connection("h1", token=copied):
                 pass
         assert error.value.reason == "other-key"
+        assert list(copied.parent.glob("*.key")) == []
 
 
 async def test_a_machine_that_cannot_keep_its_key_does_not_use_its_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    opened = os.open
+
+    def refusing(path: Any, *arguments: Any) -> int:
+        if str(path).endswith(".key"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(path, *arguments)
+
     async with cluster_of(tmp_path, "h1") as cluster:
         for name in (None, "h1"):
             with monkeypatch.context() as patch:
-                patch.setattr("os.access", lambda *_: False)
-                with pytest.raises(SecurityError, match="folder cannot be written"):
+                patch.setattr("os.open", refusing)
+                with pytest.raises(SecurityError, match=r"cannot keep .*: Permission denied"):
                     async with cluster.connection(name):
                         pass
         async with cluster.connection("h1") as connection:
             assert connection.machine == "h1"
+
+
+async def test_a_name_that_an_agent_without_one_has_is_refused_with_the_reason(
+    tmp_path: Path,
+) -> None:
+    async with cluster_of(tmp_path, "h1", "h2") as cluster, cluster.connection(None) as unnamed:
+        assert unnamed.machine == "h1"
+        copied = folder(tmp_path, "other") / "prod.token"
+        shutil.copy(cluster.token, copied)
+        with pytest.raises(JoinRefused, match=r"joined without --name .* was given h1"):
+            async with cluster.connection("h1", token=copied):
+                pass
+
+
+async def test_a_defect_in_the_heartbeats_ends_sessions_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class DefectError(Exception):
+        """What the heartbeats meet."""
+
+    def fail(_tunnel: object) -> None:
+        raise DefectError
+
+    reported: list[str] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: reported.append(context["message"]))
+    async with cluster_of(tmp_path, "h1") as cluster, cluster.connection("h1") as connection:
+        machine = await cluster.listener.joined("h1")
+        with monkeypatch.context() as patch:
+            patch.setattr("innet.cluster.machines.tunnel.Tunnel.heartbeat", fail)
+            assert "met a defect: DefectError()" in await machine.lost()
+            assert "met a defect" in await connection.ended()
+    assert reported == ["machines of this network are no longer served"]
 
 
 async def test_a_token_of_another_launch_reaches_nobody(tmp_path: Path) -> None:

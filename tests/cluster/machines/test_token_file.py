@@ -139,17 +139,41 @@ def test_a_key_is_kept_for_its_owner_alone_and_found_again(tmp_path: Path) -> No
 
 def test_one_agent_at_a_time_has_a_key(tmp_path: Path) -> None:
     token = tmp_path / "token"
-    with AgentKey.opened(token, "h1") as key, AgentKey.opened(token, "h1") as other:
-        key.keep_for("h1")
+    with AgentKey.opened(token, "h1") as key:
         with pytest.raises(SecurityError, match="another agent on this host is machine h1"):
             AgentKey.opened(token, "h1")
-        with pytest.raises(SecurityError, match="another agent on this host is machine h1"):
-            other.keep_for("h1")
         with AgentKey.opened(token, None) as unnamed:
             assert unnamed.machine is None
             assert unnamed.pair != key.pair
+            with pytest.raises(SecurityError, match="another agent on this host is machine h1"):
+                unnamed.keep_for("h1")
+            unnamed.keep_for("h2")
     with AgentKey.opened(token, "h1") as again:
         assert again.pair == key.pair
+    with AgentKey.opened(token, "h2") as again:
+        assert again.pair == unnamed.pair
+
+
+@pytest.mark.parametrize("name", ["h1", None])
+def test_an_agent_that_ends_before_it_knows_that_it_has_joined_has_its_key_again(
+    tmp_path: Path, name: str | None
+) -> None:
+    with AgentKey.opened(tmp_path / "token", name) as key:
+        pass
+    with AgentKey.opened(tmp_path / "token", name) as again:
+        assert again.pair == key.pair
+        again.keep_for("h1")
+    assert [path.name for path in tmp_path.iterdir()] == ["token.h1.key"]
+
+
+def test_a_key_that_the_launcher_never_took_is_forgotten(tmp_path: Path) -> None:
+    with AgentKey.opened(tmp_path / "token", "h1") as key:
+        key.forget()
+    assert list(tmp_path.iterdir()) == []
+    with AgentKey.opened(tmp_path / "token", "h1") as key:
+        key.keep_for("h1")
+        key.forget()
+    assert key_path(tmp_path / "token", "h1").exists()
 
 
 def test_the_key_of_another_host_is_not_taken_without_a_name(tmp_path: Path, monkeypatch) -> None:
@@ -186,9 +210,8 @@ def test_a_key_file_that_is_none_or_that_others_may_read_is_refused(tmp_path: Pa
 def test_a_link_in_place_of_a_key_file_is_not_followed(tmp_path: Path) -> None:
     target = tmp_path / "target"
     key_path(tmp_path / "token", "h1").symlink_to(target)
-    key = AgentKey.opened(tmp_path / "token", "h1")
-    with pytest.raises(SecurityError, match="cannot write the key of a machine"):
-        key.keep_for("h1")
+    with pytest.raises(SecurityError, match="cannot keep the key of a machine"):
+        AgentKey.opened(tmp_path / "token", "h1")
     assert not target.exists()
 
 

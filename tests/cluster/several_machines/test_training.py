@@ -4,36 +4,63 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from innet.cluster.launch import Session
 from innet.topology import parse_yaml
-from tests.cluster.several_machines.machines import launched, machines, star
+from tests.cluster.several_machines.machines import Program, launched, machines, star
 
 pytestmark = [pytest.mark.netns, pytest.mark.cluster]
 WORKERS = Path(__file__).parent / "workers"
+DDP = str(WORKERS / "ddp.py")
 SCRAPE = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())"
 
 
-async def test_ddp_ends_with_the_same_parameters_as_on_one_machine(
-    tmp_path_factory, monkeypatch
-) -> None:
-    pytest.importorskip("torch")
-    topology = star(["h1", "h2", "h3"])
+async def test_ddp_ends_with_the_parameters_of_one_process(tmp_path_factory, monkeypatch) -> None:
+    """By `innet run --on`, to the bits of one machine, and by torchrun on each machine."""
+    torch = pytest.importorskip("torch")
+    topology = star(["h1", "h2"], h1="workers: 2", h2="workers: 2")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("local")))
     local: list[str] = []
     async with Session(parse_yaml(topology), output=lambda _, line: local.append(line)) as session:
-        await session.run_workers([sys.executable, str(WORKERS / "ddp.py")], algorithm="inc")
-    async with machines(4) as lab:
-        await launched(lab, topology, ["h1", "h2", "h3"])
-        command = ("--algorithm", "inc", "--", "python", str(WORKERS / "ddp.py"))
+        await session.run_workers([sys.executable, DDP], algorithm="inc")
+    async with machines(3) as lab:
+        alone = lab.start("h0", sys.executable, DDP, str(lab.folder / "alone"))
+        assert await alone.ends() == 0, alone.text
+        await launched(lab, topology, ["h1", "h2"])
+        command = ("--algorithm", "inc", "--", "python", DDP, str(lab.folder / "run"))
         job = lab.innet("h0", "run", "--on", "net", *command)
         assert await job.ends() == 0, job.text
-        found = [line.split("] ")[1] for line in job.lines if "parameters" in line]
-        assert found == [line for line in local if line.startswith("parameters")]
-        assert len(set(found)) == 1
+        assert digests([job]) == [line.split()[-1] for line in local if "parameters" in line]
+        ranks = [
+            lab.start(machine, *torchrun(number), DDP, str(lab.folder / "torchrun"))
+            for number, machine in enumerate(("h1", "h2"))
+        ]
+        for rank in ranks:
+            assert await rank.ends() == 0, rank.text
+        for found in (digests([job]), digests(ranks)):
+            assert len(found) == 4
+            assert len(set(found)) == 1
+        expected = torch.load(lab.folder / "alone")
+        for launcher in ("run", "torchrun"):
+            torch.testing.assert_close(torch.load(lab.folder / launcher), expected)
+
+
+def digests(programs: Sequence[Program]) -> list[str]:
+    """Of the parameters of each rank."""
+    lines = [line for program in programs for line in program.lines]
+    return [line.split()[-1] for line in lines if "parameters" in line]
+
+
+def torchrun(number: int) -> list[str]:
+    """The command that starts the two ranks of machine ``number``, which attach to the network."""
+    where = ["--master-addr", "10.0.0.2", "--master-port", "29511"]
+    ranks = ["--nnodes", "2", "--node-rank", str(number), "--nproc-per-node", "2"]
+    module = [sys.executable, "-m", "torch.distributed.run"]
+    return ["env", "INNET_NETWORK=net", *module, *where, *ranks]
 
 
 async def test_commands_on_the_first_machine_see_the_nodes_of_all() -> None:
