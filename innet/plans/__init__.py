@@ -6,7 +6,8 @@
 
 ``expression`` names intervals of ranks, ``algorithms/`` places their sums, ``routes`` and
 ``bounds`` say what that costs the links, ``processor`` what it costs the nodes, ``cost`` compares
-plans, ``replacement`` moves sums away from lost nodes, ``reference`` computes the expected result.
+plans, ``load`` is what others use of the network, ``host_choice`` finds hosts for a job,
+``replacement`` moves sums away from lost nodes, ``reference`` computes the expected result.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from innet.plans.algorithms.auto import Choice, PlanChooser
     from innet.plans.bounds import bound_s, bytes_per_link, textbook_bound_s
     from innet.plans.expression import Interval
+    from innet.plans.host_choice import HostChoice, choose_hosts
+    from innet.plans.load import NO_LOAD, Load
     from innet.plans.plan import Placed, Plan, Rule
     from innet.plans.processor_costs import ProcessorCosts
     from innet.plans.reference import evaluate, evaluate_allreduce
@@ -29,8 +32,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALGORITHMS",
+    "NO_LOAD",
     "Choice",
+    "HostChoice",
     "Interval",
+    "Load",
     "Placed",
     "Plan",
     "PlanChooser",
@@ -39,6 +45,7 @@ __all__ = [
     "SegmentRoom",
     "bound_s",
     "bytes_per_link",
+    "choose_hosts",
     "evaluate",
     "evaluate_allreduce",
     "make_plan",
@@ -57,6 +64,10 @@ __getattr__ = lazy_names(
         "bytes_per_link": "bounds",
         "textbook_bound_s": "bounds",
         "Interval": "expression",
+        "HostChoice": "host_choice",
+        "choose_hosts": "host_choice",
+        "NO_LOAD": "load",
+        "Load": "load",
         "Placed": "plan",
         "Plan": "plan",
         "Rule": "plan",

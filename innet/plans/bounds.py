@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from innet.errors import PlanError
+from innet.plans.load import NO_LOAD, Load
 from innet.plans.plan import Placed, Plan
 from innet.topology import Topology
 from innet.topology.routes import Routes
@@ -54,11 +55,13 @@ def bound_s(plan: Plan, topology: Topology, size_bytes: int) -> float:
     return busiest_link(topology, bytes_per_link(plan, topology, size_bytes)).time_s
 
 
-def busiest_link(topology: Topology, carried: dict[DirectedLink, float]) -> BusiestLink:
+def busiest_link(
+    topology: Topology, carried: dict[DirectedLink, float], load: Load = NO_LOAD
+) -> BusiestLink:
     """The directed link that needs longest for its bytes; the first one of several."""
     busiest = BusiestLink(None, 0.0)
     for (u, v), carried_bytes in carried.items():
-        rate_bps = topology.link_between(u, v).rate_bps
+        rate_bps = load.rate_bps(topology, u, v)
         time_s = 0.0 if rate_bps is None else carried_bytes * 8 / rate_bps
         if time_s > busiest.time_s:
             busiest = BusiestLink((u, v), time_s)

@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from innet.plans.bounds import BusiestLink, busiest_link, link_bytes, shard_bytes
+from innet.plans.load import NO_LOAD, Load
 from innet.plans.plan import Placed, Plan
 from innet.plans.processor import ProcessorModel
 from innet.plans.processor_costs import ProcessorCosts
 from innet.plans.segment_room import SegmentRoom
-from innet.topology import Link, Topology
+from innet.topology import Topology
 from innet.topology.routes import Routes
 
 SEGMENT_BYTES = 8192
@@ -57,11 +58,27 @@ class PlanCost:
 class CostModel:
     """Estimates plans on one topology."""
 
-    def __init__(self, topology: Topology, processor: ProcessorCosts | None = None) -> None:
-        """Without ``processor``, links alone take time, and each node :data:`NODE_S` a packet."""
-        self.routes = Routes(topology)
+    def __init__(
+        self,
+        topology: Topology,
+        processor: ProcessorCosts | None = None,
+        load: Load = NO_LOAD,
+        routes: Routes | None = None,
+    ) -> None:
+        """
+        Args:
+            topology: of the network.
+            processor: without it, links alone take time, and each node :data:`NODE_S` a packet.
+            load: what others use of the network.
+            routes: of the topology, if they are known already.
+        """
+        self.routes = routes or Routes(topology)
+        self.load = load
+        self.switches = topology.switches
         self._topology = topology
-        self._processor = None if processor is None else ProcessorModel(processor, self.routes)
+        self._processor = (
+            None if processor is None else ProcessorModel(processor, self.routes, load)
+        )
         self._room = SegmentRoom(SEGMENT_BYTES, 0) if processor is None else processor.segment_room
         self._node_s = NODE_S if processor is None else processor.wake_up_s / 2
         rates_bps = [link.rate_bps for link in topology.links]
@@ -76,7 +93,7 @@ class CostModel:
         model = self._processor
         return PlanCost(
             latency_s=self._latency_s(plan, first_segment_bytes),
-            busiest=busiest_link(self._topology, carried),
+            busiest=busiest_link(self._topology, carried, self.load),
             processor_s=0.0 if model is None else model.time_s(plan, shares_bytes, segment_bytes),
         )
 
@@ -120,7 +137,8 @@ class CostModel:
         return max(answer_s(asker, root) for root in set(plan.roots) for asker in plan.ranks)
 
     def _exchanges(self, segment_bytes: int, rate_bps: float | None = None) -> _Exchanges:
-        return _Exchanges(self._topology, self.routes, segment_bytes, self._node_s, rate_bps)
+        on = self._topology, self.routes, self.load
+        return _Exchanges(*on, segment_bytes, self._node_s, rate_bps)
 
 
 class _Exchanges:
@@ -130,6 +148,7 @@ class _Exchanges:
         self,
         topology: Topology,
         routes: Routes,
+        load: Load,
         segment_bytes: int,
         node_s: float,
         rate_bps: float | None = None,
@@ -137,6 +156,7 @@ class _Exchanges:
         """``rate_bps`` replaces that of every link, if given."""
         self._topology = topology
         self._routes = routes
+        self._load = load
         self._segment_bits = segment_bytes * 8
         self._node_s = node_s
         self._rate_bps = rate_bps
@@ -155,12 +175,12 @@ class _Exchanges:
     def sending_s(self, asker: str, node: str) -> float:
         """How long the links take to send the segment of an answer, without delays and nodes."""
         path = self._routes.path(asker, node)
-        return sum(self._wire_s(self._topology.link_between(u, v)) for u, v in pairwise(path))
+        return sum(self._wire_s(v, u) for u, v in pairwise(path))
 
     def _step_s(self, u: str, v: str) -> float:
-        link = self._topology.link_between(u, v)
-        return 2 * (float(link.delay_s) + self._node_s) + self._wire_s(link)
+        delay_s = float(self._topology.link_between(u, v).delay_s)
+        return 2 * (delay_s + self._node_s / self._load.processor_left(v)) + self._wire_s(v, u)
 
-    def _wire_s(self, link: Link) -> float:
-        rate_bps = self._rate_bps or link.rate_bps
+    def _wire_s(self, source: str, to: str) -> float:
+        rate_bps = self._rate_bps or self._load.rate_bps(self._topology, source, to)
         return 0.0 if rate_bps is None else self._segment_bits / rate_bps

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from innet.plans.bounds import DirectedLink, answers
+from innet.plans.load import NO_LOAD, Load
 from innet.plans.plan import Placed, Plan
 from innet.plans.processor_costs import ProcessorCosts
 from innet.topology.routes import Routes
@@ -38,8 +39,9 @@ class _Linear:
 class ProcessorModel:
     """Estimates the processor time of plans on one topology."""
 
-    def __init__(self, costs: ProcessorCosts, routes: Routes) -> None:
+    def __init__(self, costs: ProcessorCosts, routes: Routes, load: Load = NO_LOAD) -> None:
         self.costs = costs
+        self._load = load
         self._routes = routes
         # Plans compare by all their rules: the identity is a faster key, and the value keeps it.
         self._walks: dict[int, _Walk] = {}
@@ -50,7 +52,8 @@ class ProcessorModel:
         A node works on one core at a time. Nodes on one machine share its cores.
         """
         times_s = self._node_times_s(plan, shares_bytes, segment_bytes)
-        busiest_s = max(times_s.values(), default=0.0)
+        left = self._load.processor_left
+        busiest_s = max((time_s / left(node) for node, time_s in times_s.items()), default=0.0)
         if not self.costs.shared:
             return busiest_s
         return max(busiest_s, sum(times_s.values()) / self.costs.cores)

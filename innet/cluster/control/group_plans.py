@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from innet.errors import ControlError
-from innet.plans import Plan, PlanChooser, ProcessorCosts, make_plan, rank_order
+from innet.plans import NO_LOAD, Load, Plan, PlanChooser, ProcessorCosts, make_plan, rank_order
 from innet.topology import Topology
 
 if TYPE_CHECKING:
@@ -96,14 +96,14 @@ class GroupPlans:
         self._numbers: Counter[str] = Counter()
 
     def make(
-        self, job: str, name: str, algorithm: str, ranks: tuple[str, ...]
+        self, job: str, name: str, algorithm: str, ranks: tuple[str, ...], load: Load = NO_LOAD
     ) -> tuple[int, dict[str, Plan]]:
-        """The number of a new group, and its plans by name prefix.
+        """The number of a new group, and its plans by name prefix, beside what others use.
 
         Numbers count by label, not by name: a key is called by both, and a name may be chosen that
         is another's label.
         """
-        plans = self._by_variant(algorithm, rank_order(self._topology, ranks))
+        plans = self._by_variant(algorithm, rank_order(self._topology, ranks), load)
         label = _label(name)
         self._numbers[label] += 1
         number = self._generation * _GROUPS_PER_GENERATION + self._numbers[label]
@@ -121,10 +121,13 @@ class GroupPlans:
             return f".r{self._generation}.{made}"
         return f".{made}" if made > 1 else ""
 
-    def _by_variant(self, algorithm: str, positions: tuple[str, ...]) -> dict[str, Plan]:
+    def _by_variant(
+        self, algorithm: str, positions: tuple[str, ...], load: Load
+    ) -> dict[str, Plan]:
         if algorithm == "auto":
-            return dict(PlanChooser(self._topology, positions).plans)
-        return {algorithm.partition(":")[0]: named_plan(algorithm, self._topology, positions)}
+            return dict(PlanChooser(self._topology, positions, load=load).plans)
+        name = algorithm.partition(":")[0]
+        return {name: named_plan(algorithm, self._topology, positions, load=load)}
 
 
 def named_plan(
@@ -133,11 +136,13 @@ def named_plan(
     positions: Sequence[str],
     size_bytes: int | None = None,
     processor: ProcessorCosts | None = None,
+    load: Load = NO_LOAD,
 ) -> Plan:
     """The plan of an algorithm with its options, such as ``ps:server=h3``.
 
     ``positions`` are the ranks' nodes in the order of :func:`innet.plans.rank_order`; ``auto``
-    chooses by ``size_bytes`` and the costs of the ``processor``.
+    chooses by ``size_bytes`` and the costs of the ``processor``, and both ``auto`` and ``inc`` by
+    the ``load``.
     """
     name, _, text = algorithm.partition(":")
     options = plan_options(text)
@@ -145,6 +150,8 @@ def named_plan(
         options["processor"] = processor
         if size_bytes is not None:
             options.setdefault("size_bytes", size_bytes)
+    if name in ("auto", "inc"):
+        options["load"] = load
     return make_plan(name, topology, positions, **options)
 
 

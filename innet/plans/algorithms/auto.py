@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from innet.plans.algorithms.halving_doubling import plan_halving_doubling
@@ -10,6 +10,7 @@ from innet.plans.algorithms.inc import plan_in_network
 from innet.plans.algorithms.ps import plan_parameter_server
 from innet.plans.algorithms.ring import plan_ring
 from innet.plans.cost import CostModel, PlanCost
+from innet.plans.load import NO_LOAD, Load
 from innet.plans.plan import Plan
 from innet.plans.processor_costs import ProcessorCosts
 from innet.topology import Topology
@@ -51,19 +52,19 @@ class PlanChooser:
         *,
         processor: ProcessorCosts | None = None,
         virtual_scale: int = 1,
+        load: Load = NO_LOAD,
     ) -> None:
         """
         Args:
             processor: of the nodes; without it, only links take time.
             virtual_scale: bytes on the links that each byte of the sizes to choose for stands for.
+            load: what others use of the network.
         """
         self._topology = topology
-        self._model = CostModel(topology, processor)
+        self._model = CostModel(topology, processor, load)
         self._virtual_scale = virtual_scale
         self._choices: dict[int, Choice] = {}
-        self.plans: Mapping[str, Plan] = {
-            name: make(topology, ranks) for name, make in _candidates(len(ranks)).items()
-        }
+        self.plans: Mapping[str, Plan] = _candidates(topology, ranks, load)
 
     def choose(self, size_bytes: int) -> Choice:
         """The plan for an allreduce of ``size_bytes`` per rank; equal times go to the first."""
@@ -71,14 +72,18 @@ class PlanChooser:
             self._choices[size_bytes] = self._compare(size_bytes * self._virtual_scale)
         return self._choices[size_bytes]
 
+    def costs(self, size_bytes: int) -> dict[str, PlanCost]:
+        """By algorithm, the estimate for an allreduce of ``size_bytes`` per rank."""
+        return {n: self._model.estimate(plan, size_bytes) for n, plan in self.plans.items()}
+
     def _compare(self, size_bytes: int) -> Choice:
-        costs = {n: self._model.estimate(plan, size_bytes) for n, plan in self.plans.items()}
+        costs = self.costs(size_bytes)
         best = min(costs, key=lambda name: costs[name].total_s)
-        others = "; ".join(f"{n} {_say_cost(cost)}" for n, cost in costs.items() if n != best)
+        others = "; ".join(f"{n} {say_cost(cost)}" for n, cost in costs.items() if n != best)
         ranks = self.plans[best].size
         why = (
             f"{best} for {size_bytes} bytes per rank, {ranks} ranks on {self._topology.name}: "
-            f"{_say_cost(costs[best])}.\nIn comparison: {others}."
+            f"{say_cost(costs[best])}.\nIn comparison: {others}."
         )
         return Choice(self.plans[best], costs[best], why)
 
@@ -89,25 +94,30 @@ def plan_automatically(
     *,
     size_bytes: int = TYPICAL_BYTES,
     processor: ProcessorCosts | None = None,
+    load: Load = NO_LOAD,
 ) -> Plan:
     """The plan with the lowest estimated time for ``size_bytes`` per rank.
 
     Its ``algorithm`` is the chosen one; its ``why`` says what spoke for it, in numbers. Without
-    ``processor``, only links take time.
+    ``processor``, only links take time; without ``load``, nobody else uses them.
     """
-    choice = PlanChooser(topology, ranks, processor=processor).choose(size_bytes)
+    choice = PlanChooser(topology, ranks, processor=processor, load=load).choose(size_bytes)
     why = "\n".join(part for part in (choice.why, choice.plan.why) if part)
     return replace(choice.plan, why=why)
 
 
-def _candidates(size: int) -> dict[str, Callable[[Topology, tuple[str, ...]], Plan]]:
-    candidates: dict[str, Callable[[Topology, tuple[str, ...]], Plan]] = {"inc": plan_in_network}
-    if size & (size - 1) == 0:
-        candidates["halving-doubling"] = plan_halving_doubling
-    return candidates | {"ring": plan_ring, "ps": plan_parameter_server}
+def _candidates(topology: Topology, ranks: tuple[str, ...], load: Load) -> dict[str, Plan]:
+    candidates = {"inc": plan_in_network(topology, ranks, load=load)}
+    if len(ranks) & (len(ranks) - 1) == 0:
+        candidates["halving-doubling"] = plan_halving_doubling(topology, ranks)
+    return candidates | {
+        "ring": plan_ring(topology, ranks),
+        "ps": plan_parameter_server(topology, ranks),
+    }
 
 
-def _say_cost(cost: PlanCost) -> str:
+def say_cost(cost: PlanCost) -> str:
+    """An estimate in words: the whole time, and what it is made of."""
     text = f"about {_say_time(cost.total_s)}, of which {_say_time(cost.latency_s)} latency"
     work = []
     if cost.busiest.link is not None:

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from innet.errors import PlanError
 from innet.plans.aggregation_tree import AggregationTree, TreeReduction, reduce_along
 from innet.plans.cost import CostModel, PlanCost
 from innet.plans.expression import Interval
+from innet.plans.load import NO_LOAD, Load
 from innet.plans.plan import Placed, Plan, Rule
 from innet.topology import Switch, Topology
 from innet.topology.routes import Routes
 
 _TYPICAL_BYTES = 1 << 20
 """Roots are compared for a tensor of this size: both rates and delays matter."""
+_MOST_CHOICES = 8
+"""Numbers of trees that are compared: each takes as long as a plan."""
 
 
 def plan_in_network(
@@ -28,6 +31,7 @@ def plan_in_network(
     *,
     roots: Sequence[str] | None = None,
     place: Mapping[Interval | str, str] | None = None,
+    load: Load = NO_LOAD,
 ) -> Plan:
     """Sums on the switches, along the tree with the lowest cost.
 
@@ -41,23 +45,21 @@ def plan_in_network(
             up.
         roots: use these nodes as roots, at any cost.
         place: move these intervals to other nodes; the expression does not change.
+        load: what others use of the network: of equally good roots, as many share the shards as
+            make the operation fastest.
 
     Raises:
         PlanError: a named node is not in the topology, the named roots need different expressions,
             an interval to move is not in the plan, or a host cannot be reached.
     """
     _check_known(topology, [*(roots or ()), *(place or {}).values()])
-    able = frozenset(
-        name
-        for name in topology.switches
-        if isinstance(node := topology.nodes[name], Switch) and node.slots > 0
-    )
+    able = able_switches(topology, load)
     if len(ranks) == 1:
         plan = Plan("inc", ranks, (Placed(Interval.single(0), ranks[0]),), ())
     elif roots is not None:
         plan = _plan_for_roots(topology, ranks, able, roots)
     elif able:
-        plan = _plan_best_roots(topology, ranks, able)
+        plan = _plan_best_roots(CostModel(topology, load=load), ranks, able)
     else:
         plan = _plan_on_hosts(ranks)
     return _move(plan, {_interval(i): node for i, node in (place or {}).items()})
@@ -79,28 +81,80 @@ def _plan_for_roots(
     return _merge(plans, f"The roots were given: {', '.join(dict.fromkeys(roots))}.")
 
 
-def _plan_best_roots(topology: Topology, ranks: tuple[str, ...], able: frozenset[str]) -> Plan:
-    model = CostModel(topology)
-    tops = {r: _top_below(model.routes, ranks, r) for r in topology.switches if r in able}
-    least_s = {root: model.least_s(ranks, top, _TYPICAL_BYTES) for root, top in tops.items()}
-    found: list[tuple[float, Plan]] = []
-    best_s = math.inf
-    # Most switches of a large network are far from the middle, which shows without making a plan.
-    for root in sorted(tops, key=least_s.__getitem__):
-        if least_s[root] > best_s * (1 + 1e-9):
-            break
-        plan = _plan_below(model.routes, ranks, able, root)
-        found.append((_rounded(model.estimate(plan, _TYPICAL_BYTES)), plan))
-        best_s = min(best_s, found[-1][0])
-    found.sort(key=lambda candidate: candidate[0])
-    # A root that only sees one finished sum pass leads to the plan of the node that made it.
-    plans = {plan.roots[0]: (cost, plan) for cost, plan in reversed(found)}
-    best_cost, best = found[0]
-    chosen = [
-        plan
-        for cost, plan in reversed(plans.values())
-        if cost == best_cost and _same_expression(plan, best)
+def able_switches(topology: Topology, load: Load = NO_LOAD) -> frozenset[str]:
+    """The switches that have slots for sums."""
+    return frozenset(
+        name
+        for name in topology.switches
+        if isinstance(node := topology.nodes[name], Switch)
+        and node.slots > 0
+        and load.has_slots(name)
+    )
+
+
+def place_under_load(plan: Plan, model: CostModel, able: frozenset[str]) -> Plan:
+    """The trees with the expression of an in-network ``plan`` that are fastest in ``model``.
+
+    The expression is the same, and so is each bit of a result; trees with another one do not count.
+
+    Args:
+        plan: made without named roots and places.
+        model: of the network, with its load.
+        able: the switches that may add.
+
+    >>> place_under_load(plan, CostModel(topology, load=load), able)     # doctest: +SKIP
+    """
+    choices = tree_choices(plan, model, able)
+    return min(choices, key=lambda choice: choice.cost.total_s).plan if choices else plan
+
+
+@dataclass(frozen=True, slots=True)
+class TreeChoice:
+    """The sums of a plan along one or more trees, and what that costs."""
+
+    plan: Plan
+    cost: PlanCost
+
+
+def tree_choices(
+    plan: Plan, model: CostModel, able: frozenset[str], size_bytes: int = _TYPICAL_BYTES
+) -> list[TreeChoice]:
+    """The fastest tree with the expression of ``plan``, that with the next ones, and so on.
+
+    Those with more trees come first. Empty where no tree has this expression.
+    """
+    tops = _tops(model, plan.ranks, able)
+    return _together(_trees(model, plan.ranks, able, tops, like=plan), model, size_bytes)
+
+
+def _together(
+    trees: Sequence[tuple[float, Plan]], model: CostModel, size_bytes: int
+) -> list[TreeChoice]:
+    """Each number of trees in the order of their costs; equally good ones are not separated."""
+    costs = [cost for cost, _ in trees]
+    numbers = [n for n in range(1, len(costs) + 1) if n == len(costs) or costs[n] > costs[n - 1]]
+    merged = [
+        _merge([plan for _, plan in trees[:number]], _explain_roots(trees[:number], len(trees)))
+        for number in numbers[:_MOST_CHOICES]
     ]
+    return [TreeChoice(plan, model.estimate(plan, size_bytes)) for plan in reversed(merged)]
+
+
+def _explain_roots(chosen: Sequence[tuple[float, Plan]], possible: int) -> str:
+    names = ", ".join(plan.roots[0].node for _, plan in chosen)
+    several = f"{len(chosen)} roots share the shards" if len(chosen) > 1 else "Root"
+    return f"{several}: {names}. Of {possible} possible, that is fastest beside other traffic."
+
+
+def _plan_best_roots(model: CostModel, ranks: tuple[str, ...], able: frozenset[str]) -> Plan:
+    tops = _tops(model, ranks, able)
+    trees = _trees(model, ranks, able, tops)
+    best_cost, best = trees[0]
+    like_best = [(cost, plan) for cost, plan in trees if _same_expression(plan, best)]
+    if not model.load.is_empty:
+        choices = _together(like_best, model, _TYPICAL_BYTES)
+        return min(choices, key=lambda choice: choice.cost.total_s).plan
+    chosen = [plan for cost, plan in like_best if cost == best_cost]
     names = ", ".join(plan.roots[0].node for plan in chosen)
     several = f"{len(chosen)} equally good roots share the shards" if len(chosen) > 1 else "Root"
     possible = len(set(tops.values()))
@@ -110,6 +164,40 @@ def _plan_best_roots(topology: Topology, ranks: tuple[str, ...], able: frozenset
         else f"Of {possible} possible roots, none is nearer to the hosts or faster to reach."
     )
     return _merge(chosen, f"{several}: {names}. {reason}")
+
+
+def _tops(model: CostModel, ranks: tuple[str, ...], able: frozenset[str]) -> dict[str, str]:
+    """By root, the node that makes the sum of all ranks."""
+    return {root: _top_below(model.routes, ranks, root) for root in model.switches if root in able}
+
+
+def _trees(
+    model: CostModel,
+    ranks: tuple[str, ...],
+    able: frozenset[str],
+    tops: Mapping[str, str],
+    like: Plan | None = None,
+) -> list[tuple[float, Plan]]:
+    """The plans of one tree with their costs, the fastest first; slow ones may be missing.
+
+    With ``like``, those that have its expression.
+    """
+    least_s = {root: model.least_s(ranks, top, _TYPICAL_BYTES) for root, top in tops.items()}
+    found: list[tuple[float, Plan]] = []
+    best_s = math.inf
+    # Most switches of a large network are far from the middle, which shows without making a plan.
+    for root in sorted(tops, key=least_s.__getitem__):
+        if least_s[root] > best_s * (1 + 1e-9):
+            break
+        plan = _plan_below(model.routes, ranks, able, root)
+        if like is not None and not _same_expression(plan, like):
+            continue
+        found.append((_rounded(model.estimate(plan, _TYPICAL_BYTES)), plan))
+        best_s = min(best_s, found[-1][0])
+    found.sort(key=lambda candidate: candidate[0])
+    # A root that only sees one finished sum pass leads to the plan of the node that made it.
+    plans = {plan.roots[0]: (cost, plan) for cost, plan in reversed(found)}
+    return list(reversed(plans.values()))
 
 
 def _top_below(routes: Routes, ranks: tuple[str, ...], root: str) -> str:
