@@ -226,6 +226,31 @@ class RecoverySettings(_Model):
     )
 
 
+class PlacementSettings(_Model):
+    """When the sums of a running group move to switches that others use less."""
+
+    moves: bool = Field(
+        default=True,
+        description="whether sums move away from links and switches that other traffic fills",
+    )
+    interval_s: float = Field(
+        default=2.0, gt=0, description="how often the load of links and switches is compared"
+    )
+    confirmations: int = Field(
+        default=3, ge=1, description="comparisons in a row that have to find faster switches"
+    )
+    least_gain: float = Field(
+        default=0.2,
+        gt=0,
+        lt=1,
+        description="the part of an operation's estimated time that a move has to save; the "
+        "estimates err by as much",
+    )
+    pause_s: float = Field(
+        default=30.0, ge=0, description="least time between two moves of a group's sums"
+    )
+
+
 class TelemetrySettings(_Model):
     """What nodes publish over MQTT; see ``docs/telemetry.md``."""
 
@@ -339,6 +364,7 @@ class Settings(_Model):
     collectives: CollectiveSettings = CollectiveSettings()
     security: SecuritySettings = SecuritySettings()
     recovery: RecoverySettings = RecoverySettings()
+    placement: PlacementSettings = PlacementSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     ndn: NdnSettings = NdnSettings()
     log: LogSettings = LogSettings()

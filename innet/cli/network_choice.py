@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from innet.node.node_config import Mode
-    from innet.plans import Plan, ProcessorCosts
+    from innet.plans import Load, Plan, ProcessorCosts
     from innet.settings import Settings
     from innet.telemetry.logs.output import ConsoleOutput
     from innet.topology import Topology
@@ -181,21 +181,23 @@ def chosen_plan(
     hosts: Sequence[str] | None,
     size_bytes: int | None = None,
     mode: Mode | None = None,
+    load: Load | None = None,
 ) -> Plan:
     """The plan of an ``--algorithm`` such as ``ps:server=h3``.
 
     ``auto`` chooses as a network in that ``mode`` on this machine does; without a mode, only links
-    take time.
+    take time. ``load`` is what others use of the network.
     """
     from innet.cluster.control.group_plans import named_plan
-    from innet.plans import rank_order
+    from innet.plans import NO_LOAD, rank_order
 
-    processor = None if mode is None else _processor_costs(topology, mode)
-    ranks = None if hosts is None else topology.ranks_on(hosts)
-    return named_plan(algorithm, topology, rank_order(topology, ranks), size_bytes, processor)
+    processor = None if mode is None else processor_costs(topology, mode)
+    ranks = rank_order(topology, None if hosts is None else topology.ranks_on(hosts))
+    return named_plan(algorithm, topology, ranks, size_bytes, processor, load or NO_LOAD)
 
 
-def _processor_costs(topology: Topology, mode: Mode) -> ProcessorCosts:
+def processor_costs(topology: Topology, mode: Mode) -> ProcessorCosts:
+    """The costs of the nodes of a network in ``mode`` on this machine."""
     from innet.cluster.launch.calibration import machine_speed
     from innet.cluster.launch.network_costs import network_costs
     from innet.settings import Settings

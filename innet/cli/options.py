@@ -156,6 +156,26 @@ Hosts = Annotated[
         metavar="h0,h1,…", help="Hosts of the ranks 0, 1, …, or h0-h3; all hosts by default"
     ),
 ]
+
+
+def refuse_ranks_with_hosts(ranks: int | None, hosts: str | None) -> None:
+    """Check that the hosts are not both named and to be chosen."""
+    if ranks is not None and hosts is not None:
+        raise typer.BadParameter(
+            "--hosts names the hosts of the ranks, and --ranks has them chosen; give one of them",
+            param_hint="'--ranks'",
+        )
+
+
+Ranks = Annotated[
+    int | None,
+    typer.Option(
+        metavar="K",
+        min=1,
+        help="Number of ranks: on the free hosts that the fewest switches join, and that others "
+        "use least; in place of [cyan]--hosts[/]",
+    ),
+]
 Algorithm = Annotated[
     str,
     typer.Option(

@@ -92,6 +92,7 @@ class WorkerOptions:
     env: Mapping[str, str] | None = None
     algorithm: str = "auto"
     hosts: Sequence[str] | None = None
+    ranks: int | None = None
     directory: Path | None = None
     output: Annotated[OutputSink | None, Field(exclude=True)] = None
     trace: Path | None = None

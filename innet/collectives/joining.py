@@ -100,7 +100,12 @@ def _communicator(
     timeout_s = timeout_or(given_s, settings.usual_timeout_s)
     algorithm, name = membership.algorithm, membership.name
     chooser = (
-        PlanChooser(worker.topology(), membership.positions, processor=worker.job.processor)
+        PlanChooser(
+            worker.topology(),
+            membership.positions,
+            processor=worker.job.processor,
+            load=membership.load,
+        )
         if algorithm == "auto"
         else None
     )

@@ -12,7 +12,14 @@ from innet._native import _core
 from innet.errors import ControlError, SecurityError
 from innet.machine import read_kernel_file
 from innet.node.announcer import Announcer
-from innet.node.messages import JobMessage, PoolMessage, RuleMessage, ServedPrefixes, job_of
+from innet.node.messages import (
+    JobMessage,
+    NodeReading,
+    PoolMessage,
+    RuleMessage,
+    ServedPrefixes,
+    job_of,
+)
 from innet.node.node_config import NodeConfig
 from innet.node.requests import ControlServer
 from innet.quantities import counted
@@ -106,8 +113,26 @@ class NodeAgent:
         )
 
     def ping(self) -> dict[str, Any]:
-        """The node's identity, and the neighbours from which it receives nothing."""
-        return self._identity() | {"unheard": self._unheard()}
+        """The node's identity, the neighbours from which it receives nothing, and its use."""
+        return self._identity() | {"unheard": self._unheard(), "reading": self._reading()}
+
+    def _reading(self) -> dict[str, Any] | None:
+        """A :class:`NodeReading`; ``None`` of a node that has been stopped."""
+        try:
+            status = self._node.status(with_rules=False)
+        except RuntimeError:
+            return None
+        links = list(zip(self._config.faces, status["links"], strict=True))
+        times = os.times()
+        return NodeReading(
+            time_s=time.monotonic() - self._started_s,
+            cpu_s=times.user + times.system,
+            sent_bytes={face.peer: link["bytes_out"] for face, link in links},
+            received_bytes={face.peer: link["bytes_in"] for face, link in links},
+            slots=self._config.slots if self._config.kind == "switch" else 0,
+            slots_in_use={job["prefix"]: job["slots_in_use"] for job in status["jobs"]},
+            late=tuple({late for operation in status["operations"] for late in operation["late"]}),
+        ).model_dump()
 
     def _identity(self) -> dict[str, Any]:
         return {

@@ -70,6 +70,22 @@ class PoolMessage(_Message):
     """The tenant's public key: it vouches for names of the pool, and for no others."""
 
 
+class NodeReading(_Message):
+    """How much a node and its links are used: counters since its start."""
+
+    time_s: float
+    """Since the start of the node."""
+    cpu_s: float
+    sent_bytes: dict[str, int] = {}
+    """By neighbour."""
+    received_bytes: dict[str, int] = {}
+    slots: int = 0
+    slots_in_use: dict[str, int] = {}
+    """By prefix of a job."""
+    late: tuple[str, ...] = ()
+    """The ranks that its operations wait for, as ``producer_label`` says them."""
+
+
 class ServedPrefixes(_Message):
     """The prefixes that the programs of a node serve.
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from innet.plans.aggregation_tree import rank_order
     from innet.plans.algorithms.auto import Choice, PlanChooser
     from innet.plans.bounds import bound_s, bytes_per_link, textbook_bound_s
+    from innet.plans.explanation import Explanation, explain
     from innet.plans.expression import Interval
     from innet.plans.host_choice import HostChoice, choose_hosts
     from innet.plans.load import NO_LOAD, Load
@@ -34,6 +35,7 @@ __all__ = [
     "ALGORITHMS",
     "NO_LOAD",
     "Choice",
+    "Explanation",
     "HostChoice",
     "Interval",
     "Load",
@@ -48,6 +50,7 @@ __all__ = [
     "choose_hosts",
     "evaluate",
     "evaluate_allreduce",
+    "explain",
     "make_plan",
     "place_without",
     "rank_order",
@@ -63,6 +66,8 @@ __getattr__ = lazy_names(
         "bound_s": "bounds",
         "bytes_per_link": "bounds",
         "textbook_bound_s": "bounds",
+        "Explanation": "explanation",
+        "explain": "explanation",
         "Interval": "expression",
         "HostChoice": "host_choice",
         "choose_hosts": "host_choice",

@@ -104,7 +104,9 @@ class _Racks:
 
     def beginnings(self) -> list[str]:
         """The racks to begin with: large and little used ones first."""
-        racks = sorted(self._hosts_at, key=lambda rack: (-len(self._hosts_at[rack]), self._use(rack)))
+        racks = sorted(
+            self._hosts_at, key=lambda rack: (-len(self._hosts_at[rack]), self._use(rack))
+        )
         return racks[:_MOST_BEGINNINGS]
 
     def choose_from(self, rack: str, ranks: int) -> _Candidate:
@@ -122,7 +124,9 @@ class _Racks:
         switches = tuple(node for node in used if node in self._switches)
         use = max((self._use_of_host(host) for host in chosen), default=0.0)
         use += max((self._use(node) for node in switches), default=0.0)
-        left_over = sum(len(self._hosts_at[node]) for node in used if node in self._hosts_at) - ranks
+        left_over = (
+            sum(len(self._hosts_at[node]) for node in used if node in self._hosts_at) - ranks
+        )
         return _Candidate(tuple(chosen), switches, (len(switches), round(use, 2), left_over))
 
     def _next(self, rack: str, distance: int, needed: int) -> tuple[int, int, float, int]:

@@ -31,6 +31,7 @@ EventKind = Literal[
     "rules_installed",
     "rules_removed",
     "slots_exhausted",
+    "sums_moved",
     "switch_lost",
     "switch_restored",
     "worker_busy",

@@ -19,7 +19,7 @@ from innet.errors import (
 )
 from innet.node.messages import GroupFailure, GroupReport, job_of, named_rank, named_ranks
 from innet.node.runtime import install_rules
-from innet.plans import Plan
+from innet.plans import NO_LOAD, Load, Plan
 from innet.telemetry.events import report
 from innet.worker.controller_connection import ControllerConnection
 
@@ -59,6 +59,7 @@ class Membership:
         plans: plan by name prefix of its values, such as ``/j1/g0.inc``, as they are placed now.
         algorithm: of its plans, as asked for.
         made: :attr:`plans` as they were made for the whole network.
+        load: what others used of the network then; all ranks are given the same.
         ready: this process answers for its names.
         failure: why the group cannot go on, if it cannot.
         heard: the failure that another rank passed on to an operation here: the controller may not
@@ -75,6 +76,7 @@ class Membership:
     plans: Mapping[str, Plan]
     algorithm: str = "auto"
     made: Mapping[str, Plan] = field(default_factory=dict)
+    load: Load = NO_LOAD
     ready: bool = False
     failure: GroupFailure | None = None
     heard: GroupFailure | None = None
@@ -386,7 +388,8 @@ class Memberships:
     ) -> Membership:
         plans = _plans_of(answer["plans"])
         made = _plans_of(answer["made"]) if answer["made"] is not None else plans
-        membership = Membership(name, answer["number"], nodes, rank, plans, algorithm, made)
+        load = NO_LOAD if answer["load"] is None else Load.model_validate(answer["load"])
+        membership = Membership(name, answer["number"], nodes, rank, plans, algorithm, made, load)
         for prefix in plans:
             self._node.remove_group(prefix)
         self._take_keys(answer["keys"])

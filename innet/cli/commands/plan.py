@@ -1,19 +1,21 @@
-"""``innet plan``: shows which node adds what, and the bound in time."""
+"""``innet plan``: shows which node adds what and why, and the bound in time."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from innet.cli import options
-from innet.cli.network_choice import chosen_hosts, chosen_plan, chosen_topology
+from innet.cli.network_choice import chosen_hosts, chosen_plan, chosen_topology, processor_costs
 from innet.cli.text_output import open_console, say
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from innet.plans import Plan
+    from innet.cluster.measured_load import MeasuredLoad
+    from innet.plans import Explanation, HostChoice, Plan
     from innet.topology import Topology
 
 EXAMPLES = options.examples(
@@ -21,6 +23,8 @@ EXAMPLES = options.examples(
     "innet plan star8 --algorithm auto --size 16MiB --rate 200mbit",
     "innet plan star8 --size 64KiB --rate unlimited --mode netns",
     "innet plan star8 --algorithm ps:server=h3 --json",
+    "innet plan leaf-spine-16 --ranks 6 --explain",
+    "innet plan --for lab --ranks 6 --explain     # beside the jobs on that network",
 )
 
 _BUSIEST_LINKS = 8
@@ -28,14 +32,39 @@ _BUSIEST_LINKS = 8
 
 @options.grouped
 def plan(
-    topology: options.Topology,
+    topology: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TOPOLOGY",
+            help="A file, a shipped name ([cyan]star8[/]) or a generator; see [cyan]innet topology "
+            "list[/]",
+        ),
+    ] = None,
     algorithm: options.Algorithm = "auto",
     size: Annotated[
         str, typer.Option(metavar="SIZE", help="Bytes of each rank's tensor: [cyan]16MiB[/]")
     ] = "1MiB",
     hosts: options.Hosts = None,
+    ranks: options.Ranks = None,
     workers_per_host: options.WorkersPerHost = None,
     *,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="NETWORK|FILE",
+            help="Plan for a network that is up, by its name, beside what its jobs use at the "
+            "moment; or for a file, in place of TOPOLOGY",
+        ),
+    ] = None,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Say which hosts, switches and trees were chosen and why, what others cost, and "
+            "who shares the bottleneck",
+        ),
+    ] = False,
     mode: Annotated[
         Literal["local", "netns"] | None,
         typer.Option(
@@ -47,28 +76,117 @@ def plan(
     as_json: options.AsJson = False,
 ) -> None:
     """Show who adds what, the busiest links, and the bound in time."""
+    from innet.plans import choose_hosts
+
+    options.refuse_ranks_with_hosts(ranks, hosts)
+    where = _where(topology, network, links, workers_per_host)
+    size_bytes = _size_bytes(size)
+    load = None if where.measured is None else where.measured.load
+    placed = None
+    if ranks is not None:
+        taken = () if where.measured is None else where.measured.taken
+        placed = choose_hosts(
+            where.topology, ranks, taken=taken, **({} if load is None else {"load": load})
+        )
+    named = chosen_hosts(hosts) if placed is None else placed.hosts
+    made = chosen_plan(algorithm, where.topology, named, size_bytes, mode, load)
+    why = _explained(made, where, size_bytes, placed, mode) if explain else None
+    if as_json:
+        _print_json(made, where.topology, size_bytes, why)
+        return
+    console = open_console(highlight=False)
+    if why is not None:
+        for sentence in why.sentences():
+            console.print(sentence, markup=False, soft_wrap=True)
+        console.print()
+    console.print(made.describe(), markup=False, soft_wrap=True)
+    console.print()
+    console.print(_links_table(made, where.topology, size_bytes))
+    console.print(f"\n{_bound_text(made, where.topology, size_bytes)}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """What is planned for: a topology, and the load of the network that is up."""
+
+    topology: Topology
+    measured: MeasuredLoad | None = None
+
+
+def _where(
+    topology: str | None,
+    network: str | None,
+    links: options.TimeOptions,
+    workers_per_host: int | None,
+) -> _Where:
+    from innet.cluster.emulation.runs import find_run, list_runs
+    from innet.cluster.measured_load import read_load
+    from innet.errors import TopologyError
+    from innet.topology import load_topology
+
+    if (topology is None) == (network is None):
+        raise typer.BadParameter(
+            "name what to plan for: a TOPOLOGY, or a network that is up with --for NETWORK"
+            if topology is None
+            else f"{topology} and --for {network} both name what to plan for; give one of them",
+            param_hint="'--for'",
+        )
+    if topology is not None:
+        return _Where(chosen_topology(topology, links, workers_per_host))
+    assert network is not None
+    if all(record.run_id != network for record in list_runs()):
+        try:
+            return _Where(chosen_topology(network, links, workers_per_host))
+        except TopologyError as error:
+            known = ", ".join(record.run_id for record in list_runs()) or "none"
+            raise TopologyError(
+                f"{network!r} is neither a network that is up ({known}) nor a topology: {error}"
+            ) from error
+    if workers_per_host is not None or any(value is not None for value in asdict(links).values()):
+        raise typer.BadParameter(
+            f"{network} is up, and its links and hosts are as they are; leave out --rate, --delay "
+            "and --workers-per-host",
+            param_hint="'--for'",
+        )
+    record = find_run(network)
+    measured = read_load(record)
+    return _Where(load_topology(str(record.topology_path)), measured)
+
+
+def _explained(
+    made: Plan,
+    where: _Where,
+    size_bytes: int,
+    placed: HostChoice | None,
+    mode: Literal["local", "netns"] | None,
+) -> Explanation:
+    from innet.plans import NO_LOAD, explain
+
+    return explain(
+        made,
+        where.topology,
+        size_bytes,
+        load=NO_LOAD if where.measured is None else where.measured.load,
+        jobs=None if where.measured is None else where.measured.jobs,
+        hosts=placed,
+        processor=None if mode is None else processor_costs(where.topology, mode),
+    )
+
+
+def _print_json(made: Plan, topology: Topology, size_bytes: int, why: Explanation | None) -> None:
     import json
 
     from innet.plans import bound_s, bytes_per_link
 
-    loaded = chosen_topology(topology, links, workers_per_host)
-    size_bytes = _size_bytes(size)
-    made = chosen_plan(algorithm, loaded, chosen_hosts(hosts), size_bytes, mode)
-    if as_json:
-        carried = bytes_per_link(made, loaded, size_bytes)
-        document = {
-            "plan": made.to_dict(),
-            "size_bytes": size_bytes,
-            "bound_s": bound_s(made, loaded, size_bytes),
-            "bytes_per_link": [{"from": u, "to": v, "bytes": n} for (u, v), n in carried.items()],
-        }
-        say(json.dumps(document, indent=2))
-        return
-    console = open_console(highlight=False)
-    console.print(made.describe(), markup=False, soft_wrap=True)
-    console.print()
-    console.print(_links_table(made, loaded, size_bytes))
-    console.print(f"\n{_bound_text(made, loaded, size_bytes)}")
+    carried = bytes_per_link(made, topology, size_bytes)
+    document = {
+        "plan": made.to_dict(),
+        "size_bytes": size_bytes,
+        "bound_s": bound_s(made, topology, size_bytes),
+        "bytes_per_link": [{"from": u, "to": v, "bytes": n} for (u, v), n in carried.items()],
+        **({} if why is None else {"explanation": why.to_dict()}),
+    }
+    say(json.dumps(document, indent=2))
 
 
 def _size_bytes(text: str) -> int:

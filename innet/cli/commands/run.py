@@ -42,6 +42,7 @@ EXAMPLES = options.examples(
     "innet run star:2 --workers-per-host 8 -- python train.py",
     "innet run --on lab -- python train.py",
     "innet run --on lab --hosts h0-h3 --job-name a --weight 2 -- python train.py",
+    "innet run --on lab --ranks 8 -- python train.py     # on 8 hosts near each other",
     "innet run star8 --max-restarts 3 --elastic -- python train.py",
     "innet run star8 --on-worker-death shrink -- python train.py",
     "innet run star8 -- torchrun --max-restarts 3 train.py",
@@ -56,6 +57,7 @@ class JobOptions(options.OptionGroup):
 
     algorithm: options.Algorithm = "auto"
     hosts: options.Hosts = None
+    ranks: options.Ranks = None
     job_name: Annotated[
         str | None,
         typer.Option(
@@ -170,9 +172,13 @@ def run(
         return
 
     from innet.cluster.launch import Session
+    from innet.plans import choose_hosts
 
     topology = _topology_of_run(name, links, workers_per_host, command)
-    chosen_plan(job.algorithm, topology, workers.hosts)  # fails before the launch, not after it
+    hosts = workers.hosts
+    if workers.ranks is not None:
+        hosts = choose_hosts(topology, workers.ranks).hosts
+    chosen_plan(job.algorithm, topology, hosts)  # fails before the launch, not after it
     chosen = chosen_settings(settings, observation)
     session = Session(topology, mode=mode, settings=chosen, output=chosen_output(chosen))
     become_launcher(chosen, session.network.run_id)
@@ -206,10 +212,12 @@ def _topology_of_run(
 def _worker_options(job: JobOptions, restarts: RestartOptions) -> WorkerOptions:
     from innet.cluster.session_client import RestartPolicy, WorkerOptions
 
+    options.refuse_ranks_with_hosts(job.ranks, job.hosts)
     return WorkerOptions(
         env=dict(os.environ),
         algorithm=job.algorithm,
         hosts=chosen_hosts(job.hosts),
+        ranks=job.ranks,
         directory=Path.cwd(),
         trace=job.trace,
         restarts=RestartPolicy(**asdict(restarts)),
@@ -235,8 +243,10 @@ async def _launch_and_run(
     with console.status(launching) as spinner:
         async with session:
             spinner.stop()
-            ranks = session.topology.ranks_on(workers.hosts or session.topology.hosts)
-            _report_threads(console, workers, len(ranks))
+            ranks = workers.ranks or len(
+                session.topology.ranks_on(workers.hosts or session.topology.hosts)
+            )
+            _report_threads(console, workers, ranks)
             began_s = time.monotonic()
             lost = await session.run_workers(command, workers, stdin=_redirected_input())
             _report_success(console, time.monotonic() - began_s, lost)

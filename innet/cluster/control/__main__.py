@@ -129,9 +129,8 @@ async def _serve(config: ControllerConfig, settings: Settings, launcher: int) ->
 
     controller = Controller(
         Topology.model_validate_json(config.topology),
-        recovery=settings.recovery,
+        settings=settings,
         record=config.record,
-        announces=settings.ndn.announce,
     )
     make_source = partial(ControllerSource, config.run_id, config.record.generation)
     driver = ControllerDriver(

@@ -32,11 +32,13 @@ from innet.cluster.control.jobs import Job, JobRegistry, KnownJob, LaunchRecord,
 from innet.cluster.control.liveness import NetworkWatch, Pong
 from innet.cluster.control.placements import LiveTopology, Placements
 from innet.cluster.control.pools import PoolRegistry
+from innet.cluster.control.sum_mover import SumMover
 from innet.errors import ControlError
 from innet.node.messages import ServedPrefixes, WorkerReport
 from innet.node.requests import handler_of
+from innet.plans import choose_hosts
 from innet.security.credential_packets import KeyAuthority
-from innet.settings import RecoverySettings
+from innet.settings import Settings
 from innet.topology import Topology
 
 _REPORT_TIMEOUT_S = 1.0
@@ -55,21 +57,16 @@ class Controller:
         self,
         topology: Topology,
         *,
-        recovery: RecoverySettings | None = None,
+        settings: Settings | None = None,
         record: LaunchRecord | None = None,
-        announces: bool = True,
     ) -> None:
-        """A controller of ``topology``.
-
-        ``record`` is of a controller that this one replaces; ``announces``: names of no job use the
-        links of jobs' hosts.
-        """
+        """A controller of ``topology``; ``record`` is of a controller that this one replaces."""
         record = record or LaunchRecord()
-        recovery = recovery or RecoverySettings()
+        settings = settings or Settings()
         live = LiveTopology(topology)
         self._now_s = 0.0
         self._topology = topology
-        self._announces = announces
+        self._announces = settings.ndn.announce
         self._outbox = outbox = Outbox()
         self._operations = OperationQueue(outbox)
         self._jobs = JobRegistry(topology.hosts)
@@ -85,8 +82,12 @@ class Controller:
         registries = Registries(groups, pools, announcements, keys, outbox)
         self._hosts = hosts = HostProcesses(topology.hosts, registries, record.generation)
         self._network = network = NetworkWatch(
-            topology, registries, placements, hosts, self._operations, recovery
+            topology, registries, placements, hosts, self._operations, settings.recovery
         )
+        self._mover = mover = SumMover(
+            topology, (self._jobs, groups, pools), placements, settings.placement, outbox
+        )
+        groups.load_beside = mover.load_beside
         self.methods: Mapping[str, Callable[..., Any]] = {
             "attach": hosts.attach,
             "detach": hosts.detach,
@@ -114,6 +115,7 @@ class Controller:
                 "pools": pools.describe(),
             },
             "routes": network.routes,
+            "load": mover.describe,
             "ping": lambda: None,
             "admit_job": self._admit_job,
             "open_job": self._open_job,
@@ -150,6 +152,8 @@ class Controller:
     def on_pong(self, pong: Pong, now_s: float) -> None:
         """A node has answered a :class:`Ping`, or has not in time."""
         self._now_s = now_s
+        if pong.reading is not None:
+            self._mover.on_reading(pong.node, pong.reading)
         self._network.on_pong(pong, now_s)
 
     def on_process_ended(
@@ -167,6 +171,8 @@ class Controller:
         self._now_s = now_s
         self._announcements.on_timer(now_s)
         self._network.on_timer(now_s)
+        if self._mover.begins_review(now_s):
+            self._operations.add(lambda: self._mover.review(now_s))
 
     @property
     def next_timer_s(self) -> float | None:
@@ -178,8 +184,21 @@ class Controller:
         """The actions since the last call, in order."""
         return self._outbox.take()
 
-    def _admit_job(self, name: str | None, hosts: Sequence[str], weight: int = 1) -> Job:
-        """Give ``hosts`` to a new job, with a prefix that nothing else had on this network."""
+    def _admit_job(
+        self,
+        name: str | None,
+        hosts: Sequence[str] | None = None,
+        weight: int = 1,
+        ranks: int | None = None,
+    ) -> Job:
+        """Give ``hosts`` to a new job, with a prefix that nothing else had on this network.
+
+        Without ``hosts``, it gets free ones for ``ranks`` ranks.
+        """
+        if hosts is None:
+            taken = {host for job in self._jobs.describe() for host in job["hosts"]}
+            load = self._mover.load_beside()
+            hosts = choose_hosts(self._topology, ranks or 0, taken=taken, load=load).hosts
         job = self._jobs.admit(name, hosts, weight)
         self._announcements.keep_apart(self._jobs.prefixes())
         return job

@@ -33,6 +33,7 @@ from innet.cluster.control.processes import LocalProcesses, Processes, WatchedPr
 from innet.cluster.requests import RequestClient
 from innet.errors import ControlError, NoAnswer
 from innet.node.controller_client import controller_address
+from innet.node.messages import NodeReading
 from innet.node.requests import MAX_REQUEST_BYTES, ControlReply, ControlRequest
 from innet.telemetry.events import report
 
@@ -344,12 +345,14 @@ class ControllerDriver:
         node = ping.node
         if node not in self._ping_clients:
             self._ping_clients[node] = RequestClient(self._node_sockets[node], who=node)
-        unheard = None
+        unheard = reading = None
         with suppress(ControlError):
             answer = await self._ping_clients[node].request("ping", {}, ping.timeout_s)
             unheard = tuple(answer["unheard"])
+            if answer["reading"] is not None:
+                reading = NodeReading.model_validate(answer["reading"])
         del self._pings[node]
-        self._on_pong(Pong(node, ping.incarnation, unheard))
+        self._on_pong(Pong(node, ping.incarnation, unheard, reading))
 
     def _watch(self, action: Watch) -> None:
         self._unwatch(action.node)

@@ -44,6 +44,9 @@ class Group:
         lost: the ranks whose process has ended.
         sealed: the packet with its credentials for each member that has joined, hexadecimal.
         rights: what each node's key may sign, where a policy says so.
+        load: what others used of the network when the plans were made.
+        preferred: by name prefix, trees that are faster beside the present load than those of the
+            plan as made.
     """
 
     name: str
@@ -61,6 +64,8 @@ class Group:
     lost: set[int] = field(default_factory=set)
     sealed: dict[str, str] = field(default_factory=dict)
     rights: GroupRights | None = None
+    load: Load = NO_LOAD
+    preferred: dict[str, Plan] = field(default_factory=dict)
 
     @property
     def key(self) -> GroupKey:

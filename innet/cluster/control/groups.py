@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from innet.cluster.control.jobs import Job, JobRegistry, LaunchRecord
 from innet.cluster.control.placements import Placements
 from innet.errors import ControlError, RankFailed
 from innet.node.messages import GroupFailure, GroupReport, WorkerReport
-from innet.plans import Plan
+from innet.plans import NO_LOAD, Load, Plan
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,8 @@ class GroupRegistry:
         self._failed_groups: dict[GroupKey, FailedGroup] = {}
         self._successors: dict[GroupKey, Group] = {}
         self._gone: dict[str, str] = {}
+        self.load_beside: Callable[[str], Load] = lambda _job: NO_LOAD
+        """What others than a job use of the network, for the plans of its next group."""
         self._disagreements: dict[tuple[str, str], str] = {}
         """By a group's name and a node that has not been informed yet."""
         self._failed_joins: dict[tuple[str, str], GroupFailure] = {}
@@ -93,6 +95,7 @@ class GroupRegistry:
             "missing": group.ranks_but(group.joined),
             "plans": _documents(group.placed),
             "made": _documents(group.plans) if group.placed != group.plans else None,
+            "load": None if group.load.is_empty else group.load.model_dump(),
         }
 
     def _add_member(self, group: Group, node: str) -> None:
@@ -289,6 +292,10 @@ class GroupRegistry:
         _forget(self._failed_joins, job.hosts)
         _forget(self._disagreements, job.hosts)
 
+    def present(self) -> tuple[Group, ...]:
+        """All groups that have not ended."""
+        return tuple(self._groups)
+
     def describe(self) -> list[dict[str, Any]]:
         """All groups, for status displays."""
         return [
@@ -407,9 +414,10 @@ class GroupRegistry:
     def _create(
         self, job: Job, name: str, algorithm: str, ranks: tuple[str, ...]
     ) -> Operation[Group]:
-        number, plans = self._plans.make(job.prefix, name, algorithm, ranks)
+        load = self.load_beside(job.name)
+        number, plans = self._plans.make(job.prefix, name, algorithm, ranks, load)
         placed = self._placements.place(plans)
-        group = Group(name, job.name, algorithm, ranks, plans, placed, number)
+        group = Group(name, job.name, algorithm, ranks, plans, placed, number, load=load)
         self._groups.append(group)
         yield from self._keys.learn_switches(self._placements.live.switches)
         try:
@@ -421,7 +429,8 @@ class GroupRegistry:
 
     def _place(self, group: Group) -> bool:
         """Place the group's sums on the live network; whether they moved."""
-        before, group.placed = group.placed, self._placements.place(group.plans)
+        chosen = {**group.plans, **group.preferred}
+        before, group.placed = group.placed, self._placements.place(chosen)
         return group.placed != before
 
     def _remove(self, group: Group) -> None:

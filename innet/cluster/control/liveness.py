@@ -17,6 +17,7 @@ from innet.cluster.control.actions import Operation, OperationQueue, Outbox, Pin
 from innet.cluster.control.hosts import HostProcesses, Registries
 from innet.cluster.control.placements import LiveTopology, Loss, Part, Placements, silence_of
 from innet.errors import ControlError
+from innet.node.messages import NodeReading
 from innet.settings import RecoverySettings
 from innet.topology import Topology
 from innet.topology.routes import Ends, ends_of
@@ -29,11 +30,13 @@ class Pong:
     Attributes:
         incarnation: of its process, as in the :class:`~innet.cluster.control.actions.PingNode`.
         unheard: the neighbours that it receives nothing from; ``None``: it did not answer.
+        reading: how much the node and its links are used, if it says so.
     """
 
     node: str
     incarnation: int
     unheard: tuple[str, ...] | None
+    reading: NodeReading | None = None
 
 
 @dataclass(slots=True)

@@ -57,9 +57,16 @@ class RemoteController:
         with self._lock:
             return self._record.model_copy(deep=True)
 
-    def admit_job(self, name: str | None, hosts: Sequence[str], weight: int = 1) -> Job:
+    def admit_job(
+        self,
+        name: str | None,
+        hosts: Sequence[str] | None,
+        weight: int = 1,
+        ranks: int | None = None,
+    ) -> Job:
         """As the controller's method."""
-        answer = self._ask("admit_job", name=name, hosts=list(hosts), weight=weight)
+        wanted = None if hosts is None else list(hosts)
+        answer = self._ask("admit_job", name=name, hosts=wanted, weight=weight, ranks=ranks)
         job = _job_adapter.validate_python(answer)
         with self._lock:
             self._record.admitted += 1

@@ -41,19 +41,22 @@ class JobAdmission:
     @asynccontextmanager
     async def admit(
         self,
-        hosts: Sequence[str],
+        hosts: Sequence[str] | None,
         name: str | None = None,
         weight: int = 1,
+        ranks: int | None = None,
     ) -> AsyncIterator[Job]:
         """A job with its hosts, served by all switches, until the block ends.
 
         Args:
-            hosts: of its ranks.
+            hosts: of its ranks; ``None``: the controller chooses free ones.
             name: ``None``: ``j<number>``.
             weight: its part of the switches beside other jobs' weights.
+            ranks: how many hosts the controller chooses.
         """
-        self._require_hosts(hosts)
-        opening = asyncio.ensure_future(asyncio.to_thread(self._admit, hosts, name, weight))
+        if hosts is not None:
+            self._require_hosts(hosts)
+        opening = asyncio.ensure_future(asyncio.to_thread(self._admit, hosts, name, weight, ranks))
         try:
             yield await asyncio.shield(opening)
         finally:
@@ -62,8 +65,10 @@ class JobAdmission:
             if opening.exception() is None:
                 await asyncio.to_thread(self._close, opening.result())
 
-    def _admit(self, hosts: Sequence[str], name: str | None, weight: int) -> Job:
-        job = self._controller.admit_job(name, hosts, weight)
+    def _admit(
+        self, hosts: Sequence[str] | None, name: str | None, weight: int, ranks: int | None
+    ) -> Job:
+        job = self._controller.admit_job(name, hosts, weight, ranks)
         try:
             self._open(job)
         except BaseException:

@@ -246,12 +246,15 @@ class Session:
             ControlError: a host has a job already, or the name or the weight cannot be used.
         """
         chosen = replace(options or WorkerOptions(), **changes)
-        ranks = self._ranks_on(chosen.hosts)
-        if chosen.trace is not None:
-            self._require_on_this_machine(ranks)
+        wanted = self._ranks_on(chosen.hosts) if chosen.ranks is None else None
         async with AsyncExitStack() as stack:
-            admission = self._entered_admission().admit(ranks, chosen.job_name, chosen.weight)
+            admission = self._entered_admission().admit(
+                wanted, chosen.job_name, chosen.weight, chosen.ranks
+            )
             job = await stack.enter_async_context(admission)
+            ranks = job.hosts
+            if chosen.trace is not None:
+                self._require_on_this_machine(ranks)
             stack.enter_context(self._heard_by(job, chosen.output))
             added = dict(chosen.env or {})
             if chosen.trace is not None:

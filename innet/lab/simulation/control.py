@@ -26,12 +26,13 @@ from innet.cluster.control.placements import (
     silence_of,
 )
 from innet.cluster.control.pools import PoolRegistry
+from innet.cluster.control.sum_mover import SumMover
 from innet.errors import SimulationError
 from innet.lab.simulation.event_loop import VirtualTime
 from innet.lab.simulation.host import SimulatedHost
 from innet.lab.simulation.jobs import SimulatedJob
 from innet.lab.simulation.network import SimulatedNetwork
-from innet.node.messages import PoolMessage
+from innet.node.messages import NodeReading, PoolMessage
 from innet.node.runtime import install_rules
 from innet.plans import Plan
 from innet.worker.membership import Membership
@@ -154,21 +155,27 @@ class SimulatedControl:
     """
 
     def __init__(
-        self, network: SimulatedNetwork, time: VirtualTime, jobs: Sequence[SimulatedJob]
+        self,
+        network: SimulatedNetwork,
+        time: VirtualTime,
+        jobs: Sequence[SimulatedJob],
+        measures_load: bool = False,
     ) -> None:
         """
         Args:
             network: without losses.
             time: of the simulation.
             jobs: that share the network; the other hosts are one more job.
+            measures_load: whether sums are placed and moved by what others use of the links.
         """
         self.hosts: dict[str, SimulatedHost] = {}
         self.network = network
         self.time = time
         self._outbox = Outbox()
         self._placements = SimulatedPlacements(network, self._outbox)
+        registry = _registry_of(jobs, network.topology.hosts)
         self._groups = GroupRegistry(
-            _registry_of(jobs, network.topology.hosts),
+            registry,
             GroupPlans(network.topology),
             self._placements,
             GroupKeys(None),
@@ -177,6 +184,34 @@ class SimulatedControl:
         self.pools = PoolRegistry(self._placements)
         self._recovery = Recovery(self)
         self._leaving: dict[tuple[str, int, str], Membership] = {}
+        self._mover = SumMover(
+            network.topology,
+            (registry, self._groups, self.pools),
+            self._placements,
+            network.settings.placement,
+            self._outbox,
+            counts_all=True,
+        )
+        if measures_load:
+            self._groups.load_beside = self._mover.load_beside
+            self._measure()
+
+    def _measure(self) -> None:
+        """Read the counters of all links, review the placement of sums, and again later."""
+        for node, reading in self._readings().items():
+            self._mover.on_reading(node, reading)
+        self._mover.begins_review(self.time.now_s)
+        self.run(self._mover.review(self.time.now_s))
+        self.time.deliver_ended()
+        self.time.at(self.time.now_s + self.network.settings.placement.interval_s, self._measure)
+
+    def _readings(self) -> dict[str, NodeReading]:
+        """What each node would report: here, its links alone."""
+        found: dict[str, NodeReading] = {}
+        for (source, to), counters in self.network.link_counters().items():
+            reading = found.setdefault(source, NodeReading(time_s=self.time.now_s, cpu_s=0.0))
+            reading.sent_bytes[to] = counters["sent_bytes"]
+        return found
 
     def join(self, name: str, algorithm: str, members: tuple[str, ...]) -> list[Membership]:
         """Make a group: the membership of each rank.
@@ -194,7 +229,9 @@ class SimulatedControl:
         assert group is not None
         memberships = []
         for rank, host in enumerate(members):
-            membership = Membership(name, group.number, members, rank, group.placed)
+            membership = Membership(
+                name, group.number, members, rank, group.placed, load=group.load
+            )
             self.hosts[host].join(membership)
             memberships.append(membership)
         return memberships

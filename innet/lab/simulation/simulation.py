@@ -74,6 +74,7 @@ class Simulation:
         audit_interval: int = 0,
         like: Mode = "local",
         jobs: Sequence[SimulatedJob] = (),
+        measures_load: bool = False,
     ) -> None:
         """
         Args:
@@ -89,6 +90,10 @@ class Simulation:
                 buckets with their bursts and without marks.
             jobs: that share the network. A group's hosts belong to one job, or to none. Hosts of no
                 job cannot publish objects, because they have no keys of their own.
+            measures_load: whether the controller measures the links, places sums by that, and moves
+                them away from links that other traffic fills (the settings ``placement``). Without
+                it, simulated time passes for programs alone, and a program that waits for ever is
+                an error at once.
 
         Raises:
             EmulationError: a link's MTU leaves no room for a segment.
@@ -103,7 +108,7 @@ class Simulation:
         )
         self.network.native.set_audit_interval(audit_interval)
         self.time = VirtualTime(self.network)
-        self.control = SimulatedControl(self.network, self.time, jobs)
+        self.control = SimulatedControl(self.network, self.time, jobs, measures_load)
         self._hosts = self.control.hosts
         for name in topology.hosts:
             self._hosts[name] = SimulatedHost(name, self.network, self.time, self.control)
@@ -161,7 +166,12 @@ class Simulation:
         grows = timeout_s is None and self.settings.collectives.timeout_s is None
         timeout_s = timeout_or(timeout_s, self.settings.collectives.usual_timeout_s)
         chooser = (
-            PlanChooser(self.topology, memberships[0].positions, virtual_scale=self.virtual_scale)
+            PlanChooser(
+                self.topology,
+                memberships[0].positions,
+                virtual_scale=self.virtual_scale,
+                load=memberships[0].load,
+            )
             if algorithm == "auto"
             else None
         )

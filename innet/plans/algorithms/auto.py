@@ -118,15 +118,16 @@ def _candidates(topology: Topology, ranks: tuple[str, ...], load: Load) -> dict[
 
 def say_cost(cost: PlanCost) -> str:
     """An estimate in words: the whole time, and what it is made of."""
-    text = f"about {_say_time(cost.total_s)}, of which {_say_time(cost.latency_s)} latency"
+    text = f"about {say_time(cost.total_s)}, of which {say_time(cost.latency_s)} latency"
     work = []
     if cost.busiest.link is not None:
         link = " to ".join(cost.busiest.link)
-        work.append(f"{_say_time(cost.busiest.time_s)} on the busiest link, {link}")
+        work.append(f"{say_time(cost.busiest.time_s)} on the busiest link, {link}")
     if cost.processor_s:
-        work.append(f"{_say_time(cost.processor_s)} of the processors")
+        work.append(f"{say_time(cost.processor_s)} of the processors")
     return f"{text} and {' beside '.join(work)}" if work else text
 
 
-def _say_time(time_s: float) -> str:
+def say_time(time_s: float) -> str:
+    """A time with three digits."""
     return f"{time_s:.3g} s" if time_s >= 1 else f"{time_s * 1e3:.3g} ms"

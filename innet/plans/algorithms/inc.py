@@ -117,22 +117,30 @@ class TreeChoice:
 
 
 def tree_choices(
-    plan: Plan, model: CostModel, able: frozenset[str], size_bytes: int = _TYPICAL_BYTES
+    plan: Plan,
+    model: CostModel,
+    able: frozenset[str],
+    size_bytes: int = _TYPICAL_BYTES,
+    *,
+    each: bool = False,
 ) -> list[TreeChoice]:
     """The fastest tree with the expression of ``plan``, that with the next ones, and so on.
 
-    Those with more trees come first. Empty where no tree has this expression.
+    Those with more trees come first. Empty where no tree has this expression. Equally good trees
+    come together, unless ``each`` number of trees is of interest.
     """
     tops = _tops(model, plan.ranks, able)
-    return _together(_trees(model, plan.ranks, able, tops, like=plan), model, size_bytes)
+    trees = _trees(model, plan.ranks, able, tops, like=plan)
+    return _together(trees, model, size_bytes, each=each)
 
 
 def _together(
-    trees: Sequence[tuple[float, Plan]], model: CostModel, size_bytes: int
+    trees: Sequence[tuple[float, Plan]], model: CostModel, size_bytes: int, *, each: bool = False
 ) -> list[TreeChoice]:
-    """Each number of trees in the order of their costs; equally good ones are not separated."""
     costs = [cost for cost, _ in trees]
-    numbers = [n for n in range(1, len(costs) + 1) if n == len(costs) or costs[n] > costs[n - 1]]
+    numbers = [
+        n for n in range(1, len(costs) + 1) if each or n == len(costs) or costs[n] > costs[n - 1]
+    ]
     merged = [
         _merge([plan for _, plan in trees[:number]], _explain_roots(trees[:number], len(trees)))
         for number in numbers[:_MOST_CHOICES]

@@ -18,7 +18,7 @@ from innet.errors import ControlError
 from innet.node.controller_client import ControllerClient
 from innet.node.messages import WorkerReport
 from innet.node.requests import ControlServer
-from innet.settings import RecoverySettings
+from innet.settings import RecoverySettings, Settings
 from innet.topology import load_topology
 
 NODES = ("s0", "h0", "h1", "h2")
@@ -79,7 +79,8 @@ def running(
     ``elsewhere`` makes the processes of nodes on other machines.
     """
     recovery = RecoverySettings(heartbeat_interval_s=0.05, heartbeat_timeout_s=0.3)
-    controller = Controller(load_topology("star:3"), recovery=recovery, record=record)
+    settings = Settings(recovery=recovery)
+    controller = Controller(load_topology("star:3"), settings=settings, record=record)
     if first is not None:
         controller._outbox._actions.appendleft(first)
     sockets = {node: tmp_path / f"{node}.ctl" for node in NODES}

@@ -8,7 +8,7 @@ import pytest
 
 from innet.cluster.control.actions import PingNode
 from innet.cluster.control.controller import Controller
-from innet.settings import RecoverySettings
+from innet.settings import RecoverySettings, Settings
 from innet.topology import load_topology
 from tests.cluster.control.hand_driven import HandDriven
 
@@ -17,7 +17,9 @@ TOPOLOGY = load_topology("leaf-spine:2x2x2")
 
 def watching(**settings: Any) -> HandDriven:
     """A controller that pings all switches and a worker on each host."""
-    made = HandDriven(Controller(TOPOLOGY, recovery=RecoverySettings(**settings)))
+    made = HandDriven(
+        Controller(TOPOLOGY, settings=Settings(recovery=RecoverySettings(**settings)))
+    )
     made.open_job(TOPOLOGY.hosts)
     for pid, host in enumerate(TOPOLOGY.hosts):
         made.attach(host, pid)

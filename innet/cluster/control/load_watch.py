@@ -1,0 +1,129 @@
+"""How the links, nodes and ranks of a network are used, from what nodes report at intervals."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from statistics import median
+
+from innet.node.messages import NodeReading
+from innet.plans import Load, Plan
+from innet.plans.bounds import DirectedLink, link_bytes
+from innet.topology import Topology
+from innet.topology.routes import Routes
+
+Traffic = Mapping[DirectedLink, float]
+"""Bits a second by directed link."""
+
+_LEAST_SHARE = 0.02
+"""Of a link or a processor: smaller uses are not counted as load."""
+_LATE_WEIGHT = 0.2
+"""Of the latest reading in the part of the time in which a host is late."""
+_OWN_BPS = 1e5
+"""A job that sends less has no measurable share of the links."""
+
+
+class LoadWatch:
+    """Rates of links, processors and slots over the latest readings of each node."""
+
+    def __init__(self, topology: Topology, interval_s: float) -> None:
+        """Rates are means over ``interval_s`` or a little more."""
+        self._topology = topology
+        self._interval_s = interval_s
+        self._before: dict[str, NodeReading] = {}
+        self._latest: dict[str, NodeReading] = {}
+        self._rates_bps: dict[DirectedLink, float] = {}
+        self._processor: dict[str, float] = {}
+        self._late: dict[str, float] = {}
+
+    def on_reading(self, node: str, reading: NodeReading) -> None:
+        """``node`` reports its counters; a node that was started again begins anew."""
+        before = self._before.setdefault(node, reading)
+        self._latest[node] = reading
+        passed_s = reading.time_s - before.time_s
+        if reading.cpu_s < before.cpu_s or passed_s < 0:
+            self._before[node] = reading
+        elif passed_s >= self._interval_s:
+            self._before[node] = reading
+            self._processor[node] = (reading.cpu_s - before.cpu_s) / passed_s
+            for source, to, then, now in _counted(node, before, reading):
+                self._rates_bps[source, to] = max(now - then, 0) * 8 / passed_s
+
+    def on_late(self, hosts: Iterable[str]) -> None:
+        """Other ranks wait for these hosts at the moment."""
+        now_late = set(hosts)
+        for host in {*self._late, *now_late}:
+            before = self._late.get(host, 0.0)
+            self._late[host] = before + _LATE_WEIGHT * ((host in now_late) - before)
+
+    @property
+    def late_labels(self) -> frozenset[str]:
+        """The labels of the ranks that some node waits for (``producer_label``)."""
+        return frozenset(label for reading in self._latest.values() for label in reading.late)
+
+    @property
+    def traffic(self) -> Traffic:
+        """What all together send on each link that is known."""
+        return self._rates_bps
+
+    def load(self, own: Traffic, prefix: str | None = None) -> Load:
+        """What is used apart from ``own`` traffic and from slots of the job ``prefix``.
+
+        The processor of a node is divided as the traffic through it is.
+        """
+        links: defaultdict[str, dict[str, float]] = defaultdict(dict)
+        through: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        for (source, to), rate_bps in self._rates_bps.items():
+            others_bps = max(rate_bps - own.get((source, to), 0.0), 0.0)
+            for node in (source, to):
+                through[node][0] += others_bps
+                through[node][1] += rate_bps
+            limit_bps = self._topology.link_between(source, to).rate_bps
+            if limit_bps is not None and others_bps > limit_bps * _LEAST_SHARE:
+                links[source][to] = round(others_bps)
+        processor = {
+            node: round(busy * through[node][0] / through[node][1], 3)
+            for node, busy in self._processor.items()
+            if through[node][1] and busy * through[node][0] > _LEAST_SHARE * through[node][1]
+        }
+        late = {host: round(part, 3) for host, part in self._late.items() if part > _LEAST_SHARE}
+        return Load(
+            link_bps=dict(links), processor=processor, free_slots=self._full(prefix), late=late
+        )
+
+    def _full(self, prefix: str | None) -> dict[str, int]:
+        """The switches in which others leave no slots."""
+        free = {
+            node: reading.slots - sum(n for job, n in reading.slots_in_use.items() if job != prefix)
+            for node, reading in self._latest.items()
+            if reading.slots > 0
+        }
+        return {node: 0 for node, slots in free.items() if slots <= 0}
+
+    def own_traffic(self, plans: Iterable[Plan], routes: Routes) -> Traffic:
+        """What a job with these in-network plans sends, told by its ranks' own links.
+
+        Links of hosts carry nothing but their job. The plan says what its sums send on the other
+        links for each byte of that.
+        """
+        own: defaultdict[DirectedLink, float] = defaultdict(float)
+        for plan in plans:
+            relative = link_bytes(plan, routes, [1 / len(plan.roots)] * len(plan.roots))
+            gates = [(rank, gate) for rank in plan.ranks if (gate := routes.gate(rank))]
+            sent_bps = [self._rates_bps.get(ends, 0.0) for ends in gates]
+            rate_bps = median(sent_bps) if sent_bps else 0.0
+            for link, part in relative.items():
+                own[link] = max(own[link], part * rate_bps)
+            for rank, gate in gates:
+                for link in ((rank, gate), (gate, rank)):
+                    own[link] = max(own[link], self._rates_bps.get(link, 0.0))
+        return own if max(own.values(), default=0.0) > _OWN_BPS else {}
+
+
+def _counted(
+    node: str, before: NodeReading, now: NodeReading
+) -> Iterable[tuple[str, str, int, int]]:
+    for peer, count in now.sent_bytes.items():
+        yield node, peer, before.sent_bytes.get(peer, count), count
+    for peer, count in now.received_bytes.items():
+        yield peer, node, before.received_bytes.get(peer, count), count

@@ -1,0 +1,179 @@
+"""Moves the sums of running groups away from links and switches that others have filled.
+
+The expression of a group does not change, so the bits of its results do not. A group moves when
+the estimates say so several times in a row, by more than they err, and not again for a while.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from innet.cluster.control.actions import Operation, Outbox
+from innet.cluster.control.group_plans import Group, GroupKey
+from innet.cluster.control.groups import GroupRegistry
+from innet.cluster.control.jobs import JobRegistry
+from innet.cluster.control.load_watch import LoadWatch, Traffic
+from innet.cluster.control.placements import Placements
+from innet.cluster.control.pools import PoolRegistry
+from innet.node.messages import NodeReading, producer_label
+from innet.plans import NO_LOAD, Load, Plan
+from innet.plans.algorithms.inc import able_switches, place_under_load
+from innet.plans.cost import CostModel
+from innet.settings import PlacementSettings
+from innet.topology import Topology
+from innet.topology.routes import Routes
+
+_SIZE_BYTES = 1 << 20
+"""Of the allreduce whose time is compared."""
+
+
+_NOTED_SHARE = 0.1
+"""Of a link or processor: where others use less, no other trees are compared."""
+
+
+@dataclass(slots=True)
+class _Review:
+    """What the reviews of a group have found.
+
+    Attributes:
+        confirmed: reviews in a row in which other trees were faster.
+        rests_until_s: no move before.
+    """
+
+    confirmed: int = 0
+    rests_until_s: float = 0.0
+
+
+class SumMover:
+    """Knows the load of a network, and reviews the placement of its groups at intervals."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        registries: tuple[JobRegistry, GroupRegistry, PoolRegistry],
+        placements: Placements,
+        settings: PlacementSettings,
+        outbox: Outbox,
+        *,
+        counts_all: bool = False,
+    ) -> None:
+        """Nothing is known of the load yet.
+
+        ``counts_all``: readings count the traffic of programs that belong to no job, too.
+        """
+        self._topology = topology
+        self._routes = Routes(topology)
+        self._jobs, self._groups, self._pools = registries
+        self._placements = placements
+        self._settings = settings
+        self._outbox = outbox
+        self._watch = LoadWatch(topology, settings.interval_s)
+        self._counts_all = counts_all
+        self._reviews: dict[GroupKey, _Review] = {}
+        self._next_s = 0.0
+
+    def on_reading(self, node: str, reading: NodeReading) -> None:
+        """A node reports its counters."""
+        self._watch.on_reading(node, reading)
+
+    def begins_review(self, now_s: float) -> bool:
+        """Whether it is time for the next :meth:`review`."""
+        if now_s < self._next_s:
+            return False
+        self._next_s = now_s + self._settings.interval_s
+        return True
+
+    def load_beside(self, job: str | None = None) -> Load:
+        """What others than the named job use of the network; of one that is to come, all of it."""
+        return self._watch.load({}) if job is None else self._load_of_others(job, None)
+
+    def _load_of_others(self, job: str, own: Traffic | None) -> Load:
+        jobs = self._jobs.describe()
+        if len(jobs) == 1 and not self._pools.describe() and not self._counts_all:
+            return NO_LOAD
+        prefix = next((known["prefix"] for known in jobs if known["name"] == job), None)
+        return self._watch.load(self._traffic_of(job) if own is None else own, prefix)
+
+    def describe(self) -> dict[str, Any]:
+        """The load, and what each job sends on each link."""
+        jobs = [job["name"] for job in self._jobs.describe()]
+        return {
+            "load": self.load_beside().model_dump(),
+            "jobs": {
+                job: [[*link, bps] for link, bps in self._traffic_of(job).items()] for job in jobs
+            },
+        }
+
+    def review(self, now_s: float) -> Operation[None]:
+        """Move the sums of groups that others hold up."""
+        groups = self._groups.present()
+        labels = {
+            producer_label(rank, node): node for g in groups for rank, node in enumerate(g.ranks)
+        }
+        self._watch.on_late(labels[late] for late in self._watch.late_labels if late in labels)
+        known = {group.key for group in groups}
+        self._reviews = {key: found for key, found in self._reviews.items() if key in known}
+        live = self._placements.live
+        if not self._settings.moves or live.lost or live.cut:
+            return
+        moved = [group for group in groups if self._moves(group, now_s)]
+        if moved:
+            yield from self._groups.adapt()
+
+    def _moves(self, group: Group, now_s: float) -> bool:
+        """Choose other trees for a group, if that is due."""
+        found = next(
+            ((p, plan) for p, plan in group.plans.items() if plan.algorithm == "inc"), None
+        )
+        if found is None or ":" in group.algorithm or len(group.joined) < len(group.ranks):
+            return False
+        prefix, made = found
+        review = self._reviews.setdefault(group.key, _Review())
+        own = self._traffic_of(group.job)
+        load = self._load_of_others(group.job, own) if own else NO_LOAD
+        better = None
+        if own and (prefix in group.preferred or self._is_held_up(own, load)):
+            better = self._better(made, group.placed[prefix], load)
+        review.confirmed = 0 if better is None else review.confirmed + 1
+        if better is None or review.confirmed < self._settings.confirmations:
+            return False
+        if now_s < review.rests_until_s:
+            return False
+        self._reviews[group.key] = _Review(0, now_s + self._settings.pause_s)
+        self._report(group, group.placed[prefix], better)
+        group.preferred[prefix] = better
+        return True
+
+    def _is_held_up(self, own: Traffic, load: Load) -> bool:
+        """Whether others use much of a link or node of the job's sums: a first, quick look."""
+        return any(load.link_share(self._topology, *link) > _NOTED_SHARE for link in own) or any(
+            load.processor.get(node, 0.0) > _NOTED_SHARE or not load.has_slots(node)
+            for link in own
+            for node in link
+        )
+
+    def _better(self, made: Plan, placed: Plan, load: Load) -> Plan | None:
+        """Trees with the expression of ``made`` that are faster than ``placed`` by enough."""
+        model = CostModel(self._topology, load=load, routes=self._routes)
+        better = place_under_load(made, model, able_switches(self._topology, load))
+        if (better.roots, set(better.rules)) == (placed.roots, set(placed.rules)):
+            return None
+        now_s, then_s = (model.estimate(p, _SIZE_BYTES).total_s for p in (placed, better))
+        return better if then_s < now_s * (1 - self._settings.least_gain) else None
+
+    def _traffic_of(self, job: str) -> Traffic:
+        plans = [
+            min(group.placed.values(), key=lambda plan: plan.algorithm != "inc")
+            for group in self._groups.present()
+            if group.job == job
+        ]
+        return self._watch.own_traffic(plans, self._routes)
+
+    def _report(self, group: Group, before: Plan, after: Plan) -> None:
+        roots = [", ".join(root.node for root in plan.roots) for plan in (before, after)]
+        what = (
+            f"the sums of group {group.name!r} of job {group.job} move from {roots[0]} to "
+            f"{roots[1]}, which others use less"
+        )
+        self._outbox.report("sums_moved", what, group=group.name, job=group.job, roots=roots)

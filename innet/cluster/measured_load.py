@@ -1,0 +1,57 @@
+"""The load of a network that is up, as its controller has measured it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from innet.cluster.emulation.runs import RunRecord
+from innet.errors import EmulationError, NoAnswer
+from innet.node.controller_client import CONTROLLER_SOCKET_NAME, ControllerClient
+from innet.plans import Load
+from innet.plans.bounds import DirectedLink
+
+_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredLoad:
+    """The load of a network, and its jobs.
+
+    Attributes:
+        load: what all jobs together use.
+        taken: by host of a job, the job.
+        jobs: what each sends on each link, in bits a second.
+    """
+
+    load: Load
+    taken: Mapping[str, str]
+    jobs: Mapping[str, Mapping[DirectedLink, float]]
+
+
+def read_load(record: RunRecord) -> MeasuredLoad:
+    """The load of the network of ``record``, as means over the setting ``placement.interval_s``.
+
+    Raises:
+        EmulationError: the network is not up, or its controller does not answer.
+    """
+    record.require_up()
+    if record.is_stale:
+        raise EmulationError(
+            f"{record.run_id} is down: its launcher has ended. `innet down {record.run_id}` removes "
+            "what is left of it; `innet up TOPOLOGY --name NAME` starts a network."
+        )
+    try:
+        with ControllerClient(record.run_dir / CONTROLLER_SOCKET_NAME) as client:
+            answer = client.request("load", timeout_s=_TIMEOUT_S)
+            jobs = client.request("jobs", timeout_s=_TIMEOUT_S)
+    except NoAnswer as error:
+        raise EmulationError(
+            f"the controller of {record.run_id} does not answer, so its load is not known: {error} "
+            f"`innet doctor {record.run_id}` looks for the cause."
+        ) from error
+    return MeasuredLoad(
+        load=Load.model_validate(answer["load"]),
+        taken={host: job["name"] for job in jobs for host in job["hosts"]},
+        jobs={job: {(u, v): bps for u, v, bps in of} for job, of in answer["jobs"].items()},
+    )
