@@ -142,7 +142,7 @@ class _Racks:
 
     def _walk(self, rack: str) -> dict[str, tuple[str, ...]]:
         """The nodes on a shortest path from ``rack`` to each node but hosts, nearest first."""
-        paths = {rack: (rack,)}
+        paths: dict[str, tuple[str, ...]] = {rack: (rack,)}
         pending = [rack]
         for node in pending:
             peers = (p for p in self._topology.links_of[node] if p not in paths)

@@ -349,8 +349,8 @@ class ControllerDriver:
         with suppress(ControlError):
             answer = await self._ping_clients[node].request("ping", {}, ping.timeout_s)
             unheard = tuple(answer["unheard"])
-            if answer["reading"] is not None:
-                reading = NodeReading.model_validate(answer["reading"])
+            if (counters := answer.get("reading")) is not None:
+                reading = NodeReading.model_validate(counters)
         del self._pings[node]
         self._on_pong(Pong(node, ping.incarnation, unheard, reading))
 

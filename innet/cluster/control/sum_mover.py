@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import JsonValue
+
 from innet.cluster.control.actions import Operation, Outbox
 from innet.cluster.control.group_plans import Group, GroupKey
 from innet.cluster.control.groups import GroupRegistry
@@ -171,7 +173,9 @@ class SumMover:
         return self._watch.own_traffic(plans, self._routes)
 
     def _report(self, group: Group, before: Plan, after: Plan) -> None:
-        roots = [", ".join(root.node for root in plan.roots) for plan in (before, after)]
+        roots: list[JsonValue] = [
+            ", ".join(root.node for root in plan.roots) for plan in (before, after)
+        ]
         what = (
             f"the sums of group {group.name!r} of job {group.job} move from {roots[0]} to "
             f"{roots[1]}, which others use less"

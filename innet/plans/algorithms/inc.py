@@ -21,6 +21,7 @@ from innet.topology.routes import Routes
 
 _TYPICAL_BYTES = 1 << 20
 """Roots are compared for a tensor of this size: both rates and delays matter."""
+_ABOUT_AS_FAST = 1.02
 _MOST_CHOICES = 8
 """Numbers of trees that are compared: each takes as long as a plan."""
 
@@ -105,7 +106,7 @@ def place_under_load(plan: Plan, model: CostModel, able: frozenset[str]) -> Plan
     >>> place_under_load(plan, CostModel(topology, load=load), able)     # doctest: +SKIP
     """
     choices = tree_choices(plan, model, able)
-    return min(choices, key=lambda choice: choice.cost.total_s).plan if choices else plan
+    return _fastest(choices) if choices else plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,12 @@ def tree_choices(
     return _together(trees, model, size_bytes, each=each)
 
 
+def _fastest(choices: Sequence[TreeChoice]) -> Plan:
+    """The most trees that are about as fast as the fastest: they share work and slots."""
+    enough_s = min(choice.cost.total_s for choice in choices) * _ABOUT_AS_FAST
+    return next(choice.plan for choice in choices if choice.cost.total_s <= enough_s)
+
+
 def _together(
     trees: Sequence[tuple[float, Plan]], model: CostModel, size_bytes: int, *, each: bool = False
 ) -> list[TreeChoice]:
@@ -160,8 +167,7 @@ def _plan_best_roots(model: CostModel, ranks: tuple[str, ...], able: frozenset[s
     best_cost, best = trees[0]
     like_best = [(cost, plan) for cost, plan in trees if _same_expression(plan, best)]
     if not model.load.is_empty:
-        choices = _together(like_best, model, _TYPICAL_BYTES)
-        return min(choices, key=lambda choice: choice.cost.total_s).plan
+        return _fastest(_together(like_best, model, _TYPICAL_BYTES))
     chosen = [plan for cost, plan in like_best if cost == best_cost]
     names = ", ".join(plan.roots[0].node for plan in chosen)
     several = f"{len(chosen)} equally good roots share the shards" if len(chosen) > 1 else "Root"

@@ -21,6 +21,7 @@ from innet.cluster.control.controller import Controller
 from innet.cluster.control.jobs import Job, KnownJob
 from innet.cluster.control.liveness import Pong
 from innet.errors import ControlError, NoAnswer
+from innet.node.messages import NodeReading
 from innet.security import JobTrust
 
 Answer = Callable[[str, str, Mapping[str, Any]], Any]
@@ -37,6 +38,7 @@ class HandDriven:
         reports: the events of the run.
         now_s: the time.
         silent: nodes that answer nothing.
+        reading_of: returns the counters with which a node answers a ping.
         job: that :meth:`open_job` opened last.
     """
 
@@ -49,6 +51,7 @@ class HandDriven:
         self.reports: list[ReportEvent] = []
         self.now_s = 0.0
         self.silent: set[str] = set()
+        self.reading_of: Callable[[str], NodeReading | None] = lambda _node: None
         self.watched: dict[str, Watch] = {}
         self.killed: list[str] = []
         self.pings: list[PingNode] = []
@@ -122,7 +125,8 @@ class HandDriven:
     def pong(self, ping: PingNode, unheard: Sequence[str] | None) -> None:
         """``ping`` is answered, or not in time (``None``)."""
         answer = None if unheard is None else tuple(unheard)
-        self.controller.on_pong(Pong(ping.node, ping.incarnation, answer), self.now_s)
+        reading = self.reading_of(ping.node)
+        self.controller.on_pong(Pong(ping.node, ping.incarnation, answer, reading), self.now_s)
         self._carry_out()
 
     def told_by(self, method: str) -> dict[str, Mapping[str, Any]]:

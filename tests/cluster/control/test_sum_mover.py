@@ -1,0 +1,144 @@
+"""Sums of running groups move away from links that another job fills."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+
+from innet.cluster.control.controller import Controller
+from innet.node.messages import NodeReading
+from innet.plans import Plan
+from innet.settings import PlacementSettings, Settings
+from innet.topology import load_topology
+from tests.cluster.control.hand_driven import HandDriven
+
+TOPOLOGY = load_topology("leaf-spine:2x2x4").with_overrides(rate_bps=1e8)
+HOSTS = ("h0", "h1", "h4", "h5")
+OTHERS = ("h2", "h3", "h6", "h7")
+OWN_BPS = 2e7
+
+
+class MeasuredNetwork(HandDriven):
+    """Two jobs, of which one has a group; each node reports rates that a test sets."""
+
+    def __init__(self, **placement: object) -> None:
+        settings = Settings(placement=PlacementSettings.model_validate(placement))
+        super().__init__(Controller(TOPOLOGY, settings=settings))
+        self.rates_bps: defaultdict[tuple[str, str], float] = defaultdict(float)
+        self._sent_bytes: defaultdict[tuple[str, str], float] = defaultdict(float)
+        self._counted_s = 0.0
+        self.reading_of = self._reading
+        self.open_job(OTHERS)
+        self.open_job(HOSTS)
+        for pid, host in enumerate(HOSTS):
+            self.attach(host, pid)
+        for host in HOSTS:
+            self.join_group("g0", "inc", list(HOSTS), host)
+        self.watch_nodes()
+        for link in TOPOLOGY.links:
+            for near, far in (link.nodes, reversed(link.nodes)):
+                is_own = near in HOSTS or far in HOSTS
+                between = near not in TOPOLOGY.hosts and far not in TOPOLOGY.hosts
+                self.rates_bps[near, far] = OWN_BPS if is_own else OWN_BPS / 2 * between
+
+    def placed(self) -> Plan:
+        """The plan of the group as it is placed now."""
+        (group,) = self.plans()
+        ((_, placed),) = group["plans"].values()
+        return Plan.from_dict(placed)
+
+    def moves(self) -> int:
+        """How often sums have moved."""
+        return sum(report.kind == "sums_moved" for report in self.reports)
+
+    def _reading(self, node: str) -> NodeReading:
+        passed_s, self._counted_s = self.now_s - self._counted_s, self.now_s
+        for link, rate_bps in self.rates_bps.items():
+            self._sent_bytes[link] += rate_bps * passed_s / 8
+        sent = {to: int(n) for (source, to), n in self._sent_bytes.items() if source == node}
+        return NodeReading(time_s=self.now_s, cpu_s=0.0, sent_bytes=sent)
+
+
+def roots(plan: Plan) -> list[str]:
+    return sorted(root.node for root in plan.roots)
+
+
+def test_sums_move_when_another_job_fills_a_link_for_some_time_and_keep_their_expression():
+    network = MeasuredNetwork(interval_s=2, confirmations=3)
+    before = network.placed()
+    network.pass_time(20)
+    assert roots(before) == roots(network.placed()) == ["spine0", "spine1"]
+    network.rates_bps["leaf0", "spine0"] = 95e6
+    network.pass_time(24)
+    assert network.moves() == 0, "a burst moves nothing"
+    network.pass_time(32)
+    after = network.placed()
+    assert network.moves() == 1
+    assert roots(after) == ["spine1"]
+    assert all(after.expression(i) == before.expression(i) for i in before.intervals)
+    placed = network.told_by("place_group")
+    assert set(placed) == set(HOSTS)
+    assert "spine1" in {node for node, method, _ in network.told[-40:] if method == "install_group"}
+
+
+def test_sums_return_once_the_link_is_free_but_not_before_the_pause():
+    network = MeasuredNetwork(interval_s=1, confirmations=1, pause_s=100)
+    network.rates_bps["leaf0", "spine0"] = 95e6
+    network.rates_bps["leaf0", "h0"] = network.rates_bps["h0", "leaf0"] = OWN_BPS
+    network.pass_time(10)
+    assert roots(network.placed()) == ["spine1"]
+    # the load moves to the other spine
+    network.rates_bps["leaf0", "spine0"], network.rates_bps["leaf0", "spine1"] = 0.0, 99e6
+    network.pass_time(90)
+    assert network.moves() == 1
+    network.pass_time(120)
+    assert network.moves() == 2
+    assert roots(network.placed()) == ["spine0"]
+
+
+@pytest.mark.parametrize("own_bps", [0.0, OWN_BPS])
+def test_a_group_does_not_flee_from_itself_and_an_idle_one_stays(own_bps):
+    network = MeasuredNetwork(interval_s=1, confirmations=1)
+    for link in network.rates_bps:
+        network.rates_bps[link] = network.rates_bps[link] * own_bps / OWN_BPS * 4.5
+    if not own_bps:
+        network.rates_bps["leaf0", "spine0"] = 95e6
+    network.pass_time(30)
+    assert network.moves() == 0
+
+
+def test_nothing_moves_where_a_setting_or_a_named_root_forbids_it():
+    for algorithm, moves in (("inc", False), ("inc:roots=spine0+spine1", True)):
+        network = MeasuredNetwork(interval_s=1, confirmations=1, moves=moves)
+        if ":" in algorithm:
+            for host in HOSTS:
+                network.leave_group("g0", 1, host)
+            for host in HOSTS:
+                network.join_group("g0", algorithm, list(HOSTS), host)
+        network.rates_bps["leaf0", "spine0"] = 95e6
+        network.pass_time(30)
+        assert network.moves() == 0
+
+
+def test_a_new_job_gets_the_free_hosts_below_the_least_used_switches():
+    network = MeasuredNetwork()
+    network.rates_bps["leaf0", "spine0"] = network.rates_bps["leaf0", "spine1"] = 95e6
+    network.pass_time(10)
+    load = network.load()
+    assert load["load"]["link_bps"]["leaf0"]["spine0"] == pytest.approx(95e6, rel=0.01)
+    assert set(load["jobs"]) == {"j1", "j2"}
+    network.close_job(network.job)
+    job = network.admit_job(None, None, 1, 2)
+    assert job.hosts == ("h4", "h5")
+
+
+def test_the_next_group_is_planned_beside_the_load_and_all_its_ranks_are_told():
+    network = MeasuredNetwork()
+    network.rates_bps["leaf0", "spine0"] = 95e6
+    network.pass_time(10)
+    answers = [network.join_group("g1", "auto", list(HOSTS), host) for host in HOSTS]
+    assert len({str(answer["load"]) for answer in answers}) == 1
+    assert answers[0]["load"]["link_bps"]["leaf0"]["spine0"] > 8e7
+    (inc,) = (plan for plan in answers[0]["plans"].values() if plan["algorithm"] == "inc")
+    assert [node for _, node in inc["roots"]] == ["spine1"]
