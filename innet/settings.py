@@ -243,8 +243,7 @@ class PlacementSettings(_Model):
         default=0.2,
         gt=0,
         lt=1,
-        description="the part of an operation's estimated time that a move has to save; the "
-        "estimates err by as much",
+        description="the part of an operation's estimated time that a move has to save",
     )
     pause_s: float = Field(
         default=30.0, ge=0, description="least time between two moves of a group's sums"

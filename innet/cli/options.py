@@ -100,6 +100,25 @@ Topology = Annotated[
         autocompletion=_shipped_names,
     ),
 ]
+OptionalTopology = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="TOPOLOGY",
+        help="A file, a shipped name ([cyan]star8[/]) or a generator; see [cyan]innet topology "
+        "list[/]",
+        autocompletion=_shipped_names,
+    ),
+]
+NetworkOrFile = Annotated[
+    str | None,
+    typer.Option(
+        "--for",
+        metavar="NETWORK|FILE",
+        help="A network that is up, by its name: plan beside what its jobs use at the moment. Or a "
+        "file, in place of TOPOLOGY",
+        autocompletion=run_ids,
+    ),
+]
 RunId = Annotated[
     str | None, typer.Argument(metavar="[ID]", help="The run", autocompletion=run_ids)
 ]

@@ -38,8 +38,8 @@ def read_load(record: RunRecord) -> MeasuredLoad:
     record.require_up()
     if record.is_stale:
         raise EmulationError(
-            f"{record.run_id} is down: its launcher has ended. `innet down {record.run_id}` removes what "
-            "is left of it; `innet up TOPOLOGY --name NAME` starts a network."
+            f"{record.run_id} is down: its launcher has ended. `innet up TOPOLOGY --name NAME` "
+            f"starts a network; `innet down {record.run_id}` removes what is left of this one."
         )
     try:
         with ControllerClient(record.run_dir / CONTROLLER_SOCKET_NAME) as client:

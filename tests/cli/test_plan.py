@@ -44,3 +44,34 @@ def test_hosts_and_options_are_heeded(cli: CliRunner) -> None:
     plan = json.loads(output)["plan"]
     assert plan["ranks"] == ["h3", "h5"]
     assert {rule["node"] for rule in plan["rules"]} == {"h3"}
+
+
+def test_a_plan_for_some_ranks_takes_one_rack_and_says_why(cli: CliRunner) -> None:
+    arguments = ["plan", "--for", "leaf-spine-16", "--ranks", "4", "--explain"]
+    document = json.loads(cli.invoke(app, [*arguments, "--json"]).output)
+    assert document["plan"]["ranks"] == ["h0", "h1", "h2", "h3"]
+    why = document["explanation"]
+    assert why["adders"] == {"leaf0": 1}
+    assert why["trees"][0]["roots"] == ["leaf0"]
+    assert set(why["algorithms"]) == {"inc", "halving-doubling", "ring", "ps"}
+    text = cli.invoke(app, arguments).output
+    assert "They are below leaf0: the fewest switches that join 4 free hosts" in text
+    assert "Bottleneck: leaf0 to h0 and 7 other links are busy for" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name what to plan for"),
+        (["star8", "--for", "star4"], "both name what to plan for"),
+        (["--for", "nowhere"], "'nowhere' is neither a network that is up"),
+        (["star8", "--ranks", "9"], "9 ranks need as many hosts, and star8 has 8"),
+        (["star8", "--ranks", "2", "--hosts", "h0,h1"], "--ranks has them chosen"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_with_the_next_step(
+    cli: CliRunner, arguments: list[str], message: str
+) -> None:
+    result = cli.invoke(app, ["plan", *arguments])
+    assert result.exit_code != 0
+    assert message in " ".join(f"{result.output} {result.exception}".replace("│", " ").split())

@@ -32,14 +32,7 @@ _BUSIEST_LINKS = 8
 
 @options.grouped
 def plan(
-    topology: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="TOPOLOGY",
-            help="A file, a shipped name ([cyan]star8[/]) or a generator; see [cyan]innet topology "
-            "list[/]",
-        ),
-    ] = None,
+    topology: options.OptionalTopology = None,
     algorithm: options.Algorithm = "auto",
     size: Annotated[
         str, typer.Option(metavar="SIZE", help="Bytes of each rank's tensor: [cyan]16MiB[/]")
@@ -48,15 +41,7 @@ def plan(
     ranks: options.Ranks = None,
     workers_per_host: options.WorkersPerHost = None,
     *,
-    network: Annotated[
-        str | None,
-        typer.Option(
-            "--for",
-            metavar="NETWORK|FILE",
-            help="Plan for a network that is up, by its name, beside what its jobs use at the "
-            "moment; or for a file, in place of TOPOLOGY",
-        ),
-    ] = None,
+    network: options.NetworkOrFile = None,
     explain: Annotated[
         bool,
         typer.Option(

@@ -1,7 +1,7 @@
 """Moves the sums of running groups away from links and switches that others have filled.
 
 The expression of a group does not change, so the bits of its results do not. A group moves when
-the estimates say so several times in a row, by more than they err, and not again for a while.
+the estimates say so clearly, several times in a row, and not again for a while.
 """
 
 from __future__ import annotations
