@@ -54,6 +54,52 @@ class LayerRange:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RankPart:
+    """The part of a model's cache that one rank of an engine holds.
+
+    Data-parallel ranks hold the same parts of different prompts, and share blocks.
+
+    Attributes:
+        tensor_rank: which part of the heads.
+        tensor_size: of how many.
+        pipeline_rank: which part of the layers.
+        pipeline_size: of how many.
+    """
+
+    tensor_rank: int = 0
+    tensor_size: int = 1
+    pipeline_rank: int = 0
+    pipeline_size: int = 1
+
+    def __post_init__(self) -> None:
+        """
+        Raises:
+            KVError: a rank is not below its size.
+        """
+        for what in ("tensor", "pipeline"):
+            rank, size = (getattr(self, f"{what}_{each}") for each in ("rank", "size"))
+            if not 0 <= rank < size:
+                raise KVError(f"invalid {what}_rank {rank}, expected 0 to {size - 1}")
+
+    def layout(self, order: str, element_type: str, block_tokens: int) -> str:
+        """The layout of an engine's blocks, as their names have it: no two layouts share a name.
+
+        Args:
+            order: the engine and its order of dimensions: letters and digits with ``-``.
+            element_type: of the cache's elements, without ``-``.
+            block_tokens: tokens of a block of the cache.
+
+        >>> RankPart(tensor_rank=2, tensor_size=8).layout("vllm-bhnc", "bfloat16", 16)
+        'vllm-bhnc-bfloat16-16-tp2of8-pp0of1'
+        """
+        if "-" in element_type:
+            raise KVError(f"invalid element type {element_type!r} of a layout, expected no '-'")
+        tensor = f"tp{self.tensor_rank}of{self.tensor_size}"
+        pipeline = f"pp{self.pipeline_rank}of{self.pipeline_size}"
+        return f"{order}-{element_type}-{block_tokens}-{tensor}-{pipeline}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class BlockLayout:
     """How a model's blocks are cut.
 

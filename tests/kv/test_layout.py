@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from innet.errors import KVError
-from innet.kv.layout import BlockLayout
+from innet.kv.layout import BlockLayout, RankPart
 from innet.kv.model import ModelIdentity
+from innet.kv.names import BlockFamily, BlockKey
 
 LAYOUTS = st.builds(
     BlockLayout,
@@ -105,3 +108,52 @@ def test_arrays_of_other_shapes_and_types_are_refused() -> None:
             ),
             block_tokens=0,
         )  # fmt: skip
+
+
+PARTS = st.integers(1, 12).flatmap(lambda size: st.tuples(st.integers(0, size - 1), st.just(size)))
+LAYERS = st.tuples(st.integers(0, 3), st.integers(1, 12)).map(lambda t: (t[0], t[0] + t[1]))
+FACTS = st.tuples(
+    st.sampled_from(["vllm-bhnc", "sglang-page"]),
+    st.sampled_from(["bfloat16", "float16", "float8_e4m3fn", "uint8"]),
+    st.integers(1, 1024),
+    PARTS,
+    PARTS,
+    LAYERS,
+)
+"""All that a rank's blocks depend on beside the model: order, type, tokens, parts and layers."""
+
+
+def _name(facts: tuple[Any, ...]) -> str:
+    order, element_type, tokens, tensor, pipeline, layers = facts
+    part = RankPart(
+        tensor_rank=tensor[0],
+        tensor_size=tensor[1],
+        pipeline_rank=pipeline[0],
+        pipeline_size=pipeline[1],
+    )
+    family = BlockFamily("a1b2", "00ff", part.layout(order, element_type, tokens), *layers)
+    return family.name(bytes(32))
+
+
+@given(FACTS, FACTS)
+def test_blocks_of_two_ranks_share_a_name_only_if_their_layouts_are_equal(one, other) -> None:
+    assert (_name(one) == _name(other)) == (one == other)
+    assert BlockKey.parse(_name(one)).name == _name(one)
+
+
+def test_the_name_of_a_ranks_blocks_is_the_same_after_a_restart() -> None:
+    # A restarted engine, perhaps of a later version, looks for blocks of the one before.
+    name = _name(("vllm-bhnc", "float8_e4m3fn", 1024, (7, 12), (0, 3), (8, 12)))
+    layout = "vllm-bhnc-float8_e4m3fn-1024-tp7of12-pp0of3"
+    assert name == f"/kv/a1b2/00ff/{layout}/8-11/{'00' * 32}"
+
+
+@pytest.mark.parametrize("part", [{"tensor_rank": 2, "tensor_size": 2}, {"pipeline_rank": -1}])
+def test_a_rank_beyond_its_size_is_refused(part) -> None:
+    with pytest.raises(KVError, match="_rank"):
+        RankPart(**part)
+
+
+def test_an_element_type_that_could_be_taken_for_two_fields_is_refused() -> None:
+    with pytest.raises(KVError, match="invalid element type"):
+        RankPart().layout("vllm-bhnc", "int4-16", 16)

@@ -37,10 +37,10 @@ def run_on_two_hosts(
 
 
 def documented_command(engine: str) -> str:
-    """The first command in an engine's section of docs/kv-engines.md."""
+    """The command of `innet run` in an engine's section of docs/kv-engines.md."""
     page = (_ROOT / "docs" / "kv-engines.md").read_text()
     section = page[page.index(f"\n## {engine}\n") :]
-    found = re.search(r"\n\n((?:    .*\n)+)", section)
+    found = re.search(r"\n\n(    innet run .*\n(?:    .*\n)*)", section)
     assert found is not None
     return found[1].strip()
 

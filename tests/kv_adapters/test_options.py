@@ -24,7 +24,7 @@ def test_a_configurations_keys_are_the_adapters_and_the_pools() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"memroy": "1GiB"}, "no option memroy; options: weights, members, tenant, .*engine"),
+        ({"memroy": "1GiB"}, "no option memroy; options: weights, members, address, .*engine.*"),
         ({"memory": "many"}, "memory of a pool: expected a size.*, found 'many'"),
         ({"members": -1}, "members: expected at least 0, found -1"),
         ({"members": "few"}, "members: expected a whole number, found 'few'"),

@@ -31,7 +31,9 @@ def vllm_name(model: str, weights: str) -> str:
             to_json_string=lambda: json.dumps({"layers": 1, "_name_or_path": model})
         )
         engine = SimpleNamespace(
-            parallel_config=SimpleNamespace(world_size=1),
+            parallel_config=SimpleNamespace(
+                world_size=1, tensor_parallel_size=1, decode_context_parallel_size=1, rank=0
+            ),
             cache_config=SimpleNamespace(
                 prefix_caching_hash_algo="sha256_cbor", cache_dtype="auto"
             ),
@@ -53,6 +55,7 @@ def vllm_name(model: str, weights: str) -> str:
 
 class _Spec:
     block_size = 16
+    dtype = "torch.bfloat16"
 
     def __repr__(self) -> str:
         return "spec"
@@ -83,10 +86,9 @@ def sglang_name(model: str, weights: str) -> str:
         model_name=model,
         extra_config={"innet": {"weights": weights}},
         is_mla_model=False,
-        **dict.fromkeys(
-            ("tp_rank", "pp_rank", "attn_cp_rank", "dcp_rank", "tp_size", "pp_size"), 0
-        ),
-        **dict.fromkeys(("attn_cp_size", "dcp_size", "should_split_heads", "tp_lcm_size"), 0),
+        **dict.fromkeys(("tp_rank", "pp_rank", "attn_cp_rank", "dcp_rank"), 0),
+        **dict.fromkeys(("tp_size", "pp_size", "attn_cp_size", "dcp_size"), 1),
+        **dict.fromkeys(("should_split_heads", "tp_lcm_size"), 0),
     )
     with adapter_module("sglang") as storage, pytest.MonkeyPatch.context() as patch:
         entered = SimpleNamespace(enter=lambda options, members: member)

@@ -8,7 +8,7 @@
             "module_path": "innet.kv.adapters.sglang",
             "class_name": "InnetHiCacheStorage",
             "interface_v1": 1,
-            "innet": {"tenant": "acme"}}'
+            "innet": {"address": "prod", "tenant": "acme", "secret": "acme.secret"}}'
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from innet.errors import KVError
 from innet.kv.adapters.engine_pool import AdapterOptions, pool_of_process
 from innet.kv.adapters.identity import engine_digest, key_hash, model_facts
 from innet.kv.adapters.tensors import bytes_of, tensor_of
+from innet.kv.layout import RankPart
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.pool.network import Contents
 
 Result = TypeVar("Result")
 
-_LAYOUT: Final = "sglang-page"
+_ORDER: Final = "sglang-page"
 _OPTIONS_KEY: Final = "innet"
 """Key of the pool's options in SGLang's extra configuration."""
 
@@ -70,7 +71,20 @@ class InnetHiCacheStorage(HiCacheStorage):
         """Register the host's cache: its type and layout are part of the pages' names."""
         super().register_mem_pool_host(mem_pool_host)
         digest = engine_digest("sglang", self._facts(mem_pool_host))
-        self._family = BlockFamily(self._member.tenant, digest, _LAYOUT, 0, 1)
+        config, host = self._config, mem_pool_host
+        # Ranks of a model with one latent head have the same pages, and share them.
+        tensor = (0, 1) if config.is_mla_model else (config.tp_rank, config.tp_size)
+        part = RankPart(
+            tensor_rank=tensor[0],
+            tensor_size=tensor[1],
+            pipeline_rank=config.pp_rank,
+            pipeline_size=config.pp_size,
+        )
+        element_type = str(host.dtype).removeprefix("torch.")
+        layout = part.layout(_ORDER, element_type, host.page_size)
+        self._family = BlockFamily(
+            self._member.tenant, digest, layout, host.start_layer, host.end_layer
+        )
 
     def get(
         self, key: str, target_location: Any | None = None, target_sizes: Any | None = None
@@ -188,17 +202,11 @@ class InnetHiCacheStorage(HiCacheStorage):
         config = self._config
         return {
             **model_facts(config.model_name or "", self._weights),
-            # Ranks of a model with one latent head have the same pages, and share them.
-            "tensor_parallel": [0, 1] if config.is_mla_model else [config.tp_rank, config.tp_size],
-            "pipeline_parallel": [config.pp_rank, config.pp_size],
             "context_parallel": [config.attn_cp_rank, config.attn_cp_size],
             "decode_context_parallel": [config.dcp_rank, config.dcp_size],
             "split_heads": [config.should_split_heads, config.tp_lcm_size],
             "pool": type(host).__name__,
-            "dtype": str(host.dtype),
             "layout": host.layout,
-            "layers": [host.start_layer, host.end_layer],
-            "page_tokens": host.page_size,
             "token_bytes": host.size_per_token,
         }
 

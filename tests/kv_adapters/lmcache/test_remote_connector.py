@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pytest
@@ -160,3 +161,25 @@ def test_a_removed_chunk_is_gone(remotes: tuple[Remote, Remote]) -> None:
     one.do(one.connector.put(key(1), one.memory(1)))
     assert one.connector.remove_sync(key(1))
     assert not other.do(other.connector.exists(key(1)))
+
+
+def test_a_url_names_a_standing_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {}
+    monkeypatch.setattr(
+        remote_connector,
+        "InnetRemoteConnector",
+        lambda _local, _own, pool: options.update(pool),
+    )
+    adapter = remote_connector.InnetConnectorAdapter()
+    extra = {"remote_storage_plugin.innet.secret": "acme.secret"}
+    extra["remote_storage_plugin.innet.token_file"] = "prod.token"
+    for address in ("prod", "10.0.0.1:4711"):
+        url = f"innet://{address}"
+        assert adapter.can_parse(url)
+        context = SimpleNamespace(
+            url=url, plugin_name=None, config=SimpleNamespace(extra_config=extra),
+            local_cpu_backend=None,
+        )  # fmt: skip
+        adapter.create_connector(context)
+        assert (options["address"], options["secret"]) == (address, "acme.secret")
+    assert not adapter.can_parse("redis://prod")

@@ -76,6 +76,43 @@ def test_a_prompt_that_goes_on_otherwise_loads_what_is_common(
     assert served.computed_tokens == len(prompt) - 2 * CHUNK
 
 
+def rank_of_two(config: VllmConfig, rank: int, **options: str) -> VllmConfig:
+    """The configuration of a worker with half of the heads."""
+    own = deepcopy(config)
+    parallel = own.parallel_config
+    parallel.tensor_parallel_size, parallel.world_size, parallel.rank = 2, 2, rank
+    own.kv_transfer_config.kv_connector_extra_config |= options
+    return own
+
+
+def test_a_chunk_exists_once_all_tensor_parallel_ranks_have_saved_their_parts(
+    config: VllmConfig, hosts: Hosts
+) -> None:
+    standing = {"address": "prod", "secret": "acme.secret"}
+    made = []
+
+    def engine(name: str, rank: int) -> Engine:
+        with hosts.at(name, connector):
+            made.append(Engine(rank_of_two(config, rank, **standing)))
+        return made[-1]
+
+    for rank in range(2):
+        engine("a", rank).serve(PROMPT)
+        made[-1].saved()
+        served = engine("b", 0).serve(PROMPT)
+        assert served.is_right
+        loaded = 4 * CHUNK if rank else 0
+        assert served.computed_tokens == len(PROMPT) - loaded, f"rank {rank} has saved its part"
+    for each in made:
+        with hosts.at("a", connector):
+            each.close()
+
+
+def test_several_workers_need_a_standing_pool(config: VllmConfig, hosts: Hosts) -> None:
+    with hosts.at("a", connector), pytest.raises(KVError, match="give address"):
+        Engine(rank_of_two(config, 0))
+
+
 def test_at_least_one_token_is_computed(hosts: Hosts, engines: tuple[Engine, Engine]) -> None:
     one, other = engines
     prompt = PROMPT[: 2 * CHUNK]

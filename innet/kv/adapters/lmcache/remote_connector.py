@@ -23,15 +23,21 @@ from innet.kv.pool_options import PoolOptions
 Result = TypeVar("Result")
 
 _SCHEME: Final = "plugin://innet"
+_ADDRESS_SCHEME: Final = "innet://"
+"""Of a standing pool: ``innet://NAME`` or ``innet://HOST:PORT``."""
+_PLUGIN: Final = "innet"
 _LOADER_KEYS: Final = ("module_path", "class_name")
 """Keys of the plugin's configuration that LMCache itself reads."""
 
 
 class InnetConnectorAdapter(ConnectorAdapter):
-    """Makes connectors of the plugin ``innet``, or ``innet.<instance>``."""
+    """Makes connectors of the plugin ``innet`` or ``innet.<instance>``, and of ``innet://``."""
 
     def __init__(self) -> None:
         super().__init__(_SCHEME)
+
+    def can_parse(self, url: str) -> bool:
+        return url.startswith((_SCHEME, _ADDRESS_SCHEME))
 
     def create_connector(self, context: ConnectorContext) -> RemoteConnector:
         """A connector with the options ``remote_storage_plugin.<plugin>.<option>`` of LMCache's
@@ -42,10 +48,14 @@ class InnetConnectorAdapter(ConnectorAdapter):
             KVError: an option is unknown, or its value out of range.
             EmulationError: this process was not started by ``innet run``.
         """
+        address: dict[str, Any] = {}
         plugin = context.plugin_name or context.url.removeprefix("plugin://")
+        if context.url.startswith(_ADDRESS_SCHEME):
+            plugin = context.plugin_name or _PLUGIN
+            address["address"] = context.url.removeprefix(_ADDRESS_SCHEME).rstrip("/")
         prefix = f"remote_storage_plugin.{plugin}."
         options, pool = AdapterOptions.read(
-            f"extra_config: {prefix}*", _configured(context.config, prefix)
+            f"extra_config: {prefix}*", _configured(context.config, prefix) | address, "lmcache"
         )
         return InnetRemoteConnector(context.local_cpu_backend, options, pool)
 

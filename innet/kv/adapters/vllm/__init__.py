@@ -7,7 +7,8 @@
         "kv_connector_module_path": "innet.kv.adapters.vllm",
         "kv_role": "kv_both",
         "kv_load_failure_policy": "recompute",
-        "kv_connector_extra_config": {"tenant": "acme"}}'
+        "kv_connector_extra_config": {
+            "address": "prod", "tenant": "acme", "secret": "acme.secret"}}'
 """
 
 from innet.kv.adapters.vllm.connector import InnetConnector

@@ -17,6 +17,7 @@ from vllm.v1.kv_cache_interface import KVCacheConfig
 from innet.errors import KVError
 from innet.kv.adapters.engine_pool import AdapterOptions
 from innet.kv.adapters.identity import engine_digest, key_hash, model_facts
+from innet.kv.layout import RankPart
 from innet.kv.names import BlockFamily, BlockKey
 
 
@@ -40,7 +41,7 @@ class ConnectorOptions(AdapterOptions):
     saving_bytes: int = Field(default=1 << 30, ge=0)
 
 
-_LAYOUT: Final = "vllm-bhnc"
+_ORDER: Final = "vllm-bhnc"
 """Order in an object: layers, the chunk's blocks, heads, tokens, channels."""
 
 _HASHES: Final = ("sha256", "sha256_cbor")
@@ -50,15 +51,18 @@ _HASHES: Final = ("sha256", "sha256_cbor")
 class CacheIdentity:
     """The part of an engine's configuration that names and shapes of objects depend on.
 
-    Both sides of the connector derive it from the same configuration.
+    Both sides of the connector derive it from the same configuration. Each tensor-parallel rank has
+    objects of its own heads, whose names tell its part; the scheduler knows those of all ranks.
 
     Args:
         config: vLLM's.
         cache: vLLM's, of the cache.
         options: of the connector.
         tenant: its component in names.
+        has_address: the ranks attach to a standing pool, each for itself.
 
     Attributes:
+        ranks: tensor-parallel ranks of the engine.
         block_tokens: tokens of one of vLLM's blocks.
         chunk_blocks: blocks of a chunk.
         layer_ranges: names of the layers of each range, in the order of the model.
@@ -68,10 +72,17 @@ class CacheIdentity:
     """
 
     def __init__(
-        self, config: VllmConfig, cache: KVCacheConfig, options: ConnectorOptions, tenant: str
+        self,
+        config: VllmConfig,
+        cache: KVCacheConfig,
+        options: ConnectorOptions,
+        tenant: str,
+        *,
+        has_address: bool = False,
     ) -> None:
-        _require_one_process(config)
+        _require_supported_ranks(config, has_address)
         _require_safe_hash(config)
+        self.ranks: int = config.parallel_config.tensor_parallel_size
         group = _only_group(cache)
         self.block_tokens: int = group.kv_cache_spec.block_size
         if options.chunk_tokens % self.block_tokens:
@@ -84,10 +95,19 @@ class CacheIdentity:
         step = options.layers_per_object
         self.layer_ranges = [layers[i : i + step] for i in range(0, len(layers), step)]
         digest = engine_digest("vllm", _facts(config, group.kv_cache_spec, layers, options))
-        self._families = [
-            BlockFamily(tenant, digest, _LAYOUT, first, min(first + step, len(layers)))
-            for first in range(0, len(layers), step)
-        ]
+        element_type = str(group.kv_cache_spec.dtype).removeprefix("torch.")
+
+        def families_of(rank: int) -> list[BlockFamily]:
+            part = RankPart(tensor_rank=rank, tensor_size=self.ranks)
+            layout = part.layout(_ORDER, element_type, self.block_tokens)
+            return [
+                BlockFamily(tenant, digest, layout, first, min(first + step, len(layers)))
+                for first in range(0, len(layers), step)
+            ]
+
+        families = [families_of(rank) for rank in range(self.ranks)]
+        self._own = families[config.parallel_config.rank % self.ranks]
+        self._last_of_ranks = [of_rank[-1] for of_rank in families]
 
     @property
     def chunk_tokens(self) -> int:
@@ -96,21 +116,34 @@ class CacheIdentity:
         return tokens
 
     def key(self, layer_range: int, chunk_hash: bytes) -> BlockKey:
-        """The key of a chunk's object with the layers of a range."""
-        return BlockKey(self._families[layer_range], key_hash(chunk_hash))
+        """The key of this rank's object of a chunk with the layers of a range."""
+        return BlockKey(self._own[layer_range], key_hash(chunk_hash))
 
     def last_keys(self, chunk_hashes: Sequence[bytes]) -> list[BlockKey]:
-        """The keys of chunks' objects with the last layers, which are saved last."""
-        return [self.key(len(self._families) - 1, each) for each in chunk_hashes]
+        """The keys of all ranks' objects with the last layers, chunk by chunk: they are saved
+        last."""
+        hashes = [key_hash(each) for each in chunk_hashes]
+        return [BlockKey(family, each) for each in hashes for family in self._last_of_ranks]
 
 
-def _require_one_process(config: VllmConfig) -> None:
+def _require_supported_ranks(config: VllmConfig, has_address: bool) -> None:
     parallel = config.parallel_config
-    if parallel.world_size > 1:
+    if parallel.world_size > 1 and not has_address:
         raise KVError(
-            f"this engine has {parallel.world_size} workers, but a host of innet has one process: "
-            "start engines of one worker each, with --tensor-parallel-size 1 and "
-            "--pipeline-parallel-size 1"
+            f"this engine has {parallel.world_size} workers, and a worker of `innet run` is one "
+            "process: let them attach to a standing pool (give address), or start engines of one "
+            "worker each, with --tensor-parallel-size 1 and --pipeline-parallel-size 1"
+        )
+    if parallel.world_size != parallel.tensor_parallel_size:
+        raise KVError(
+            f"this engine has {parallel.world_size} workers, and the connector names parts of "
+            f"tensor parallelism alone ({parallel.tensor_parallel_size}): start it with "
+            "--pipeline-parallel-size 1, and without context parallelism"
+        )
+    if parallel.decode_context_parallel_size > 1:
+        raise KVError(
+            "decode context parallelism spreads a block's tokens over ranks, which the connector "
+            "does not support: start vLLM with --decode-context-parallel-size 1"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import torch
@@ -33,7 +34,8 @@ class InnetConnector(KVConnectorBase_V1):
     """Prompts' blocks in a pool: looked up by the scheduler, loaded and saved by the worker.
 
     vLLM creates the worker's side first, which joins the pool. The scheduler's side uses the same
-    pool in the same process, and otherwise asks the worker's over a socket.
+    pool in the same process, and otherwise asks the worker's over a socket. With an address, each
+    worker and the scheduler attach for themselves.
 
     A block that does not arrive, or does not verify, is reported as a block that failed to load;
     vLLM computes it if its ``kv_load_failure_policy`` is ``recompute``.
@@ -62,18 +64,22 @@ class InnetConnector(KVConnectorBase_V1):
             engine="vllm",
         )
         self._loads_between_steps = options.load_between_steps
+        has_address = pool.get("address") is not None
+        identity = partial(
+            CacheIdentity, vllm_config, kv_cache_config, options, has_address=has_address
+        )
         self._close = ExitStack()
         with ExitStack() as opened:
             if role is KVConnectorRole.WORKER:
                 member = _enter(opened, pool, options)
-                cache = CacheIdentity(vllm_config, kv_cache_config, options, member.tenant)
+                cache = identity(member.tenant)
                 self._worker = WorkerSide(member, cache, options, kv_cache_config.num_blocks)
                 opened.callback(self._worker.close)
-                if (path := lookup_socket()) is not None:
+                if not has_address and (path := lookup_socket()) is not None:
                     opened.callback(LookupServer(member, path).close)
             else:
                 tenant, count_prefix = _lookups(opened, pool, options)
-                cache = CacheIdentity(vllm_config, kv_cache_config, options, tenant)
+                cache = identity(tenant)
                 self._scheduler = SchedulerSide(count_prefix, cache)
             self._close = opened.pop_all()
 
@@ -169,15 +175,16 @@ def _lookups(
     opened: ExitStack, pool: PoolOptions, options: ConnectorOptions
 ) -> tuple[str, CountPrefix]:
     """The tenant's component in names, and lookups until the end of ``opened``: in the pool of this
-    process, or of the worker's."""
-    if pool_of_process.is_joined:
+    process, which attaches to a standing one, or of the worker's."""
+    if pool_of_process.is_joined or pool.get("address") is not None:
         member = _enter(opened, pool, options)
         return member.tenant, lambda keys: member.submit(member.blocks.count_prefix(keys))
     path = lookup_socket()
     if path is None:
         raise EmulationError(
             "vLLM's scheduler was not started by innet run, so there is no pool to look up blocks "
-            "in. Start it with: innet run TOPOLOGY -- vllm serve ..."
+            "in. Give the address of a standing pool, or start vLLM with: innet run TOPOLOGY -- "
+            "vllm serve ..."
         )
     client = LookupClient(path)
     opened.callback(client.close)

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class _Lookup:
-    """The number of existing chunks from ``first_chunk`` on, once it is known."""
+    """The number of existing objects from ``first_chunk`` on, one for each rank and chunk."""
 
     first_chunk: int
     existing: Future[int]
@@ -69,7 +69,7 @@ class SchedulerSide:
             return 0
         if not lookup.existing.done():
             return None
-        chunks = lookup.first_chunk + _result_of(lookup.existing)
+        chunks = lookup.first_chunk + self._existing(lookup)
         return max(0, chunks * self._cache.chunk_tokens - computed_tokens)
 
     def allocated(self, request: Request, blocks: KVCacheBlocks, external_tokens: int) -> None:
@@ -80,7 +80,7 @@ class SchedulerSide:
         tracked.loading = ()
         if not external_tokens or lookup is None:
             return
-        end_chunk = lookup.first_chunk + _result_of(lookup.existing)
+        end_chunk = lookup.first_chunk + self._existing(lookup)
         end_token = end_chunk * self._cache.chunk_tokens
         chunks = self._chunks(tracked, end_token - external_tokens, end_token)
         tracked.loading = tuple(block for chunk in chunks for block in chunk.block_ids)
@@ -134,6 +134,10 @@ class SchedulerSide:
             lookup = _Lookup(first, self._count_prefix(keys))
             self._lookups[request.request_id] = lookup
         return lookup
+
+    def _existing(self, lookup: _Lookup) -> int:
+        """The chunks of which each rank's part exists."""
+        return _result_of(lookup.existing) // self._cache.ranks
 
     def _saves(self, tracked: _Tracked, computed_tokens: int) -> tuple[Chunk, ...]:
         """The chunks that ``computed_tokens`` complete and that are not saved.
