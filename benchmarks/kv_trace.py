@@ -61,8 +61,8 @@ def main() -> None:
         "--memory",
         type=int,
         nargs="+",
-        default=[10_000, 30_000],
-        help="of the cluster, in blocks; default 10000 30000",
+        default=[10_000, 30_000, 100_000],
+        help="of the cluster, in blocks; default 10000 30000 100000",
     )
     parser.add_argument(
         "--block", type=quantity(parse_size_bytes), default=64 << 10, help="default 64KiB"
@@ -91,7 +91,7 @@ def main() -> None:
         for name, generate in GENERATED.items():
             progress(0.0, f"{name}, block by block")
             made = generate(arguments.generated or (300 if arguments.quick else 6000))
-            for memory in (4000, 10_000):
+            for memory in arguments.memory:
                 figures |= await asyncio.to_thread(
                     modelled, made, topology, arguments, memory, f"{name}_{memory}"
                 )

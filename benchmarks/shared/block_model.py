@@ -107,8 +107,7 @@ class BlockModel:
             return True
         for home in homes:
             if self._fetch(host, home, block, depth):
-                if self._plan.pool_settings.keeps_fetched:
-                    self._workers[host].put(block, depth)
+                self._workers[host].put(block, depth, is_copy=self._plan.shares_memory)
                 return True
         return False
 

@@ -48,17 +48,12 @@ class EvictionQueue {
 
     void use(const nb::bytes& key) {
         Item& item = find(key);
-        if (item.is_demoted) {
-            demoted_.remove(item);
-            item.is_demoted = false;
-            policy_->on_insert(item);
-        }
-        policy_->on_hit(item);
+        item.is_demoted ? renew(item) : policy_->on_hit(item);
     }
 
     void demote(const nb::bytes& key) {
         Item& item = find(key);
-        if (item.is_demoted) return;
+        if (item.is_demoted) return renew(item);
         policy_->on_remove(item);
         demoted_.push_newest(item);
         item.is_demoted = true;
@@ -86,6 +81,11 @@ class EvictionQueue {
         bool is_demoted = false;
     };
 
+    void renew(Item& item) {
+        demoted_.remove(item);
+        demoted_.push_newest(item);
+    }
+
     Item& find(const nb::bytes& key) {
         const auto found = items_.find(std::string(key.c_str(), key.size()));
         if (found == items_.end()) throw nb::key_error("the key is not in the queue");
@@ -106,7 +106,7 @@ void bind_eviction(nb::module_& module) {
         .def("insert", &EvictionQueue::insert, "key"_a, "size"_a)
         .def("use", &EvictionQueue::use, "key"_a)
         .def("demote", &EvictionQueue::demote, "key"_a,
-             "Makes a key the next victim unless it is used before.")
+             "Evicts a key before all that are not demoted, the least recent of these first.")
         .def("remove", &EvictionQueue::remove, "key"_a)
         .def("take_victim", &EvictionQueue::take_victim);
 }

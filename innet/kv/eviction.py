@@ -59,7 +59,10 @@ class EvictionPolicy(ABC):
 
     @abstractmethod
     def demote(self, block: bytes) -> None:
-        """Make a block the next victim, unless it is used before."""
+        """Evict a block before all that are not demoted: another store keeps it, too.
+
+        Of demoted blocks, the one that was demoted or used least recently is evicted first.
+        """
 
     @abstractmethod
     def remove(self, block: bytes) -> None:
@@ -100,7 +103,7 @@ class Rank(NamedTuple):
     then: int
 
 
-_LOWEST: Final = Rank(-sys.maxsize, 0)
+_DEMOTED: Final = -sys.maxsize
 
 
 class RankedPolicy(EvictionPolicy):
@@ -133,10 +136,14 @@ class RankedPolicy(EvictionPolicy):
         self._touch(block, self.number_of_new(depth))
 
     def use(self, block: bytes) -> None:
-        self._touch(block, self.number_after_use(self._numbers[block]))
+        if self._ranks[block].value == _DEMOTED:
+            self.demote(block)
+        else:
+            self._touch(block, self.number_after_use(self._numbers[block]))
 
     def demote(self, block: bytes) -> None:
-        self._set(block, _LOWEST)
+        self._now += 1
+        self._set(block, Rank(_DEMOTED, self._now))
 
     def remove(self, block: bytes) -> None:
         del self._ranks[block], self._numbers[block]
@@ -208,6 +215,7 @@ class SecondUse(EvictionPolicy):
     def __init__(self) -> None:
         self._unused: OrderedDict[bytes, int] = OrderedDict()
         self._used: OrderedDict[bytes, int] = OrderedDict()
+        self._demoted: OrderedDict[bytes, None] = OrderedDict()
         self._now = 0
 
     def insert(self, block: bytes, depth: int, size: int = 1) -> None:
@@ -215,21 +223,27 @@ class SecondUse(EvictionPolicy):
         self._unused[block] = self._now
 
     def use(self, block: bytes) -> None:
+        if block in self._demoted:
+            self._demoted.move_to_end(block)
+            return
         self._now += 1
         self.remove(block)
         self._used[block] = self._now
 
     def demote(self, block: bytes) -> None:
         self.remove(block)
-        # Older than any used block, however long that has waited.
-        self._unused[block] = -_PATIENCE * self._now
-        self._unused.move_to_end(block, last=False)
+        self._demoted[block] = None
 
     def remove(self, block: bytes) -> None:
-        if self._unused.pop(block, None) is None:
-            del self._used[block]
+        for blocks in (self._unused, self._used, self._demoted):
+            if block in blocks:
+                del blocks[block]
+                return
+        raise KeyError(block)
 
     def take_victim(self) -> bytes:
+        if self._demoted:
+            return self._demoted.popitem(last=False)[0]
         unused = next(iter(self._unused.values()), None)
         used = next(iter(self._used.values()), None)
         if unused is None:

@@ -107,21 +107,25 @@ def test_s3fifo_gives_what_comes_back_soon_a_place_among_the_lasting() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@given(asked=BLOCKS, demoted=st.integers(0, 12))
-def test_a_demoted_block_is_the_next_to_go_unless_it_is_used(
-    policy: PolicyName, asked: list[int], demoted: int
+@given(asked=BLOCKS, demoted=st.lists(st.integers(0, 12), min_size=1, unique=True), used=st.data())
+def test_demoted_blocks_go_first_in_the_order_of_their_use(
+    policy: PolicyName, asked: list[int], demoted: list[int], used: st.DataObject
 ) -> None:
-    for is_used in (False, True):
-        store = BlockStore(4, policy)
-        for number in asked:
-            store.put(name(number), depth=number % 3)
-        if name(demoted) not in store or len(store) < 4:
-            return
-        store.demote(name(demoted))
-        if is_used:
-            assert store.use(name(demoted))
-        gone = store.put(name(13), depth=0)
-        assert (gone == [name(demoted)]) or is_used
+    store = BlockStore(4, policy)
+    for number in asked:
+        store.put(name(number), depth=number % 3)
+    present = [name(number) for number in demoted if name(number) in store]
+    if not present or len(store) < 4:
+        return
+    for block in present:
+        store.demote(block)
+    again = used.draw(st.sampled_from(present))
+    assert store.use(again)
+    present.remove(again)
+    assert [store.put(name(13 + n), depth=0) for n in range(len(present) + 1)] == [
+        [block] for block in (*present, again)
+    ]
+    assert store.put(name(99), depth=0, is_copy=True) == [name(99)]
 
 
 @given(asked=BLOCKS, capacity=st.integers(1, 8))

@@ -209,3 +209,18 @@ def test_one_store_for_both_is_refused_where_puts_go_to_homes_at_once() -> None:
     network = FakeFabric({"h0": 1 << 20}).network("h0")
     with pytest.raises(KVError, match="one store cannot be both"):
         BlockPool(network, local=store, offered=store)
+
+
+def test_a_copy_of_what_others_keep_goes_before_what_is_nowhere_else() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(1)
+        assert await pools.got(1)
+        assert await pools.got(1)
+        assert pools["other"].statistics().hits == {Place.NETWORK: 1, Place.LOCAL_MEMORY: 1}
+        await pools.put(2, 3, at="other")
+        assert [pools["other"].here(key(n)) for n in (2, 3)] == [True, True]
+        assert await pools.got(1)
+        assert pools["other"].statistics().hits[Place.NETWORK] == 2
+        assert [pools["other"].here(key(n)) for n in (2, 3)] == [True, True]
+
+    with_pools(work, local_blocks=2, settings=PoolSettings(puts="when-asked"))

@@ -296,7 +296,7 @@ class Home:
     def _on_block_requested(self, name: str) -> None:
         memory, tier = self._store.tiers.memory, self._store.tier(name)
         if self._node.local is self._store and not self._is_home_of(name):
-            # The home has a copy of its own afterwards, so its fetch is no use of this one.
+            # The home has the block afterwards, so this one becomes a copy.
             memory.demote(name)
         else:
             self._counts.served += tier is not None

@@ -26,8 +26,8 @@ class PoolSettings:
         puts: when a block moves to its homes: ``at-once``, when it is put; or ``when-asked``: the
             homes learn that this node has it, and fetch it when somebody requests it. Until then it
             is lost if this node drops it or dies.
-        keeps_fetched: whether this node keeps blocks that it fetched. Caches on the path have
-            them as well, so the memory may be better used for blocks that are nowhere else.
+        keeps_fetched: whether this node keeps blocks that it fetched. With ``when-asked`` they are
+            copies in a store of blocks that are nowhere else, and so they are evicted first.
 
     Raises:
         KVError: a value is out of its range.

@@ -262,22 +262,23 @@ class LocalStore:
             return None
         return await self._loading.run(name, lambda: self._load(name))
 
-    async def keep(self, name: str, block: Sealed, depth: int) -> bool:
+    async def keep(self, name: str, block: Sealed, depth: int, *, is_copy: bool = False) -> bool:
         """:meth:`put`; a store that serves its blocks starts to serve this one."""
-        return self.put(name, block, depth)
+        return self.put(name, block, depth, is_copy=is_copy)
 
-    def put(self, name: str, block: Sealed, depth: int) -> bool:
+    def put(self, name: str, block: Sealed, depth: int, *, is_copy: bool = False) -> bool:
         """Keep a verified block; false: there is no room.
 
         Args:
             name: of the block.
             block: its contents must not change from now on.
             depth: its position in its prompt, from 0.
+            is_copy: another node keeps the block, so it is evicted first.
         """
-        victims = self.tiers.memory.put(name, block, depth)
+        victims = self.tiers.memory.put(name, block, depth, is_copy=is_copy)
         self._on_change(name)
         for victim, evicted in victims:
-            if self.tiers.disk is not None:
+            if self.tiers.disk is not None and not evicted.is_copy:
                 self.tiers.disk.put(victim, evicted.kept, evicted.depth)
             self._on_change(victim)
         return self.tier(name) is not None
@@ -391,7 +392,7 @@ class ServedStore(LocalStore):
             if count % _NAMES_AT_A_TIME == 0:
                 await asyncio.sleep(0)  # there may be many, and other tasks need the event loop
 
-    async def keep(self, name: str, block: Sealed, depth: int) -> bool:
+    async def keep(self, name: str, block: Sealed, depth: int, *, is_copy: bool = False) -> bool:
         """Keep and serve a verified block; false: there is no room, or another block of the name,
         which is being served, is damaged."""
         if not self._served.start_serving(name, block, lambda: self._drop(name)):
@@ -400,7 +401,7 @@ class ServedStore(LocalStore):
                 return False
             block = served
         try:
-            return self._put_or_linger(name, block, depth)
+            return self._put_or_linger(name, block, depth, is_copy=is_copy)
         finally:
             self._served.release(name)
 
@@ -456,8 +457,8 @@ class ServedStore(LocalStore):
         self._lingering.clear()
         self._without_room.clear()
 
-    def _put_or_linger(self, name: str, block: Sealed, depth: int) -> bool:
-        if self.put(name, block, depth):
+    def _put_or_linger(self, name: str, block: Sealed, depth: int, *, is_copy: bool) -> bool:
+        if self.put(name, block, depth, is_copy=is_copy):
             return True
         if name in self.index:
             self._on_loaded(name)

@@ -41,12 +41,14 @@ class Entry(Generic[Kept]):
         depth: its position in its prompt.
         kept: the block, or its place on disk.
         pinned: the tier may not evict it.
+        is_copy: another node keeps the block, so it is not worth a place on disk.
     """
 
     size: int
     depth: int
     kept: Kept
     pinned: bool = False
+    is_copy: bool = False
 
 
 class BlockTier(Generic[Kept]):
@@ -104,7 +106,7 @@ class BlockTier(Generic[Kept]):
         return entry is not None
 
     def demote(self, name: str) -> None:
-        """Make a block the next victim, if it is here, unless it is used before."""
+        """Evict a block, if it is here, before all that are not demoted; another node has it."""
         entry = self._entries.get(name)
         if entry is not None and not entry.pinned:
             self._policy.demote(name.encode())
@@ -150,6 +152,8 @@ class BlockTier(Generic[Kept]):
         self._entries[name] = entry
         self._used_bytes += entry.size
         self._policy.insert(name.encode(), entry.depth, entry.size)
+        if entry.is_copy:
+            self._policy.demote(name.encode())
         victims = []
         while self._used_bytes > self.capacity_bytes:
             victim = self._policy.take_victim().decode()
@@ -179,7 +183,9 @@ class MemoryTier(BlockTier[Sealed]):
         """The block, which counts as used; ``None``: it is not here."""
         return self._entries[name].kept if self.use(name) else None
 
-    def put(self, name: str, block: Sealed, depth: int) -> list[tuple[str, Entry[Sealed]]]:
+    def put(
+        self, name: str, block: Sealed, depth: int, *, is_copy: bool = False
+    ) -> list[tuple[str, Entry[Sealed]]]:
         """Keep a block; the victims, of which it may be one.
 
         A block that is here already stays as it is, and counts as used.
@@ -188,10 +194,11 @@ class MemoryTier(BlockTier[Sealed]):
             name: of the block.
             block: its contents must not change from now on.
             depth: its position in its prompt, from 0.
+            is_copy: another node keeps the block, so it is evicted first.
         """
         if self.use(name):
             return []
-        entry = Entry(block.contents.nbytes + len(block.root), depth, block)
+        entry = Entry(block.contents.nbytes + len(block.root), depth, block, is_copy=is_copy)
         return self._insert(name, entry) if self._has_room(entry.size) else [(name, entry)]
 
     def remove(self, name: str) -> bool:

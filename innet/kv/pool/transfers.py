@@ -123,7 +123,7 @@ class BlockTransfers:
                 fetched = await self._node.peers.fetch(name, home, time_s)
                 if isinstance(fetched, Sealed):
                     if self._keeps_fetched:
-                        await self._node.local.keep(name, fetched, 0)
+                        await self._node.local.keep(name, fetched, 0, is_copy=self._defers)
                     return fetched
                 cause = cause or fetched
             return cause or self._no_answer(key)

@@ -221,7 +221,6 @@ class ReplayPlan:
             timeout_s=self.deadline_s,
             put_timeout_s=self.put_timeout_s,
             puts="when-asked" if self.shares_memory else "at-once",
-            keeps_fetched=not self.shares_memory,
         )
 
     def stores(self, host: str, room_bytes: int) -> tuple[TieredStore, TieredStore]:

@@ -52,11 +52,11 @@ class BlockStore:
         return True
 
     def demote(self, block: bytes) -> None:
-        """Make a block the next victim, unless it is used before."""
+        """Evict a block before all that are not demoted."""
         if self._policy is not None:
             self._policy.demote(block)
 
-    def put(self, block: bytes, depth: int) -> list[bytes]:
+    def put(self, block: bytes, depth: int, *, is_copy: bool = False) -> list[bytes]:
         """Keep a block; returns the victims, which may include it.
 
         A block that the store has already counts as used.
@@ -64,6 +64,7 @@ class BlockStore:
         Args:
             block: its hash.
             depth: its position in the prompt, from 0.
+            is_copy: another store has the block, so it is evicted first.
         """
         if self.use(block):
             return []
@@ -71,6 +72,8 @@ class BlockStore:
         if self._policy is None or self.capacity_blocks is None:
             return []
         self._policy.insert(block, depth)
+        if is_copy:
+            self._policy.demote(block)
         if len(self._kept) <= self.capacity_blocks:
             return []
         victim = self._policy.take_victim()
