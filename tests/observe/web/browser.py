@@ -25,28 +25,48 @@ def chromium() -> str:
 
 
 @contextlib.contextmanager
-def browsing(*, allows_errors: bool = False, **options: Any) -> Iterator[Any]:
-    """A page of a new context of the browser, which shares nothing with other contexts.
+def browsing(
+    *, allows_errors: bool = False, reduced_motion: bool = False, **options: Any
+) -> Iterator[Any]:
+    """The page of the browser, with nothing left of its last user.
 
-    Errors of scripts, and requests to other hosts, fail the test.
+    Errors of scripts, and requests to other hosts, fail the test. With further ``options``, a page
+    of a new context.
     """
-    wrong: list[str] = []
-    context = _browser().new_context(**options)
+    page, wrong = _page(options)
+    wrong.clear()
+    page.emulate_media(reduced_motion="reduce" if reduced_motion else "no-preference")
     try:
-        page = context.new_page()
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("console", lambda m: wrong.append(m.text) if m.type == "error" else None)
-        page.on("request", lambda request: _check_own(request.url, wrong))
-        page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
         yield page
     finally:
-        context.close()
+        if options:
+            page.context.close()
+        else:
+            page.goto("about:blank")
+            page.context.clear_cookies()
     assert allows_errors or wrong == []
 
 
 _started: list[Any] = []
 """Playwright and its browser, once :func:`browsing` has started them: that takes longer than most
 tests."""
+
+_shared: list[tuple[Any, list[str]]] = []
+"""A page without options, which takes longer to make than most tests, and what went wrong on it."""
+
+
+def _page(options: dict[str, Any]) -> tuple[Any, list[str]]:
+    if _shared and not options:
+        return _shared[0]
+    page = _browser().new_context(**options).new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda m: wrong.append(m.text) if m.type == "error" else None)
+    page.on("request", lambda request: _check_own(request.url, wrong))
+    page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
+    if not options:
+        _shared.append((page, wrong))
+    return page, wrong
 
 
 def _browser() -> Any:
@@ -66,12 +86,13 @@ def close_browser() -> None:
     if _started:
         playwright, browser = _started
         _started.clear()
+        _shared.clear()
         browser.close()
         playwright.stop()
 
 
 def _check_own(url: str, wrong: list[str]) -> None:
-    if not url.startswith(("http://127.0.0.1:", "blob:", "data:")):
+    if not url.startswith(("http://127.0.0.1:", "blob:", "data:", "about:")):
         wrong.append(f"request to {url}")
 
 

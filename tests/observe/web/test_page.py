@@ -73,7 +73,7 @@ def feed(site) -> _Feeder:
 @pytest.fixture
 def page(site):
     # Without motion, two pictures of one frame are the same.
-    with browsing(reduced_motion="reduce") as page:
+    with browsing(reduced_motion=True) as page:
         page.goto(site.link)
         wait_for(page, "innet.frame && innet.network.drawn > 0")
         yield page
@@ -194,6 +194,7 @@ def test_a_recording_plays_to_its_end_and_stops_where_it_is_paused():
         assert 0.001 < stopped < 0.0399
         page.keyboard.press(",")
         assert page.evaluate("innet.frame.time") < stopped
+        page.fill("#scrub", "950")
         page.evaluate("document.activeElement.blur()")
         page.keyboard.press("Space")
         wait_for(
@@ -261,7 +262,7 @@ def test_labels_of_nodes_that_need_attention_hide_neither_each_other_nor_a_node(
     view = _view(picture_of(topology, "lab", "local"))
     states: dict[str, NodeState] = {"h3": "stopped", "h7": "gone", "h8": "silent", "spine0": "gone"}
     view.append(Line(frame=Frame(time_s=2, states=states, late=("h4", "h5"))))
-    with served(view) as site, browsing(reduced_motion="reduce") as page:
+    with served(view) as site, browsing(reduced_motion=True) as page:
         page.goto(site.link)
         wait_for(page, "innet.frame?.time === 2 && innet.network.labels.placed.length > 5")
         labels = page.evaluate("innet.network.labels.placed")
@@ -282,7 +283,7 @@ def test_labels_in_dense_networks_hide_few_nodes_and_tell_long_names_apart():
     ]
     view = _view(picture.model_copy(update={"nodes": tuple(nodes)}))
     view.append(Line(frame=Frame(time_s=2, late=("h0",))))
-    with served(view) as site, browsing(reduced_motion="reduce") as page:
+    with served(view) as site, browsing(reduced_motion=True) as page:
         page.goto(site.link)
         wait_for(page, "innet.frame?.time === 2 && innet.network.labels.placed.length > 5")
         placed = {one["label"]: one["box"] for one in page.evaluate("innet.network.labels.placed")}
