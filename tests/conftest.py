@@ -42,7 +42,7 @@ for ignored, usual in (
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 # Each run draws other examples, so fewer of them find the same in time.
-hypothesis.settings.register_profile("innet", deadline=None, max_examples=50)
+hypothesis.settings.register_profile("innet", deadline=None, max_examples=30)
 hypothesis.settings.load_profile("innet")
 
 

@@ -49,4 +49,4 @@ def test_what_is_no_graph_is_told(tmp_path, content):
 
 def test_a_missing_graph_ends_the_job(run_app, tmp_path):
     with pytest.raises(JobFailed, match=r"edges.*edges\.txt"):
-        run_app("pagerank.py", "--edges", tmp_path / "edges.txt")
+        run_app("pagerank.py", "--edges", tmp_path / "edges.txt", topology="star:2")

@@ -66,7 +66,7 @@ def test_words_of_all_hosts_are_counted(run_app, texts, tmp_path):
 
 def test_a_missing_file_is_named(run_app, tmp_path):
     with pytest.raises(JobFailed, match=r"there is no .*missing\.txt"):
-        run_app("wordcount.py", tmp_path / "missing.txt")
+        run_app("wordcount.py", tmp_path / "missing.txt", topology="star:2")
 
 
 def test_words_with_the_same_key_are_an_error_and_not_one_word(wordcount, monkeypatch):

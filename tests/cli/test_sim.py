@@ -59,7 +59,7 @@ def test_the_same_seed_prints_the_same_json(cli: CliRunner, tmp_path: Path) -> N
     def samples(seed: str) -> list[float]:
         arguments = ["--rate", "1gbit", "--loss", "2%", "--json", "--seed", seed]
         arguments += ["--algorithm", "inc", "--output", str(tmp_path)]
-        done = cli.invoke(app, ["sim", "star:3", "allreduce:256KiB", *arguments])
+        done = cli.invoke(app, ["sim", "star:3", "allreduce:64KiB", *arguments])
         assert done.exit_code == 0, done.output
         found: list[float] = json.loads(done.stdout)["measurements"][0]["samples_s"]
         return found
@@ -165,7 +165,7 @@ def test_what_is_wrong_is_told(cli: CliRunner, arguments: list[str], message: st
     assert message in " ".join(done.output.split())
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize("processes", [pytest.param("1", marks=pytest.mark.jobs), "2"])
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, processes: str) -> None:
     command = [
         *(sys.executable, "-m", "innet", "sim", "star:4", "allreduce:1MiB,repetitions=500"),

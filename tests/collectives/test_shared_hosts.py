@@ -12,7 +12,7 @@ from innet.collectives import Communicator
 from innet.topology import load_topology
 
 TWO_BY_TWO = load_topology("star:2").with_workers(2).with_overrides(rate_bps=1e9)
-MODES = ["local", pytest.param("netns", marks=pytest.mark.netns)]
+MODES = ["local", pytest.param("netns", marks=[pytest.mark.netns, pytest.mark.jobs])]
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -71,6 +71,7 @@ async def test_where_nodes_have_rights_of_their_own_they_move_with_the_sums():
     assert result.status["leaf0"]["key_out_of_scope"] == 0
 
 
+@pytest.mark.faults
 async def test_without_another_path_the_job_ends_at_once_and_names_the_switch():
     async def faults(run: FaultyRun) -> None:
         await run.said("h0", "step 5")

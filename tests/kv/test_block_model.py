@@ -79,7 +79,7 @@ def test_what_a_producer_has_dropped_is_computed_again() -> None:
 
 @pytest.mark.parametrize("reuse", GENERATED)
 def test_network_finds_what_home_finds_and_loads_links_less(reuse: str) -> None:
-    requests = GENERATED[reuse](1500)
+    requests = GENERATED[reuse](800)
     asked = sum(len(request.blocks) for request in requests)
     written = KvSpecification.model_validate(
         {"kind": "kv", "trace": reuse, "block": 1 << 20, "cache": "4000blocks"}

@@ -180,7 +180,7 @@ def test_processes_with_other_hashes_of_names_estimate_the_same_to_the_bit() -> 
             text=True,
             check=True,
         ).stdout
-        for seed in range(3)
+        for seed in range(2)
     }
     assert len(said) == 1
 

@@ -17,7 +17,7 @@ from tests.swarm.sweep import sweep
 ROOT = Path(__file__).parents[2]
 MUTATIONS = sorted(Path(__file__).with_name("mutations").glob("*.patch"))
 FIXED_BASE = 20_000
-SEEDS = 150
+SEEDS = 75
 
 
 @pytest.mark.parametrize("base", [FIXED_BASE, fresh_base()], ids=["fixed", "fresh"])

@@ -54,6 +54,7 @@ def test_a_rank_in_a_call_that_holds_the_interpreter_is_waited_for() -> None:
     assert said.count("sum 3.0") == 3, said
 
 
+@pytest.mark.faults
 def test_a_setting_ends_such_a_rank_and_is_named() -> None:
     said, code = run(BUSY, "recovery.worker_timeout_s=2", "recovery.interpreter_timeout_s=4")
     assert code != 0
@@ -62,7 +63,7 @@ def test_a_setting_ends_such_a_rank_and_is_named() -> None:
 
 
 def test_the_last_line_names_the_stopped_rank_that_was_killed_and_why() -> None:
-    said, code = run(STOPPED.replace("timeout_s=10", "timeout_s=60"), "recovery.worker_timeout_s=2")
+    said, code = run(STOPPED.replace("timeout_s=4", "timeout_s=60"), "recovery.worker_timeout_s=2")
     assert code == 128 + signal.SIGKILL
     assert said.splitlines()[-1].startswith(
         "rank 1 (h1) has not answered for 2 s (recovery.worker_timeout_s): its process is stopped "

@@ -26,7 +26,7 @@ STAR = load_topology("star:32").with_overrides(rate_bps=1e9)
 
 @pytest.mark.parametrize("algorithm", ["inc", "ring", "halving-doubling", "ps"])
 def test_a_method_takes_little_more_than_its_bound_among_many_hosts(algorithm: str) -> None:
-    assert _time_over_bound(STAR, algorithm, "1MiB") < 1.15
+    assert _time_over_bound(STAR, algorithm, "512KiB") < 1.15
 
 
 @pytest.mark.parametrize(
