@@ -126,7 +126,7 @@ def _skip_without_netns(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(scope="module")
 def run_job(request: pytest.FixtureRequest) -> RunJob:
     """Runs a script of the ``workers`` beside the test once per host, or several in turn in one
-    process; checks nothing by itself."""
+    process, each with its arguments behind its name; checks nothing by itself."""
     workers = request.path.parent / "workers"
 
     def run(
@@ -143,7 +143,7 @@ def run_job(request: pytest.FixtureRequest) -> RunJob:
         if isinstance(script, str):
             command = [str(workers / script), *arguments]
         else:
-            command = [str(IN_TURN), *(str(workers / name) for name in script)]
+            command = [str(IN_TURN), *(f"{workers}/{called}" for called in script)]
         return asyncio.run(_run(command, topology, mode, algorithm, settings, prepare, trace))
 
     return run

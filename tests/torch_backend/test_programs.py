@@ -1,13 +1,19 @@
 """Programs on four ranks over innet, in one job because PyTorch takes longer to start than they.
 
 The ranks are on two hosts with two workers each, where programs use local ranks, too.
-DistributedDataParallel trains as over any backend, process groups are those that PyTorch asks for,
-and errors reach the caller.
+DistributedDataParallel trains as over any backend, PyTorch's kinds of parallelism as over Gloo,
+process groups are those that PyTorch asks for, and errors reach the caller.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
 import pytest
+import torch
 
 from innet.topology import load_topology
 
@@ -16,25 +22,87 @@ pytestmark = pytest.mark.torch
 RANKS = range(4)
 TWO_BY_TWO = load_topology("star:2").with_workers(2).with_overrides(rate_bps=1e9)
 NODES = TWO_BY_TWO.hosts
+PROGRAMS = (
+    "local_ranks.py",
+    "data_parallel.py",
+    "uneven_inputs.py",
+    "compiled.py",
+    "subgroups.py",
+    "fails_and_goes_on.py",
+    "group_control.py",
+    "errors.py",  # last: it ends in mid-operation
+)
+APPS = Path(__file__).parents[2] / "apps"
+
+STEPS = 20
+# Layouts and layers, as few as a layout takes: most of the time goes by layers, not by sizes.
+# For each, the copies of a part of the parameters; where there is one, nothing can be compared.
+COPIES = {
+    "ddp@2": 4,
+    "ddp@4": 4,
+    "fsdp@2": 1,
+    "hsdp@2": 2,
+    "tp@2": 4,  # the norms and embeddings, which are not cut
+    "fsdp:2,tp:2@2": 2,
+    "pp@4": 1,
+    "pp:2,ddp:2@2": 2,
+    "ep@2": 4,  # all but the experts
+    "cp@2": 4,
+}
+# Replicas, shards, cut layers and stages; `make jobs` has each kind of parallelism by itself.
+QUICK = ("ddp@2", "fsdp:2,tp:2@2", "pp:2,ddp:2@2")
+CASES = [
+    pytest.param(case, marks=() if case in QUICK else pytest.mark.jobs, id=case) for case in COPIES
+]
+DENSE = [case for case in CASES if case.id != "ep@2"]
+
+Found = list[dict[str, Any]]
+"""What ``workers/parallelism.py`` saved, by rank."""
 
 
 @pytest.fixture(scope="module")
-def job(run_job):
-    result = run_job(
-        [
-            "local_ranks.py",
-            "data_parallel.py",
-            "uneven_inputs.py",
-            "compiled.py",
-            "subgroups.py",
-            "fails_and_goes_on.py",
-            "group_control.py",
-            "errors.py",  # last: it ends in mid-operation
-        ],
-        topology=TWO_BY_TWO,
-    )
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("parallelism")
+
+
+@pytest.fixture(scope="module")
+def job(request, run_job, folder):
+    """All that the selected tests look at."""
+    tests = [
+        item
+        for item in request.session.items
+        if isinstance(item, pytest.Function)
+        and item.path == request.path
+        and "job" in item.fixturenames
+    ]
+    cases = asked_for(tests)
+    scripts = [f"parallelism.py {folder} {' '.join(cases)}"] if cases else []
+    if any("trained" not in test.fixturenames for test in tests):
+        scripts += PROGRAMS
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(APPS))
+        result = run_job(scripts, topology=TWO_BY_TWO)
     assert result.failure == ""
     return result
+
+
+def asked_for(tests: Sequence[pytest.Function]) -> list[str]:
+    """The cases of the tests, and what they are compared with."""
+    cases = {str(test.callspec.params["case"]) for test in tests if "case" in test.fixturenames}
+    return sorted({*cases, *map(plain, cases)})
+
+
+@pytest.fixture(scope="module")
+def trained(job, folder):
+    """What was found for a backend and a case."""
+
+    def found(backend: str, case: str) -> Found:
+        found = [torch.load(folder / backend / case / f"{rank}.pt") for rank in RANKS]
+        for rank, of_rank in enumerate(found):
+            assert "error" not in of_rank, f"{backend}, rank {rank}: {of_rank['error']}"
+        return found
+
+    return found
 
 
 def said_of_local_ranks(result, rank):
@@ -156,3 +224,47 @@ def test_a_killed_rank_is_named_to_the_others(run_job):
         assert "RankFailed" in heard[0]
         assert "rank 2 (h2)" in heard[0]
         assert "SIGKILL" in heard[0]
+
+
+def plain(case: str) -> str:
+    """The same layers, replicated."""
+    return f"ddp@{case[-1]}"
+
+
+def losses(found: Found) -> list[float]:
+    """The mean over the ranks that know a loss, of each step."""
+    known = [of_rank["losses"] for of_rank in found if of_rank["losses"][0] is not None]
+    return [sum(of_step) / len(known) for of_step in zip(*known, strict=True)]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_parameters_after_20_steps_are_those_of_gloo(trained: Any, case: str) -> None:
+    for own, peer in zip(trained("innet", case), trained("gloo", case), strict=True):
+        assert len(own["losses"]) == STEPS
+        assert own["parameters"].keys() == peer["parameters"].keys()
+        for name, (shard, parameter) in own["parameters"].items():
+            peer_shard, of_peer = peer["parameters"][name]
+            assert shard == peer_shard
+            torch.testing.assert_close(parameter, of_peer, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_copies_are_the_same_to_the_bit(trained: Any, case: str) -> None:
+    parts = [
+        ((name, shard), parameter)
+        for of_rank in trained("innet", case)
+        for name, (shard, parameter) in of_rank["parameters"].items()
+    ]
+    most = 0
+    for key, copies in groupby(sorted(parts, key=lambda part: part[0]), key=lambda part: part[0]):
+        first, *others = [parameter for _, parameter in copies]
+        assert all(torch.equal(first, other) for other in others), key
+        most = max(most, 1 + len(others))
+    assert most == COPIES[case]
+
+
+@pytest.mark.parametrize("case", DENSE)
+def test_the_layout_changes_nothing_but_rounding(trained: Any, case: str) -> None:
+    expected = losses(trained("innet", plain(case)))
+    assert losses(trained("innet", case)) == pytest.approx(expected, rel=1e-5)
+    assert expected[-1] < 0.75 * expected[0], "it learns"

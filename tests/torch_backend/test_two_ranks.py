@@ -1,4 +1,8 @@
-"""Communication hooks: training with fewer bytes goes as well, and what is no number is seen."""
+"""Programs on two ranks over innet, in one job because PyTorch takes longer to start than they.
+
+With communication hooks, training with fewer bytes goes as well, and what is no number is seen. The
+setting says what is done with the objects that other members send.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +17,21 @@ HOOKS = ("fp16", "bf16", "q8", "topk", "blocks", "all-blocks", "powersgd")
 
 
 @pytest.fixture(scope="module")
-def said(run_job):
+def job(run_job, tmp_path_factory):
+    scripts = ["hooks.py", f"objects.py {tmp_path_factory.mktemp('objects') / 'made'}"]
     with pytest.MonkeyPatch.context() as patch:
         # PowerSGD multiplies on each rank by itself, with bits that depend on where MKL's operands
         # lie in memory.
         patch.setenv("MKL_CBWR", "COMPATIBLE")
-        result = run_job("hooks.py", topology=f"star:{RANKS}")
+        settings = ["security.object_collectives=weights-only"]
+        result = run_job(scripts, topology=f"star:{RANKS}", settings=settings)
     assert result.failure == ""
-    return [result.said(f"h{rank}").splitlines() for rank in range(RANKS)]
+    return result
+
+
+@pytest.fixture(scope="module")
+def said(job):
+    return [job.said(f"h{rank}", "hooks.py").splitlines() for rank in range(RANKS)]
 
 
 @pytest.mark.parametrize("name", HOOKS)
@@ -69,3 +80,10 @@ def test_a_ratio_that_is_none_is_refused(ratio):
         hooks.TopKState([], ratio=ratio)
     with pytest.raises(CollectiveError, match="not above 0 and at most 1"):
         hooks.BlockSparseState([], ratio=ratio)
+
+
+def test_a_member_s_objects_run_code_only_where_that_is_allowed(job):
+    """The run's setting is weights-only; the worker then takes the other two."""
+    for rank in range(RANKS):
+        kept = [line for line in job.said(f"h{rank}", "objects.py").splitlines() if "kept" in line]
+        assert kept == ["kept to weights-only", "kept to refuse", "kept to allow"]
