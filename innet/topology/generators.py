@@ -148,6 +148,24 @@ class Dumbbell(GeneratorBase):
         blueprint.connect("s0", "s1")
 
 
+class Rails(GeneratorBase):
+    """``rails:8x2`` is eight hosts with two links each: ``eth0`` to ``r0``, ``eth1`` to ``r1``."""
+
+    kind: Literal["rails"]
+    hosts: int = Field(ge=1, le=MAX_COUNT, description="number of hosts")
+    rails: int = Field(ge=1, le=64, description="number of switches, and of links of each host")
+
+    def draw_on(self, blueprint: Blueprint) -> None:
+        """Add the switch of each rail, then the hosts."""
+        rails = [f"r{rail}" for rail in range(self.rails)]
+        for rail in rails:
+            blueprint.add_switch(rail)
+        for host in (f"h{rank}" for rank in range(self.hosts)):
+            blueprint.add_host(host)
+            for rail in rails:
+                blueprint.connect(host, rail)
+
+
 MAX_SITES: Final = 300
 MAP_WIDTH_KM: Final = 4000.0
 MAP_HEIGHT_KM: Final = 2000.0
@@ -197,7 +215,7 @@ class Wan(GeneratorBase):
         ]
 
 
-Generator = Annotated[Star | LeafSpine | FatTree | Dumbbell | Wan, Field(discriminator="kind")]
+Generator = Annotated[Star | LeafSpine | FatTree | Dumbbell | Rails | Wan, Field(discriminator="kind")]
 
 _BY_KIND: Final[dict[str, type[GeneratorBase]]] = {
     get_args(generator.model_fields["kind"].annotation)[0]: generator

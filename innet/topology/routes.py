@@ -4,7 +4,8 @@ Least delay first, then fewest links. Destinations behind paths of equal cost ar
 them in turn, the same way for whoever asks (D-mod-K routing: Zahavi, "D-Mod-K routing providing
 non-blocking traffic for shift permutations on real life fat trees", 2010), so the uplinks of a fat
 tree share the load. Routes towards one node form a tree: requests for one name that go to one node
-meet on the way and never split again.
+meet on the way and never split again. Hosts forward nothing for others, however many links they
+have: switches that only hosts join do not reach each other.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class Routes:
             node: [(peer, _cost(link)) for peer, link in links.items()]
             for node, links in self._links.items()
         }
+        self._ends = frozenset(name for name in topology.nodes if topology.role_of(name) != "switch")
         self._numbers = {n: i for i, n in enumerate((*topology.hosts, *topology.switches))}
         self._gates = {n: peers[0][0] for n, peers in neighbours.items() if len(peers) == 1}
         # No other path leads through nodes behind one gate, which are nearly all of a large
@@ -130,7 +132,10 @@ class Routes:
         if node not in costs:
             return ()
         return tuple(
-            peer for peer, cost in self._neighbours[node] if costs[peer] + cost == costs[node]
+            peer
+            for peer, cost in self._neighbours[node]
+            if costs.get(peer, -1) + cost == costs[node]
+            and (peer == towards or peer not in self._ends)
         )
 
     def _count_dealt_before(self, node: str, towards: str) -> int:
@@ -157,8 +162,8 @@ class Routes:
         while pending:
             cost = heapq.heappop(pending)
             for node in at_cost.pop(cost):
-                if costs[node] < cost:
-                    continue  # reached by a cheaper way meanwhile
+                if costs[node] < cost or (node in self._ends and node != towards):
+                    continue  # reached by a cheaper way meanwhile, or forwards nothing
                 for peer, step in self._neighbours.get(node, ()):
                     there = cost + step
                     if there >= costs.get(peer, there + 1):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from innet.suggestions import did_you_mean
 from innet.topology.names import MAX_NAME_CHARACTERS, natural_key
@@ -42,10 +43,11 @@ def structural_problems(nodes: Nodes, links: Links) -> Iterator[Problem]:
         _ends_differ,
         _ports_are_used_once,
         _no_parallel_links,
-        _hosts_have_one_link,
+        _hosts_with_several_links_join_switches,
         _ranks_count_up,
         _workers_have_names,
         _all_is_connected,
+        _hosts_reach_each_other,
     ):
         problems = list(rule(nodes, links))
         yield from problems
@@ -107,17 +109,17 @@ def _no_parallel_links(_nodes: Nodes, links: Links) -> Iterator[Problem]:
         seen.add(pair)
 
 
-def _hosts_have_one_link(nodes: Nodes, links: Links) -> Iterator[Problem]:
-    degree: Counter[str] = Counter()
+def _hosts_with_several_links_join_switches(nodes: Nodes, links: Links) -> Iterator[Problem]:
+    degree = Counter(name for link in links for name in link.nodes)
     for index, link in enumerate(links):
-        for name in link.nodes:
-            degree[name] += 1
-            if nodes[name].kind == "host" and degree[name] == 2:
-                yield Problem(
-                    f"host {name!r} has more than one link; a host has one link, put a switch "
-                    "in front of it to connect it to several nodes",
-                    link=index,
-                )
+        if all(nodes[name].kind == "host" for name in link.nodes):
+            for name in link.nodes:
+                if degree[name] > 1:
+                    yield Problem(
+                        f"host {name!r} has {degree[name]} links, one of them to a host; hosts "
+                        "forward nothing, so join a host with several links to switches alone",
+                        link=index,
+                    )
 
 
 def _ranks_count_up(nodes: Nodes, _links: Links) -> Iterator[Problem]:
@@ -176,6 +178,29 @@ def _all_is_connected(nodes: Nodes, links: Links) -> Iterator[Problem]:
             "expected links that connect every node",
             node=lost[0],
         )
+
+
+def _hosts_reach_each_other(nodes: Nodes, links: Links) -> Iterator[Problem]:
+    """Over switches alone, for hosts forward nothing."""
+    if any(nodes[u].kind == nodes[v].kind == "host" for u, v in (link.nodes for link in links)):
+        return  # two hosts, and the link between them
+    between = [link for link in links if all(nodes[name].kind == "switch" for name in link.nodes)]
+    switches = {name: node for name, node in nodes.items() if node.kind == "switch"}
+    part_of = {name: i for i, part in enumerate(_parts(switches, between)) for name in part}
+    reached: dict[str, set[int]] = {}
+    for link in links:
+        for host, switch in (link.nodes, link.nodes[::-1]):
+            if nodes[host].kind == "host":
+                reached.setdefault(host, set()).add(part_of[switch])
+    examples = {frozenset(parts): host for host, parts in reached.items()}
+    for (parts, host), (others, other) in combinations(examples.items(), 2):
+        if parts.isdisjoint(others):
+            yield Problem(
+                f"no path over switches leads from {host!r} to {other!r}, and hosts forward "
+                "nothing; give both a link to the same rail, or join the switches",
+                node=host,
+            )
+            return
 
 
 def _parts(nodes: Nodes, links: Links) -> list[set[str]]:
