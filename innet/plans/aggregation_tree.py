@@ -143,21 +143,24 @@ def rank_order(topology: Topology, hosts: Collection[str] | None = None) -> tupl
     makes one sum. Hosts keep the topology's order as far as the tree allows it, in whatever order
     they are given. Names of other nodes are last; the planner refuses them.
 
-    Raises:
-        PlanError: some host cannot be reached from a switch.
+    Where no switch reaches all hosts, they are in the topology's order.
     """
     named = topology.hosts if hosts is None else tuple(hosts)
     wanted = frozenset(named)
     known = tuple(host for host in topology.hosts if host in wanted)
-    walk = _walk(known, Routes(topology), topology.switches) if topology.switches else known
+    routes = Routes(topology)
+    # Hosts behind one gate are equally far from everywhere else.
+    apart = {routes.gate(host) or host: host for host in known}.values()
+    roots = [s for s in topology.switches if all(routes.reaches(host, s) for host in apart)]
+    walk = _walk(known, apart, routes, roots) if roots else known
     place = {host: index for index, host in enumerate(walk)}
     return tuple(sorted(named, key=lambda host: place.get(host, len(place))))
 
 
-def _walk(hosts: tuple[str, ...], routes: Routes, switches: Sequence[str]) -> tuple[str, ...]:
+def _walk(
+    hosts: tuple[str, ...], apart: Collection[str], routes: Routes, switches: Sequence[str]
+) -> tuple[str, ...]:
     """The hosts in their order below the switch from which the farthest of them is nearest."""
-    # Hosts behind one gate are equally far from everywhere else.
-    apart = {routes.gate(host) or host: host for host in hosts}.values()
 
     def depth(root: str) -> int:
         return max(_links_to(routes, root, apart), default=0)

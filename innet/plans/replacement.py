@@ -7,7 +7,7 @@ made; only the node that serves it changes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -25,7 +25,7 @@ def place_without(
     On another node that makes the same sum already, if there is one; else on the switch with slots
     that is nearest to the ranks below it; else on the hosts of those ranks, each for its share. A
     sum whose ranks are cut off from each other stays where it was: it has to wait for the return
-    of the lost nodes, wherever it is made.
+    of the lost nodes, wherever it is made. A sum on a host stays while routes lead to its operands.
 
     Args:
         lost: its nodes that have failed.
@@ -36,13 +36,19 @@ def place_without(
     """
     moved = {Placed(rule.interval, rule.node) for rule in plan.rules if rule.node in lost}
     moved |= _asking_over(cut, plan, topology)
+    live = Routes(topology, lost, cut)
+    homes = _Successors(plan, topology, lost, live, moved)
+    while further := homes.without_operands():  # the other switches of a rail that lost one
+        moved |= further
+        homes = _Successors(plan, topology, lost, live, moved)
     if not moved:
         return plan
-    homes = _Successors(plan, topology, lost, cut, moved)
+    kept = {Placed(rule.interval, rule.node) for rule in plan.rules} - moved
     rules = [
         Rule(node, rule.interval, tuple(homes.asked(o, node) for o in rule.operands))
         for rule in plan.rules
         for node in homes.of(Placed(rule.interval, rule.node))
+        if node == rule.node or Placed(rule.interval, node) not in kept
     ]
     replaced = replace(
         plan,
@@ -56,13 +62,14 @@ def place_without(
 
 
 def _asking_over(cut: Collection[Ends], plan: Plan, topology: Topology) -> set[Placed]:
-    """The sums that received an operand over a link that is cut."""
+    """The sums on switches that received an operand over a link that is cut."""
     if not cut:
         return set()
     routes = Routes(topology)
     return {
         Placed(rule.interval, rule.node)
         for rule in plan.rules
+        if rule.node not in plan.ranks
         for operand in rule.operands
         if any(ends_of(*hop) in cut for hop in pairwise(routes.path(rule.node, operand.node)))
     }
@@ -76,12 +83,12 @@ class _Successors:
         plan: Plan,
         topology: Topology,
         lost: Collection[str],
-        cut: Collection[Ends],
+        routes: Routes,
         moved: Collection[Placed],
     ) -> None:
         self._plan = plan
         self._moved = frozenset(moved)
-        self._routes = Routes(topology, lost, cut)
+        self._routes = routes
         self._able = tuple(
             name
             for name in topology.switches
@@ -102,12 +109,25 @@ class _Successors:
 
     def asked(self, operand: Placed, asker: str) -> Placed:
         """The node that serves an operand to ``asker``; several successors share the requesters."""
-        nodes = self.of(operand)
+        makers = self._plan.nodes_for(operand.interval)
+        others = (node for maker in makers for node in self.of(operand._replace(node=maker)))
+        found = self.of(operand)
+        nodes = self._reached(asker, found) or self._reached(asker, others) or found
         if asker in nodes:
             return operand._replace(node=asker)
         ranks = self._plan.ranks
         turn = ranks.index(asker) if asker in ranks else 0
         return operand._replace(node=nodes[turn % len(nodes)])
+
+    def without_operands(self) -> set[Placed]:
+        """The other sums that routes lead to no node for an operand of."""
+        return {
+            placed
+            for rule in self._plan.rules
+            if (placed := Placed(rule.interval, rule.node)) not in self._moved
+            for operand in rule.operands
+            if not self._reached(rule.node, self.of(operand))
+        }
 
     def roots(self) -> tuple[Placed, ...]:
         """The roots of the plan. Shards keep their root's interval, and so their bits."""
@@ -127,7 +147,10 @@ class _Successors:
             nearest = min(able, key=lambda node: (*self._distance(node, members), self._sums[node]))
             self._sums[nearest] += 1
             return (nearest,)
-        return members if self._reaches(members[0], members) else ()
+        return tuple(member for member in members if self._reaches(member, members))
+
+    def _reached(self, asker: str, nodes: Iterable[str]) -> tuple[str, ...]:
+        return tuple(node for node in nodes if self._routes.reaches(asker, node))
 
     def _reaches(self, node: str, members: tuple[str, ...]) -> bool:
         return all(self._routes.reaches(member, node) for member in members)

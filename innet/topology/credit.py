@@ -130,15 +130,18 @@ def _ways_s(topology: Topology, node: str) -> Mapping[str, float]:
 
 def _longest_way_s(topology: Topology, node: str) -> float:
     """How long an Interest to the node farthest from ``node`` and its answer take."""
-    links = topology.links_of[node]
-    if len(links) != 1:
-        return max(_ways_s(topology, node).values())
     # The hosts of a switch share its search: one for each takes minutes with a thousand of them.
-    ((gate, link),) = links.items()
+    links = topology.links_of[node]
     if id(topology) not in _searched:
         _searched[id(topology)] = {}
         finalize(topology, _searched.pop, id(topology))
     searched = _searched[id(topology)]
+    if len(links) != 1:
+        twins = frozenset((peer, _there_and_back_s(link)) for peer, link in links.items())
+        if twins not in searched:
+            searched[twins] = {node: max(_ways_s(topology, node).values())}
+        return max(searched[twins].values())
+    ((gate, link),) = links.items()
     if gate not in searched:
         ways_s = _ways_s(topology, gate)
         searched[gate] = {
@@ -147,9 +150,9 @@ def _longest_way_s(topology: Topology, node: str) -> float:
     return _there_and_back_s(link) + max(s for far, s in searched[gate].items() if far != node)
 
 
-_searched: dict[int, dict[str, dict[str, float]]] = {}
+_searched: dict[int, dict[str | frozenset[tuple[str, float]], dict[str, float]]] = {}
 """By topology, for each switch with hosts, the two nodes farthest from it and the ways to them, in
-seconds."""
+seconds; of nodes with several links, which are alike, the longest way."""
 
 
 def _farthest(ways_s: Mapping[str, float]) -> str:
@@ -162,9 +165,10 @@ def _most_queued_s(topology: Topology, host: str) -> float:
     if not rate_bps:
         return 0.0
     machine = topology.machine_of[host]
+    # All that it requests may come over one of its links.
     marks = (x.mark_threshold_bytes for x in topology.links_of[machine].values() if not x.in_memory)
     share = _share_of_uplinks(topology, machine) / len(topology.workers_of.get(machine, (host,)))
-    queued = sum(marks) * share
+    queued = min(marks) * share
     return min(8 * queued / rate_bps, MOST_QUEUED_S)
 
 

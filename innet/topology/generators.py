@@ -215,7 +215,9 @@ class Wan(GeneratorBase):
         ]
 
 
-Generator = Annotated[Star | LeafSpine | FatTree | Dumbbell | Rails | Wan, Field(discriminator="kind")]
+Generator = Annotated[
+    Star | LeafSpine | FatTree | Dumbbell | Rails | Wan, Field(discriminator="kind")
+]
 
 _BY_KIND: Final[dict[str, type[GeneratorBase]]] = {
     get_args(generator.model_fields["kind"].annotation)[0]: generator

@@ -65,7 +65,9 @@ class Routes:
             node: [(peer, _cost(link)) for peer, link in links.items()]
             for node, links in self._links.items()
         }
-        self._ends = frozenset(name for name in topology.nodes if topology.role_of(name) != "switch")
+        self._ends = frozenset(
+            name for name in topology.nodes if topology.role_of(name) != "switch"
+        )
         self._numbers = {n: i for i, n in enumerate((*topology.hosts, *topology.switches))}
         self._gates = {n: peers[0][0] for n, peers in neighbours.items() if len(peers) == 1}
         # No other path leads through nodes behind one gate, which are nearly all of a large

@@ -66,6 +66,21 @@ def build_fat_tree(k: int) -> Topology:
     return _finish(blueprint, "fat-tree", {})
 
 
+def build_rails(rails: int, leaves: int, per_leaf: int) -> Topology:
+    """Hosts with a link to a leaf of each rail; ``spine<rail>`` joins the leaves of one rail."""
+    blueprint = Blueprint()
+    for host in range(leaves * per_leaf):
+        blueprint.add_host(f"h{host}")
+    for rail in range(rails):
+        blueprint.add_switch(f"spine{rail}")
+        for leaf in range(leaves):
+            blueprint.add_switch(f"r{rail}-{leaf}")
+            blueprint.connect(f"r{rail}-{leaf}", f"spine{rail}")
+            for host in range(leaf * per_leaf, (leaf + 1) * per_leaf):
+                blueprint.connect(f"h{host}", f"r{rail}-{leaf}")
+    return _finish(blueprint, "rails", {})
+
+
 @st.composite
 def random_trees(draw: st.DrawFn) -> Topology:
     """Switches in a random tree, some without slots; 1 to 33 hosts hang on any of them."""
@@ -90,6 +105,7 @@ def _networks() -> st.SearchStrategy[Topology]:
         st.builds(build_star, st.integers(1, 33), slots=st.sampled_from([0, 4096])),
         st.builds(build_leaf_spine, st.integers(1, 4), st.integers(1, 4), st.integers(1, 3)),
         st.just(4).map(build_fat_tree),
+        st.builds(build_rails, st.integers(1, 3), st.integers(1, 3), st.integers(1, 4)),
     )
 
 
@@ -109,6 +125,11 @@ def leaf_spine() -> NetworkFactory:
 @pytest.fixture(scope="session")
 def fat_tree() -> NetworkFactory:
     return build_fat_tree
+
+
+@pytest.fixture(scope="session")
+def rails() -> NetworkFactory:
+    return build_rails
 
 
 @pytest.fixture(scope="session")

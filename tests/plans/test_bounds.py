@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from innet.errors import PlanError
 from innet.plans import bound_s, bytes_per_link, make_plan, textbook_bound_s
-from innet.topology import Topology
+from innet.topology import Topology, load_topology
 
 MIB = 1 << 20
 RATE_BPS = 1e9
@@ -79,8 +79,9 @@ def test_every_segment_of_every_rank_is_moved_once(topology: Topology, size_byte
         return
     carried = bytes_per_link(plan, topology, size_bytes, segment_bytes=1000)
     for host in plan.ranks:
-        (gate,) = topology.graph()[host]
-        assert carried[host, gate] == carried[gate, host] == size_bytes
+        gates = list(topology.graph()[host])
+        assert sum(carried.get((host, gate), 0) for gate in gates) == size_bytes
+        assert sum(carried.get((gate, host), 0) for gate in gates) == size_bytes
 
 
 def test_few_segments_load_few_shards(star: Callable[..., Topology]) -> None:
@@ -106,3 +107,24 @@ def test_the_numbers_that_comparisons_quote() -> None:
 def test_an_unknown_formula_names_the_known_ones() -> None:
     with pytest.raises(PlanError, match=r"no bound is known for 'nccl'; known are .*gloo-ring"):
         textbook_bound_s("nccl", 8, MIB, RATE_BPS)
+
+
+@given(
+    hosts=st.integers(2, 9),
+    rails=st.integers(1, 5),
+    workers=st.integers(1, 3),
+    size_bytes=st.integers(1, 64 * MIB),
+)
+def test_each_rail_carries_its_share_within_a_segment(hosts, rails, workers, size_bytes) -> None:
+    segment_bytes = 8192
+    topology = load_topology(f"rails:{hosts}x{rails}").with_workers(workers)
+    topology = topology.with_overrides(rate_bps=RATE_BPS)
+    plan = make_plan("inc", topology)
+    plan.validate()
+    carried = bytes_per_link(plan, topology, size_bytes, segment_bytes=segment_bytes)
+    for host in topology.machines:
+        for rail in (f"r{number}" for number in range(rails)):
+            for link in ((host, rail), (rail, host)):
+                share_bytes = carried.get(link, 0.0)
+                assert abs(share_bytes - size_bytes / rails) <= segment_bytes
+    assert bound_s(plan, topology, size_bytes) == pytest.approx(8 * size_bytes / rails / RATE_BPS)

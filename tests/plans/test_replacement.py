@@ -7,9 +7,10 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from innet.plans import Interval, Plan, make_plan, place_without
+from innet.plans import Interval, Placed, Plan, make_plan, place_without
 from innet.topology import Topology
-from innet.topology.routes import Routes
+from innet.topology.routes import Ends, Routes, ends_of
+from tests.plans.conftest import build_rails
 
 
 def same_expression(plan: Plan, other: Plan) -> bool:
@@ -61,6 +62,53 @@ def test_hosts_add_when_no_switch_can(leaf_spine: Callable[..., Topology]):
     moved = make_plan("inc", forwarders, place={"0-3": "spine0"})
     plan = place_without(moved, forwarders, ["spine0"])
     assert [root.node for root in plan.roots] == ["h0", "h1", "h2", "h3"]
+
+
+@given(
+    rails=st.integers(2, 3), leaves=st.integers(2, 3), per_leaf=st.integers(1, 3), data=st.data()
+)
+def test_one_whole_rail_is_enough(rails, leaves, per_leaf, data):
+    """Whatever breaks in the others, each root is reached, and reaches all operands."""
+    topology = build_rails(rails, leaves, per_leaf)
+    others = [s for s in topology.switches if not s.startswith(("spine0", "r0-"))]
+    lost = data.draw(st.sets(st.sampled_from(others)))
+    of_others = [ends_of(*x.nodes) for x in topology.links if not set(others).isdisjoint(x.nodes)]
+    cut = data.draw(st.sets(st.sampled_from(of_others), max_size=4))
+    plan = make_plan("inc", topology)
+    placed = place_without(plan, topology, lost, cut)
+    assert same_expression(plan, placed)
+    assert len(placed.roots) == rails - len(broken_rails(rails, lost, cut))
+    routes = Routes(topology, lost, cut)
+    for root in placed.roots:
+        assert all(routes.reaches(rank, root.node) for rank in plan.ranks)
+        needed = [root]
+        for value in needed:
+            rules = [rule for rule in placed.rules if Placed(rule.interval, rule.node) == value]
+            assert len(rules) == (not value.interval.is_single)
+            for operand in (operand for rule in rules for operand in rule.operands):
+                assert routes.reaches(value.node, operand.node)
+                needed.append(operand)
+    assert place_without(plan, topology, [], []) is plan
+
+
+def broken_rails(rails: int, lost: set[str], cut: set[Ends]) -> set[int]:
+    """The rails that cannot add everything any more."""
+    parts = {*lost, *(end for ends in cut for end in ends if not end.startswith("h"))}
+    names = {rail: (f"spine{rail}", f"r{rail}-") for rail in range(rails)}
+    return {rail for rail, own in names.items() if any(part.startswith(own) for part in parts)}
+
+
+def test_hosts_add_when_each_rail_lacks_another_one(rails: Callable[..., Topology]):
+    topology = rails(2, 1, 3)
+    plan = make_plan("inc", topology)
+    placed = place_without(plan, topology, [], [("h0", "r0-0"), ("h1", "r1-0")])
+    assert [root.node for root in placed.roots] == ["h2"]
+
+
+def test_a_ring_takes_the_other_rail_when_a_link_is_cut(rails: Callable[..., Topology]):
+    topology = rails(2, 1, 4)
+    plan = make_plan("ring", topology)
+    assert place_without(plan, topology, [], [("h0", "r0-0")]).rules == plan.rules
 
 
 @given(st.from_type(Topology), st.data())

@@ -12,6 +12,7 @@ EXPRESSIONS = st.one_of(
     st.builds("leaf-spine:{}x{}x{}".format, *[st.integers(1, 6)] * 3),
     st.builds("fat-tree:{}".format, st.sampled_from([2, 4, 6])),
     st.builds("dumbbell:{}".format, st.integers(1, 20)),
+    st.builds("rails:{}x{}".format, st.integers(1, 12), st.integers(1, 4)),
     st.builds("wan:{}x{}x{}".format, st.integers(1, 15), st.integers(1, 3), st.integers(0, 99)),
 )
 

@@ -18,11 +18,12 @@ from .strategies import EXPRESSIONS
 
 @settings(max_examples=60, deadline=None)
 @given(EXPRESSIONS)
-def test_every_generated_network_is_connected_with_one_link_for_each_host(expression: str) -> None:
+def test_every_generated_network_is_connected_with_links_for_each_host(expression: str) -> None:
     topology = load_topology(expression)
     graph = topology.graph()
     assert nx.is_connected(graph)
-    assert {graph.degree[host] for host in topology.hosts} == {1}
+    links = int(expression.partition("x")[2]) if expression.startswith("rails") else 1
+    assert {graph.degree[host] for host in topology.hosts} == {links}
     assert topology.hosts == tuple(f"h{rank}" for rank in range(len(topology.hosts)))
 
 
@@ -90,7 +91,7 @@ def test_a_generated_section_takes_defaults_and_settings_of_the_core() -> None:
     ("expression", "message"),
     [
         ("start:8", "unknown generator 'start'; did you mean 'star'?"),
-        ("torus:8", "expected one of star, leaf-spine, fat-tree, dumbbell, wan"),
+        ("torus:8", "expected one of star, leaf-spine, fat-tree, dumbbell, rails, wan"),
         ("star:", "expected star:HOSTS, found 'star:'"),
         ("star:8x8", "expected star:HOSTS, found 'star:8x8'"),
         ("star:0", "expected at least 1, found 0"),

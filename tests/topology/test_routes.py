@@ -23,9 +23,15 @@ def test_paths_are_shortest_and_meet_for_good(topology: Topology, data: st.DataO
     routes = Routes(topology)
     nodes = st.sampled_from(sorted(topology.nodes))
     start, towards = data.draw(nodes), data.draw(nodes)
+    forwarding = topology.graph().subgraph({start, towards, *topology.switches})
+    assert routes.reaches(start, towards) == nx.has_path(forwarding, start, towards)
+    if not routes.reaches(start, towards):
+        with pytest.raises(PlanError, match=f"no path leads from {start} to {towards}"):
+            routes.path(start, towards)
+        return
     path = routes.path(start, towards)
     shortest = nx.shortest_path(
-        topology.graph(), start, towards, weight=lambda _u, _v, edge: weight(edge["link"])
+        forwarding, start, towards, weight=lambda _u, _v, edge: weight(edge["link"])
     )
     assert cost(topology, path) == cost(topology, shortest)
     for index, node in enumerate(path):
@@ -74,3 +80,10 @@ def test_all_core_switches_of_a_fat_tree_share_the_load() -> None:
     # From pod 0 to the twelve hosts of the other pods, over four core switches.
     paths = [routes.path("h0", f"h{host}") for host in range(4, 16)]
     assert Counter(path[3] for path in paths) == {f"core{core}": 3 for core in range(4)}
+
+
+def test_rails_share_what_hosts_send_each_other() -> None:
+    routes = Routes(load_topology("rails:8x2"))
+    paths = [routes.path("h0", f"h{host}") for host in range(1, 8)]
+    assert Counter(path[1] for path in paths) == {"r0": 3, "r1": 4}
+    assert [routes.path("h3", rail) for rail in ("r0", "r1")] == [["h3", "r0"], ["h3", "r1"]]

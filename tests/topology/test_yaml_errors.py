@@ -69,7 +69,15 @@ MISTAKES = {
     "link to itself": (LINKS + '    - endpoints: ["s0:e1", "s0:e2"]\n', 9, "a node to itself"),
     "parallel links": (LINKS + '    - endpoints: ["h0:e1", "s0:e1"]\n', 9, "parallel links"),
     "host with two links": (LINKS + '    - endpoints: ["h0:e1", "h1:e1"]\n', 9,
-                            "host 'h0' has more than one link"),
+                            "host 'h0' has 2 links, one of them to a host; hosts forward nothing"),
+    "only a host between rails": (
+        "name: n\ntopology:\n  nodes:\n" + "".join(
+            f"    {name}: {{kind: {kind}}}\n" for kind, names in
+            (("host", ("a", "b", "c")), ("switch", ("r0", "r1"))) for name in names
+        ) + "  links:\n" + "".join(
+            f'    - endpoints: ["{host}:e{rail}", "r{rail}:{host}"]\n'
+            for host, rail in (("a", 0), ("b", 0), ("b", 1), ("c", 1))
+        ), 4, "no path over switches leads from 'a' to 'c'"),
     "disconnected": (LINKS, 5, "falls into 2 parts; 'h1' cannot reach the rest"),
     "zero rate": (LINKS + "      rate: 0mbit\n", 9, "expected a rate from 1kbit to 10tbit"),
     "negative rate": (LINKS + "      rate: -1mbit\n", 9, "expected a rate with a unit"),

@@ -45,11 +45,15 @@ def lay_out(topology: Topology, hops: NextHops) -> KernelNetwork:
     for node in topology.nodes:
         if topology.role_of(node) == "worker":
             continue
-        if node in addresses:  # a host has one link, and so one way to all others
-            uplinks = [face for face, end in enumerate(ends[node]) if not end.link.in_memory]
+        uplinks = [face for face, end in enumerate(ends[node]) if not end.link.in_memory]
+        if node in addresses and len(uplinks) <= 1:
             face_towards = {_HOST_ADDRESSES: uplinks[0]} if uplinks else {}
         else:
-            face_towards = {f"{addresses[host]}/32": hops[node][host] for host in addresses}
+            face_towards = {
+                f"{addresses[host]}/32": hops[node][host]
+                for host in addresses
+                if host in hops[node]
+            }
         routes = tuple(
             IpRoute(
                 destination=prefix,

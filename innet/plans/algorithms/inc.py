@@ -55,12 +55,13 @@ def plan_in_network(
     """
     _check_known(topology, [*(roots or ()), *(place or {}).values()])
     able = able_switches(topology, load)
+    model = CostModel(topology, load=load)
     if len(ranks) == 1:
         plan = Plan("inc", ranks, (Placed(Interval.single(0), ranks[0]),), ())
     elif roots is not None:
         plan = _plan_for_roots(topology, ranks, able, roots)
-    elif able:
-        plan = _plan_best_roots(CostModel(topology, load=load), ranks, able)
+    elif _reached(model, ranks, able):
+        plan = _plan_best_roots(model, ranks, able)
     else:
         plan = _plan_on_hosts(ranks)
     return _move(plan, {_interval(i): node for i, node in (place or {}).items()})
@@ -182,7 +183,19 @@ def _plan_best_roots(model: CostModel, ranks: tuple[str, ...], able: frozenset[s
 
 def _tops(model: CostModel, ranks: tuple[str, ...], able: frozenset[str]) -> dict[str, str]:
     """By root, the node that makes the sum of all ranks."""
-    return {root: _top_below(model.routes, ranks, root) for root in model.switches if root in able}
+    roots = _reached(model, ranks, able)
+    return {root: _top_below(model.routes, ranks, root) for root in roots}
+
+
+def _reached(model: CostModel, ranks: tuple[str, ...], able: frozenset[str]) -> tuple[str, ...]:
+    """The able switches that routes lead to from all ranks: a rail may lack some hosts."""
+    routes = model.routes
+    apart = {routes.gate(rank) or rank for rank in ranks}
+    return tuple(
+        root
+        for root in model.switches
+        if root in able and all(routes.reaches(node, root) for node in apart)
+    )
 
 
 def _trees(
