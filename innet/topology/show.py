@@ -82,7 +82,7 @@ def _host_table(topology: Topology) -> Table:
     table = _table("Hosts", "ranks", "hosts", "attached to", "cache")
     graph = topology.graph()
     rows = [
-        (next(iter(graph[name]), "-"), topology.nodes[name].cache_bytes) for name in topology.hosts
+        (", ".join(graph[name]) or "-", topology.nodes[name].cache_bytes) for name in topology.hosts
     ]
     rank = 0
     for (attached, cache_bytes), group in groupby(rows):

@@ -10,7 +10,7 @@
 NPU ``i`` has the coordinates ``i mod n0``, ``(i div n0) mod n1``, …; NPUs that differ in one
 coordinate only form a ring, a full mesh, or share a switch. Here an NPU becomes a host ``h<i>``.
 Where it has several links it also gets a port switch ``npu<i>`` without aggregation slots, to which
-the host is joined without limits, since an innet host has one link.
+the host is joined without limits, since an innet host forwards nothing for others.
 
 One GB/s is taken as 8·10⁹ bit/s. A path through a ``Switch`` crosses two links, each with the
 latency of its dimension.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import numpy as np
 import pytest
 
@@ -69,6 +71,21 @@ def test_a_sum_waits_for_a_link_to_come_up_again() -> None:
         sim.at(0.003, sim.set_link_up, "h1", "s0", False)
         sim.at(0.4, sim.set_link_up, "h1", "s0", True)
         assert 0.4 < run_sum(sim) < 2.0
+
+
+def test_a_rail_that_dies_costs_its_share_of_the_rate() -> None:
+    topology = load_topology("rails:4x2").with_overrides(rate_bps=RATE_BPS)
+    with innet.Simulation(topology) as sim:
+        group = sim.group(algorithm="inc")
+        run_sum(sim, group)
+        assert BOUND_S / 2 < run_sum(sim, group) < 0.6 * BOUND_S
+        sim.at(sim.now_s + BOUND_S / 4, sim.crash, "r1")
+        run_sum(sim, group)
+        assert BOUND_S < run_sum(sim, group) < 1.2 * BOUND_S
+        sim.restart("r1")
+        sim.run(asyncio.sleep(2))
+        run_sum(sim, group)  # tells the ranks
+        assert BOUND_S / 2 < run_sum(sim, group) < 0.6 * BOUND_S
 
 
 def test_a_sum_waits_for_a_paused_switch() -> None:

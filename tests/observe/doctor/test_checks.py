@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from innet.cluster.emulation.runs import ProcessIdentity
+from innet.observe.doctor.checks.routes import MissingRoute
 from innet.observe.doctor.observation import STARTING_S, ProcessState
+from innet.topology import Topology
 
-from .states import RATE_BYTES, State, port_down
+from .states import RATE_BYTES, TOPOLOGY, State, port_down
 
 
 def test_a_healthy_run_has_no_findings() -> None:
@@ -53,6 +56,25 @@ def test_of_a_dead_launcher_nothing_else_is_said() -> None:
     state.processes_after.clear()
     state.after.clear()
     assert "innet down lab" in state.only_finding().remedy
+
+
+def test_switches_that_only_hosts_join_need_no_route_to_each_other() -> None:
+    state = State()
+    state.processes_after["s1"] = ProcessState()
+    for host in ("h0", "h1"):
+        state.after[host]["routes"].append(["/n/s1", 1, 0])
+    star = TOPOLOGY.model_dump()
+    second = {"name": "s1", "kind": "switch"}
+    links = [
+        {"a": {"node": host, "port": "e1"}, "b": {"node": "s1", "port": host}}
+        for host in ("h0", "h1")
+    ]
+    rails = star | {"nodes": star["nodes"] | {"s1": second}, "links": [*star["links"], *links]}
+    seen = replace(state.observation(), topology=Topology.model_validate(rails))
+    assert list(MissingRoute().findings(seen)) == []
+    state.after["s0"]["routes"].clear()
+    (finding,) = MissingRoute().findings(seen)
+    assert finding.problem == "s0 has no route to h0, h1."
 
 
 def test_a_missing_route_is_named_with_node_and_prefix() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from innet.observe.doctor.finding import Finding
 from innet.observe.doctor.observation import NodePair, Observation
 from innet.quantities import counted
+from innet.topology.routes import Routes
 
 
 class MissingRoute:
@@ -14,10 +15,12 @@ class MissingRoute:
 
     def findings(self, seen: Observation) -> Iterator[Finding]:
         """One finding for each node that cannot reach some others, or some names."""
-        reachable = [n for n in seen.topology.nodes if n not in _dead_switches(seen)]
+        routes = Routes(seen.topology)
+        live = [n for n in seen.topology.nodes if n not in _dead_switches(seen)]
         for node in seen.nodes():
             known = {prefix for prefix, _face, _cost in node.after["routes"]}
-            unknown = [n for n in reachable if n != node.name and f"/n/{n}" not in known]
+            others = [n for n in live if n != node.name and routes.reaches(node.name, n)]
+            unknown = [n for n in others if f"/n/{n}" not in known]
             refused = node.grown("node", "no_route")
             if unknown:
                 yield self._finding(
