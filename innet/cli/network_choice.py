@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
-from innet.cli.options import ObservationOptions, TimeOptions
+from innet.cli.options import HostOptions, ObservationOptions, TimeOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,7 +38,7 @@ BROKER_SETTING = "telemetry.broker"
 def chosen_topology(
     topology: str,
     links: TimeOptions,
-    workers_per_host: int | None = None,
+    within_hosts: HostOptions | None = None,
     list_machines: ListMachines | None = None,
 ) -> Topology:
     """Load a topology and apply the options to it.
@@ -48,21 +48,25 @@ def chosen_topology(
     from pydantic import ValidationError
 
     from innet.topology import Overrides, load_topology
-    from innet.topology.settings import LinkSettings
+    from innet.topology.model import HostOverrides
+    from innet.topology.settings import HostSettings, LinkSettings
     from innet.validation_messages import message_of
 
     given = {name: value for name, value in asdict(links).items() if value is not None}
     slots = given.pop("slots", None)
+    hosts = within_hosts or HostOptions()
+    memory_rate = {} if hosts.memory_rate is None else {"memory-rate": hosts.memory_rate}
     try:
         overrides = cast(Overrides, LinkSettings.model_validate(given).for_model())
+        memory = cast(HostOverrides, HostSettings.model_validate(memory_rate).for_model())
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise typer.BadParameter(message_of(first), param_hint=f"'--{first['loc'][0]}'") from None
     if slots is not None:
         overrides["slots"] = slots
     loaded = load_topology(topology, list_machines)
-    if workers_per_host is not None:
-        loaded = loaded.with_workers(workers_per_host)
+    if hosts != HostOptions():
+        loaded = loaded.with_workers(hosts.workers_per_host, **memory)
     return loaded.with_overrides(**overrides)
 
 

@@ -277,16 +277,27 @@ class TopologyOptions(LinkOptions):
     ] = None
 
 
-WorkersPerHost = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        max=256,
-        metavar="N",
-        help="Ranks on each host, in place of the topology's [cyan]workers[/]; the host's node "
-        "adds their contributions before they leave it",
-    ),
-]
+@dataclass(frozen=True)
+class HostOptions(OptionGroup):
+    """What is within hosts, in place of the topology's."""
+
+    workers_per_host: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=256,
+            metavar="N",
+            help="Ranks on each host, in place of the topology's [cyan]workers[/]; the host's node "
+            "adds their contributions before they leave it",
+        ),
+    ] = None
+    memory_rate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATE",
+            help="Rate between each worker and its host's memory, as over PCIe: [cyan]128gbit[/]",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)

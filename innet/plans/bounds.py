@@ -55,6 +55,17 @@ def bound_s(plan: Plan, topology: Topology, size_bytes: int) -> float:
     return busiest_link(topology, bytes_per_link(plan, topology, size_bytes)).time_s
 
 
+def bounds_of_levels_s(plan: Plan, topology: Topology, size_bytes: int) -> tuple[float, float]:
+    """:func:`bound_s` of the links within hosts, which join workers to their host's memory, and of
+    the others."""
+    within: dict[DirectedLink, float] = {}
+    between: dict[DirectedLink, float] = {}
+    for link, carried_bytes in bytes_per_link(plan, topology, size_bytes).items():
+        level = within if topology.link_between(*link).in_memory else between
+        level[link] = carried_bytes
+    return busiest_link(topology, within).time_s, busiest_link(topology, between).time_s
+
+
 def busiest_link(
     topology: Topology, carried: dict[DirectedLink, float], load: Load = NO_LOAD
 ) -> BusiestLink:

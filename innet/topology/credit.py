@@ -56,8 +56,8 @@ def receive_credit_bytes(topology: Topology, node: str, *, bulk_segment_bytes: i
 def receive_rate_bps(topology: Topology, node: str) -> float:
     """The rate of all links of a host together; 0 where there is no credit.
 
-    A worker of a host with several may use all of the host's links: most of what they request is
-    the same, and crosses these once.
+    A worker of a host with several may use all of the host's links, as far as its own link to the
+    host's memory goes: most of what they request is the same, and crosses these once.
 
     >>> from innet.topology import load_topology
     >>> receive_rate_bps(load_topology("star:8").with_overrides(rate_bps=1e9), "h0")
@@ -65,11 +65,12 @@ def receive_rate_bps(topology: Topology, node: str) -> float:
     """
     host = topology.machine_of[node]
     links = topology.links_of[host].values()
-    rates_bps = [link.rate_bps for link in links if not link.in_memory]
-    known = [rate_bps for rate_bps in rates_bps if rate_bps is not None]
-    if topology.nodes[node].kind == "switch" or len(known) < len(rates_bps):
+    if topology.nodes[node].kind == "switch":
         return 0.0
-    return sum(known)
+    rate_bps = sum(link.rate_bps or math.inf for link in links if not link.in_memory) or math.inf
+    if node != host:
+        rate_bps = min(rate_bps, topology.link_between(node, host).rate_bps or math.inf)
+    return rate_bps if math.isfinite(rate_bps) else 0.0
 
 
 def longest_round_trip_s(topology: Topology) -> float:
@@ -166,7 +167,12 @@ def _most_queued_s(topology: Topology, host: str) -> float:
         return 0.0
     machine = topology.machine_of[host]
     # All that it requests may come over one of its links.
-    marks = (x.mark_threshold_bytes for x in topology.links_of[machine].values() if not x.in_memory)
+    links = (*topology.links_of[machine].values(), *topology.links_of[host].values())
+    marks = (
+        link.mark_threshold_bytes
+        for link in links
+        if not link.in_memory or link.rate_bps is not None
+    )
     share = _share_of_uplinks(topology, machine) / len(topology.workers_of.get(machine, (host,)))
     queued = min(marks) * share
     return min(8 * queued / rate_bps, MOST_QUEUED_S)

@@ -28,8 +28,8 @@ LAUNCHER_MACHINE: Final = "launcher"
 """The machine of a cluster that the launcher is on."""
 
 
-def _has_several_workers(node: object) -> bool:
-    return isinstance(node, Host) and node.workers > 1
+def _has_worker_nodes(node: object) -> bool:
+    return isinstance(node, Host) and node.has_worker_nodes
 
 
 class Overrides(TypedDict, total=False):
@@ -47,6 +47,12 @@ class Overrides(TypedDict, total=False):
     duplicate: float
     corrupt: float
     slots: int
+
+
+class HostOverrides(TypedDict, total=False):
+    """Settings that replace those of every host."""
+
+    memory_rate_bps: float | None
 
 
 class Topology(Part):
@@ -71,7 +77,7 @@ class Topology(Part):
     @classmethod
     def _with_a_node_for_each_worker(cls, data: Any) -> Any:
         nodes = data.get("nodes") if isinstance(data, dict) else None
-        if not isinstance(nodes, Mapping) or not any(map(_has_several_workers, nodes.values())):
+        if not isinstance(nodes, Mapping) or not any(map(_has_worker_nodes, nodes.values())):
             return data
         links = data.get("links", ())
         for problem in structural_problems(nodes, links):
@@ -205,16 +211,19 @@ class Topology(Part):
         """Bits per second of the slowest link; infinity when none has a rate."""
         return min((link.rate_bps or math.inf for link in self.links), default=math.inf)
 
-    def with_workers(self, workers: int) -> Topology:
-        """A copy in which each host runs that many workers.
+    def with_workers(
+        self, workers: int | None = None, **overrides: Unpack[HostOverrides]
+    ) -> Topology:
+        """A copy in which each host runs that many workers, or has links of another rate to them.
 
         Example:
             >>> load_topology("star:2").with_workers(2).hosts
             ('h0.0', 'h0.1', 'h1.0', 'h1.1')
         """
         written, links = collapsed(self.nodes, self.links, self.machines)
+        given = overrides if workers is None else {**overrides, "workers": workers}
         nodes = {
-            name: Host(**(dict(node) | {"workers": workers})) if isinstance(node, Host) else node
+            name: Host.model_validate(dict(node) | given) if isinstance(node, Host) else node
             for name, node in written.items()
         }
         return Topology(name=self.name, nodes=nodes, links=links, events=self.events)

@@ -67,6 +67,8 @@ class Host(Part):
         rank: rank in the job, or ``None`` to number all hosts in the natural order of their names.
         workers: how many ranks it runs. A topology has other nodes in place of a host with several
             (:mod:`innet.topology.workers`).
+        memory_rate_bps: of each worker's link to the memory of the host, such as PCIe; ``None``: as
+            fast as the machine's memory.
         machine: that it is on in cluster mode; ``None``: one of its own name; labels: one of its
             own name, which has these labels.
     """
@@ -76,7 +78,13 @@ class Host(Part):
     cache_bytes: CacheBytes = 32 * 2**20
     rank: Annotated[int, Field(ge=0)] | None = None
     workers: Workers = 1
+    memory_rate_bps: RateBps | None = None
     machine: MachineChoice | None = None
+
+    @property
+    def has_worker_nodes(self) -> bool:
+        """Whether a topology has a node for each worker, beside that of the host."""
+        return self.workers > 1 or self.memory_rate_bps is not None
 
 
 class Switch(Part):

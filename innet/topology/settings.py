@@ -30,6 +30,7 @@ UNLIMITED: Final = "unlimited"
 
 _MODEL_FIELDS: Final = {
     "cache": "cache_bytes",
+    "memory_rate": "memory_rate_bps",
     "rate": "rate_bps",
     "delay": "delay_s",
     "queue": "queue_bytes",
@@ -136,6 +137,12 @@ class HostSettings(_Settings):
         parts.Host,
         "workers",
         "ranks that the host runs; its node adds their contributions before they leave",
+    )
+    memory_rate: Rate = _setting(
+        parts.Host,
+        "memory_rate_bps",
+        "bits per second between each worker and the host's memory, as over PCIe",
+        lambda default: UNLIMITED,
     )
 
 

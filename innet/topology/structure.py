@@ -151,7 +151,7 @@ def _ranks_count_up(nodes: Nodes, _links: Links) -> Iterator[Problem]:
 
 def _workers_have_names(nodes: Nodes, _links: Links) -> Iterator[Problem]:
     for host in _hosts(nodes):
-        if host.workers == 1:
+        if not host.has_worker_nodes:
             continue
         taken = next((name for name in worker_names(host.name, host.workers) if name in nodes), "")
         last = worker_name(host.name, host.workers - 1)

@@ -32,16 +32,16 @@ def counts(topology: Topology) -> str:
 
 
 def rate_text(link: Link) -> str:
-    """``200mbit``, ``unlimited`` or ``memory``."""
+    """``200mbit``, ``unlimited``, ``memory`` or ``memory 128gbit``."""
     if link.in_memory:
-        return MEMORY
+        return MEMORY if link.rate_bps is None else f"{MEMORY} {format_rate(link.rate_bps)}"
     return UNLIMITED if link.rate_bps is None else format_rate(link.rate_bps)
 
 
 def link_label(link: Link) -> str:
     """Limits and impairments of a link: ``50mbit 2.8ms 1% loss``, ``unlimited``, or ``memory``."""
     if link.in_memory:
-        return MEMORY
+        return rate_text(link)
     limits_delay_only = link.rate_bps is None and link.delay_s
     parts = [] if limits_delay_only else [rate_text(link)]
     if link.delay_s:

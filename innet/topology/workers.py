@@ -1,4 +1,4 @@
-"""Hosts with several workers: what a network has in the place of one.
+"""Hosts with several workers, or with a rate to them: what a network has in the place of one.
 
 The host becomes a node that adds, as a switch does, and each of its workers a host of its own,
 joined to that node by a link in shared memory: ``h0`` with two workers becomes ``h0``, ``h0.0`` and
@@ -9,7 +9,7 @@ them. Files keep the short form.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from innet.topology.parts import Host, Interface, Link, Node, Switch
 
@@ -42,14 +42,14 @@ def expanded(
             found[name] = node
             continue
         rank = first_rank.get(name)
-        if node.workers == 1:
+        if not node.has_worker_nodes:
             found[name] = node.model_copy(update={"rank": rank})
             continue
         found[name] = Switch(name=name, cache_bytes=node.cache_bytes, machine=node.machine)
         for number, worker in enumerate(worker_names(name, node.workers)):
             worker_rank = None if rank is None else rank + number
             found[worker] = Host(name=worker, cache_bytes=node.cache_bytes, rank=worker_rank)
-            memory.append(_memory_link(name, number, links))
+            memory.append(_memory_link(node, number, links))
     return found, (*links, *memory)
 
 
@@ -68,19 +68,19 @@ def _first_ranks(nodes: Mapping[str, Node]) -> dict[str, int]:
     return first
 
 
-def _memory_link(host: str, number: int, links: Sequence[Link]) -> Link:
-    # Packets of workers leave on the host's link: a larger one would not fit there.
-    mtu = next(({"mtu_bytes": x.mtu_bytes} for x in links if host in x.nodes and _sets_mtu(x)), {})
+def _memory_link(host: Host, number: int, links: Sequence[Link]) -> Link:
+    # Packets of workers leave on the host's links: a larger one would not fit there.
+    of_host = (link for link in links if host.name in link.nodes)
+    mtus = [link.mtu_bytes for link in of_host if "mtu_bytes" in link.model_fields_set]
+    given: dict[str, Any] = {"mtu_bytes": min(mtus)} if mtus else {}
+    if host.memory_rate_bps is not None:
+        given["rate_bps"] = host.memory_rate_bps
     return Link(
-        a=Interface(node=worker_name(host, number), port=WORKER_PORT),
-        b=Interface(node=host, port=f"worker{number}"),
+        a=Interface(node=worker_name(host.name, number), port=WORKER_PORT),
+        b=Interface(node=host.name, port=f"worker{number}"),
         in_memory=True,
-        **mtu,
+        **given,
     )
-
-
-def _sets_mtu(link: Link) -> bool:
-    return "mtu_bytes" in link.model_fields_set
 
 
 def collapsed(
@@ -92,8 +92,10 @@ def collapsed(
         machines: the hosts in the order of their ranks.
     """
     workers_of: dict[str, list[Node]] = {}
+    memory_rate_of: dict[str, float | None] = {}
     for link in links:
         if link.in_memory:
+            memory_rate_of[link.b.node] = link.rate_bps
             workers_of.setdefault(link.b.node, []).append(nodes[link.a.node])
     workers = {worker.name for of_host in workers_of.values() for worker in of_host}
     found: dict[str, Node] = {}
@@ -109,6 +111,7 @@ def collapsed(
             cache_bytes=node.cache_bytes,
             rank=machines.index(name) if has_rank else None,
             workers=len(ranks),
+            memory_rate_bps=memory_rate_of.get(name),
             machine=node.machine,
         )
     return found, tuple(link for link in links if not link.in_memory)

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from innet.errors import TopologyError
-from innet.quantities import format_size
+from innet.quantities import format_rate, format_size
 from innet.topology.blueprint import PartDefaults
 from innet.topology.document import (
     Defaults,
@@ -154,6 +154,8 @@ def _node_settings(node: Node) -> dict[str, Any]:
             settings["rank"] = node.rank
         if _differs(node, "workers"):
             settings["workers"] = node.workers
+        if node.memory_rate_bps is not None:
+            settings["memory-rate"] = format_rate(node.memory_rate_bps)
     else:
         settings["slots"] = node.slots
         if _differs(node, "cache_policy"):

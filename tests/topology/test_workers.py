@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 
 from innet.plans import bytes_per_link, make_plan, rank_order
+from innet.plans.bounds import bounds_of_levels_s
 from innet.topology import Host, Interface, Link, Topology, dump_yaml, load_topology, parse_yaml
-from innet.topology.credit import receive_credit_bytes
+from innet.topology.credit import receive_credit_bytes, receive_rate_bps
 from innet.topology.events import TopologyEvent, nodes_hit, targets_of
 from innet.topology.show import draw, text
 from innet.topology.summary import counts
@@ -118,6 +119,35 @@ def test_what_is_added_for_a_server_are_successive_ranks_of_other_hosts() -> Non
     ]
     alone = make_plan("ps", load_topology("star:2").with_workers(2), ranks[1:3], server="s0")
     assert [(rule.node, str(rule.interval)) for rule in alone.rules] == [("s0", "0-1")]
+
+
+def test_a_rate_to_the_hosts_memory_bounds_each_worker() -> None:
+    text = """
+name: pcie
+topology:
+  defaults: {host: {workers: 8, memory-rate: 100mbit}, link: {rate: 1gbit}}
+  generate: {kind: star, hosts: 4}
+"""
+    topology = parse_yaml(text)
+    assert topology == load_topology("star:4").with_overrides(rate_bps=1e9).with_workers(
+        8, memory_rate_bps=100e6
+    ).model_copy(update={"name": "pcie"})
+    assert parse_yaml(dump_yaml(topology)) == topology
+    assert {x.rate_bps for x in topology.links if x.in_memory} == {100e6}
+    plan = make_plan("inc", topology, rank_order(topology))
+    assert bounds_of_levels_s(plan, topology, 10**6) == pytest.approx((0.08, 0.008))
+    assert [receive_rate_bps(topology, node) for node in ("h0.0", "h0")] == [100e6, 0]
+    faster = topology.with_workers(memory_rate_bps=2e9)
+    assert receive_rate_bps(faster, "h3.7") == 1e9
+    without = topology.with_workers(2, memory_rate_bps=None)
+    assert bounds_of_levels_s(make_plan("inc", without), without, 10**6) == (0, 0.008)
+
+
+def test_a_host_with_one_worker_and_a_rate_to_it_has_a_node_for_each() -> None:
+    topology = load_topology("star:2").with_workers(memory_rate_bps=1e8)
+    assert topology.hosts == ("h0.0", "h1.0")
+    assert topology.machines == ("h0", "h1")
+    assert topology.with_workers(memory_rate_bps=None) == load_topology("star:2")
 
 
 def test_a_machine_of_its_own_needs_no_switch() -> None:

@@ -39,7 +39,6 @@ def plan(
     ] = "1MiB",
     hosts: options.Hosts = None,
     ranks: options.Ranks = None,
-    workers_per_host: options.WorkersPerHost = None,
     *,
     network: options.NetworkOrFile = None,
     explain: Annotated[
@@ -57,6 +56,7 @@ def plan(
             "too; without it, by the links alone"
         ),
     ] = None,
+    within_hosts: options.HostOptions,
     links: options.TimeOptions,
     as_json: options.AsJson = False,
 ) -> None:
@@ -64,7 +64,7 @@ def plan(
     from innet.plans import choose_hosts
 
     options.refuse_ranks_with_hosts(ranks, hosts)
-    where = _where(topology, network, links, workers_per_host)
+    where = _where(topology, network, links, within_hosts)
     size_bytes = _size_bytes(size)
     load = None if where.measured is None else where.measured.load
     placed = None
@@ -102,7 +102,7 @@ def _where(
     topology: str | None,
     network: str | None,
     links: options.TimeOptions,
-    workers_per_host: int | None,
+    within_hosts: options.HostOptions,
 ) -> _Where:
     from innet.cluster.emulation.runs import find_run, list_runs
     from innet.cluster.measured_load import read_load
@@ -117,20 +117,21 @@ def _where(
             param_hint="'--for'",
         )
     if topology is not None:
-        return _Where(chosen_topology(topology, links, workers_per_host))
+        return _Where(chosen_topology(topology, links, within_hosts))
     assert network is not None
     if all(record.run_id != network for record in list_runs()):
         try:
-            return _Where(chosen_topology(network, links, workers_per_host))
+            return _Where(chosen_topology(network, links, within_hosts))
         except TopologyError as error:
             known = ", ".join(record.run_id for record in list_runs()) or "none"
             raise TopologyError(
                 f"{network!r} is neither a network that is up ({known}) nor a topology: {error}"
             ) from error
-    if workers_per_host is not None or any(value is not None for value in asdict(links).values()):
+    given = asdict(links) | asdict(within_hosts)
+    if any(value is not None for value in given.values()):
         raise typer.BadParameter(
-            f"{network} is up, and its links and hosts are as they are; leave out --rate, --delay "
-            "and --workers-per-host",
+            f"{network} is up, and its links and hosts are as they are; leave out --rate, --delay, "
+            "--workers-per-host and --memory-rate",
             param_hint="'--for'",
         )
     record = find_run(network)
@@ -207,11 +208,13 @@ def _links_table(plan: Plan, topology: Topology, size_bytes: int) -> Table:
 
 
 def _bound_text(plan: Plan, topology: Topology, size_bytes: int) -> str:
-    from innet.plans import bound_s
+    from innet.plans.bounds import bounds_of_levels_s
     from innet.quantities import format_size
 
-    bound = bound_s(plan, topology, size_bytes)
+    within, between = bounds_of_levels_s(plan, topology, size_bytes)
+    bound = max(within, between)
     what = f"allreduce of {format_size(size_bytes)} per rank"
     if bound == 0:
         return f"Bound: none for an {what}; the links have no rate."
-    return f"Bound: an {what} takes at least {bound:.4g} s (payload on the busiest link)."
+    levels = f"within hosts {within:.4g} s, between machines {between:.4g} s; " if within else ""
+    return f"Bound: an {what} takes at least {bound:.4g} s ({levels}payload on the busiest link)."

@@ -143,10 +143,10 @@ def run(
         typer.Option(metavar="ID", help="Run on the network of [cyan]innet up[/] with this name"),
     ] = None,
     mode: options.Mode = "local",
-    workers_per_host: options.WorkersPerHost = None,
     *,
     job: JobOptions,
     restarts: RestartOptions,
+    within_hosts: options.HostOptions,
     links: options.TopologyOptions,
     observation: options.ObservationOptions,
     settings: options.SetSettings = [],  # noqa: B006  # typer copies it
@@ -174,7 +174,7 @@ def run(
     from innet.cluster.launch import Session
     from innet.plans import choose_hosts
 
-    topology = _topology_of_run(name, links, workers_per_host, command)
+    topology = _topology_of_run(name, links, within_hosts, command)
     hosts = workers.hosts
     if workers.ranks is not None:
         hosts = choose_hosts(topology, workers.ranks).hosts
@@ -191,7 +191,7 @@ def run(
 def _topology_of_run(
     name: str,
     links: options.TopologyOptions,
-    workers_per_host: int | None,
+    within_hosts: options.HostOptions,
     command: Sequence[str],
 ) -> Topology:
     """The topology ``name``; an error that shows ``--on`` where a network has that name instead."""
@@ -199,7 +199,7 @@ def _topology_of_run(
     from innet.errors import TopologyError
 
     try:
-        return chosen_topology(name, links, workers_per_host)
+        return chosen_topology(name, links, within_hosts)
     except TopologyError as error:
         if all(record.run_id != name for record in list_runs()):
             raise
@@ -333,7 +333,7 @@ def _report_success(console: Console, duration_s: float, lost: Sequence[str]) ->
 
 _NETWORK_OPTIONS = (
     "mode",
-    "workers_per_host",
+    *(field.name for field in fields(options.HostOptions)),
     *(field.name for field in fields(options.TopologyOptions)),
     *(field.name for field in fields(options.ObservationOptions)),
     "settings",

@@ -89,7 +89,6 @@ def sim(
             help="Sizes of a collective, or of a replay's memory, one after the other",
         ),
     ] = None,
-    workers_per_host: options.WorkersPerHost = None,
     seeds: Annotated[
         int, typer.Option(min=1, metavar="N", help="Run with N seeds, from --seed on")
     ] = 1,
@@ -111,6 +110,7 @@ def sim(
     *,
     traces: TraceOptions,
     experiment: options.ExperimentOptions,
+    within_hosts: options.HostOptions,
     links: options.TopologyOptions,
     settings: options.SetSettings = [],  # noqa: B006  # typer copies it
 ) -> None:
@@ -127,7 +127,7 @@ def sim(
     )
     from innet.lab.workload import load_workload
 
-    loaded = with_timed_links(chosen_topology(topology, links, workers_per_host), links)
+    loaded = with_timed_links(chosen_topology(topology, links, within_hosts), links)
     chosen = load_workload(workload)
     if repetitions is not None:
         chosen = chosen.with_repetitions(repetitions)

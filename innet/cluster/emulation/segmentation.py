@@ -62,7 +62,7 @@ def bulk_segment_bytes(topology: Topology, mode: Mode) -> int:
 
 
 def _carries_superpackets(link: Link, mode: Mode) -> bool:
-    if mode == "cluster":  # the emulator's model shapes packets, and no kernel their datagrams
+    if mode == "cluster" or link.in_memory:  # the emulator's model shapes packets, not datagrams
         return not link.is_shaped
     bucket = TokenBucket.for_link(link)
     return not link.loss and (bucket is None or bucket.passes_superpackets)

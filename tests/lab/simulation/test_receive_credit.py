@@ -29,6 +29,18 @@ def test_a_method_takes_little_more_than_its_bound_among_many_hosts(algorithm: s
     assert _time_over_bound(STAR, algorithm, "512KiB") < 1.15
 
 
+@pytest.mark.parametrize("algorithm", ["inc", "ring"])
+@pytest.mark.parametrize(
+    "topology",
+    [
+        pytest.param(load_topology("rails:8x2"), id="rails"),
+        pytest.param(load_topology("star:4").with_workers(2, memory_rate_bps=5e8), id="pcie"),
+    ],
+)
+def test_no_link_of_a_host_gets_more_than_it_holds(topology: Topology, algorithm: str) -> None:
+    assert _time_over_bound(topology.with_overrides(rate_bps=1e9), algorithm, "1MiB") < 1.15
+
+
 @pytest.mark.parametrize(
     ("name", "rate_bps", "kibibytes"),
     [
