@@ -18,6 +18,7 @@ from innet.topology.names import NAME_EXPECTED, MachineChoice, NodeName
 from innet.topology.settings import (
     HostSettings,
     LinkSettings,
+    Subnet,
     SwitchSettings,
     written_link_settings,
 )
@@ -76,6 +77,10 @@ class LinkSpecification(LinkSettings):
 
     endpoints: list[Endpoint] = Field(
         min_length=2, max_length=2, description='the two ends, as ["h0:eth0", "s0:eth0"]'
+    )
+    subnet: Subnet = optional(
+        "network of the addresses that both ends use in cluster mode; by default those at which "
+        "the machines have joined"
     )
 
 

@@ -14,19 +14,21 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Annotated, Final, Literal, get_args
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from innet.errors import TopologyError
 from innet.suggestions import did_you_mean
 from innet.topology.blueprint import Blueprint, PartDefaults, fibre_delay_s
 from innet.topology.model import Topology
-from innet.topology.settings import LinkSettings
-from innet.topology.specification import Specification
+from innet.topology.settings import LinkSettings, Subnet
+from innet.topology.specification import Specification, optional
 from innet.validation_messages import first_message
 
 __all__ = ["Generator", "GeneratorBase", "expression_forms", "from_expression", "is_expression"]
 
 MAX_COUNT: Final = 10_000
+_UNNUMBERED: Final = ("kind", "core", "subnets")
+"""Fields of generators that expressions do not have."""
 
 
 class GeneratorBase(Specification):
@@ -54,7 +56,7 @@ class GeneratorBase(Specification):
     @classmethod
     def numbers(cls) -> tuple[str, ...]:
         """Names of the numbers that describe the network, in the order of an expression."""
-        return tuple(name for name in cls.model_fields if name not in ("kind", "core"))
+        return tuple(name for name in cls.model_fields if name not in _UNNUMBERED)
 
 
 class Star(GeneratorBase):
@@ -149,11 +151,23 @@ class Dumbbell(GeneratorBase):
 
 
 class Rails(GeneratorBase):
-    """``rails:8x2`` is eight hosts with two links each: ``eth0`` to ``r0``, ``eth1`` to ``r1``."""
+    """``rails:8x2`` is eight hosts with two links each: ``eth0`` to ``r0``, ``eth1`` to ``r1``.
+
+    In cluster mode, each rail may have a subnet of its own.
+    """
 
     kind: Literal["rails"]
     hosts: int = Field(ge=1, le=MAX_COUNT, description="number of hosts")
     rails: int = Field(ge=1, le=64, description="number of switches, and of links of each host")
+    subnets: list[Subnet] = optional("subnet of each rail's links in cluster mode")
+
+    @model_validator(mode="after")
+    def _one_subnet_for_each_rail(self) -> Rails:
+        if len(self.subnets or ()) not in (0, self.rails):
+            raise ValueError(
+                f"expected a subnet for each of {self.rails} rails, found {len(self.subnets)}"
+            )
+        return self
 
     def draw_on(self, blueprint: Blueprint) -> None:
         """Add the switch of each rail, then the hosts."""
@@ -162,8 +176,9 @@ class Rails(GeneratorBase):
             blueprint.add_switch(rail)
         for host in (f"h{rank}" for rank in range(self.hosts)):
             blueprint.add_host(host)
-            for rail in rails:
-                blueprint.connect(host, rail)
+            for number, rail in enumerate(rails):
+                settings = {"subnet": self.subnets[number]} if self.subnets else {}
+                blueprint.connect(host, rail, **settings)
 
 
 MAX_SITES: Final = 300

@@ -5,9 +5,11 @@ They are immutable, and each is valid by itself. :mod:`innet.topology.model` mak
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -42,6 +44,18 @@ CacheBytes = Annotated[int, Field(ge=0, le=MAX_BYTES)]
 Slots = Annotated[int, Field(ge=0, le=MAX_SLOTS)]
 Workers = Annotated[int, Field(ge=1, le=MAX_WORKERS)]
 CachePolicy = Literal["s3fifo", "lru"]
+
+
+def subnet_text(value: str) -> str:
+    """An IP network as it is written: ``10.1.0.0/16``.
+
+    Raises:
+        ValueError: it is none, or names a host in it.
+    """
+    return str(ip_network(value))
+
+
+Subnet = Annotated[str, AfterValidator(subnet_text)]
 
 
 class Part(BaseModel):
@@ -143,6 +157,8 @@ class Link(Part):
         reorder_delay_s: for how long.
         duplicate: probability that a packet arrives twice.
         corrupt: probability that one to three bits of a packet are flipped.
+        subnet: of the addresses that both ends use in cluster mode, such as ``10.1.0.0/16``;
+            ``None``: those at which the machines have joined.
         in_memory: whether it joins a worker to the node of its host, through memory of one machine.
     """
 
@@ -159,6 +175,7 @@ class Link(Part):
     reorder_delay_s: HoldUpS = 0.0
     duplicate: Probability = 0.0
     corrupt: Loss = 0.0
+    subnet: Subnet | None = None
     in_memory: bool = False
 
     @property

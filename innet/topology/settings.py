@@ -92,6 +92,16 @@ def _schema(*examples: str | int) -> WithJsonSchema:
     return WithJsonSchema({"type": ["string", "number"], "examples": list(examples)})
 
 
+def _subnet(value: object) -> str:
+    try:
+        return parts.subnet_text(str(value))
+    except ValueError:
+        raise QuantityError("an IP network, such as 10.1.0.0/16", str(value)) from None
+
+
+Subnet = Annotated[
+    str, BeforeValidator(_subnet), WithJsonSchema({"type": "string", "examples": ["10.1.0.0/16"]})
+]
 Rate = Annotated[
     float | None,
     BeforeValidator(_rate),
@@ -219,6 +229,8 @@ def written_link_settings(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _written(field: str, value: Any) -> str | int:
+    if field == "subnet":
+        return str(value)
     if field == "rate_bps":
         return UNLIMITED if value is None else format_rate(value)
     if field.endswith("_s"):

@@ -170,12 +170,13 @@ def _node_settings(node: Node) -> dict[str, Any]:
 
 
 def _link_settings(link: Link) -> dict[str, Any]:
-    """Every setting of a link as it would be written; ``mark`` only when it is not the default."""
+    """Every setting of a link as it would be written; those without a default only if set."""
     fields = dict(link)
     for name in ("a", "b", "in_memory"):
         del fields[name]
-    if link.mark_bytes is None:
-        del fields["mark_bytes"]
+    for name in ("mark_bytes", "subnet"):
+        if fields[name] is None:
+            del fields[name]
     return written_link_settings(fields)
 
 

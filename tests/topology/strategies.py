@@ -36,6 +36,7 @@ def _links(draw: st.DrawFn, a: str, b: str, index: int) -> Link:
         reorder_delay_s=reorder_delay_s,
         duplicate=draw(st.just(0.0) | st.floats(0, 1)),
         corrupt=draw(st.just(0.0) | st.floats(0, 0.99)),
+        subnet=draw(st.none() | st.sampled_from(["10.1.0.0/16", "fd00::/64"])),
     )
 
 

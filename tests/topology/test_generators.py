@@ -36,6 +36,14 @@ def test_hosts_of_a_switch_have_consecutive_ranks(expression: str) -> None:
     assert len(runs) == len(set(runs))
 
 
+def test_rails_may_have_subnets_of_their_own() -> None:
+    text = "name: n\ntopology: {generate: {kind: rails, hosts: 2, rails: 2, subnets: [%s]}}"
+    topology = parse_yaml(text % "10.1.0.0/16, 10.2.0.0/16")
+    assert topology.link_between("h1", "r1").subnet == "10.2.0.0/16"
+    with pytest.raises(TopologyError, match="a subnet for each of 2 rails, found 1"):
+        parse_yaml(text % "10.1.0.0/16")
+
+
 def test_a_fat_tree_has_k_ports_on_every_switch_and_its_full_bisection() -> None:
     for k in (2, 4, 6):
         topology = load_topology(f"fat-tree:{k}")

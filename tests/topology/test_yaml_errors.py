@@ -87,6 +87,7 @@ MISTAKES = {
     "corruption of everything": (LINKS + "      corrupt: 1\n", 9, "corrupted share of at most 99%"),
     "more than every packet": (LINKS + "      duplicate: 101%\n", 9, "expected a probability"),
     "jitter without unit": (LINKS + "      jitter: 10\n", 9, "expected a duration with a unit"),
+    "an address for a subnet": (LINKS + "      subnet: 10.1.0.5/16\n", 9, "expected an IP network"),
     "reordering by no time": (LINKS + "      reorder: 1%\n", 8, "set reorder-delay beside reorder"),
     "endless delay": (LINKS + "      delay: .inf\n", 9, "expected a duration"),
     "tiny mtu": (LINKS + "      mtu: 100\n", 9, "expected a size from 576 to 65000"),

@@ -11,6 +11,9 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Collection, Mapping
+from ipaddress import ip_address, ip_network
+
+import psutil
 
 from innet.cluster.emulation.kernel_network import KernelCounters, LinkDirection
 from innet.cluster.emulation.local_fabric import Fabric, family_of, open_channels
@@ -47,7 +50,14 @@ class MachineFabric(Fabric):
     def __init__(
         self, topology: Topology, machine: str, address: str, *, shared_memory: bool = True
     ) -> None:
-        """Open all links; sockets are bound to ``address`` and to ports that the system chooses."""
+        """Open all links, at ports that the system chooses.
+
+        Args:
+            topology: the network.
+            machine: whose links they are.
+            address: of the machine, for links without a subnet.
+            shared_memory: within the machine; ``False``: Unix sockets.
+        """
         super().__init__(topology)
         self._machine = machine
         self._address = address
@@ -71,9 +81,10 @@ class MachineFabric(Fabric):
         return self._topology.nodes_placed_on(self._machine)
 
     @property
-    def ports(self) -> dict[int, int]:
-        """The UDP port of each link to another machine, by the link's number."""
-        return {number: int(link.getsockname()[1]) for number, link in self._sockets.items()}
+    def sockets(self) -> dict[int, SocketName]:
+        """The sockets of the links to other machines, by the links' numbers."""
+        names = {number: link.getsockname() for number, link in self._sockets.items()}
+        return {number: (str(name[0]), int(name[1])) for number, name in names.items()}
 
     def ip_address(self, node: str) -> str | None:
         """The address of the node's machine, where it is known."""
@@ -125,18 +136,35 @@ class MachineFabric(Fabric):
         return self._topology.placement[node] == self._machine
 
     def _bound(self, link: Link) -> socket.socket:
+        address = self._address if link.subnet is None else self._address_in(link.subnet, link)
         try:
-            opened = socket.socket(family_of(self._address), socket.SOCK_DGRAM)
+            opened = socket.socket(family_of(address), socket.SOCK_DGRAM)
             self._opened.enter_context(opened)
             opened.setblocking(False)
             forbid_fragments(opened)
-            opened.bind((self._address, 0))
+            opened.bind((address, 0))
         except OSError as error:
             raise EmulationError(
-                f"machine {self._machine} cannot open link {link} at {self._address}: "
+                f"machine {self._machine} cannot open link {link} at {address}: "
                 f"{error.strerror}. Is this an address of the machine?"
             ) from error
         return opened
+
+    def _address_in(self, subnet: str, link: Link) -> str:
+        network = ip_network(subnet)
+        found = [
+            address.address
+            for addresses in psutil.net_if_addrs().values()
+            for address in addresses
+            if address.family in (socket.AF_INET, socket.AF_INET6)
+            and ip_address(address.address.partition("%")[0]) in network
+        ]
+        if not found:
+            raise EmulationError(
+                f"machine {self._machine} has no address in {subnet}, the subnet of link {link}. "
+                "Give it one there, or correct the subnet in the topology"
+            )
+        return found[0]
 
     def _add_udp_face(self, link: Link, held: socket.socket, datagram_bytes: int) -> None:
         near, far = (link.a, link.b) if self._is_here(link.a.node) else (link.b, link.a)

@@ -121,7 +121,7 @@ class ClusterNetwork(Network):
         """Held while a machine returns: the next one needs the sockets of this one."""
         self._links: MachineFabric | None = None
         self._addresses: dict[str, str] = {}
-        self._ports: dict[tuple[str, int], int] = {}
+        self._sockets: dict[tuple[str, int], SocketName] = {}
         self._datagram_bytes: dict[int, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -328,7 +328,7 @@ class ClusterNetwork(Network):
             address,
             shared_memory=self._settings.transport.shared_memory,
         )
-        self._take_links(LAUNCHER_MACHINE, address, fabric.ports)
+        self._take_links(LAUNCHER_MACHINE, address, fabric.sockets)
         fabric.addresses = self._addresses
         self._require_one_family()
         return fabric
@@ -341,13 +341,13 @@ class ClusterNetwork(Network):
                 shared_memory=self._settings.transport.shared_memory,
             )
         )
-        self._take_links(machine.name, reply.address, reply.ports)
+        self._take_links(machine.name, reply.address, reply.sockets)
         return reply
 
-    def _take_links(self, machine: str, address: str, ports: Mapping[int, int]) -> None:
+    def _take_links(self, machine: str, address: str, sockets: Mapping[int, SocketName]) -> None:
         self._addresses[machine] = address
-        for number, port in ports.items():
-            self._ports[machine, number] = port
+        for number, name in sockets.items():
+            self._sockets[machine, number] = name
 
     def _require_one_family(self) -> None:
         families = {machine: family_of(a) for machine, a in self._addresses.items()}
@@ -390,7 +390,7 @@ class ClusterNetwork(Network):
             if machine in ends:
                 other = ends[1] if ends[0] == machine else ends[0]
                 if others is None or other in others:
-                    peers[number] = (self._addresses[other], self._ports[other, number])
+                    peers[number] = self._sockets[other, number]
         return peers
 
     def _take_sizes(self, received: Sequence[Mapping[int, int]]) -> None:
@@ -399,11 +399,11 @@ class ClusterNetwork(Network):
             sizes = [sizes[number] for sizes in received if number in sizes]
             if not all(sizes):
                 a, b = (self.topology.placement[node] for node in link.nodes)
+                (at_a, port_a), (at_b, port_b) = self._sockets[a, number], self._sockets[b, number]
                 raise EmulationError(
-                    f"no UDP datagram passes between machine {a} ({self._addresses[a]}, port "
-                    f"{self._ports[a, number]}) and machine {b} ({self._addresses[b]}, port "
-                    f"{self._ports[b, number]}), for link {link}. Let firewalls pass UDP between "
-                    "the machines"
+                    f"no UDP datagram passes between machine {a} ({at_a}, port {port_a}) and "
+                    f"machine {b} ({at_b}, port {port_b}), for link {link}. Let firewalls pass UDP "
+                    "between the machines"
                 )
             self._datagram_bytes[number] = min(sizes)
 

@@ -43,14 +43,14 @@ class OpenReply(_Message):
     Attributes:
         address: at which other machines reach it.
         launcher_address: at which it has reached the launcher.
-        ports: the UDP port of each link to another machine, by the link's number.
+        sockets: of the links to other machines, by the links' numbers.
         run_dir: of the machine's own run.
         processors: that its processes may use.
     """
 
     address: str
     launcher_address: str
-    ports: dict[int, int]
+    sockets: dict[int, SocketName]
     run_dir: Path
     processors: int
 

@@ -113,7 +113,7 @@ class MachineCommands:
         return OpenReply(
             address=self._address,
             launcher_address=self._launcher_address,
-            ports=self._fabric.ports,
+            sockets=self._fabric.sockets,
             run_dir=self._record.run_dir,
             processors=len(os.sched_getaffinity(0)),
         )

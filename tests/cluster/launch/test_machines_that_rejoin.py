@@ -61,7 +61,7 @@ class Agent:
         return OpenReply(
             address="127.0.0.1",
             launcher_address="127.0.0.1",
-            ports={LINK: self.port},
+            sockets={LINK: ("127.0.0.1", self.port)},
             run_dir=Path("/run"),
             processors=1,
         )
