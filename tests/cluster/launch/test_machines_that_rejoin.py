@@ -109,7 +109,7 @@ class Launcher(ClusterNetwork):
         self._links = cast(MachineFabric, NoLinks())
         for number, agent in enumerate(agents):
             self._machines[agent.name] = cast(RemoteMachine, agent)
-            self._take_links(agent.name, "127.0.0.1", {LINK: number})
+            self._take_links(agent.name, "127.0.0.1", {LINK: ("127.0.0.1", number)})
 
     async def rejoin(self, agent: Agent) -> None:
         """The agent of a machine has joined anew."""
