@@ -22,6 +22,12 @@ class Said:
             self._changed.clear()
             await self._changed.wait()
 
+    async def until_part(self, label: str, words: str) -> None:
+        """Wait until ``label`` has said a line with these words."""
+        while not any(words in line for line in self.by(label)):
+            self._changed.clear()
+            await self._changed.wait()
+
     def by(self, label: str) -> list[str]:
         """What ``label`` has said."""
         return [line for who, line in self.lines if who == label]

@@ -1,0 +1,82 @@
+"""The sums of a running job move away from a link that a second job fills."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from innet.cluster.emulation.runs import find_run
+from innet.cluster.launch import Session
+from innet.cluster.measured_load import MeasuredLoad, read_load
+from innet.settings import Settings
+from innet.topology import Topology, load_topology
+from tests.said import Said
+
+WORKER = Path(__file__).parent / "workers" / "repeats.py"
+SETTINGS = [
+    "placement.interval_s=0.5",
+    "placement.confirmations=2",
+    "recovery.heartbeat_interval_s=0.25",
+]
+
+
+def two_spines() -> Topology:
+    """Two racks of four, and slow links to two spines, of which the first is nearer."""
+    topology = load_topology("leaf-spine:2x2x4").with_overrides(rate_bps=100e6)
+    links = [
+        link.model_copy(
+            update={"rate_bps": 40e6, "delay_s": 2e-3 if "spine1" in link.nodes else 1e-3}
+        )
+        if not set(link.nodes).isdisjoint({"spine0", "spine1"})
+        else link
+        for link in topology.links
+    ]
+    return topology.model_copy(update={"links": tuple(links)})
+
+
+def repeating(elements: int, end: Path) -> list[str]:
+    return [sys.executable, str(WORKER), str(elements), str(end)]
+
+
+@pytest.mark.netns
+def test_sums_of_a_running_job_move_from_the_spine_that_a_second_job_fills(tmp_path):
+    moved = "the sums of group 'g0' of job a move from spine0 to spine1"
+
+    async def run() -> tuple[Said, MeasuredLoad]:
+        said = Said()
+        settings = Settings().with_assignments(SETTINGS)
+        async with Session(two_spines(), mode="netns", settings=settings, output=said) as session:
+            first = asyncio.ensure_future(
+                session.run_workers(
+                    repeating(1 << 16, tmp_path / "end"),
+                    algorithm="inc",
+                    hosts=("h0", "h1", "h4", "h5"),
+                    job_name="a",
+                )
+            )
+            await said.until(("h0", "step"))
+            second = asyncio.ensure_future(
+                session.run_workers(
+                    repeating(1 << 20, tmp_path / "never"),
+                    algorithm="inc:roots=spine0",
+                    ranks=4,
+                    job_name="b",
+                )
+            )
+            await said.until_part("controller", moved)
+            load = await asyncio.to_thread(read_load, find_run(session.network.run_id))
+            (tmp_path / "end").touch()
+            await first
+            second.cancel()
+            await asyncio.wait([second])
+            return said, load
+
+    said, load = asyncio.run(run())
+    for host in ("h0", "h1", "h4", "h5"):
+        assert said.by(host)[-1] == "different results: 1"
+    assert {host for host, job in load.taken.items() if job == "b"} == {"h2", "h3", "h6", "h7"}
+    assert load.jobs["b"]["leaf0", "spine0"] > 5e6
+    assert load.load.link_bps["leaf0"]["spine0"] > 20e6
