@@ -68,6 +68,11 @@ def test_hosts_of_other_jobs_are_left_out_and_racks_stay_whole():
     assert six.hosts == ("h0", "h2", "h3", "h4", "h6", "h7"), "two racks, and no host is left over"
 
 
+def test_one_busy_rack_is_better_than_two_idle_ones():
+    taken = ["h4", "h5", "h8", "h9", "h12", "h13"]
+    assert choose_hosts(TOPOLOGY, 4, taken=taken, load=BUSY_UPLINK).switches == ("leaf0",)
+
+
 def test_hosts_of_a_fat_tree_share_a_pod():
     fat = load_topology("fat-tree:4")
     chosen = choose_hosts(fat, 4, taken=["h0"])

@@ -7,10 +7,12 @@ from collections import defaultdict
 import pytest
 
 from innet.cluster.control.controller import Controller
+from innet.cluster.control.load_watch import LoadWatch
 from innet.node.messages import NodeReading
-from innet.plans import Plan
+from innet.plans import Plan, make_plan
 from innet.settings import PlacementSettings, Settings
 from innet.topology import load_topology
+from innet.topology.routes import Routes
 from tests.cluster.control.hand_driven import HandDriven
 
 TOPOLOGY = load_topology("leaf-spine:2x2x4").with_overrides(rate_bps=1e8)
@@ -106,6 +108,29 @@ def test_a_group_does_not_flee_from_itself_and_an_idle_one_stays(own_bps):
         network.rates_bps["leaf0", "spine0"] = 95e6
     network.pass_time(30)
     assert network.moves() == 0
+
+
+def test_a_jobs_own_traffic_is_told_by_its_hosts_links_and_is_no_load():
+    watch = LoadWatch(TOPOLOGY, 1)
+    plan = make_plan("inc", TOPOLOGY, HOSTS, roots=["spine0"])
+    own = {("leaf0", "spine0"): 4e7, ("h0", "leaf0"): 4e7, ("h1", "leaf0"): 4e7}
+    others = {("leaf0", "spine0"): 3e7}
+    for time_s in (0, 2):
+        for node in ("leaf0", "h0", "h1", "h4", "h5"):
+            sent = {
+                to: int((own.get((node, to), 0) + others.get((node, to), 0)) * time_s / 8)
+                for to in TOPOLOGY.links_of[node]
+            }
+            if node in ("h4", "h5"):
+                sent["leaf1"] = int(4e7 * time_s / 8)
+            watch.on_reading(node, NodeReading(time_s=time_s, cpu_s=time_s / 2, sent_bytes=sent))
+    told = watch.own_traffic([plan], Routes(TOPOLOGY))
+    assert told["leaf0", "spine0"] == pytest.approx(4e7)
+    load = watch.load(told)
+    assert load.link_bps == {"leaf0": {"spine0": pytest.approx(3e7)}}
+    # of half a core, the part that is others' of what goes through
+    assert load.processor["leaf0"] == pytest.approx(0.5 * 3 / 15, abs=0.01)
+    assert watch.load({}).link_bps["leaf0"]["spine0"] == pytest.approx(7e7)
 
 
 def test_nothing_moves_where_a_setting_or_a_named_root_forbids_it():
