@@ -33,7 +33,7 @@ def measurement() -> MeasurementFactory:
     return _measurement
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def comparison() -> Comparison:
     """Two sizes of three methods, one of which failed at the larger size."""
     sizes = (4096, 1 << 20)

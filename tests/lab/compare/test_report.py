@@ -39,8 +39,13 @@ class Balance(HTMLParser):
         self.text.append(data)
 
 
-def test_the_page_is_well_formed_and_needs_nothing_else(comparison: Comparison) -> None:
-    page = render_report(comparison)
+@pytest.fixture(scope="module")
+def page(comparison: Comparison) -> str:
+    """The page of a comparison with a hostile name: figures take long to draw."""
+    return render_report(comparison.model_copy(update={"links": "<b>8 links</b>"}))
+
+
+def test_the_page_is_well_formed_and_needs_nothing_else(page: str) -> None:
     parser = Balance()
     parser.feed(page)
     assert parser.open == []
@@ -49,8 +54,8 @@ def test_the_page_is_well_formed_and_needs_nothing_else(comparison: Comparison) 
     assert all(address.startswith("#") for address in addresses)
 
 
-def test_the_page_has_no_colour_that_only_fits_one_background(comparison: Comparison) -> None:
-    drawings = "".join(re.findall(r"<svg.*?</svg>", render_report(comparison), re.DOTALL))
+def test_the_page_has_no_colour_that_only_fits_one_background(page: str) -> None:
+    drawings = "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL))
     assert drawings
     assert re.findall(r"#[0-9a-f]{6}\b", drawings) == []
     assert "var(--ink)" in drawings
@@ -66,17 +71,15 @@ def test_a_report_without_matplotlib_lacks_the_figures_alone(
     assert all(sentence in unescape(page) for sentence in summary_sentences(comparison))
 
 
-def test_names_are_escaped(comparison: Comparison) -> None:
-    renamed = comparison.model_copy(update={"links": "<b>8 links</b>"})
-    assert "<b>" not in render_report(renamed)
+def test_names_are_escaped(page: str) -> None:
+    assert "8 links" in page
+    assert "<b>" not in page
 
 
 def test_recordings_are_linked_from_where_the_report_lies(
     comparison: Comparison, tmp_path: Path
 ) -> None:
     report = tmp_path / "report.html"
-    write_report(comparison, report)
-    assert "Recordings" not in report.read_text(encoding="utf-8")
     beside, elsewhere = tmp_path / 'a "b".innetrec', tmp_path / "more" / "c.innetrec"
     write_report(comparison, report, [beside, elsewhere])
     page = report.read_text(encoding="utf-8")
@@ -89,6 +92,7 @@ def test_every_measurement_and_failure_is_shown(comparison: Comparison, tmp_path
     path = tmp_path / "deep" / "report.html"
     write_report(comparison, path)
     page = path.read_text(encoding="utf-8")
+    assert "Recordings" not in page
     console = Console(record=True, width=250, file=(tmp_path / "log").open("w"))
     console.print(render_table(comparison))
     for text in (page, console.export_text()):
