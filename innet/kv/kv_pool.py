@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from innet.errors import KVError
+from innet.kv.codec import CodecName
 from innet.kv.hash_chain import TokenIds
 from innet.kv.layout import BlockLayout
 from innet.kv.model import ModelIdentity
@@ -80,6 +81,7 @@ class KVPool:
         *,
         block_tokens: int = DEFAULT_BLOCK_TOKENS,
         layers_per_block: int | None = None,
+        codec: CodecName | None = None,
         salt: str = "",
         member: PoolMember | None = None,
         **options: Unpack[PoolOptions],
@@ -90,6 +92,9 @@ class KVPool:
             block_tokens: tokens of a block; only full blocks are kept.
             layers_per_block: with fewer than all, decoding can begin before the last layers have
                 arrived (:meth:`layers`); by default a block has all layers of its tokens.
+            codec: quantises blocks, ``fp8`` or ``int8``: half of the bytes of ``bf16``, with keys
+                and values that differ a little. It is part of the blocks' names, so only pools
+                with the same codec share blocks.
             salt: separates prompts from those with another salt.
             member: of a pool, which may serve several models; by default one is opened with
                 ``options`` and closed with this pool.
@@ -105,7 +110,7 @@ class KVPool:
         if not isinstance(model, ModelIdentity):
             model = ModelIdentity.of_transformers(model)
         self.model = model
-        self.layout = BlockLayout.of_model(model, block_tokens, layers_per_block)
+        self.layout = BlockLayout.of_model(model, block_tokens, layers_per_block, codec)
         self._owns_member = member is None
         self._member = PoolMember.open(**options) if member is None else member
         self._cache = PrefixCache(

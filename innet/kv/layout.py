@@ -2,7 +2,7 @@
 
 A block is an array of the shape ``(layers, 2, block_tokens, kv_heads, head_dim)`` in C order: the
 layers of a range, of each the keys and then the values, of each token in turn, all heads. Elements
-are little-endian.
+are little-endian. With a codec (:mod:`innet.kv.codec`) its bytes are those of the encoded array.
 
 A prompt's keys and values are ``(layers, 2, tokens, kv_heads, head_dim)``, with any strides, in one
 array or in a pair of arrays for each layer.
@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from innet.errors import KVError
+from innet.kv.codec import CODECS, CODED_TYPES, Codec, CodecName, codec_of
 from innet.kv.model import ModelIdentity
 from innet.kv.names import BlockFamily
 from innet.plans.element_types import ELEMENT_TYPES
@@ -111,6 +112,7 @@ class BlockLayout:
         block_tokens: tokens of a block.
         layers_per_block: with 1, decoding starts soonest; with all, there are the fewest blocks.
             The last range of layers may have fewer.
+        codec: quantises blocks; ``None``: their bytes are those of the cache.
 
     Example:
         >>> layout = BlockLayout(
@@ -127,6 +129,7 @@ class BlockLayout:
     cache_type: str
     block_tokens: int
     layers_per_block: int
+    codec: CodecName | None = None
 
     def __post_init__(self) -> None:
         """
@@ -140,10 +143,23 @@ class BlockLayout:
             raise KVError(
                 f"invalid cache_type {self.cache_type!r}; types: {', '.join(ELEMENT_TYPES)}"
             )
+        if self.codec is None:
+            return
+        if self.codec not in CODECS:
+            raise KVError(f"there is no codec {self.codec!r}; codecs: {', '.join(CODECS)}")
+        if self.cache_type not in CODED_TYPES:
+            raise KVError(
+                f"codec {self.codec} cannot quantise a cache of {self.cache_type}; it quantises "
+                f"{', '.join(CODED_TYPES)}: leave the codec out"
+            )
 
     @classmethod
     def of_model(
-        cls, model: ModelIdentity, block_tokens: int, layers_per_block: int | None = None
+        cls,
+        model: ModelIdentity,
+        block_tokens: int,
+        layers_per_block: int | None = None,
+        codec: CodecName | None = None,
     ) -> BlockLayout:
         """The layout of a model's blocks; by default all layers are in one block."""
         return cls(
@@ -153,16 +169,18 @@ class BlockLayout:
             cache_type=model.cache_type,
             block_tokens=block_tokens,
             layers_per_block=model.layers if layers_per_block is None else layers_per_block,
+            codec=codec,
         )
 
     @property
     def component(self) -> str:
-        """Its component in names: type, order of the dimensions, tokens of a block.
+        """Its component in names: type, codec if any, order of the dimensions, tokens of a block.
 
         The layers of a block are a component of their own; heads and their size are in the model's
         digest.
         """
-        return f"{self.cache_type}-{_ORDER}-{self.block_tokens}"
+        codec = "" if self.codec is None else f"-{self.codec}"
+        return f"{self.cache_type}{codec}-{_ORDER}-{self.block_tokens}"
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
@@ -190,8 +208,14 @@ class BlockLayout:
         return (len(layers), 2, self.block_tokens, self.kv_heads, self.head_dim)
 
     def size_bytes(self, layers: LayerRange) -> int:
-        """Size of a block of those layers."""
+        """Size of a block of those layers, encoded."""
+        if self._codec is not None:
+            return self._codec.size_bytes(self.shape(layers))
         return math.prod(self.shape(layers)) * self.dtype.itemsize
+
+    @property
+    def _codec(self) -> Codec | None:
+        return None if self.codec is None else codec_of(self.codec)
 
     @property
     def token_bytes(self) -> int:
@@ -245,12 +269,19 @@ class BlockLayout:
         """
         size_bytes = self.size_bytes(layers)
         contents = np.empty(size_bytes, np.uint8) if into is None else into[:size_bytes]
-        block = contents.view(self.dtype).reshape(self.shape(layers))
+        shape, codec = self.shape(layers), self._codec
+        block = (
+            contents.view(self.dtype).reshape(shape)
+            if codec is None
+            else np.empty(shape, self.dtype)
+        )
         tokens = slice(start, start + self.block_tokens)
         for index, part in enumerate(block, layers.first):
             keys, values = kv[index]
             part[0] = keys[tokens]
             part[1] = values[tokens]
+        if codec is not None:
+            codec.encode(block, contents)
         return contents
 
     def join(
@@ -276,7 +307,12 @@ class BlockLayout:
         """
         if contents.size != self.size_bytes(layers):
             return False
-        block = contents.view(self.dtype).reshape(self.shape(layers))
+        shape, codec = self.shape(layers), self._codec
+        block = (
+            contents.view(self.dtype).reshape(shape)
+            if codec is None
+            else codec.decode(contents, shape, self.dtype)
+        )
         tokens = slice(start, start + self.block_tokens)
         for index, part in enumerate(block, layers.first - first_layer):
             keys, values = kv[index]
