@@ -11,7 +11,7 @@ from innet.cluster.emulation.runs import find_run
 from innet.settings import SETTINGS_NAME
 from tests.telemetry.brokers import Mosquitto, needs_mosquitto
 
-from .runs import command_lines, innet, read_until, started
+from .runs import command_lines, invoked, read_until, started
 
 SECRET = "hunter2"
 
@@ -41,11 +41,11 @@ async def test_the_login_to_a_broker_comes_by_a_file_or_the_environment(
         with started("up", "star:2", "--name", "private", *options) as launcher:
             await asyncio.to_thread(read_until, launcher, "innet down private")
             lines, run = command_lines(), find_run("private")
-            told = await asyncio.to_thread(innet, "tell", "private", "s0", "drop-cache")
-            status = await asyncio.to_thread(innet, "status", "private")
+            told = await asyncio.to_thread(invoked, "tell", "private", "s0", "drop-cache")
+            status = await asyncio.to_thread(invoked, "status", "private")
             settings = run.run_dir / SETTINGS_NAME
             mode = settings.stat().st_mode & 0o777
-            await asyncio.to_thread(innet, "down", "private")
+            await asyncio.to_thread(invoked, "down", "private")
     finally:
         mosquitto.kill()
     assert told.stdout == "s0 dropped 0 cached packets\n", told.stderr

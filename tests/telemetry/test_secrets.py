@@ -25,7 +25,7 @@ from innet.settings import Settings, SettingsError
 from innet.telemetry.broker_url import BrokerUrl
 from innet.telemetry.embedded_broker import PASSWORD_NAME
 from innet.topology import load_topology
-from tests.cli.runs import command_lines, innet
+from tests.cli.runs import command_lines, invoked
 
 SECRET = "hunter2"
 URL = f"mqtt://ann:{SECRET}@broker.example"
@@ -71,7 +71,7 @@ async def test_no_process_of_a_run_has_a_secret_in_its_command_line() -> None:
     ],
 )
 def test_a_password_in_a_command_line_is_refused_with_the_other_ways(arguments: list[str]) -> None:
-    done = innet(*arguments)
+    done = invoked(*arguments)
     said = " ".join((done.stdout + done.stderr).split())
     assert done.returncode != 0
     assert "--broker file:PATH" in said

@@ -16,7 +16,7 @@ import pytest
 
 from innet.cluster.emulation.runs import find_run
 from tests.cli.conftest import registry
-from tests.cli.runs import innet, read_until, started
+from tests.cli.runs import invoked, read_until, started
 
 __all__ = ["registry"]
 
@@ -54,7 +54,7 @@ def job(network: str, how: str) -> Iterator[None]:
 
 def doctor(network: str, *options: str) -> tuple[int, dict[tuple[str, str], dict[str, Any]]]:
     """The exit code, and what was found by check and subject."""
-    done = innet("doctor", network, "--json", *options)
+    done = invoked("doctor", network, "--json", *options)
     document = json.loads(done.stdout)
     assert document["healthy"] == (not document["findings"])
     return done.returncode, {(f["check"], f["subject"]): f for f in document["findings"]}
@@ -65,13 +65,13 @@ def network(*options: str) -> Iterator[str]:
     with started("up", "star:3", "--name", "ill", *options) as launcher:
         read_until(launcher, "innet down ill")
         yield "ill"
-        innet("down", "ill")
+        invoked("down", "ill")
 
 
 @pytest.mark.usefixtures("registry")
 def test_an_idle_network_is_healthy_and_then_a_late_rank_a_clock_and_a_switch_are_found() -> None:
     with network() as run:
-        healthy = innet("doctor", run)
+        healthy = invoked("doctor", run)
         assert (healthy.returncode, healthy.stderr) == (0, "")
         assert "ill is healthy" in healthy.stdout
 
@@ -129,6 +129,6 @@ def _output(*command: str) -> str:
 
 @pytest.mark.usefixtures("registry")
 def test_without_a_network_there_is_nobody_to_look_at() -> None:
-    done = innet("doctor")
+    done = invoked("doctor")
     assert done.returncode == 1
     assert "no network is up" in done.stderr
