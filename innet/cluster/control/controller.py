@@ -88,6 +88,7 @@ class Controller:
             topology, (self._jobs, groups, pools), placements, settings.placement, outbox
         )
         groups.load_beside = mover.load_beside
+        pools.share_of = mover.share_of
         self.methods: Mapping[str, Callable[..., Any]] = {
             "attach": hosts.attach,
             "detach": hosts.detach,

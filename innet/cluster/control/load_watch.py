@@ -109,13 +109,19 @@ class LoadWatch:
         own: defaultdict[DirectedLink, float] = defaultdict(float)
         for plan in plans:
             relative = link_bytes(plan, routes, [1 / len(plan.roots)] * len(plan.roots))
-            gates = [(rank, gate) for rank in plan.ranks if (gate := routes.gate(rank))]
-            sent_bps = [self._rates_bps.get(ends, 0.0) for ends in gates]
+            of_hosts = [
+                (rank, peer) for rank in plan.ranks for peer in self._topology.links_of[rank]
+            ]
+            sent_bps = [
+                self._rates_bps.get(link, 0.0) / relative[link]
+                for link in of_hosts
+                if relative.get(link)
+            ]
             rate_bps = median(sent_bps) if sent_bps else 0.0
             for link, part in relative.items():
                 own[link] = max(own[link], part * rate_bps)
-            for rank, gate in gates:
-                for link in ((rank, gate), (gate, rank)):
+            for rank, peer in of_hosts:
+                for link in ((rank, peer), (peer, rank)):
                     own[link] = max(own[link], self._rates_bps.get(link, 0.0))
         return own if max(own.values(), default=0.0) > _OWN_BPS else {}
 

@@ -6,7 +6,7 @@ arrival to its last member's departure: their caches keep nothing of a pool with
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,8 @@ class _Pool:
     key: Key
     members: dict[str, PoolReport] = field(default_factory=dict)
     """By node, its part in the pool."""
+    shares: dict[str, float] = field(default_factory=dict)
+    """By node, the part of its capacity that counts, because others use its links."""
 
     @property
     def weight(self) -> int:
@@ -40,6 +42,8 @@ class PoolRegistry:
 
     def __init__(self, placements: Placements) -> None:
         """``placements`` has the switches serve the pools."""
+        self.share_of: Callable[[str], float] = lambda _node: 1.0
+        """What others leave of the links to a host that becomes a member."""
         self._placements = placements
         self._pools: dict[str, _Pool] = {}
 
@@ -55,6 +59,8 @@ class PoolRegistry:
         _require_same_replicas(node, part, pool.members)
         before = pool.members.get(node)
         pool.members[node] = part
+        if before is None:  # while it is a member, its blocks stay where they are
+            pool.shares[node] = self.share_of(node)
         self._pools[part.tenant] = pool
         try:
             yield from self._placements.open_pools(self._messages())
@@ -78,10 +84,19 @@ class PoolRegistry:
             yield from self._placements.close_pools(self._messages())
 
     def members(self, tenant: str) -> dict[str, int]:
-        """The nodes that offer memory to the tenant's pool, and bytes of each."""
+        """The nodes that offer memory to the tenant's pool, with the bytes that count of each.
+
+        Behind links that others filled when it joined, a member counts as a smaller one: it becomes
+        the home of fewer blocks.
+        """
         pool = self._pools.get(tenant)
-        parts = {} if pool is None else pool.members
-        return {node: part.capacity_bytes for node, part in parts.items() if part.capacity_bytes}
+        if pool is None:
+            return {}
+        return {
+            node: max(int(part.capacity_bytes * pool.shares.get(node, 1.0)), 1)
+            for node, part in pool.members.items()
+            if part.capacity_bytes
+        }
 
     def restore(self, reports: Iterable[WorkerReport]) -> None:
         """Take over the pools that workers report; the switches are brought up to date later.
@@ -112,6 +127,7 @@ class PoolRegistry:
         pool = self._pools.get(tenant)
         if pool is None or pool.members.pop(node, None) is None:
             return False
+        pool.shares.pop(node, None)
         if not pool.members:
             del self._pools[tenant]
         return True

@@ -97,6 +97,20 @@ class SumMover:
         prefix = next((known["prefix"] for known in jobs if known["name"] == job), None)
         return self._watch.load(self._traffic_of(job) if own is None else own, prefix)
 
+    def share_of(self, host: str) -> float:
+        """What is left of the links to a host and to its rack, in quarters, and at least one."""
+        load, gate = self._watch.load({}), self._routes.gate(host)
+        if gate is None:
+            return 1.0
+        uplinks = [
+            max(load.link_share(self._topology, *ends) for ends in ((gate, peer), (peer, gate)))
+            for peer in self._topology.links_of[gate]
+            if peer not in self._topology.hosts
+        ]
+        own = (load.link_share(self._topology, *ends) for ends in ((gate, host), (host, gate)))
+        used = max(*own, min(uplinks, default=0.0))
+        return max(4 - int(used * 4), 1) / 4
+
     def describe(self) -> dict[str, Any]:
         """The load, and what each job sends on each link."""
         jobs = [job["name"] for job in self._jobs.describe()]

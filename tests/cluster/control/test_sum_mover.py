@@ -8,6 +8,7 @@ import pytest
 
 from innet.cluster.control.controller import Controller
 from innet.cluster.control.load_watch import LoadWatch
+from innet.kv.tenant import Tenant
 from innet.node.messages import NodeReading
 from innet.plans import Plan, make_plan
 from innet.settings import PlacementSettings, Settings
@@ -33,8 +34,7 @@ class MeasuredNetwork(HandDriven):
         self.reading_of = self._reading
         self.open_job(OTHERS)
         self.open_job(HOSTS)
-        for pid, host in enumerate(HOSTS):
-            self.attach(host, pid)
+        self.incarnations = {host: self.attach(host, pid) for pid, host in enumerate(HOSTS)}
         for host in HOSTS:
             self.join_group("g0", "inc", list(HOSTS), host)
         self.watch_nodes()
@@ -156,6 +156,29 @@ def test_a_new_job_gets_the_free_hosts_below_the_least_used_switches():
     network.close_job(network.job)
     job = network.admit_job(None, None, 1, 2)
     assert job.hosts == ("h4", "h5")
+
+
+def test_a_member_of_a_pool_behind_full_links_is_home_to_fewer_blocks():
+    network = MeasuredNetwork()
+    tenant = Tenant("acme", bytes(range(32)))
+    part = {
+        "tenant": tenant.component,
+        "key": tenant.public_key.model_dump(),
+        "capacity_bytes": 1000,
+        "weight": 1,
+    }
+    network.pass_time(10)
+    network.open_pool("h4", network.incarnations["h4"], **part)
+    for spine in ("spine0", "spine1"):
+        network.rates_bps[spine, "leaf0"] = 98e6
+    network.pass_time(20)
+    for host in ("h0", "h5"):
+        network.open_pool(host, network.incarnations[host], **part)
+    expected = {"h4": 1000, "h0": 250, "h5": 1000}
+    assert network.pool_members(tenant.component) == expected
+    network.rates_bps.clear()
+    network.pass_time(40)
+    assert network.pool_members(tenant.component) == expected
 
 
 def test_the_next_group_is_planned_beside_the_load_and_all_its_ranks_are_told():
