@@ -10,7 +10,7 @@ from innet.lab.simulation.jobs import SimulatedJob
 from innet.settings import PlacementSettings, Settings
 
 HOSTS = ("h0", "h1", "h4", "h5", "h8", "h9", "h12", "h13")
-STEPS = 12
+STEPS = 8
 
 
 def train(moves: bool) -> tuple[float, list[bytes]]:
@@ -21,7 +21,7 @@ def train(moves: bool) -> tuple[float, list[bytes]]:
         topology,
         settings=Settings(placement=placement),
         seed=7,
-        virtual_scale=8,
+        virtual_scale=32,
         jobs=[SimulatedJob("train", HOSTS)],
         measures_load=True,
     ) as sim:
@@ -33,7 +33,7 @@ def train(moves: bool) -> tuple[float, list[bytes]]:
             random = np.random.default_rng(rank)
             found = []
             for _ in range(STEPS):
-                gradient = random.standard_normal(1 << 15).astype(np.float32)  # stands for 1 MiB
+                gradient = random.standard_normal(1 << 13).astype(np.float32)  # stands for 1 MiB
                 found.append((await comm.iallreduce(gradient)).tobytes())
             return found
 
@@ -47,4 +47,4 @@ def test_sums_move_from_a_loaded_core_with_the_same_bits_in_less_time():
     stayed_s, stayed = train(moves=False)
     moved_s, moved = train(moves=True)
     assert moved == stayed
-    assert moved_s < stayed_s * 0.7
+    assert moved_s < stayed_s * 0.7, (moved_s, stayed_s)
