@@ -7,10 +7,11 @@ alone.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, defaultdict
+from array import array
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -41,8 +42,7 @@ class Change:
     copies: int
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(NamedTuple):
     """What a member has of a prompt.
 
     Attributes:
@@ -76,6 +76,9 @@ class Location:
     holdings: tuple[Holding, ...]
 
 
+_Levels = tuple[int, int, int]
+
+
 @dataclass(slots=True)
 class _Model:
     """A model's blocks.
@@ -95,7 +98,7 @@ class _Model:
     )
     keys: dict[int, int] = field(default_factory=dict)
     hashes: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    holders: dict[int, list[int]] = field(default_factory=dict)
+    holders: dict[int, _Levels] = field(default_factory=dict)
     unheld: OrderedDict[int, None] = field(default_factory=OrderedDict)
     waiting: OrderedDict[int, dict[int, BlocksStored]] = field(default_factory=OrderedDict)
     sizes: set[tuple[int, str | None]] = field(default_factory=set)
@@ -247,7 +250,7 @@ def _set_holders(model: _Model, each: int, bits: Mapping[str, int]) -> None:
                 for level in range(_LEVELS.get(medium, _SLOWEST), _SLOWEST + 1):
                     levels[level] |= bits[member]
     if levels[_SLOWEST]:
-        model.holders[key] = levels
+        model.holders[key] = levels[0], levels[1], levels[2]
     else:
         model.holders.pop(key, None)
     model.unheld.pop(each, None)
@@ -268,61 +271,62 @@ def _forget_key(model: _Model, each: int) -> None:
 class _Walk:
     """Follows a prompt's blocks from the first on, as long as one has a holder."""
 
-    def __init__(self, holders: dict[int, list[int]], size: int) -> None:
+    def __init__(self, holders: Mapping[int, _Levels], size: int) -> None:
         self._holders = holders
         self._size = size
         self._blocks = 0
-        self._ends: tuple[list[tuple[int, int]], ...] = ([], [], [])
-        self._held: Counter[int] = Counter()
+        self._runs: list[tuple[_Levels, int]] = []
+        """Blocks that follow each other and have the same holders, and how many."""
 
     def follow(self, packed: bytes, key: int, extra: tuple[Extra, ...]) -> None:
         """Walk from the root's ``key``."""
-        step, held, ends = 4 * self._size, self._held, self._ends
-        alive = [-1, -1, -1]
-        blocks = 0
+        step, holders, runs = 4 * self._size, self._holders, self._runs
+        last: _Levels | None = None
+        first = blocks = 0
         for start in range(0, len(packed) - step + 1, step):
             key = _key(key, packed[start : start + step], extra)
             extra = ()
-            levels = self._holders.get(key)
+            levels = holders.get(key)
+            if levels != last:
+                if last is not None:
+                    runs.append((last, blocks - first))
+                last, first = levels, blocks
             if levels is None:
                 break
-            for level in range(_SLOWEST + 1):
-                now = alive[level] & levels[level]
-                if now != alive[level]:
-                    ends[level].append((alive[level] & ~now, blocks))
-                    alive[level] = now
-            held[levels[_SLOWEST]] += 1
             blocks += 1
-        for level in range(_SLOWEST + 1):
-            ends[level].append((alive[level], blocks))
+        if last is not None:
+            runs.append((last, blocks - first))
         self._blocks = blocks
 
-    def location(self, bits: dict[str, int], members: Sequence[str] | None) -> Location:
+    def location(self, bits: Mapping[str, int], members: Sequence[str] | None) -> Location:
         """The result; of all members with a block, or of the chosen ones."""
-        size = self._size
+        some = 0
+        for levels, _ in self._runs:
+            some |= levels[_SLOWEST]
         if members is None:
-            some = 0
-            for mask in self._held:
-                some |= mask
-            chosen = {member: bit for member, bit in bits.items() if bit & some}
-        else:
-            chosen = {member: bits.get(member, 0) for member in members}
-        holdings = [
-            Holding(
-                member,
-                size * self._end(_SLOWEST, bit),
-                size * self._end(1, bit),
-                size * self._end(0, bit),
-                sum(count for mask, count in self._held.items() if mask & bit),
-            )
-            for member, bit in chosen.items()
-        ]
-        if members is None:
+            members = [member for member, bit in bits.items() if bit & some]
+            holdings = [self._holding(member, bits[member]) for member in members]
             holdings.sort(key=lambda each: (-each.tokens, -each.memory_tokens, each.member))
-        return Location(size * self._blocks, size, tuple(holdings))
+        else:
+            holdings = [
+                self._holding(member, bit)
+                if (bit := bits.get(member, 0)) & some
+                else Holding(member, 0, 0, 0, 0)
+                for member in members
+            ]
+        return Location(self._size * self._blocks, self._size, tuple(holdings))
 
-    def _end(self, level: int, bit: int) -> int:
-        return next((blocks for mask, blocks in self._ends[level] if mask & bit), 0)
+    def _holding(self, member: str, bit: int) -> Holding:
+        prefixes = [0, 0, 0]
+        is_prefix = [True, True, True]
+        held = 0
+        for levels, blocks in self._runs:
+            for level, holders in enumerate(levels):
+                is_prefix[level] &= bool(holders & bit)
+                prefixes[level] += blocks * is_prefix[level]
+            held += blocks * bool(levels[_SLOWEST] & bit)
+        gpu, memory, tokens = (self._size * blocks for blocks in prefixes)
+        return Holding(member, tokens, memory, gpu, held)
 
 
 def _root(size: int, lora: str | None) -> int:
@@ -336,9 +340,10 @@ def _key(parent: int, packed: bytes, extra: tuple[Extra | None, ...]) -> int:
 
 def _packed(tokens: TokenIds) -> bytes:
     try:
-        ids = np.asarray(tokens, np.int64)
+        if isinstance(tokens, np.ndarray):
+            tokens = tokens.astype(np.int64, casting="safe").tolist()
+        return array("I", tokens).tobytes()
     except (OverflowError, ValueError, TypeError) as error:
-        raise KVError(f"invalid token ids, expected integers: {error}") from error
-    if ids.ndim != 1 or (len(ids) and not 0 <= ids.min() <= ids.max() < 1 << 32):
-        raise KVError("invalid token ids, expected integers from 0 to 2^32 - 1 in one dimension")
-    return ids.astype("<u4").tobytes()
+        raise KVError(
+            f"invalid token ids, expected integers from 0 to 2^32 - 1 in one dimension: {error}"
+        ) from error

@@ -7,7 +7,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import uvicorn
 import zmq.asyncio
@@ -33,7 +33,6 @@ Distance = Callable[[str, str], int | None]
 
 _MOST_BODY_BYTES: Final = 64 << 20
 _HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
-Token = Annotated[int, Field(ge=0, lt=1 << 32)]
 
 
 class LocateRequest(BaseModel):
@@ -41,7 +40,7 @@ class LocateRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    prompts: list[list[Token]] = Field(description="Token ids of each prompt")
+    prompts: list[list[int]] = Field(description="Token ids of each prompt")
     model: str | None = Field(
         default=None, description="As in topics; may be omitted if there is one"
     )
@@ -219,9 +218,8 @@ def make_app(directory: PoolDirectory) -> Starlette:
     async def locate(request: Request) -> Response:
         try:
             body = await _body(request)
-            return JSONResponse(
-                directory.locate(LocateRequest.model_validate_json(body)).model_dump()
-            )
+            found = directory.locate(LocateRequest.model_validate_json(body))
+            return Response(found.model_dump_json(), media_type="application/json")
         except ValidationError as error:
             return JSONResponse({"error": first_message(error)}, 400)
         except KVError as error:

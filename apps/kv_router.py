@@ -1,0 +1,61 @@
+"""A router before several OpenAI-compatible engines: each request goes to the engine that has its
+first token soonest, because of its queue and of the blocks that it and the pool have.
+
+    innet kv index --on lab --port 8764 &
+    python apps/kv_router.py --engine h0=http://127.0.0.1:8000 --engine h1=http://127.0.0.1:8001 \\
+        --index http://127.0.0.1:8764 --port 8080
+
+Engines are named as the members of the pool whose hosts they are on, or as the streams of
+``innet kv index --stream``. ``--router round-robin`` and ``--router prefix-hash`` are there to
+compare with. It listens on loopback.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from aiohttp import web
+from routing.engines import Engine, Placement
+from routing.front import Front
+
+from innet.kv.events.routing import ROUTERS, Costs, make_router
+from innet.kv.prefill import LoadTime
+from innet.quantities import parse_size_bytes
+
+_GIGABIT = 1e9 / 8
+
+
+def main() -> None:
+    """Serve until Ctrl-C."""
+    parser = argparse.ArgumentParser(description="a router before OpenAI-compatible engines")
+    parser.add_argument(
+        "--engine", action="append", required=True, metavar="NAME=URL", help="repeatable"
+    )
+    parser.add_argument("--index", metavar="URL", help="of `innet kv index`")
+    parser.add_argument("--router", choices=ROUTERS, default="pool")
+    parser.add_argument("--port", type=int, default=8080, help="on loopback; default 8080")
+    parser.add_argument(
+        "--token-bytes",
+        type=parse_size_bytes,
+        default=128 << 10,
+        help="of a token's keys and values; default 128KiB",
+    )
+    parser.add_argument("--gbit", type=float, help="rate of loading blocks; default: not loaded")
+    arguments = parser.parse_args()
+    engines = [_engine(text, parser) for text in arguments.engine]
+    load = LoadTime(0.001, arguments.gbit * _GIGABIT) if arguments.gbit else None
+    costs = Costs(load=load, token_bytes=arguments.token_bytes)
+    router = make_router(arguments.router, costs, [engine.name for engine in engines])
+    placement = Placement(engines, router, costs, arguments.index)
+    web.run_app(Front(placement).app(), host="127.0.0.1", port=arguments.port)
+
+
+def _engine(text: str, parser: argparse.ArgumentParser) -> Engine:
+    name, equals, url = text.partition("=")
+    if not equals or not url.startswith(("http://", "https://")):
+        parser.error(f"expected NAME=URL, such as h0=http://127.0.0.1:8000, found {text!r}")
+    return Engine(name, url.rstrip("/"))
+
+
+if __name__ == "__main__":
+    main()

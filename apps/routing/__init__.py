@@ -1,0 +1,1 @@
+"""The program ``kv_router.py``."""

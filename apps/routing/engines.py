@@ -1,0 +1,89 @@
+"""The engines behind the router: which are up, and how much work waits at each."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from innet.kv.events.index import Holding, Location
+from innet.kv.events.routing import Costs, Prompt, Router
+
+_DOWN_S = 2.0
+"""After an engine could not be reached, others are asked for so long."""
+
+
+@dataclass
+class Engine:
+    """An OpenAI-compatible server.
+
+    Attributes:
+        name: as its member of the pool, or its events, are called.
+        url: without ``/v1``.
+        work_s: estimates of prompts that have no first token yet, by request.
+        down_until_s: when it may be asked again.
+    """
+
+    name: str
+    url: str
+    work_s: dict[int, float] = field(default_factory=dict)
+    down_until_s: float = 0.0
+
+    @property
+    def wait_s(self) -> float:
+        """Work that waits; infinite: it is down."""
+        if time.monotonic() < self.down_until_s:
+            return math.inf
+        return sum(self.work_s.values())
+
+    def fail(self) -> None:
+        """It could not be reached."""
+        self.down_until_s = time.monotonic() + _DOWN_S
+
+
+class Placement:
+    """Chooses engines for prompts, with what the pool's index knows."""
+
+    def __init__(
+        self, engines: list[Engine], router: Router, costs: Costs, index_url: str | None
+    ) -> None:
+        """
+        Args:
+            engines: to choose from.
+            router: that chooses.
+            costs: of serving prompts.
+            index_url: of ``innet kv index``; ``None``: nothing is known about blocks.
+        """
+        self.engines = engines
+        self._router = router
+        self._costs = costs
+        self._index_url = index_url
+
+    async def place(
+        self, session: aiohttp.ClientSession, tokens: list[int]
+    ) -> tuple[Engine, float]:
+        """The engine for a prompt, and how long it probably computes it."""
+        location = await self._locate(session, tokens)
+        waits = [engine.wait_s for engine in self.engines]
+        number = self._router.choose(Prompt(tokens, location), waits)
+        own = location.holdings[number].memory_tokens
+        return self.engines[number], self._costs.serve_s(len(tokens), own, location.tokens)
+
+    async def _locate(self, session: aiohttp.ClientSession, tokens: list[int]) -> Location:
+        """Without an answer of the index, no engine has a block."""
+        names = [engine.name for engine in self.engines]
+        nothing = Location(0, 0, tuple(Holding(name, 0, 0, 0, 0) for name in names))
+        if self._index_url is None or not tokens:
+            return nothing
+        body = {"prompts": [tokens], "members": names}
+        try:
+            async with session.post(f"{self._index_url}/v1/locate", json=body) as answer:
+                [found] = (await answer.json())["locations"]
+        except (aiohttp.ClientError, TimeoutError, KeyError, ValueError):
+            return nothing
+        holdings = tuple(
+            Holding(*(each[key] for key in Holding._fields)) for each in found["holdings"]
+        )
+        return Location(found["tokens"], found["block_tokens"], holdings)

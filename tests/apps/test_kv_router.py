@@ -1,0 +1,155 @@
+"""The router app, before engines that only say who they are."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from innet.kv.events.index import Holding, Location
+from innet.kv.events.routing import ROUTERS, Costs, Prompt, RouterName, make_router
+from innet.kv.events.service import PoolDirectory, serving
+from innet.kv.events.wire import BlocksStored
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "apps"))
+
+from routing.engines import Engine, Placement
+from routing.front import ENGINE_HEADER, Front
+
+NAMES = ("h0", "h1", "h2")
+PROMPT = list(range(2048))
+
+
+@asynccontextmanager
+async def served(app: web.Application) -> AsyncIterator[str]:
+    """The address of an application on loopback."""
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+def engine_app(name: str, hold: asyncio.Event) -> web.Application:
+    """An engine that streams two lines, the second one when it is allowed to."""
+
+    async def complete(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(f"data: {name}\n\n".encode())
+        await hold.wait()
+        await response.write(b"data: [DONE]\n\n")
+        return response
+
+    async def tokenize(request: web.Request) -> web.Response:
+        return web.json_response({"tokens": [ord(c) for c in (await request.json())["prompt"]]})
+
+    async def models(_: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": "llama"}]})
+
+    app = web.Application()
+    app.router.add_post("/v1/completions", complete)
+    app.router.add_post("/tokenize", tokenize)
+    app.router.add_get("/v1/models", models)
+    return app
+
+
+class Routed:
+    """A router before three engines, of which ``h1`` has a prompt."""
+
+    def __init__(self, url: str, session: aiohttp.ClientSession, hold: asyncio.Event) -> None:
+        self.url = url
+        self.session = session
+        self.hold = hold
+
+    async def engine_of(self, prompt: object) -> str:
+        """Who answers; all of the answer arrives."""
+        body = {"model": "llama", "prompt": prompt, "stream": True}
+        async with self.session.post(f"{self.url}/v1/completions", json=body) as answer:
+            name = answer.headers[ENGINE_HEADER]
+            assert await answer.text() == f"data: {name}\n\ndata: [DONE]\n\n"
+            return name
+
+
+@asynccontextmanager
+async def routed(router: RouterName = "pool", dead: Sequence[str] = ()) -> AsyncIterator[Routed]:
+    directory = PoolDirectory()
+    texts = tuple(ord(c) for c in "a text of more than thirty-two characters")[:32]
+    for first, tokens in ((0, tuple(PROMPT)), (1 << 20, texts)):
+        hashes = tuple(first + number for number in range(len(tokens) // 16))
+        directory.apply("h1", "llama", [BlocksStored(hashes, None, tokens, 16)])
+    hold = asyncio.Event()
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(asyncio.timeout(60))
+        engines = [
+            Engine(
+                name,
+                "http://127.0.0.1:1"
+                if name in dead
+                else await stack.enter_async_context(served(engine_app(name, hold))),
+            )
+            for name in NAMES
+        ]
+        index = await stack.enter_async_context(serving(directory))
+        costs = Costs()
+        placement = Placement(engines, make_router(router, costs, NAMES), costs, index)
+        url = await stack.enter_async_context(served(Front(placement).app()))
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        yield Routed(url, session, hold)
+
+
+async def test_a_request_goes_to_the_engine_that_has_its_prefix() -> None:
+    async with routed() as router:
+        router.hold.set()
+        assert await router.engine_of(PROMPT) == "h1"
+        assert await router.engine_of("a text of more than thirty-two characters") == "h1"
+        async with router.session.get(f"{router.url}/v1/models") as answer:
+            assert (await answer.json())["data"][0]["id"] == "llama"
+
+
+async def test_answers_are_streamed() -> None:
+    async with routed() as router:
+        body = {"prompt": PROMPT, "stream": True}
+        async with router.session.post(f"{router.url}/v1/completions", json=body) as answer:
+            assert await answer.content.readline() == b"data: h1\n"
+            router.hold.set()
+            assert b"[DONE]" in await answer.read()
+
+
+async def test_an_engine_that_died_is_replaced() -> None:
+    async with routed(dead=["h1"]) as router:
+        router.hold.set()
+        assert await router.engine_of(PROMPT) in {"h0", "h2"}
+    async with routed(dead=NAMES) as router:
+        body = {"prompt": PROMPT}
+        async with router.session.post(f"{router.url}/v1/completions", json=body) as answer:
+            assert answer.status == 503
+        async with router.session.post(f"{router.url}/v1/completions", data=b"[") as answer:
+            assert answer.status == 400
+
+
+async def test_routers_to_compare_with() -> None:
+    async with routed("round-robin") as router:
+        router.hold.set()
+        assert [await router.engine_of(PROMPT) for _ in range(4)] == ["h0", "h1", "h2", "h0"]
+    async with routed("prefix-hash") as router:
+        router.hold.set()
+        assert len({await router.engine_of([*PROMPT[:512], each]) for each in range(8)}) == 1
+        assert len({await router.engine_of([each]) for each in range(16)}) > 1
+
+
+@pytest.mark.parametrize("name", ROUTERS)
+def test_an_engine_that_is_down_gets_nothing(name: RouterName) -> None:
+    router = make_router(name, Costs(), NAMES)
+    location = Location(16, 16, tuple(Holding(each, 16, 16, 0, 1) for each in NAMES))
+    prompts = [Prompt([each] * 20, location) for each in range(30)]
+    assert {router.choose(each, [0.0, float("inf"), 0.0]) for each in prompts} <= {0, 2}
