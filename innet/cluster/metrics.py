@@ -34,7 +34,7 @@ from prometheus_client.registry import Collector
 from innet._native import _core
 from innet.cluster.run_status import RunStatus
 from innet.errors import TelemetryError
-from innet.telemetry.durations import DURATION_BOUNDS_S
+from innet.telemetry.durations import AGE_BOUNDS_S, DURATION_BOUNDS_S
 
 Kind = Literal["counter", "gauge"]
 
@@ -174,7 +174,7 @@ def _links(status: RunStatus) -> Iterator[Labelled]:
             yield [node, face["peer"]], port
 
 
-_LABELS: Final = ["node", "tenant", "engine"]
+_LABELS: Final = ["node", "tenant", "engine", "model"]
 _COUNTERS: Final = (
     ("lookups", "looked_up", "Blocks that lookups asked for"),
     ("lookups_found", "found", "Of the blocks looked up, those that were there"),
@@ -198,7 +198,7 @@ _TIMES: Final = (
     ("load_seconds", "load_times", "Time of gets that had a block"),
     ("store_seconds", "store_times", "Time of puts, until each home has or refuses the block"),
 )
-_BOUNDS: Final = (*(f"{bound_s:g}" for bound_s in DURATION_BOUNDS_S), "+Inf")
+_AGES: Final = "Time that evicted blocks were in a tier"
 
 Pool = tuple[list[str], Mapping[str, Any]]
 """The values of the labels, and the counters."""
@@ -206,7 +206,9 @@ Pool = tuple[list[str], Mapping[str, Any]]
 
 def pool_metrics(counters: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[Metric]:
     """The metrics of pools, given each with the node that it is of."""
-    pools = [([node, pool["tenant"], pool["engine"]], pool) for node, pool in counters]
+    pools = [
+        ([node, pool["tenant"], pool["engine"], pool["model"]], pool) for node, pool in counters
+    ]
     yield from _totals(pools)
     yield from _of_tiers(pools)
     yield from _times(pools)
@@ -233,16 +235,28 @@ def _of_tiers(pools: Iterable[Pool]) -> Iterator[Metric]:
             for tier, counters in pool["tiers"].items():
                 metric.add_metric([*labels, tier], float(counters[key]))
         yield metric
+    ages = HistogramMetricFamily("innet_kv_eviction_age_seconds", _AGES, labels=[*_LABELS, "tier"])
+    for labels, pool in pools:
+        for tier, counters in pool["tiers"].items():
+            histogram = counters["eviction_ages"]
+            ages.add_metric([*labels, tier], _buckets(histogram, AGE_BOUNDS_S), histogram["sum_s"])
+    yield ages
 
 
 def _times(pools: Iterable[Pool]) -> Iterator[Metric]:
     for name, key, text in _TIMES:
         metric = HistogramMetricFamily(f"innet_kv_{name}", text, labels=_LABELS)
         for labels, pool in pools:
-            counts = accumulate(pool[key]["counts"])
-            buckets = [(bound, float(n)) for bound, n in zip(_BOUNDS, counts, strict=True)]
+            buckets = _buckets(pool[key], DURATION_BOUNDS_S)
             metric.add_metric(labels, buckets, pool[key]["sum_s"])
         yield metric
+
+
+def _buckets(histogram: Mapping[str, Any], bounds_s: Sequence[float]) -> list[tuple[str, float]]:
+    """The counts up to each bound, as Prometheus has them."""
+    bounds = (*(f"{bound_s:g}" for bound_s in bounds_s), "+Inf")
+    counts = accumulate(histogram["counts"])
+    return [(bound, float(n)) for bound, n in zip(bounds, counts, strict=True)]
 
 
 _ADDRESS = "127.0.0.1"

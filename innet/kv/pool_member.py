@@ -177,7 +177,8 @@ class PoolMember(LoopThread):
         return self._counters
 
     def _counters_of(self, statistics: PoolStatistics) -> dict[str, Any]:
-        return statistics.counters(self._options.tenant, self._options.engine)
+        options = self._options
+        return statistics.counters(options.tenant, options.engine, options.model_name)
 
     async def members(self, at_least: int = 0, timeout_s: float = 10.0) -> tuple[str, ...]:
         """The nodes that offer memory, as this process knows them, sorted by name.
@@ -233,7 +234,7 @@ class PoolMember(LoopThread):
         from innet.kv.events.publisher import publishing
         from innet.kv.events.source import BlockEvents
 
-        self.events = BlockEvents(self.node, options.events_model)
+        self.events = BlockEvents(self.node, options.model_name)
         endpoints = Endpoints.of(options.events, options.events_replay)
         self.event_endpoints = await self._stack.enter_async_context(
             publishing(self.events, endpoints)

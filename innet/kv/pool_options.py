@@ -90,8 +90,9 @@ class PoolOptions(TypedDict, total=False):
     events_replay: str
     """Where consumers request events that they lost; default: the next port, or beside the
     path."""
-    events_model: str
-    """The model's name in the topics of events; default: the first 16 digits of its digest."""
+    model_name: str
+    """The model's name, as a label of metrics and in the topics of events; default: no label, and
+    the first 16 digits of its digest in topics."""
 
 
 _KINDS: Final[dict[str, Any]] = get_type_hints(PoolOptions, include_extras=True)
@@ -122,7 +123,7 @@ class MemberOptions:
     engine: str = DEFAULT_ENGINE
     events: str = ""
     events_replay: str = ""
-    events_model: str = ""
+    model_name: str = ""
 
     @classmethod
     def of(cls, options: PoolOptions) -> MemberOptions:
@@ -179,10 +180,10 @@ class MemberOptions:
             )
         if self.events not in ("", RUN_EVENTS):
             Endpoints.of(self.events, self.events_replay)
-        if "@" in self.events_model:
+        if "@" in self.model_name:
             raise KVError(
                 f"topics of events have '@' between their parts, so the model's name "
-                f"{self.events_model!r} cannot: give another events_model"
+                f"{self.model_name!r} cannot: give another model_name"
             )
 
 

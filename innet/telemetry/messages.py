@@ -145,7 +145,8 @@ class DurationCounters(_Message):
     """How long something took."""
 
     counts: tuple[int, ...]
-    """Durations up to 1, 3, 10, 30, 100 and 300 ms, 1, 3 and 10 s, and longer."""
+    """Durations up to 1, 3, 10, 30, 100 and 300 ms, 1, 3 and 10 s, and longer; ages up to 1 and 10
+    s, 1 and 10 min, 1, 6 and 24 h, and longer."""
     sum_s: float
 
 
@@ -157,6 +158,8 @@ class TierCounters(_Message):
     capacity_bytes: int
     pinned_bytes: int
     evicted: int
+    eviction_ages: DurationCounters
+    """How long evicted blocks were in the tier."""
     damaged: int
     failed: int
 
@@ -166,6 +169,8 @@ class PoolCounters(_Message):
 
     tenant: str
     engine: str
+    model: str
+    """Its name, where the program gives one."""
     hits: dict[str, int]
     """By place."""
     misses: dict[str, int]

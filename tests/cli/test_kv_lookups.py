@@ -21,7 +21,7 @@ from tests.kv.test_kv_pool import KV, MODEL, TOKENS
 def stream() -> Iterator[str]:
     """A member with two blocks of a prompt of five tokens."""
     fabric = FakeFabric({"h0": 1 << 20})
-    options = MemberOptions.of({"events": "tcp://127.0.0.1:0", "events_model": "llama"})
+    options = MemberOptions.of({"events": "tcp://127.0.0.1:0", "model_name": "llama"})
     with PoolMember(lambda _: nullcontext(fabric.network("h0")), options) as member:
         pool = innet.KVPool(MODEL, block_tokens=2, member=member)
         assert pool.blocking.put(TOKENS, KV) == 4

@@ -261,7 +261,7 @@ async def consuming(endpoints: Endpoints) -> AsyncIterator[Consumer]:
 @pytest.fixture
 def member() -> Iterator[PoolMember]:
     fabric = FakeFabric({"h0": 1 << 20})
-    options = MemberOptions.of({"events": "tcp://127.0.0.1:0", "events_model": "llama"})
+    options = MemberOptions.of({"events": "tcp://127.0.0.1:0", "model_name": "llama"})
     with PoolMember(lambda _: nullcontext(fabric.network("h0")), options) as member:
         yield member
 

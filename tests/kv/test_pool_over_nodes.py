@@ -185,3 +185,51 @@ def test_statistics_tell_where_blocks_were_and_why_not():
         assert counted.misses[Cause.ABSENT] == 1
 
     with_cluster(work)
+
+
+def test_a_tenant_that_floods_takes_no_room_of_another():
+    """Both have the same hosts, of which each offers room for 8 blocks to each tenant."""
+    quota_bytes = 8 * (SIZE + 4096)
+    flood = 4 * 8 * len(HOMES)
+    with Simulation(load_topology("leaf-spine:3x2x2"), seed=5) as sim:
+        pools = SimulatedPools(sim)
+        tenants = [pools.tenant("calm"), pools.tenant("flooding")]
+
+        async def whole() -> None:
+            async with AsyncExitStack() as stack:
+                clusters = []
+                for tenant in tenants:
+                    opened = {}
+                    for host in (*HOMES, *USERS):
+                        offered = quota_bytes if host in HOMES else 0
+                        network = await stack.enter_async_context(
+                            pools.open(host, tenant, capacity_bytes=offered)
+                        )
+                        opened[host] = BlockPool(
+                            network,
+                            local=TieredStore(MemoryTier(0)),
+                            offered=TieredStore(MemoryTier(offered)),
+                            settings=SETTINGS,
+                        )
+                    for pool in opened.values():
+                        await stack.enter_async_context(pool)
+                    clusters.append(Cluster(sim, tenant, opened))
+                calm, flooding = clusters
+                await calm.put(*range(6))
+                copies = await flooding.put(*range(flood))
+                assert all(copies), "a flood evicts the flooding tenant's own blocks"
+                calm.drop_caches()
+                assert all([await calm.got(number) for number in range(6)])
+                assert not any(
+                    tier.evicted
+                    for pool in calm.pools.values()
+                    for tier in pool.statistics().tiers.values()
+                )
+                used = [
+                    tier.used_bytes
+                    for pool in flooding.pools.values()
+                    for tier in pool.statistics().tiers.values()
+                ]
+                assert 0 < max(used) <= quota_bytes
+
+        sim.run(whole())

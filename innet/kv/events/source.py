@@ -189,7 +189,7 @@ class BlockEvents:
                 self._left_out.add(digest)
                 _log.warning(
                     "the events of %s are of the model %s; blocks of another one (%s) are left "
-                    "out: give each model a tenant of its own, or omit events_model",
+                    "out: give each model a tenant of its own, or omit model_name",
                     self.member, self._model, digest[:_DIGEST_CHARACTERS],
                 )  # fmt: skip
             return None

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from innet.kv.pool.network import Cause
 from innet.printable import printable
-from innet.telemetry.durations import Durations
+from innet.telemetry.durations import Ages, Durations
 
-_MOST_TENANT_CHARACTERS: Final = 64
+_MOST_LABEL_CHARACTERS: Final = 64
 
 
 class Place(Enum):
@@ -41,6 +41,7 @@ class TierStatistics:
         evicted: blocks that made room for others.
         damaged: blocks that were read back with other bytes than were written.
         failed: blocks that it could not write or read.
+        eviction_ages: how long the evicted blocks were in the tier.
     """
 
     blocks: int
@@ -50,6 +51,7 @@ class TierStatistics:
     evicted: int
     damaged: int = 0
     failed: int = 0
+    eviction_ages: Ages = field(default_factory=Ages)
 
 
 @dataclass
@@ -118,7 +120,7 @@ class PoolStatistics:
             if after := looked_up - found - 1:
                 self.misses[Cause.AFTER_GAP] += after
 
-    def counters(self, tenant: str, engine: str) -> dict[str, Any]:
+    def counters(self, tenant: str, engine: str, model: str = "") -> dict[str, Any]:
         """The document of a pool, as :class:`innet.telemetry.messages.PoolCounters` has it.
 
         It has all places and causes from the start, so that the number of series does not grow
@@ -127,10 +129,12 @@ class PoolStatistics:
         Args:
             tenant: its name for people; cut to 64 characters.
             engine: that uses the pool.
+            model: whose blocks they are; cut as well.
         """
         return {
-            "tenant": printable(tenant)[:_MOST_TENANT_CHARACTERS],
+            "tenant": printable(tenant)[:_MOST_LABEL_CHARACTERS],
             "engine": engine,
+            "model": printable(model)[:_MOST_LABEL_CHARACTERS],
             "hits": {place.name.lower(): self.hits[place] for place in Place},
             "misses": {cause.name.lower(): self.misses[cause] for cause in Cause},
             "looked_up": self.looked_up,

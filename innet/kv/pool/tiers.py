@@ -6,6 +6,7 @@ The disk works beside the event loop.
 from __future__ import annotations
 
 import asyncio
+import copy
 import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,8 @@ from innet.kv.eviction import DEFAULT_POLICY, PolicyName, make_policy
 from innet.kv.pool.block_database import BlockDatabase, BlockRecord
 from innet.kv.pool.network import Sealed
 from innet.kv.pool.statistics import TierStatistics
-from innet.kv.pool.waiting import wait_to_end
+from innet.kv.pool.waiting import now_s, wait_to_end
+from innet.telemetry.durations import Ages
 
 Kept = TypeVar("Kept")
 Result = TypeVar("Result")
@@ -42,6 +44,7 @@ class Entry(Generic[Kept]):
         kept: the block, or its place on disk.
         pinned: the tier may not evict it.
         is_copy: another node keeps the block, so it is not worth a place on disk.
+        since_s: when it came, in the time of the event loop.
     """
 
     size: int
@@ -49,6 +52,7 @@ class Entry(Generic[Kept]):
     kept: Kept
     pinned: bool = False
     is_copy: bool = False
+    since_s: float = 0.0
 
 
 class BlockTier(Generic[Kept]):
@@ -77,6 +81,7 @@ class BlockTier(Generic[Kept]):
         self._used_bytes = 0
         self._pinned_bytes = 0
         self._evicted = 0
+        self._eviction_ages = Ages()
         self._damaged = 0
         self._failed = 0
 
@@ -139,8 +144,9 @@ class BlockTier(Generic[Kept]):
             self.capacity_bytes,
             self._pinned_bytes,
             self._evicted,
-            self._damaged,
-            self._failed,
+            damaged=self._damaged,
+            failed=self._failed,
+            eviction_ages=copy.deepcopy(self._eviction_ages),
         )
 
     def _has_room(self, size: int) -> bool:
@@ -149,6 +155,7 @@ class BlockTier(Generic[Kept]):
 
     def _insert(self, name: str, entry: Entry[Kept]) -> list[tuple[str, Entry[Kept]]]:
         """Add a block that fits; the victims, of which it may be one."""
+        entry.since_s = now_s()
         self._entries[name] = entry
         self._used_bytes += entry.size
         self._policy.insert(name.encode(), entry.depth, entry.size)
@@ -159,6 +166,7 @@ class BlockTier(Generic[Kept]):
             victim = self._policy.take_victim().decode()
             victims.append((victim, self._entries.pop(victim)))
             self._used_bytes -= victims[-1][1].size
+            self._eviction_ages.add(entry.since_s - victims[-1][1].since_s)
         self._evicted += len(victims)
         return victims
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import sys
 import urllib.request
 from collections import Counter
@@ -14,19 +16,20 @@ from prometheus_client.parser import text_string_to_metric_families
 from innet.cluster.emulation.runs import find_run
 from innet.cluster.launch import Session
 from innet.cluster.metrics import pool_metrics
-from innet.kv.pool.statistics import Place, PoolStatistics
+from innet.kv.pool.statistics import Place, PoolStatistics, TierStatistics
 from innet.kv.tenant import Tenant
 from innet.node.messages import PoolReport
 from innet.settings import Settings
 from innet.telemetry.broker_socket import BROKER_SOCKET_NAME, client_through
 from innet.telemetry.broker_url import BrokerUrl
-from innet.telemetry.durations import DURATION_BOUNDS_S, Durations
+from innet.telemetry.durations import DURATION_BOUNDS_S, Ages, Durations
 from innet.topology import load_topology
 from innet.worker.controller_connection import ControllerConnection, WorkerPools
 from tests.telemetry.brokers import Watcher, watching
 
 WORKER = Path(__file__).parent / "workers" / "shares_blocks.py"
 BLOCK_BYTES = 100_000
+DASHBOARD = Path(__file__).parents[3] / "docs" / "recipes" / "kv-pools.json"
 
 
 class Lines:
@@ -61,8 +64,8 @@ async def test_what_pools_do_is_scraped_and_published(tmp_path: Path) -> None:
             await watcher.until(lambda feed: _loaded(watcher, "h1") == 2)
         done.touch()
         await job
-    of_h0 = {"node": "h0", "tenant": "acme", "engine": "first"}
-    of_h1 = {"node": "h1", "tenant": "acme", "engine": "second"}
+    of_h0 = {"node": "h0", "tenant": "acme", "engine": "first", "model": ""}
+    of_h1 = {"node": "h1", "tenant": "acme", "engine": "second", "model": "llama"}
     assert _value(samples, "innet_kv_stored_total", **of_h0) == 3
     assert _value(samples, "innet_kv_stored_bytes_total", **of_h0) == 3 * BLOCK_BYTES
     assert _value(samples, "innet_kv_store_seconds_count", **of_h0) == 3
@@ -83,9 +86,9 @@ async def test_what_pools_do_is_scraped_and_published(tmp_path: Path) -> None:
 def test_a_pools_labels_are_bounded_whatever_it_does() -> None:
     before, after = PoolStatistics(), PoolStatistics()
     after.hits.update(Place)
-    documents = [each.counters("t" * 1000, "vllm") for each in (before, after)]
+    documents = [each.counters("t" * 1000, "vllm", "m" * 1000) for each in (before, after)]
     assert [_series(document) for document in documents] == [_series(documents[0])] * 2
-    assert len(documents[0]["tenant"]) == 64
+    assert len(documents[0]["tenant"]) == len(documents[0]["model"]) == 64
 
 
 def test_durations_are_counted_up_to_each_bound() -> None:
@@ -103,6 +106,45 @@ def test_durations_are_counted_up_to_each_bound() -> None:
     assert len(buckets) == len(DURATION_BOUNDS_S) + 1
     assert (buckets["0.001"], buckets["0.003"], buckets["3"]) == (2, 3, 3)
     assert (buckets["10"], buckets["+Inf"]) == (4, 5)
+
+
+def test_ages_of_evicted_blocks_are_counted_by_tier() -> None:
+    ages = Ages()
+    for age_s in (0.5, 30.0, 1e6):
+        ages.add(age_s)
+    tier = TierStatistics(0, 0, 0, 0, 3, eviction_ages=ages)
+    document = PoolStatistics(tiers={"local memory": tier}).counters("acme", "vllm", "llama")
+    buckets = {
+        sample.labels["le"]: sample.value
+        for metric in pool_metrics([("h0", document)])
+        for sample in metric.samples
+        if sample.name == "innet_kv_eviction_age_seconds_bucket"
+        and (sample.labels["tier"], sample.labels["model"]) == ("local_memory", "llama")
+    }
+    assert (buckets["1"], buckets["10"], buckets["60"], buckets["+Inf"]) == (1, 1, 2, 3)
+
+
+def test_the_dashboard_names_metrics_and_labels_that_exist() -> None:
+    tier = TierStatistics(0, 0, 0, 0, 0)
+    document = PoolStatistics(tiers={"local memory": tier}).counters("acme", "vllm")
+    samples = [s for m in pool_metrics([("h0", document)]) for s in m.samples]
+    labels = {s.name: set(s.labels) for s in samples}
+    dashboard = json.loads(DASHBOARD.read_text())
+    shown = set()
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            names = re.findall(r"innet_\w+", target["expr"])
+            assert names
+            shown.update(names)
+            used = re.findall(r"by \(([^)]*)\)", target["expr"])
+            wanted = {label.strip() for text in used for label in text.split(",")}
+            wanted |= set(re.findall(r"(\w+)=~", target["expr"]))
+            for name in names:
+                assert wanted <= labels[name], (name, wanted)
+    histograms = {"innet_kv_load_seconds", "innet_kv_store_seconds"}
+    histograms.add("innet_kv_eviction_age_seconds")
+    plain = {n for n in labels if not n.endswith(("_created", "_sum", "_count", "_bucket"))}
+    assert shown == plain | {f"{name}_bucket" for name in histograms}
 
 
 class _Controller:

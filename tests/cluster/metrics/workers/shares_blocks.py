@@ -36,6 +36,7 @@ def main() -> None:
     with PoolMember.open(
         tenant="acme",
         engine="first" if is_first else "second",
+        model_name="" if is_first else "llama",
         memory="1MiB" if is_first else 150_000,
         offered_memory="1MiB" if is_first else 0,
     ) as member:
