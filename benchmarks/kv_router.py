@@ -56,9 +56,9 @@ def main() -> None:
     parser.add_argument("--engines", type=int, default=8, help="default 8")
     parser.add_argument("--blocks", type=int, default=500, help="of each engine; default 500")
     parser.add_argument("--gbit", type=float, default=100, help="rate of loading; default 100")
-    parser.add_argument("--generated", type=int, help="requests of a trace; default 3000")
+    parser.add_argument("--generated", type=int, help="requests of a trace; default 1000")
     arguments = parser.parse_args()
-    requests = arguments.generated or (300 if arguments.quick else 3000)
+    requests = arguments.generated or (300 if arguments.quick else 1000)
     benchmark = Benchmark("kv_router", arguments, deadline_s=3600)
 
     async def measure(progress: ProgressBar) -> Figures:

@@ -153,3 +153,17 @@ def test_an_engine_that_is_down_gets_nothing(name: RouterName) -> None:
     location = Location(16, 16, tuple(Holding(each, 16, 16, 0, 1) for each in NAMES))
     prompts = [Prompt([each] * 20, location) for each in range(30)]
     assert {router.choose(each, [0.0, float("inf"), 0.0]) for each in prompts} <= {0, 2}
+
+
+def test_idle_engines_share_new_prompts_and_keep_their_own() -> None:
+    router = make_router("pool", Costs(), NAMES)
+    nothing = Location(0, 16, tuple(Holding(each, 0, 0, 0, 0) for each in NAMES))
+    chosen = [router.choose(Prompt(PROMPT, nothing), [0.0] * 3) for _ in range(9)]
+    assert [chosen.count(each) for each in range(3)] == [3, 3, 3]
+    there = Location(
+        2048,
+        16,
+        tuple(Holding(each, n, n, 0, 1) for each, n in zip(NAMES, (0, 2048, 0), strict=True)),
+    )
+    assert router.choose(Prompt(PROMPT, there), [0.0] * 3) == 1
+    assert router.choose(Prompt(PROMPT, there), [0.0, 60.0, 0.0]) != 1

@@ -17,6 +17,10 @@ from innet.kv.prefill import LoadTime, PrefillCost
 
 RouterName = Literal["round-robin", "prefix-hash", "pool"]
 ROUTERS: Final[tuple[RouterName, ...]] = get_args(RouterName)
+_LATELY_KEPT: Final = 0.995
+"""Of an engine's work lately, with each request of all engines."""
+_LATELY_WEIGHT: Final = 0.02
+"""Of that work beside the time to the first token (benchmarks/kv_router.py)."""
 _POINTS: Final = 64
 """Of an engine on the ring of hashes."""
 
@@ -129,21 +133,31 @@ class PrefixHash:
 
 
 class PoolAware:
-    """The engine that has the first token soonest: with its queue, its blocks and the pool's."""
+    """The engine that has the first token soonest: with its queue, its blocks and the pool's.
+
+    An engine that computed much lately is chosen a little less: otherwise idle engines that are
+    equal, or nearly, leave all new prompts to one of them, whose memory loses the old ones.
+    """
 
     def __init__(self, costs: Costs) -> None:
         """``costs`` of serving a prompt."""
         self._costs = costs
+        self._lately_s: list[float] = []
 
     def choose(self, prompt: Prompt, waits_s: Sequence[float]) -> int:
         """See :class:`Router`."""
         tokens, pool = len(prompt.tokens), prompt.location.tokens
         own = [holding.memory_tokens for holding in prompt.location.holdings]
+        lately = self._lately_s or [0.0] * len(own)
 
-        def ready_s(engine: int) -> float:
-            return waits_s[engine] + self._costs.serve_s(tokens, own[engine], pool)
+        def cost_s(engine: int) -> tuple[float, float]:
+            ready_s = waits_s[engine] + self._costs.serve_s(tokens, own[engine], pool)
+            return ready_s + _LATELY_WEIGHT * lately[engine], lately[engine]
 
-        return min(_up(waits_s), key=ready_s)
+        chosen = min(_up(waits_s), key=cost_s)
+        self._lately_s = [_LATELY_KEPT * work_s for work_s in lately]
+        self._lately_s[chosen] += self._costs.serve_s(tokens, own[chosen], own[chosen])
+        return chosen
 
 
 def _up(waits_s: Sequence[float]) -> list[int]:
