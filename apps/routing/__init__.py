@@ -1,1 +1,1 @@
-"""The program ``kv_router.py``."""
+"""The program ``engine_router.py``."""

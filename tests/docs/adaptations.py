@@ -12,7 +12,7 @@ _SKIPPED = {
     r"torchrun|apps/(with_|train_(gpt|async)|federated|kv_serving)": "long; `make jobs` runs these",
     r"0\.0\.0\.0": "would listen on all addresses of this machine",
     r"--listen|node join|rack": "needs other machines; tests/cluster/several_machines runs them",
-    r"kv (locate|index)|/v1/locate|kv_router": "needs members that publish; see tests/cli",
+    r"kv (locate|index)|/v1/locate|engine_router": "needs members that publish; see tests/cli",
     r"kv serve": "needs a file of a pool; tests/cli/test_kv_serve.py serves one",
     r"broker\.example": "needs a broker on another machine",
     r"tests\.swarm --scenario": "FILE stands for what an earlier command has printed",

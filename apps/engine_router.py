@@ -2,8 +2,8 @@
 first token soonest, because of its queue and of the blocks that it and the pool have.
 
     innet kv index --on lab --port 8764 &
-    python apps/kv_router.py --engine h0=http://127.0.0.1:8000 --engine h1=http://127.0.0.1:8001 \\
-        --index http://127.0.0.1:8764 --port 8080
+    python apps/engine_router.py --index http://127.0.0.1:8764 --port 8080 \\
+        --engine h0=http://127.0.0.1:8000 --engine h1=http://127.0.0.1:8001
 
 Engines are named as the members of the pool whose hosts they are on, or as the streams of
 ``innet kv index --stream``. ``--router round-robin`` and ``--router prefix-hash`` are there to
