@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import torch
@@ -21,6 +21,10 @@ from sglang.srt.mem_cache.hicache_storage import (
     HiCacheStorage,
     HiCacheStorageConfig,
     HiCacheStorageExtraInfo,
+    PoolHitPolicy,
+    PoolName,
+    PoolTransfer,
+    PoolTransferResult,
 )
 
 from innet.errors import KVError
@@ -39,9 +43,11 @@ _OPTIONS_KEY: Final = "innet"
 
 
 class InnetHiCacheStorage(HiCacheStorage):
-    """Pages of the host's cache, kept by all members of a pool.
+    """Pages of the host's caches, kept by all members of a pool.
 
-    Each read returns a whole and verified page, or reports that there is none.
+    Each read returns a whole and verified page, or reports that there is none. A hybrid model has
+    several host caches: keys and values, and beside them states, sliding windows or those of a
+    draft model. Pages of each have names of their own.
 
     Args:
         storage_config: SGLang's; ``extra_config["innet"]`` has the options of the pool and of
@@ -62,7 +68,7 @@ class InnetHiCacheStorage(HiCacheStorage):
         )
         self._config = storage_config
         self._weights = options.weights
-        self._family: BlockFamily | None = None
+        self._families: dict[str, BlockFamily] = {}
         self._member = pool_of_process.enter(pool, options.members)
         self._blocks = self._member.blocks
         self._is_open = True
@@ -71,19 +77,36 @@ class InnetHiCacheStorage(HiCacheStorage):
         """Register the host's cache: its type and layout are part of the pages' names."""
         super().register_mem_pool_host(mem_pool_host)
         digest = engine_digest("sglang", self._facts(mem_pool_host))
-        config, host = self._config, mem_pool_host
-        # Ranks of a model with one latent head have the same pages, and share them.
-        tensor = (0, 1) if config.is_mla_model else (config.tp_rank, config.tp_size)
-        part = RankPart(
-            tensor_rank=tensor[0],
-            tensor_size=tensor[1],
-            pipeline_rank=config.pp_rank,
-            pipeline_size=config.pp_size,
-        )
-        element_type = str(host.dtype).removeprefix("torch.")
-        layout = part.layout(_ORDER, element_type, host.page_size)
-        self._family = BlockFamily(
+        host = mem_pool_host
+        layout = self._part(PoolName.KV).layout(_ORDER, _type_name(host.dtype), host.page_size)
+        self._families[PoolName.KV.value] = BlockFamily(
             self._member.tenant, digest, layout, host.start_layer, host.end_layer
+        )
+
+    def register_mem_host_pool_v2(self, host_pool: Any, host_pool_name: str) -> None:
+        """Register one of a hybrid model's host caches; that of keys and values comes first.
+
+        Raises:
+            KVError: no cache of keys and values is registered.
+        """
+        super().register_mem_host_pool_v2(host_pool, host_pool_name)
+        pool = PoolName(host_pool_name)
+        if pool is PoolName.KV:
+            return
+        anchor = self._key("").family
+        page = host_pool.get_dummy_flat_data_page()
+        facts = self._facts(self.mem_pool_host) | {
+            "host_pool": [pool.value, type(host_pool).__name__, host_pool.layout],
+            "page_bytes": page.numel() * page.element_size(),
+            "state_types": _state_types(host_pool),
+        }
+        layout = self._part(pool).layout(_ORDER, _type_name(page.dtype), host_pool.page_size)
+        self._families[pool.value] = BlockFamily(
+            anchor.tenant,
+            engine_digest("sglang", facts),
+            layout,
+            anchor.first_layer,
+            anchor.end_layer,
         )
 
     def get(
@@ -149,9 +172,7 @@ class InnetHiCacheStorage(HiCacheStorage):
             host_indices: of the tokens' places in the host's cache, page by page.
             extra_info: not used.
         """
-        blocks = self._do(self._blocks.get_many([self._key(key) for key in keys]))
-        starts = self._page_starts(host_indices)
-        return [self._load(block, start) for block, start in zip(blocks, starts, strict=True)]
+        return self._load_pages(PoolName.KV, self.mem_pool_host, keys, host_indices)
 
     def batch_set_v1(
         self,
@@ -160,8 +181,49 @@ class InnetHiCacheStorage(HiCacheStorage):
         extra_info: HiCacheStorageExtraInfo | None = None,
     ) -> list[bool]:
         """Keep pages of the host's cache; for each, whether a home has it."""
-        starts = self._page_starts(host_indices)
-        return self._put(keys, [bytes_of(self.mem_pool_host.get_data_page(i)) for i in starts])
+        return self._put_pages(PoolName.KV, self.mem_pool_host, keys, host_indices)
+
+    def batch_exists_v2(
+        self,
+        keys: list[str],
+        pool_transfers: list[PoolTransfer] | None = None,
+        extra_info: HiCacheStorageExtraInfo | None = None,
+    ) -> PoolTransferResult:
+        """The longest prefix whose pages exist in all host caches, as each cache's policy says.
+
+        Raises:
+            KVError: a cache has a policy other than all pages or the trailing ones.
+        """
+        count = self.batch_exists(keys)
+        hits: dict[str, int] = {PoolName.KV: count} if count else {}
+        restorable = list(range(1, count + 1))
+        for transfer in pool_transfers or ():
+            if not restorable:
+                break
+            names = [self._key(key, transfer.name) for key in keys[:count]]
+            lengths = _restorable(self._do(self._blocks.exists_many(names)), transfer)
+            if lengths:
+                hits[transfer.name] = lengths[-1]
+            restorable = [length for length in restorable if length in lengths]
+        return PoolTransferResult(restorable[-1] if restorable else 0, hits, restorable)
+
+    def batch_get_v2(
+        self, transfers: list[PoolTransfer], extra_info: HiCacheStorageExtraInfo | None = None
+    ) -> dict[str, list[bool]]:
+        """Load pages into several host caches; for each cache and page, whether it was loaded."""
+        return {
+            transfer.name: self._load_pages(transfer.name, host, keys, transfer.host_indices)
+            for transfer, host, keys in self._whole(transfers)
+        }
+
+    def batch_set_v2(
+        self, transfers: list[PoolTransfer], extra_info: HiCacheStorageExtraInfo | None = None
+    ) -> dict[str, list[bool]]:
+        """Keep pages of several host caches; for each cache and page, whether a home has it."""
+        return {
+            transfer.name: self._put_pages(transfer.name, host, keys, transfer.host_indices)
+            for transfer, host, keys in self._whole(transfers)
+        }
 
     def close(self) -> None:
         """Leave the pool. Safe to call twice."""
@@ -169,16 +231,49 @@ class InnetHiCacheStorage(HiCacheStorage):
             self._is_open = False
             pool_of_process.leave()
 
-    def _put(self, keys: list[str], contents: list[Contents]) -> list[bool]:
-        names = [self._key(key) for key in keys]
+    def _whole(
+        self, transfers: Sequence[PoolTransfer]
+    ) -> Iterator[tuple[PoolTransfer, Any, list[str]]]:
+        """The transfers with their host caches and keys.
+
+        Raises:
+            KVError: a transfer does not have a place for each token of its pages.
+        """
+        for transfer in transfers:
+            host, keys = self.registered_pools[transfer.name], transfer.keys or []
+            places = 0 if transfer.host_indices is None else transfer.host_indices.numel()
+            if places != len(keys) * host.page_size:
+                raise KVError(
+                    f"SGLang's transfer of {transfer.name} has {places} places for {len(keys)} "
+                    f"pages of {host.page_size}"
+                )
+            yield transfer, host, keys
+
+    def _load_pages(
+        self, pool: str, host: Any, keys: list[str], host_indices: torch.Tensor
+    ) -> list[bool]:
+        blocks = self._do(self._blocks.get_many([self._key(key, pool) for key in keys]))
+        starts = _page_starts(host, host_indices)
+        return [self._load(host, block, start) for block, start in zip(blocks, starts, strict=True)]
+
+    def _put_pages(
+        self, pool: str, host: Any, keys: list[str], host_indices: torch.Tensor
+    ) -> list[bool]:
+        starts = _page_starts(host, host_indices)
+        return self._put(keys, [bytes_of(host.get_data_page(start)) for start in starts], pool)
+
+    def _put(
+        self, keys: list[str], contents: list[Contents], pool: str = PoolName.KV
+    ) -> list[bool]:
+        names = [self._key(key, pool) for key in keys]
         homes = self._do(self._blocks.put_many(list(zip(names, contents, strict=True))))
         return [count > 0 for count in homes]
 
-    def _load(self, block: Contents | None, start: int) -> bool:
-        page = self._into(block, self.mem_pool_host.get_dummy_flat_data_page())
+    def _load(self, host: Any, block: Contents | None, start: int) -> bool:
+        page = self._into(block, host.get_dummy_flat_data_page())
         if page is None:
             return False
-        self.mem_pool_host.set_from_flat_data_page(start, page)
+        host.set_from_flat_data_page(start, page)
         return True
 
     def _into(self, block: Contents | None, place: torch.Tensor | None) -> torch.Tensor | None:
@@ -189,14 +284,22 @@ class InnetHiCacheStorage(HiCacheStorage):
         page = tensor_of(block, place)
         return None if page is None else place.copy_(page)
 
-    def _page_starts(self, host_indices: torch.Tensor) -> list[int]:
-        starts: list[int] = host_indices[:: self.mem_pool_host.page_size].tolist()
-        return starts
+    def _key(self, key: str, pool: str = PoolName.KV) -> BlockKey:
+        family = self._families.get(PoolName(pool).value)
+        if family is None:
+            raise KVError(f"SGLang uses its storage before it has registered the host cache {pool}")
+        return BlockKey(family, key_hash(key))
 
-    def _key(self, key: str) -> BlockKey:
-        if self._family is None:
-            raise KVError("SGLang uses its storage before it has registered a host cache")
-        return BlockKey(self._family, key_hash(key))
+    def _part(self, pool: PoolName) -> RankPart:
+        config = self._config
+        # Ranks of a model with one latent head have the same pages, and share them; states differ.
+        is_shared = config.is_mla_model and pool is not PoolName.MAMBA
+        return RankPart(
+            tensor_rank=0 if is_shared else config.tp_rank,
+            tensor_size=1 if is_shared else config.tp_size,
+            pipeline_rank=config.pp_rank,
+            pipeline_size=config.pp_size,
+        )
 
     def _facts(self, host: Any) -> dict[str, Any]:
         config = self._config
@@ -212,3 +315,32 @@ class InnetHiCacheStorage(HiCacheStorage):
 
     def _do(self, work: Coroutine[Any, Any, Result]) -> Result:
         return self._member.submit(work).result()
+
+
+def _page_starts(host: Any, host_indices: torch.Tensor) -> list[int]:
+    starts: list[int] = host_indices[:: host.page_size].tolist()
+    return starts
+
+
+def _type_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _state_types(host: Any) -> list[str]:
+    """Types of the tensors in a page of states, which has no type of its own."""
+    info = getattr(host, "buffer_info", None)
+    return [] if info is None else [str(part.dtype) for part in (info.temporal, *info.conv)]
+
+
+def _restorable(there: Sequence[bool], transfer: PoolTransfer) -> list[int]:
+    """Lengths of prefixes, in pages, that a host cache can restore from the pages that exist."""
+    if transfer.hit_policy == PoolHitPolicy.ALL_PAGES:
+        needed = len(there)
+    elif transfer.hit_policy == PoolHitPolicy.TRAILING_PAGES:
+        needed = max(1, len(transfer.keys or ()))
+    else:
+        raise KVError(
+            f"the policy {transfer.hit_policy.value} of SGLang's host cache {transfer.name} is not "
+            "supported: use another storage for this model"
+        )
+    return [end for end in range(1, len(there) + 1) if all(there[max(0, end - needed) : end])]

@@ -50,3 +50,22 @@ class HostCache:
 
     def set_from_flat_data_page(self, index: int, page: torch.Tensor) -> None:
         self.buffer[:, :, index : index + PAGE] = page.reshape(2, 3, PAGE, 2, 8)
+
+
+class StateCache:
+    """The same of a state space's host cache: a page is one state, as bytes."""
+
+    layout = "page_first"
+    page_size = 1
+
+    def __init__(self) -> None:
+        self.buffer = torch.zeros((PAGES, 24), dtype=torch.uint8)
+
+    def get_data_page(self, index: int, flat: bool = True) -> torch.Tensor:
+        return self.buffer[index]
+
+    def get_dummy_flat_data_page(self) -> torch.Tensor:
+        return torch.zeros(24, dtype=torch.uint8)
+
+    def set_from_flat_data_page(self, index: int, page: torch.Tensor) -> None:
+        self.buffer[index] = page

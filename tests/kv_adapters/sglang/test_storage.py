@@ -20,7 +20,12 @@ from tests.kv_adapters.sglang.without_triton import stand_in_for_triton
 stand_in_for_triton()
 
 import torch
-from sglang.srt.mem_cache.hicache_storage import HiCacheStorageConfig
+from sglang.srt.mem_cache.hicache_storage import (
+    HiCacheStorageConfig,
+    PoolHitPolicy,
+    PoolName,
+    PoolTransfer,
+)
 from sglang.srt.mem_cache.storage.backend_factory import StorageBackendFactory
 
 from innet.errors import KVError
@@ -28,7 +33,7 @@ from innet.kv.adapters import sglang as storage
 from innet.kv.adapters.sglang import InnetHiCacheStorage
 from tests.kv_adapters.hosts import Hosts
 from tests.kv_adapters.running import run_on_two_hosts
-from tests.kv_adapters.sglang.host_cache import CONFIG, PAGE, HostCache
+from tests.kv_adapters.sglang.host_cache import CONFIG, PAGE, HostCache, StateCache
 
 
 def make(config: HiCacheStorageConfig = CONFIG, **host: Any) -> InnetHiCacheStorage:
@@ -93,6 +98,38 @@ def test_pages_go_from_host_cache_to_host_cache(
     assert torch.equal(other.mem_pool_host.get_data_page(0), page(2))
     assert torch.equal(other.mem_pool_host.get_data_page(7 * PAGE), page(5))
     assert not other.mem_pool_host.get_data_page(PAGE).any()
+
+
+def states(policy: PoolHitPolicy, keys: list[str], *places: int) -> PoolTransfer:
+    """A transfer of a state space's pages."""
+    return PoolTransfer(
+        name=PoolName.MAMBA, keys=keys, host_indices=torch.tensor(places), hit_policy=policy
+    )
+
+
+def test_a_hybrid_model_gets_prefixes_that_end_where_its_states_are(
+    storages: tuple[InnetHiCacheStorage, InnetHiCacheStorage],
+) -> None:
+    for each in storages:
+        each.register_mem_host_pool_v2(StateCache(), PoolName.MAMBA)
+    one, other = storages
+    pages = ["p0", "p1", "p2", "p3", "p4"]
+    one.batch_set(pages[:4], [page(number) for number in range(4)])
+    one.registered_pools[PoolName.MAMBA].buffer[:] = torch.arange(8)[:, None]
+    kept = one.batch_set_v2([states(PoolHitPolicy.TRAILING_PAGES, ["p1", "p3"], 5, 6)])
+    assert kept == {PoolName.MAMBA: [True, True]}
+
+    found = other.batch_exists_v2(pages, [states(PoolHitPolicy.TRAILING_PAGES, ["p4"])])
+    assert (found.kv_hit_pages, found.restorable_prefix_pages) == (4, [2, 4])
+    assert found.extra_pool_hit_pages == {PoolName.KV: 4, PoolName.MAMBA: 4}
+    for policy, length in ((PoolHitPolicy.TRAILING_PAGES, 2), (PoolHitPolicy.ALL_PAGES, 0)):
+        assert other.batch_exists_v2(pages[:3], [states(policy, ["p2"])]).kv_hit_pages == length
+    with pytest.raises(KVError, match="block_groups"):
+        other.batch_exists_v2(pages, [states(PoolHitPolicy.BLOCK_GROUPS, ["p2"])])
+
+    loaded = other.batch_get_v2([states(PoolHitPolicy.TRAILING_PAGES, ["p3", "p2"], 0, 1)])
+    assert loaded == {PoolName.MAMBA: [True, False]}
+    assert other.registered_pools[PoolName.MAMBA].buffer[:2, 0].tolist() == [6, 0]
 
 
 def test_a_poisoned_page_is_not_loaded(
