@@ -133,6 +133,23 @@ def test_a_jobs_own_traffic_is_told_by_its_hosts_links_and_is_no_load():
     assert watch.load({}).link_bps["leaf0"]["spine0"] == pytest.approx(7e7)
 
 
+def test_own_traffic_of_hosts_with_several_links_is_that_of_all_of_them():
+    topology = load_topology("rails:4x2").with_overrides(rate_bps=1e8)
+    watch = LoadWatch(topology, 1)
+    for time_s in (0, 2):
+        for node in topology.hosts:
+            sent = dict.fromkeys(("r0", "r1"), int(4e7 * time_s / 8))
+            watch.on_reading(node, NodeReading(time_s=time_s, cpu_s=0, sent_bytes=sent))
+    told = watch.own_traffic([make_plan("inc", topology, ("h0", "h1"))], Routes(topology))
+    assert told == {
+        ends: pytest.approx(4e7)
+        for host in ("h0", "h1")
+        for rail in ("r0", "r1")
+        for ends in ((host, rail), (rail, host))
+    }
+    assert set(watch.load(told).link_bps) == {"h2", "h3"}
+
+
 def test_nothing_moves_where_a_setting_or_a_named_root_forbids_it():
     for algorithm, moves in (("inc", False), ("inc:roots=spine0+spine1", True)):
         network = MeasuredNetwork(interval_s=1, confirmations=1, moves=moves)
