@@ -98,6 +98,14 @@ def broken_rails(rails: int, lost: set[str], cut: set[Ends]) -> set[int]:
     return {rail for rail, own in names.items() if any(part.startswith(own) for part in parts)}
 
 
+def test_a_node_keeps_the_operands_of_a_sum_that_it_made_before(fat_tree: Callable[..., Topology]):
+    topology = fat_tree(4)
+    plan = make_plan("inc", topology)
+    placed = place_without(plan, topology, ["c3"])
+    for core in ("c0", "c1", "c2"):
+        assert placed.primary_rules(core) == plan.primary_rules(core)
+
+
 def test_hosts_add_when_each_rail_lacks_another_one(rails: Callable[..., Topology]):
     topology = rails(2, 1, 3)
     plan = make_plan("inc", topology)

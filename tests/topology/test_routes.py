@@ -86,4 +86,5 @@ def test_rails_share_what_hosts_send_each_other() -> None:
     routes = Routes(load_topology("rails:8x2"))
     paths = [routes.path("h0", f"h{host}") for host in range(1, 8)]
     assert Counter(path[1] for path in paths) == {"r0": 3, "r1": 4}
+    assert not routes.reaches("r0", "r1")
     assert [routes.path("h3", rail) for rail in ("r0", "r1")] == [["h3", "r0"], ["h3", "r1"]]
