@@ -13,7 +13,7 @@ from innet.cluster.emulation.kernel_network import LinkDirection
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import SupervisedProcess
 from innet.errors import EmulationError
-from innet.topology import Host, Topology
+from innet.topology import Host, Topology, load_topology
 from tests.faults.links import set_link
 
 pytestmark = pytest.mark.netns
@@ -123,6 +123,20 @@ async def test_hosts_reach_each_other_by_tcp_through_two_switches(line: Topology
     async with Network(line(), mode="netns", output=lines) as network:
         peer, count, _ = await transfer(network, lines, 1 << 20)
         assert peer == network.config("h0").ip_address
+    assert count == 1 << 20
+
+
+async def test_programs_use_a_rail_and_memory_has_its_rate() -> None:
+    lines = Lines()
+    topology = load_topology("rails:2x2").with_workers(2, memory_rate_bps=1e8)
+    async with Network(topology, mode="netns", output=lines) as network:
+        peer, count, _ = await transfer(network, lines, 1 << 20)
+        assert peer == network.config("h0").ip_address
+        sent = await network.link_counters()
+        assert sent[LinkDirection("h0", "eth1", "r1", "eth0")].bytes > 1 << 20
+        assert sent[LinkDirection("h0", "eth0", "r0", "eth0")].bytes < 1 << 20
+        faces = [*network.config("h0").faces, *network.config("h0.1").faces]
+        assert [face.shape.rate_bps for face in faces] == [None, None, 1e8, 1e8, 1e8]
     assert count == 1 << 20
 
 
