@@ -18,14 +18,14 @@ TWICE = PoolSettings(replicas=2)
 SETTLED_S = TWICE.leave_out_s + 3 * LOOK_S
 
 
-def homes(pools: Pools, number: int) -> set[str]:
+def homes(pools: Pools, number: int, replicas: int = 2) -> set[str]:
     """The homes of a block among the members of now."""
-    return set(Placement(pools.fabric.members, replicas=2).homes(key(number).block_hash))
+    return set(Placement(pools.fabric.members, replicas=replicas).homes(key(number).block_hash))
 
 
-def lacking(pools: Pools) -> dict[int, set[str]]:
+def lacking(pools: Pools, replicas: int = 2) -> dict[int, set[str]]:
     """For each block, homes that do not serve it."""
-    found = {number: homes(pools, number) - set(pools.serving(number)) for number in BLOCKS}
+    found = {n: homes(pools, n, replicas) - set(pools.serving(n)) for n in BLOCKS}
     return {number: names for number, names in found.items() if names}
 
 
@@ -39,19 +39,20 @@ def copies(pools: Pools) -> dict[str, int]:
     return {name: pool.statistics().replicated for name, pool in pools.pools.items()}
 
 
-def test_blocks_of_a_member_that_died_are_copied_to_their_next_homes() -> None:
+@pytest.mark.parametrize("replicas", [2, 3])
+def test_blocks_of_a_member_that_died_are_copied_to_their_next_homes(replicas: int) -> None:
     async def work(pools: Pools) -> None:
-        assert await pools.put(*BLOCKS) == [2] * len(BLOCKS)
-        lost = sum("h1" in homes(pools, number) for number in BLOCKS)
+        assert await pools.put(*BLOCKS) == [replicas] * len(BLOCKS)
+        lost = sum("h1" in homes(pools, number, replicas) for number in BLOCKS)
         die(pools, "h1")
-        assert lacking(pools)
+        assert lacking(pools, replicas)
         await asyncio.sleep(SETTLED_S)
-        assert lacking(pools) == {}
+        assert lacking(pools, replicas) == {}
         assert sum(copies(pools).values()) == lost, "each block is copied once, by one survivor"
         die(pools, "h0")
         assert all([await pools.got(number) for number in BLOCKS])
 
-    with_pools(work, members=4, settings=TWICE)
+    with_pools(work, members=4, settings=PoolSettings(replicas=replicas))
 
 
 def test_a_member_that_comes_back_empty_gets_its_blocks_again() -> None:

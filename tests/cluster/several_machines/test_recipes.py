@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import json
 import shlex
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from tests.cluster.several_machines.recipe_site import RECIPES, Site, shown, sit
 pytestmark = [pytest.mark.netns]
 WORKERS = Path(__file__).parent / "workers"
 SUMS = str(WORKERS / "sums.py")
+ENGINE = Path(__file__).parents[2] / "kv" / "workers" / "attached_engine.py"
 ATTACHES = "import innet; print('node', innet.attach())"
 RACK = str(RECIPES / "rack.yaml")
 TOPOLOGY = (RECIPES / "rack.yaml").read_text()
@@ -79,32 +81,37 @@ async def test_nodes_of_a_slurm_job() -> None:
         assert there.lab.leftovers() == []
 
 
-def manifests() -> list[dict[str, Any]]:
-    """The objects of the manifest for Kubernetes."""
-    return list(YAML(typ="safe").load_all((RECIPES / "kubernetes.yaml").read_text()))
+MANIFESTS = ("kubernetes.yaml", "pool.kubernetes.yaml")
 
 
-def test_kubernetes_accepts_the_manifest() -> None:
+def manifests(file: str) -> list[dict[str, Any]]:
+    """The objects of a manifest for Kubernetes."""
+    return list(YAML(typ="safe").load_all((RECIPES / file).read_text()))
+
+
+@pytest.mark.parametrize("file", MANIFESTS)
+def test_kubernetes_accepts_the_manifest(file: str) -> None:
     schemas = pytest.importorskip("kubernetes_validate", reason="pip install 'innet[kubernetes]'")
-    for document in manifests():
+    for document in manifests(file):
         schemas.validate(document, schemas.latest_version(), strict=True)
 
 
-def named(kind: str, name: str) -> dict[str, Any]:
-    """An object of the manifest."""
+def named(kind: str, name: str, file: str = "kubernetes.yaml") -> dict[str, Any]:
+    """An object of a manifest."""
     (found,) = (
         document
-        for document in manifests()
+        for document in manifests(file)
         if (document["kind"], document["metadata"]["name"]) == (kind, name)
     )
     return found
 
 
-def test_objects_of_the_manifest_refer_to_each_other() -> None:
+@pytest.mark.parametrize("file", MANIFESTS)
+def test_objects_of_the_manifest_refer_to_each_other(file: str) -> None:
     labels = {"app": "innet"}.items()
-    assert labels == named("Service", "innet")["spec"]["selector"].items()
+    assert labels == named("Service", "innet", file)["spec"]["selector"].items()
     for name in ("innet", "innet-launcher"):
-        spec = named("StatefulSet", name)["spec"]
+        spec = named("StatefulSet", name, file)["spec"]
         metadata = spec["template"]["metadata"]
         assert metadata["labels"] == spec["selector"]["matchLabels"]
         assert labels <= metadata["labels"].items()
@@ -112,25 +119,41 @@ def test_objects_of_the_manifest_refer_to_each_other() -> None:
         pod = spec["template"]["spec"]
         volumes = {volume["name"] for volume in pod["volumes"]}
         volumes |= {claim["metadata"]["name"] for claim in spec.get("volumeClaimTemplates", [])}
-        assert volumes == {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
+        mounts = [mount for each in pod["containers"] for mount in each["volumeMounts"]]
+        assert volumes == {mount["name"] for mount in mounts}
 
 
-def start_pod(there: Site, machine: str, owner: str, pod: str) -> Program:
-    """Run what the container of a pod runs, with its environment; volumes are folders."""
-    (container,) = named("StatefulSet", owner)["spec"]["template"]["spec"]["containers"]
-    argv = [*container["command"], *container["args"]]
+def container_of(owner: str, file: str = "kubernetes.yaml", number: int = 0) -> dict[str, Any]:
+    """A container of the pods of a StatefulSet."""
+    pod = named("StatefulSet", owner, file)["spec"]["template"]["spec"]
+    found: dict[str, Any] = pod["containers"][number]
+    return found
+
+
+def in_folders(there: Site, container: dict[str, Any], pod: str, text: str) -> str:
+    """A text with folders in place of a container's volumes."""
     for mount in container["volumeMounts"]:
-        folder = there.folder / (
-            mount["name"] if mount.get("readOnly") else f"{pod}-{mount['name']}"
-        )
-        if mount["name"] == "topology":
-            folder = there.folder / mount["name"]
-        folder.mkdir(exist_ok=True)
-        argv = [argument.replace(f"{mount['mountPath']}/", f"{folder}/") for argument in argv]
+        is_shared = mount.get("readOnly") or mount["name"] in ("topology", "pool")
+        folder = there.folder / (mount["name"] if is_shared else f"{pod}-{mount['name']}")
+        folder.mkdir(exist_ok=True, mode=0o700)
+        text = text.replace(f"{mount['mountPath']}/", f"{folder}/")
+    return text
+
+
+def start_pod(
+    there: Site, machine: str, owner: str, pod: str, file: str = "kubernetes.yaml"
+) -> Program:
+    """Run what the first container of a pod runs, with its environment; volumes are folders."""
+    container = container_of(owner, file)
+    argv = [
+        in_folders(there, container, pod, argument)
+        for argument in (*container["command"], *container["args"])
+    ]
     fields = {"metadata.name": pod}
     variables = {
         entry["name"]: fields[entry["valueFrom"]["fieldRef"]["fieldPath"]]
         for entry in container.get("env", [])
+        if "valueFrom" in entry
     }
     return there.start(machine, *argv, **variables)
 
@@ -162,6 +185,39 @@ async def test_pods_of_kubernetes() -> None:
         await run_sums(there, "cluster")
 
 
+@pytest.mark.cluster
+async def test_a_pool_of_kubernetes_serves_the_engines_of_its_pods() -> None:
+    file = "pool.kubernetes.yaml"
+    names = {"h0": "innet-launcher-0.innet", "h1": "innet-0.innet", "h2": "innet-1.innet"}
+    async with site(3, names) as there:
+        container = container_of("innet-launcher", file)
+        text = named("ConfigMap", "innet-pool", file)["data"]["pool.yaml"]
+        text = in_folders(there, container, "innet-launcher-0", text).replace("16GiB", "16MiB")
+        (there.folder / "pool" / "pool.yaml").write_text(text)
+        (there.folder / "tenants" / "acme.secret").write_text("at least sixteen bytes")
+        launcher = start_pod(there, "h0", "innet-launcher", "innet-launcher-0", file)
+        await launcher.says("0 of 2")
+        (there.folder / "token").mkdir(exist_ok=True)
+        shutil.copy(there.folder / "innet-launcher-0-run" / "token", there.folder / "token")
+        for number in range(2):
+            start_pod(there, f"h{number + 1}", "innet", f"innet-{number}", file)
+        await launcher.says("the blocks of acme on 2 hosts")
+        engine = {entry["name"]: entry for entry in container_of("innet", file, 1)["env"]}
+        options = json.loads(engine["KV_TRANSFER"]["value"])["kv_connector_extra_config"]
+        options["secret"] = str(there.folder / "innet-launcher-0-run" / "acme.secret")
+        command = f"echo put 7 | python {ENGINE} '{json.dumps(options)}'"
+        for machine, asked in (("h1", command), ("h2", command.replace("put", "get"))):
+            program = there.start(machine, "sh", "-c", asked)
+            assert await program.ends() == 0, program.text
+        assert program.lines == ["at innet-1.1", "found"]
+        (leave,) = container_of("innet", file)["lifecycle"]["preStop"]["exec"]["command"][2:]
+        left = there.start("h1", "sh", "-c", leave, POD_NAME="innet-0")
+        assert await left.ends() == 0, left.text
+        again = there.start("h2", "sh", "-c", command.replace("put", "get"))
+        assert await again.ends() == 0, again.text
+        assert again.lines == ["at innet-1.1", "found"]
+
+
 def unit(there: Site, machine: str) -> list[str]:
     """What systemd runs for a machine, with this machine's paths."""
     text = (RECIPES / "innet-node@.service").read_text().replace("%i", machine)
@@ -191,9 +247,10 @@ async def test_a_machine_of_systemd_joins_one_network_after_the_other() -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
-def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
-    text = (RECIPES / "innet-node@.service").read_text()
-    path = tmp_path / "innet-node@.service"
+@pytest.mark.parametrize("unit", ["innet-node@.service", "innet-pool.service"])
+def test_systemd_accepts_the_unit(tmp_path: Path, unit: str) -> None:
+    text = (RECIPES / unit).read_text()
+    path = tmp_path / unit
     path.write_text(text.replace("/opt/innet/bin/innet", sys.executable))
     command = ["systemd-analyze", "verify", "--man=no", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.several_machines.machines import QUICK, Machines, Program, machines, star
+from tests.cluster.several_machines.machines import QUICK, Machines, Program, kill, machines, star
 
 pytestmark = [pytest.mark.netns, pytest.mark.cluster]
 ENGINE = str(Path(__file__).parents[2] / "kv" / "workers" / "attached_engine.py")
@@ -17,6 +18,13 @@ pool:
   engines: 1
   tenants:
     acme: {secret: acme.secret, memory: 16MiB}
+"""
+
+HAS_JOINED = """
+from innet.cluster.emulation.runs import find_run
+from innet.cluster.run_status import read_run_status
+while "h2.0" not in read_run_status(find_run("prod")).pools[0]["members"]:
+    pass
 """
 
 
@@ -53,6 +61,20 @@ async def test_engines_of_two_machines_share_blocks() -> None:
         reader = engine(lab, "h2", *(f"get {number}" for number in numbers))
         assert await reader.ends() == 0, reader.text
         assert reader.lines == ["at h2.1", *("found" for _ in numbers)]
+        remote = lab.innet("h0", "kv", "leave", "h2")
+        assert await remote.ends() == 1
+        assert "the member of h2 does not run on this machine" in remote.text
+        left = lab.innet("h2", "kv", "leave", "h2")
+        assert await left.ends() == 0, left.text
+        kill(agents[1], signal.SIGTERM)
+        await agents[1].ends()
+        alone = engine(lab, "h1", *(f"get {number}" for number in numbers))
+        assert await alone.ends() == 0, alone.text
+        assert alone.lines == ["at h1.1", *("found" for _ in numbers)]
+        agents[1] = lab.join("h2", "h2")
+        await serving.says("machine h2 is back")
+        back = lab.start("h0", sys.executable, "-c", HAS_JOINED)
+        assert await back.ends() == 0, back.text
         down = lab.innet("h0", "down", "prod")
         assert await down.ends() == 0, down.text
         for agent in agents:
