@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from innet.kv.events.source import BlockEvents
 from innet.kv.loop_thread import LoopThread
 from innet.kv.names import BlockKey
 from innet.kv.pool import BlockPool, MemoryTier, PoolSettings, TieredStore
@@ -34,6 +35,7 @@ class Host:
     def __init__(self, thread: LoopThread, blocks: BlockPool) -> None:
         self._thread = thread
         self.blocks = blocks
+        self.events: BlockEvents | None = None
 
     def submit(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
         return self._thread.submit(work)

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -15,6 +15,9 @@ from innet.kv.pool import BlockPool
 from innet.kv.pool_member import PoolMember
 from innet.kv.pool_options import DEFAULT_ENGINE, MemberOptions, PoolOptions
 from innet.validation_messages import first_message
+
+if TYPE_CHECKING:
+    from innet.kv.events.source import BlockEvents
 
 
 class AdapterOptions(BaseModel):
@@ -73,6 +76,7 @@ class Member(Protocol):
 
     blocks: BlockPool
     tenant: str
+    events: BlockEvents | None
 
     def submit(self, work: Coroutine[Any, Any, Result]) -> Future[Result]: ...
 

@@ -6,6 +6,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from innet.errors import KVError
@@ -106,20 +107,33 @@ class BlockEvents:
             block_tokens: of each block.
             salt: of the prompt.
         """
-        model = _model(family)
         ids = [int(token) for token in tokens[: len(hashes) * block_tokens]]
-        parent: int | None = None
+        parent: bytes | None = None
         for place, each in enumerate(hashes):
-            key = model, each
-            if key not in self._described:
-                piece = tuple(ids[place * block_tokens : (place + 1) * block_tokens])
-                self._described[key] = _Described(parent, piece, "" if place else salt)
-                block = self._blocks.get(key)
-                if block is not None and not block.has_tokens:
-                    self._publish(key, block)
-            self._described.move_to_end(key)
-            parent = event_hash(each)
-        while len(self._described) > _MOST_DESCRIBED:
+            piece = tuple(ids[place * block_tokens : (place + 1) * block_tokens])
+            self.describe_block(BlockKey(family, each), parent, piece, "" if place else salt)
+            parent = each
+
+    def describe_block(
+        self, block: BlockKey, parent: bytes | None, tokens: tuple[int, ...], salt: str = ""
+    ) -> None:
+        """Note the tokens of a block.
+
+        Args:
+            block: with any range of its layers.
+            parent: hash of the block before; ``None`` for a prompt's first.
+            tokens: of the block.
+            salt: of the prompt, with its first block.
+        """
+        key = _model(block.family), block.block_hash
+        if key not in self._described:
+            before = None if parent is None else event_hash(parent)
+            self._described[key] = _Described(before, tokens, salt)
+            here = self._blocks.get(key)
+            if here is not None and not here.has_tokens:
+                self._publish(key, here)
+        self._described.move_to_end(key)
+        if len(self._described) > _MOST_DESCRIBED:
             self._described.popitem(last=False)
 
     def on_tier(self, store: int, name: str, tier: Tier | None) -> None:
@@ -196,6 +210,7 @@ class BlockEvents:
         return self._logs.setdefault(digest, EventLog()) if log is None else log
 
 
+@lru_cache
 def _model(family: BlockFamily) -> BlockFamily:
     """Stands for all ranges of layers of a model's blocks."""
     return BlockFamily(family.tenant, family.model_digest, family.layout, 0, 1)

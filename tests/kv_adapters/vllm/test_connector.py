@@ -15,6 +15,9 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
 
 from innet.errors import KVError
 from innet.kv.adapters.vllm import InnetConnector, connector
+from innet.kv.events.index import PrefixIndex
+from innet.kv.events.source import BlockEvents
+from innet.kv.events.wire import decode
 from tests.kv_adapters.hosts import Hosts
 from tests.kv_adapters.vllm.engine import (
     BLOCK,
@@ -74,6 +77,30 @@ def test_a_prompt_that_goes_on_otherwise_loads_what_is_common(
     served = other.serve(prompt)
     assert served.is_right
     assert served.computed_tokens == len(prompt) - 2 * CHUNK
+
+
+def test_events_have_the_tokens_of_chunks(config: VllmConfig, hosts: Hosts) -> None:
+    own = deepcopy(config)
+    own.kv_transfer_config.kv_connector_extra_config["events"] = "run"
+    events = BlockEvents("home")
+    hosts.hosts["a"].events = events
+
+    async def watch() -> None:
+        hosts.hosts["home"].blocks.watch(events.on_tier)
+
+    hosts.hosts["home"].submit(watch()).result()
+    with hosts.at("a", connector):
+        engine = Engine(own)
+        engine.serve(PROMPT)
+        engine.saved()
+        engine.close()
+    [log] = events.streams.values()
+    index = PrefixIndex()
+    while (batch := log.cut(0.0)) is not None:
+        index.apply("home", "m", decode(batch[1]).events)
+    found = index.locate("m", PROMPT)
+    assert (found.tokens, found.block_tokens) == (4 * CHUNK, CHUNK)
+    assert found.holdings[0].member == "home"
 
 
 def rank_of_two(config: VllmConfig, rank: int, **options: str) -> VllmConfig:

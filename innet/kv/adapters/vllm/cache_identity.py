@@ -211,12 +211,18 @@ class Chunk:
         place: in its prompt, from 0.
         first_block: the first block to transfer, from 0 in the chunk.
         block_ids: of that block and the following ones; not necessarily to the chunk's end.
+        parent: hash of the chunk before, if there is one.
+        tokens: of the chunk, for events; empty: they are not published.
+        salt: of the prompt, with its first chunk.
     """
 
     chunk_hash: bytes
     place: int
     first_block: int
     block_ids: tuple[int, ...]
+    parent: bytes | None = None
+    tokens: tuple[int, ...] = ()
+    salt: str = ""
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,8 @@ class InnetConnector(KVConnectorBase_V1):
             else:
                 tenant, count_prefix = _lookups(opened, pool, options)
                 cache = identity(tenant)
-                self._scheduler = SchedulerSide(count_prefix, cache)
+                has_events = bool(pool.get("events"))
+                self._scheduler = SchedulerSide(count_prefix, cache, has_events=has_events)
             self._close = opened.pop_all()
 
     @classmethod

@@ -50,11 +50,15 @@ class SchedulerSide:
     Args:
         count_prefix: looks chunks up.
         cache: the engine's.
+        has_events: the worker publishes events, and needs the tokens of chunks for them.
     """
 
-    def __init__(self, count_prefix: CountPrefix, cache: CacheIdentity) -> None:
+    def __init__(
+        self, count_prefix: CountPrefix, cache: CacheIdentity, *, has_events: bool = False
+    ) -> None:
         self._count_prefix = count_prefix
         self._cache = cache
+        self._has_events = has_events
         self._lookups: dict[str, _Lookup] = {}
         self._tracked: dict[str, _Tracked] = {}
         self._loads: list[Load] = []
@@ -154,7 +158,11 @@ class SchedulerSide:
         """The chunks of the tokens from ``start_token`` on, the first of a block."""
         per_chunk = self._cache.chunk_blocks
         start, end = (token // self._cache.block_tokens for token in (start_token, end_token))
-        hashes = self._chunk_hashes(tracked.request, end_token)
+        request, size = tracked.request, self._cache.chunk_tokens
+        hashes = self._chunk_hashes(request, end_token)
+        # The hashes of other prompts have parts that their events would have to name as well.
+        is_plain = request.lora_request is None and not request.mm_features
+        has_tokens = self._has_events and is_plain
         chunks = []
         for place in range(start // per_chunk, len(hashes)):
             first = max(start, place * per_chunk)
@@ -164,6 +172,11 @@ class SchedulerSide:
                     place=place,
                     first_block=first - place * per_chunk,
                     block_ids=tuple(tracked.block_ids[first : min(end, (place + 1) * per_chunk)]),
+                    parent=hashes[place - 1] if place else None,
+                    tokens=tuple(request.all_token_ids[place * size : (place + 1) * size])
+                    if has_tokens
+                    else (),
+                    salt="" if place else request.cache_salt or "",
                 )
             )
         return tuple(chunks)

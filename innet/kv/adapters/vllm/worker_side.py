@@ -12,6 +12,7 @@ import torch
 
 from innet.errors import KVError
 from innet.kv.adapters.engine_pool import Member
+from innet.kv.adapters.identity import key_hash
 from innet.kv.adapters.tensors import bytes_of, tensor_of
 from innet.kv.adapters.vllm.cache_identity import (
     CacheIdentity,
@@ -20,6 +21,7 @@ from innet.kv.adapters.vllm.cache_identity import (
     Load,
     StepTransfers,
 )
+from innet.kv.names import BlockKey
 from innet.kv.pool.network import Contents
 
 _log = logging.getLogger(__name__)
@@ -141,7 +143,7 @@ class WorkerSide:
         self._loading.clear()
 
     def _ask(self, layer_range: int, chunk: Chunk) -> Future[Contents | None]:
-        key = self._cache.key(layer_range, chunk.chunk_hash)
+        key = self._described(layer_range, chunk)
         return self._member.submit(self._member.blocks.get(key))
 
     def _finish_loads(self, loads: list[_Loading]) -> set[str]:
@@ -184,9 +186,22 @@ class WorkerSide:
 
     def _save(self, layer_range: int, chunk: Chunk) -> None:
         contents = self._cached.read(self._cache.layer_ranges[layer_range], chunk)
-        key = self._cache.key(layer_range, chunk.chunk_hash)
+        key = self._described(layer_range, chunk)
         future = self._member.submit(self._member.blocks.put(key, contents, depth=chunk.place))
         self._saving[future] = contents.nbytes
+
+    def _described(self, layer_range: int, chunk: Chunk) -> BlockKey:
+        """The key of a chunk's object; events of it will have its tokens."""
+        key = self._cache.key(layer_range, chunk.chunk_hash)
+        events = self._member.events
+        if events is not None and chunk.tokens and not layer_range:
+            parent = None if chunk.parent is None else key_hash(chunk.parent)
+
+            async def describe() -> None:
+                events.describe_block(key, parent, chunk.tokens, chunk.salt)
+
+            self._member.submit(describe())
+        return key
 
     @property
     def _cached(self) -> PagedCache:
