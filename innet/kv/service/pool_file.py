@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from innet.errors import KVError, PoolFileError
 from innet.kv.eviction import DEFAULT_POLICY, PolicyName
-from innet.kv.pool_options import MemberOptions, PoolOptions, Size
+from innet.kv.pool_options import RUN_EVENTS, MemberOptions, PoolOptions, Size
 from innet.kv.tenant import Tenant
 from innet.node.messages import MAX_WEIGHT
 from innet.quantities import parse_duration_s
@@ -52,6 +52,8 @@ class PoolSpecification(Specification):
     timeout: Annotated[float, BeforeValidator(parse_duration_s)] = 5.0
     copy_rate: Size = "128MiB"
     """Bytes per second that a member copies to other homes by itself."""
+    events: bool = False
+    """Whether members publish events of their blocks, where ``innet kv`` finds them."""
 
 
 class PoolDocument(Specification):
@@ -120,6 +122,8 @@ class PoolFile:
             weight=given.get("weight", 1),
             engine="pool",
         )
+        if pool.events:
+            options["events"] = RUN_EVENTS
         if "memory" in given:
             options["offered_memory"] = given["memory"]
         if "disk" in given:

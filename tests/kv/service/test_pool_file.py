@@ -25,6 +25,7 @@ pool:
   engines: 2
   folder: blocks
   replicas: 2
+  events: true
   tenants:
     acme: {secret: acme.secret, memory: 1GiB, disk: 2GiB, weight: 3}
     umbra: {secret: acme.secret}
@@ -51,6 +52,7 @@ def test_each_tenant_has_a_member_with_its_quota(tmp_path: Path) -> None:
     assert (acme.weight, acme.settings.replicas, acme.memory_bytes) == (3, 2, 0)
     assert acme.secret == umbra.secret == SECRET.encode()
     assert acme.folder == tmp_path / "blocks"
+    assert acme.events == "run"
 
 
 def test_the_topology_may_be_a_file_beside_it_or_a_generator(tmp_path: Path) -> None:
