@@ -362,6 +362,11 @@ class Plan:
         return all(part in found and found[part][shard] == operand.node for part in parts)
 
     @cached_property
+    def _known_below(self) -> dict[str, dict[Interval, str]]:
+        """What :meth:`_operands_below` has found."""
+        return {}
+
+    @cached_property
     def _operands_of(self) -> dict[Placed, tuple[Placed, ...]]:
         return {Placed(rule.interval, rule.node): rule.operands for rule in self.rules}
 
@@ -396,9 +401,27 @@ class Plan:
         return tuple(interval for interval in self.intervals if interval in found)
 
     def _choose_node(self, interval: Interval, asker: str) -> str:
-        """Spread fallback requests over an interval's placements, the same way every time."""
+        """Spread ranks' fallback requests over an interval's placements, the same way every time.
+
+        A switch stays on its own tree: of hosts with several links, it may not reach the others.
+        """
         nodes = self.nodes_for(interval)
-        return asker if asker in nodes else nodes[self._rank_of.get(asker, 0) % len(nodes)]
+        if asker in nodes:
+            return asker
+        if asker not in self._rank_of and interval in (below := self._operands_below(asker)):
+            return below[interval]
+        return nodes[self._rank_of.get(asker, 0) % len(nodes)]
+
+    def _operands_below(self, node: str) -> Mapping[Interval, str]:
+        """The nodes of all values that the sums of ``node`` are made of, directly or not."""
+        if node not in self._known_below:
+            pending = [operand for rule in self.primary_rules(node) for operand in rule.operands]
+            found = self._known_below.setdefault(node, {})
+            for placed in pending:
+                if placed.interval not in found:
+                    found[placed.interval] = placed.node
+                    pending += self._operands_of.get(placed, ())
+        return self._known_below[node]
 
     def _validate_rule(self, rule: Rule) -> None:
         place = f"the rule for {rule.interval} at {rule.node}"

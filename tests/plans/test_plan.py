@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from innet.errors import PlanError
-from innet.plans import Interval, Plan
+from innet.plans import Interval, Plan, make_plan
+from innet.topology.blueprint import Blueprint, PartDefaults
 
 
 def document(**changes: Any) -> dict[str, Any]:
@@ -28,6 +29,26 @@ def document(**changes: Any) -> dict[str, Any]:
 def with_rule(node: str, interval: str, *operands: list[str]) -> dict[str, Any]:
     rules = document()["rules"]
     return document(rules=[*rules, {"node": node, "interval": interval, "operands": operands}])
+
+
+def test_a_switch_evaluates_sums_from_values_of_its_own_rail():
+    blueprint = Blueprint()
+    for host in range(8):
+        blueprint.add_host(f"h{host}")
+    for rail in ("a", "b"):
+        blueprint.add_switch(rail)
+        for pod in range(2):
+            blueprint.add_switch(f"{rail}{pod}")
+            blueprint.connect(f"{rail}{pod}", rail)
+            for leaf in (2 * pod, 2 * pod + 1):
+                blueprint.add_switch(f"{rail}-{leaf}")
+                blueprint.connect(f"{rail}-{leaf}", f"{rail}{pod}")
+                for host in (2 * leaf, 2 * leaf + 1):
+                    blueprint.connect(f"h{host}", f"{rail}-{leaf}")
+    plan = make_plan("inc", blueprint.topology("rails", PartDefaults()))
+    for rail in ("a", "b"):
+        (rule,) = (rule for rule in plan.rules_for(rail) if rule.interval == Interval(0, 3))
+        assert [operand.node for operand in rule.operands] == [f"{rail}-0", f"{rail}-1"]
 
 
 def test_a_right_plan_is_accepted_and_described() -> None:
