@@ -9,8 +9,9 @@ import pytest
 
 from innet.cluster.emulation.runs import create_run, machine_run_id, remove_run
 from innet.cluster.machines.token_file import TokenFile, new_secrets
-from innet.errors import InnetError, KVError
-from innet.kv.address import network_at
+from innet.errors import HostTaken, InnetError, KVError
+from innet.kv import address
+from innet.kv.address import NetworkUse, network_at
 from innet.kv.pool_options import MemberOptions, PoolOptions
 
 
@@ -66,3 +67,27 @@ def test_a_process_at_an_address_offers_no_memory_by_default() -> None:
 def test_options_that_miss_another_are_refused(options: PoolOptions, message: str) -> None:
     with pytest.raises(KVError, match=message):
         MemberOptions.of(options)
+
+
+def test_members_of_a_process_share_its_attachment(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def attach(network: str, **_: object) -> None:
+        if network == "full":
+            raise HostTaken("no worker is free")
+        calls.append(f"attach {network}")
+
+    monkeypatch.setattr(address, "attach", attach)
+    monkeypatch.setattr(address, "detach", lambda: calls.append("detach"))
+    use = NetworkUse()
+    with pytest.raises(HostTaken, match="no worker is free"):
+        use.enter("full")
+    for _ in range(2):
+        use.enter("prod")
+    with pytest.raises(HostTaken, match="attached to prod, and cannot be to lab"):
+        use.enter("lab")
+    use.leave()
+    assert calls == ["attach prod"]
+    use.leave()
+    use.enter("lab")
+    assert calls == ["attach prod", "detach", "attach lab"]
