@@ -88,14 +88,21 @@ class SumMover:
 
     def load_beside(self, job: str | None = None) -> Load:
         """What others than the named job use of the network; of one that is to come, all of it."""
-        return self._watch.load({}) if job is None else self._load_of_others(job, None)
+        return self._watch.load({}) if job is None else self._divided(job)[1]
 
-    def _load_of_others(self, job: str, own: Traffic | None) -> Load:
+    def _divided(self, job: str) -> tuple[Traffic, Load]:
+        """A job's own traffic, and what others use."""
+        if self._is_alone():
+            return self._watch.traffic, NO_LOAD
         jobs = self._jobs.describe()
-        if len(jobs) == 1 and not self._pools.describe() and not self._counts_all:
-            return NO_LOAD
         prefix = next((known["prefix"] for known in jobs if known["name"] == job), None)
-        return self._watch.load(self._traffic_of(job) if own is None else own, prefix)
+        own = self._traffic_of(job)
+        return own, self._watch.load(own, prefix)
+
+    def _is_alone(self) -> bool:
+        """Whether all that nodes count is of one job."""
+        others = len(self._jobs.describe()) > 1 or self._pools.describe()
+        return not others and not self._counts_all
 
     def share_of(self, host: str) -> float:
         """What is left of the links to a host and to its rack, in quarters, and at least one."""
@@ -133,21 +140,20 @@ class SumMover:
         live = self._placements.live
         if not self._settings.moves or live.lost or live.cut:
             return
-        moved = [group for group in groups if self._moves(group, now_s)]
+        movable = [(group, prefix) for group in groups if (prefix := _movable(group))]
+        divided = {job: self._divided(job) for job in {group.job for group, _ in movable}}
+        moved = [
+            group
+            for group, prefix in movable
+            if self._moves(group, prefix, *divided[group.job], now_s)
+        ]
         if moved:
             yield from self._groups.adapt()
 
-    def _moves(self, group: Group, now_s: float) -> bool:
-        """Choose other trees for a group, if that is due."""
-        found = next(
-            ((p, plan) for p, plan in group.plans.items() if plan.algorithm == "inc"), None
-        )
-        if found is None or ":" in group.algorithm or len(group.joined) < len(group.ranks):
-            return False
-        prefix, made = found
+    def _moves(self, group: Group, prefix: str, own: Traffic, load: Load, now_s: float) -> bool:
+        """Choose other trees for the sums of ``prefix``, if that is due."""
+        made = group.plans[prefix]
         review = self._reviews.setdefault(group.key, _Review())
-        own = self._traffic_of(group.job)
-        load = self._load_of_others(group.job, own) if own else NO_LOAD
         better = None
         if own and (prefix in group.preferred or self._is_held_up(own, load)):
             better = self._better(made, group.placed[prefix], load)
@@ -195,3 +201,10 @@ class SumMover:
             f"{roots[1]}, which others use less"
         )
         self._outbox.report("sums_moved", what, group=group.name, job=group.job, roots=roots)
+
+
+def _movable(group: Group) -> str | None:
+    """The prefix of the sums that switches make for a group, if nobody has said which ones."""
+    if ":" in group.algorithm or len(group.joined) < len(group.ranks):
+        return None
+    return next((p for p, plan in group.plans.items() if plan.algorithm == "inc"), None)
