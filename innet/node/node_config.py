@@ -22,6 +22,8 @@ between several machines."""
 
 RUN_ID_VARIABLE = "INNET_RUN_ID"
 """Environment variable of every process of a run; clean-up finds strays by it."""
+REGISTRY_VARIABLE = "INNET_REGISTRY"
+"""Environment variable of every process of a run: the directory that the run is registered in."""
 NODE_VARIABLE = "INNET_NODE"
 """Environment variable with the name of the node that a process runs on."""
 NODE_CONFIG_VARIABLE = "INNET_NODE_CONFIG"

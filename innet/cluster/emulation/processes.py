@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from innet.cluster.emulation.runs import ProcessIdentity
+from innet.cluster.emulation.runs import ProcessIdentity, runs_directory
 from innet.cluster.emulation.syscalls import (
     CLONE_NEWNET,
     CLONE_NEWUSER,
@@ -23,7 +23,7 @@ from innet.cluster.emulation.syscalls import (
     setns,
 )
 from innet.errors import EmulationError
-from innet.node.node_config import RUN_ID_VARIABLE
+from innet.node.node_config import REGISTRY_VARIABLE, RUN_ID_VARIABLE
 from innet.telemetry.logs.output import OutputSink
 
 DEFAULT_GRACE_S = 5.0
@@ -305,6 +305,7 @@ class ProcessGroup:
             **os.environ,
             **(spec.environment or {}),
             RUN_ID_VARIABLE: self._run_id,
+            REGISTRY_VARIABLE: str(runs_directory()),
         }
         try:
             return subprocess.Popen(

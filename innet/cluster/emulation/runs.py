@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from innet.errors import EmulationError
 from innet.machine import read_kernel_file
-from innet.node.node_config import NODE_CONFIG_VARIABLE, RUN_ID_VARIABLE, Mode
+from innet.node.node_config import REGISTRY_VARIABLE, RUN_ID_VARIABLE, Mode
 from innet.settings import SETTINGS_NAME, Settings
 
 _STATE_FIELD = 0
@@ -454,11 +454,8 @@ def _processes_of(record: RunRecord) -> list[ProcessIdentity]:
 
 def _is_of(record: RunRecord, environment: list[bytes]) -> bool:
     """Whether a process belongs to the run: another registry may have one of the same name."""
-    if f"{RUN_ID_VARIABLE}={record.run_id}".encode() not in environment:
-        return False
-    variable = f"{NODE_CONFIG_VARIABLE}=".encode()
-    configs = [entry.removeprefix(variable) for entry in environment if entry.startswith(variable)]
-    return all(Path(os.fsdecode(path)).parent == record.run_dir for path in configs)
+    variables = {RUN_ID_VARIABLE: record.run_id, REGISTRY_VARIABLE: record.run_dir.parent}
+    return {f"{name}={value}".encode() for name, value in variables.items()} <= set(environment)
 
 
 def _end(processes: list[ProcessIdentity], run_id: str, grace_s: float) -> None:

@@ -16,6 +16,7 @@ from typing import Protocol
 import pytest
 
 from innet.cluster.emulation.network import Network
+from innet.cluster.emulation.processes import ProcessSpec
 from innet.cluster.emulation.runs import (
     ProcessIdentity,
     find_run,
@@ -260,8 +261,10 @@ async def test_down_spares_a_run_of_the_same_name_in_another_registry(
     topology = load_topology("star:2")
     async with Network(topology, run_id="twin") as network:
         process = network.spawn("h0", ["sleep", "60"])
+        of_no_node = network.processes.spawn(ProcessSpec("bare", ("sleep", "60")))
         with monkeypatch.context() as elsewhere:
             elsewhere.setenv("XDG_RUNTIME_DIR", str(tmp_path))
             async with Network(topology, run_id="twin"):
                 remove_run(find_run("twin"))
         assert process.identity.is_alive()
+        assert of_no_node.identity.is_alive()
