@@ -122,6 +122,7 @@ class LinkPair:
         depths_bytes: of the queue, at the two moments.
         packets_out: Interests and Data that the node sent meanwhile.
         passage: what arrived of what was sent; ``None`` when that cannot be told.
+        refused_sends: datagrams that the sender's kernel did not take meanwhile.
         malformed_in: malformed packets that the peer received from this link.
         invalid_in: packets with an invalid signature that the peer received from this link.
     """
@@ -136,6 +137,7 @@ class LinkPair:
     depths_bytes: tuple[int, int]
     packets_out: int
     passage: Passage | None
+    refused_sends: int = 0
     malformed_in: int = 0
     invalid_in: int = 0
 
@@ -257,6 +259,7 @@ class Observation:
             depths_bytes=depths,
             packets_out=_packets(after, "out") - _packets(before, "out"),
             passage=self._passage(link, near, far),
+            refused_sends=after["send_errors"] - before["send_errors"],
             malformed_in=0 if peer_faces is None else _grown(peer_faces, "malformed_in"),
             invalid_in=0 if peer_faces is None else _grown(peer_faces, "invalid_signature_in"),
         )

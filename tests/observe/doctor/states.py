@@ -21,7 +21,7 @@ START_S = 1_000_000.0
 _ENDPOINT = ("interests_expressed", "retransmissions_by_gap", "retransmissions_by_timeout")
 _FACE = (
     "interests_in", "interests_out", "data_in", "data_out", "bytes_in", "bytes_out", "malformed_in",
-    "invalid_signature_in",
+    "invalid_signature_in", "send_errors",
 )  # fmt: skip
 _PORT = ("sent_bytes", "dropped_queue", "dropped_loss", "depth_bytes")
 

@@ -143,6 +143,13 @@ def test_drops_of_a_queue_are_not_losses_of_the_link() -> None:
     assert "100 packets were dropped" in finding.problem
 
 
+def test_a_path_that_takes_smaller_datagrams_than_before_is_named() -> None:
+    state = State()
+    state.face("h0", "s0")["send_errors"] += 3
+    finding = state.only_finding()
+    assert (finding.check, finding.subject) == ("refused_sends", "h0→s0")
+
+
 @pytest.mark.parametrize("counted", [True, False], ids=["counted", "unheard"])
 def test_a_lossy_link_is_named_with_its_share(counted: bool) -> None:
     state = State()

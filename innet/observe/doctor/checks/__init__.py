@@ -7,6 +7,7 @@ from innet.observe.doctor.checks.links import (
     FullQueue,
     LossyLink,
     RefusedPackets,
+    RefusedSends,
     SlowLink,
 )
 from innet.observe.doctor.checks.nodes import (
@@ -23,6 +24,7 @@ from innet.observe.doctor.observation import Observation
 CHECKS: tuple[Check, ...] = (
     DeadNode(),
     CutLink(),
+    RefusedSends(),
     MissingRoute(),
     UnannouncedPrefix(),
     SlowLink(),

@@ -153,6 +153,26 @@ class LossyLink:
             )
 
 
+class RefusedSends:
+    """A link that takes no datagrams of the size that it took when the network was launched."""
+
+    def findings(self, seen: Observation) -> Iterator[Finding]:
+        """One finding for each direction."""
+        for link in seen.links():
+            if link.refused_sends:
+                yield Finding(
+                    check="refused_sends",
+                    subject=str(link),
+                    problem=f"The kernel refused {link.refused_sends} datagrams of {link.node} to "
+                    f"{link.peer} within {link.span_s:.1f} s: they are larger than the path takes "
+                    "now, or a firewall rejects them.",
+                    remedy="Compare the path's MTU (`ip route get`, `tracepath`) with that of the "
+                    "launch. Where it has become smaller, take the network down and launch it "
+                    "again: it finds the size anew.",
+                    severity=link.refused_sends,
+                )
+
+
 class RefusedPackets:
     """A face that receives malformed packets, or packets with an invalid signature."""
 
