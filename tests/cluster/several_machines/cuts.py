@@ -35,6 +35,11 @@ class Cuts:
         for place, port in ((machine, "eth0"), (_ROUTER, f"eth{machine.removeprefix('h')}")):
             await self._run(place, "tc", "qdisc", "add", "dev", port, *limit)
 
+    async def narrow(self, machine: str, mtu_bytes: int) -> None:
+        """Let the way to a machine take smaller packets from now on."""
+        port = f"eth{machine.removeprefix('h')}"
+        await self._run(_ROUTER, "ip", "link", "set", port, "mtu", str(mtu_bytes))
+
     async def _rule(self, action: str, *selector: str) -> None:
         await self._run(_ROUTER, "ip", "rule", action, *selector, "blackhole")
 

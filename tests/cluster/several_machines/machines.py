@@ -63,14 +63,25 @@ class Machines:
         self.folder = folder
         self.address = "10.0.0.1:4711"
         self._network = network
-        self._namespace: str | None = None
         self._started = 0
 
-    async def share_ipv6(self) -> None:
-        """Let all machines be one namespace, and reach each other at the IPv6 loopback address."""
-        self._namespace, self.address = "h0", "[::1]:4711"
-        switch = "/proc/sys/net/ipv6/conf/lo/disable_ipv6"
-        assert await self.start("h0", "sh", "-c", f"echo 0 > {switch}").ends() == 0
+    async def use_ipv6(self, count: int) -> None:
+        """Give the machines IPv6 addresses of their own, ``fd00:1::1``, ``fd00:2::1``, …."""
+        self.address = "[fd00:1::1]:4711"
+        await self._run("s0", "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding")
+        for number in range(count):
+            network = f"fd00:{number + 1}::"
+            for place, port, address in (
+                (f"h{number}", "eth0", f"{network}1"),
+                ("s0", f"eth{number}", f"{network}2"),
+            ):
+                await self._run(place, f"echo 0 > /proc/sys/net/ipv6/conf/{port}/disable_ipv6")
+                await self._run(place, f"ip address add {address}/64 dev {port} nodad")
+            await self._run(f"h{number}", f"ip -6 route add default via {network}2")
+
+    async def _run(self, place: str, command: str) -> None:
+        program = self.start(place, "sh", "-c", command)
+        assert await program.ends() == 0, program.text
 
     def start(self, machine: str, *argv: str, at: str | None = None) -> Program:
         """Start a program on a machine; ``at`` the place of another one, if that is named."""
@@ -84,7 +95,7 @@ class Machines:
             environment={"XDG_RUNTIME_DIR": str(runtime)},
         )
         program = Program()
-        program.process = self._network.start(self._namespace or at or machine, spec, program)
+        program.process = self._network.start(at or machine, spec, program)
         return program
 
     def innet(self, machine: str, *arguments: str) -> Program:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from innet.cluster.machines.token_file import TokenFile
 from innet.cluster.requests import RequestClient
 from innet.cluster.session_client import SESSION_SOCKET_NAME, JobRequest, WorkerOptions
 from innet.errors import ControlError
@@ -14,6 +15,8 @@ from tests.cluster.several_machines.machines import launched, machines, star
 
 pytestmark = [pytest.mark.netns, pytest.mark.cluster]
 WORKERS = Path(__file__).parent / "workers"
+CURVE_GREETING = b"\xff" + bytes(7) + b"\x01\x7f\x03\x01" + b"CURVE".ljust(20, b"\0") + b"\x01"
+CURVE_GREETING = CURVE_GREETING.ljust(64, b"\0")
 
 
 async def test_strangers_find_no_open_port_but_the_one_to_join() -> None:
@@ -31,6 +34,31 @@ async def test_strangers_find_no_open_port_but_the_one_to_join() -> None:
             assert await shown.ends() == 0, shown.text
             open_ports[machine] = shown.text
         assert open_ports == {"h0": "tcp 10.0.0.1:4711", "h1": "", "h2": ""}
+        (lab.folder / "stop").touch()
+        assert await job.ends() == 0, job.text
+
+
+async def test_nobody_answers_a_stranger_with_data() -> None:
+    """Of all TCP and UDP ports of all machines: the port to join says that it speaks CURVE."""
+    async with machines(4) as lab:
+        await launched(lab, star(["h1", "h2"]), ["h1", "h2"])
+        job = lab.innet(
+            *("h0", "run", "--on", "net", "--", "python"),
+            *(str(WORKERS / "until_file.py"), str(lab.folder / "stop")),
+        )
+        await job.says("sums")
+        key = TokenFile.load(lab.folder / "token").public_key
+        addresses = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
+        stranger = lab.start("h3", sys.executable, str(WORKERS / "stranger.py"), key, *addresses)
+        assert await stranger.ends() == 0, stranger.text
+        answers = [line.split()[2:] for line in stranger.lines if line.startswith("answer")]
+        others = [line for line in stranger.lines if not line.startswith("answer")]
+        assert others == ["open 10.0.0.1:4711"]
+        assert answers[-1] == ["curve", CURVE_GREETING.hex()]
+        assert len(answers) == 7
+        for _, *answer in answers:
+            assert CURVE_GREETING.startswith(bytes.fromhex("".join(answer))), answer
+        await job.says("sums", len(job.lines) + 2)
         (lab.folder / "stop").touch()
         assert await job.ends() == 0, job.text
 

@@ -119,3 +119,14 @@ async def test_a_job_fails_by_name_when_the_only_link_of_a_machine_is_cut() -> N
         assert "h2--s0" in job.text or "s0--h2" in job.text, job.text
         assert "what ran there counts as ended" not in up.text
         await taken_down(lab, agents)
+
+
+async def test_doctor_names_a_path_that_takes_smaller_datagrams_than_at_the_launch() -> None:
+    async with machines(3) as lab:
+        await launched(lab, star(["h1", "h2"]), ["h1", "h2"])
+        job = summing(lab)
+        await job.says("sums")
+        await Cuts(lab).narrow("h2", 1000)
+        doctor = lab.innet("h0", "doctor", "net", "--seconds", "3")
+        assert await doctor.ends() == 1, doctor.text
+        assert "datagrams of s0 to h2" in doctor.text, doctor.text
