@@ -48,6 +48,7 @@ EXAMPLES = options.examples(
     "innet down lab",
 )
 
+_RAY_WAIT_S = 60.0
 _REFRESH_S = 1.0
 _READY = b"ready"
 
@@ -89,11 +90,14 @@ class MachineOptions(options.OptionGroup):
         ),
     ] = "CPU=1"
     wait: Annotated[
-        float,
+        float | None,
         options.time_option(
-            least_s=0.1, help="How long Ray looks for room, with [cyan]--on[/]", default="60s"
+            least_s=0.1,
+            help="How long to wait until all machines have joined, with [cyan]--listen[/], or "
+            "until Ray has room, with [cyan]--on[/]",
+            default="no limit, and 60s on Ray",
         ),
-    ] = 60.0
+    ] = None
 
     def ray(self, restarts: int) -> RayMachines | None:
         """The Ray cluster that starts the machines, if one is to."""
@@ -108,7 +112,8 @@ class MachineOptions(options.OptionGroup):
             )
         with options.values_of("--reserve"):
             resources = parsed_resources(self.reserve)
-        return RayMachines(RayOptions(self.on, resources, self.wait, restarts))
+        wait_s = _RAY_WAIT_S if self.wait is None else self.wait
+        return RayMachines(RayOptions(self.on, resources, wait_s, restarts))
 
     def chosen(self, ray: RayMachines | None) -> ClusterOptions | None:
         """How machines join; ``None``: all nodes are on this one."""
@@ -116,7 +121,9 @@ class MachineOptions(options.OptionGroup):
 
         if ray is not None:
             return ClusterOptions(self.listen or ray.own_address, self.token_file, ray)
-        return None if self.listen is None else ClusterOptions(self.listen, self.token_file)
+        if self.listen is None:
+            return None
+        return ClusterOptions(self.listen, self.token_file, wait_s=self.wait)
 
 
 @options.grouped

@@ -14,29 +14,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from innet.cluster.emulation.local_fabric import Fabric, family_of
-from innet.cluster.emulation.machine_fabric import (
-    MachineFabric,
-    SocketName,
-    links_between_machines,
-    with_discovered_mtus,
-)
+from innet.cluster.emulation.local_fabric import Fabric
+from innet.cluster.emulation.machine_fabric import MachineFabric
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
 from innet.cluster.emulation.runs import (
     ProcessIdentity,
     RecordedProcess,
     control_socket_name,
+    list_runs,
     ndn_socket_name,
 )
+from innet.cluster.launch.machine_links import MachineLinks
 from innet.cluster.machines.addresses import Address
-from innet.cluster.machines.commands import (
-    ConfigureRequest,
-    ConnectRequest,
-    OpenReply,
-    OpenRequest,
-    agent_socket_name,
-)
+from innet.cluster.machines.commands import agent_socket_name
 from innet.cluster.machines.listener import JoinedMachine, MachineListener
 from innet.cluster.machines.messages import Heartbeats
 from innet.cluster.machines.remote import RemoteMachine
@@ -84,11 +75,13 @@ class ClusterOptions:
         listen: ``ADDRESS[:PORT]`` of this machine, at which they do.
         token_file: written for them; in the run directory by default.
         starter: starts their agents; ``None``: somebody does.
+        wait_s: how long the launch waits until all have joined; ``None``: for ever.
     """
 
     listen: str
     token_file: Path | None = None
     starter: MachineStarter | None = None
+    wait_s: float | None = None
 
 
 class ClusterNetwork(Network):
@@ -119,10 +112,14 @@ class ClusterNetwork(Network):
         self._last_refusal = ("", "")
         self._rejoining = asyncio.Lock()
         """Held while a machine returns: the next one needs the sockets of this one."""
-        self._links: MachineFabric | None = None
-        self._addresses: dict[str, str] = {}
-        self._sockets: dict[tuple[str, int], SocketName] = {}
-        self._datagram_bytes: dict[int, int] = {}
+        self._links = MachineLinks(
+            topology,
+            Address.parsed(options.listen),
+            seed=seed,
+            shared_memory=settings.transport.shared_memory,
+        )
+        self._failure: asyncio.Future[str] | None = None
+        """Why machines that the starter starts do not come."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -231,12 +228,27 @@ class ClusterNetwork(Network):
                 "other ones than the launcher's, or leave --listen out"
             )
         self.processes.on_exit(self._forget)
-        await self._until_all_joined()
-        self._links = await self._opened_fabric()
-        await self._connect_all(self._links)
-        return self._links
+        await self._listen()
+        fabric = await self._set_up_links()
+        self._topology = self._links.topology
+        for name in self.other_machines:
+            self._is_reachable[name].set()
+        if self._options.starter is not None and self._failure is not None:
+            self._run(self._report_failures(self._options.starter, self._failure))
+        return fabric
 
-    async def _until_all_joined(self) -> None:
+    async def _set_up_links(self) -> MachineFabric:
+        """Wait for all machines and set up the links; again if one is lost meanwhile."""
+        while True:
+            await self._until_all_joined()
+            machines = tuple(self._machines.values())
+            try:
+                return await self._links.set_up(machines)
+            except EmulationError:
+                if not any(machine.lost_because for machine in machines):
+                    raise
+
+    async def _listen(self) -> None:
         recovery = self._settings.recovery
         listener = MachineListener(
             Address.parsed(self._options.listen),
@@ -255,35 +267,44 @@ class ClusterNetwork(Network):
         if self._options.starter is not None:  # its agents end when the listener has told them
             self._stack.push_async_callback(self._options.starter.close)
         self._listener = await self._stack.enter_async_context(listener)
-        listener.token_file().save(self._token_path)
-        self._stack.callback(self._token_path.unlink, missing_ok=True)
+        live = {run.run_id for run in list_runs() if not run.is_stale} - {self.run_id}
+        token = listener.token_file()
+        token.save_new(self._token_path, live)
+        self._stack.callback(token.remove, self._token_path)
         self._say_progress()
-        await self._wait_for_all(listener)
-        self._say("all machines joined")
-
-    async def _wait_for_all(self, listener: MachineListener) -> None:
         starter = self._options.starter
-        if starter is None:
-            await self._all_joined.wait()
-            return
-        labels = {name: self.topology.machine_labels.get(name, {}) for name in self.other_machines}
-        address = listener.token_file().addresses[0]
-        starter.start(self.run_id, address, self._token_path, labels, self._output)
-        failed = asyncio.ensure_future(starter.failed())
+        if starter is not None:
+            labels = self.topology.machine_labels
+            wanted = {name: labels.get(name, {}) for name in self.other_machines}
+            address = listener.token_file().addresses[0]
+            starter.start(self.run_id, address, self._token_path, wanted, self._output)
+            self._failure = asyncio.ensure_future(starter.failed())
+
+    async def _until_all_joined(self) -> None:
+        """
+        Raises:
+            EmulationError: some do not come.
+        """
+        wait_s = self._options.wait_s
         joined = asyncio.ensure_future(self._all_joined.wait())
+        ends: list[asyncio.Future[Any]] = [joined]
+        if self._failure is not None:
+            ends.append(self._failure)
         try:
-            await asyncio.wait([joined, failed], return_when=asyncio.FIRST_COMPLETED)
-            if not joined.done():
-                raise EmulationError(failed.result())
-        except BaseException:
-            failed.cancel()
-            raise
+            await asyncio.wait(ends, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             joined.cancel()
-        self._run(self._report_failures(starter, failed))
+        if self._failure is not None and self._failure.done() and not self._all_joined.is_set():
+            raise EmulationError(self._failure.result())
+        if not self._all_joined.is_set():
+            raise EmulationError(
+                f"machines have not joined within {wait_s:g} s: {', '.join(self._missing)}. Look "
+                "at what their agents print, or wait longer (--wait)"
+            )
+        self._say("all machines joined")
 
     async def _report_failures(self, starter: MachineStarter, failed: Awaitable[str]) -> None:
-        """Print why machines that are lost do not come back."""
+        """Print why machines that are lost later do not come back."""
         while True:
             why = await failed
             if not self.processes.terminating:
@@ -294,10 +315,14 @@ class ClusterNetwork(Network):
     def _token_path(self) -> Path:
         return (self._options.token_file or self.run_dir / _TOKEN_NAME).absolute()
 
+    @property
+    def _missing(self) -> list[str]:
+        return sorted(set(self.other_machines) - self._served, key=natural_key)
+
     def _say_progress(self) -> None:
         """Print who is missing, and how a machine joins."""
         assert self._listener is not None
-        missing = sorted(set(self.other_machines) - self._served, key=natural_key)
+        missing = self._missing
         if not missing:
             self._all_joined.set()
             return
@@ -316,97 +341,6 @@ class ClusterNetwork(Network):
     def _say(self, text: str) -> None:
         self._output(LAUNCHER_LABEL, text)
 
-    async def _opened_fabric(self) -> MachineFabric:
-        """Let all machines open their links."""
-        machines = [self._machines[name] for name in self.other_machines]
-        replies = await asyncio.gather(*map(self._opened, machines))
-        listening = Address.parsed(self._options.listen)
-        address = replies[0].launcher_address if listening.is_every else listening.host
-        fabric = MachineFabric(
-            self.topology,
-            LAUNCHER_MACHINE,
-            address,
-            shared_memory=self._settings.transport.shared_memory,
-        )
-        self._take_links(LAUNCHER_MACHINE, address, fabric.sockets)
-        fabric.addresses = self._addresses
-        self._require_one_family()
-        return fabric
-
-    async def _opened(self, machine: RemoteMachine) -> OpenReply:
-        reply = await machine.open(
-            OpenRequest(
-                topology=self.topology.model_dump_json(),
-                seed=self._seed,
-                shared_memory=self._settings.transport.shared_memory,
-            )
-        )
-        self._take_links(machine.name, reply.address, reply.sockets)
-        return reply
-
-    def _take_links(self, machine: str, address: str, sockets: Mapping[int, SocketName]) -> None:
-        self._addresses[machine] = address
-        for number, name in sockets.items():
-            self._sockets[machine, number] = name
-
-    def _require_one_family(self) -> None:
-        families = {machine: family_of(a) for machine, a in self._addresses.items()}
-        if len(set(families.values())) > 1:
-            addresses = ", ".join(f"{m} {address}" for m, address in self._addresses.items())
-            raise EmulationError(
-                f"some machines have joined over IPv4, others over IPv6: {addresses}. Let all join "
-                "by addresses of one kind"
-            )
-
-    async def _connect_all(self, fabric: MachineFabric) -> None:
-        """Connect all links, and find out how large their datagrams may be."""
-        fabric.connect(self._peers_of(LAUNCHER_MACHINE))
-        received = await asyncio.gather(
-            fabric.probe(), *map(self._connected, self._machines.values())
-        )
-        self._take_sizes(received)
-        fabric.configure(self._datagram_bytes)
-        self._topology = with_discovered_mtus(self.topology, self._datagram_bytes)
-        await asyncio.gather(*(self._configure(machine) for machine in self._machines.values()))
-
-    async def _connected(self, machine: RemoteMachine) -> dict[int, int]:
-        """Connect a machine's links; returns the largest datagram that came over each."""
-        request = ConnectRequest(peers=self._peers_of(machine.name))
-        return (await machine.connect(request)).received_bytes
-
-    async def _configure(self, machine: RemoteMachine) -> None:
-        await machine.configure(ConfigureRequest(datagram_bytes=self._datagram_bytes))
-        if not machine.lost_because:
-            self._is_reachable[machine.name].set()
-
-    def _peers_of(
-        self, machine: str, others: Collection[str] | None = None
-    ) -> dict[int, SocketName]:
-        """The other ends of a machine's links, by the links' numbers; to ``others`` alone."""
-        placement = self.topology.placement
-        peers: dict[int, SocketName] = {}
-        for number, link in links_between_machines(self.topology).items():
-            ends = [placement[node] for node in link.nodes]
-            if machine in ends:
-                other = ends[1] if ends[0] == machine else ends[0]
-                if others is None or other in others:
-                    peers[number] = self._sockets[other, number]
-        return peers
-
-    def _take_sizes(self, received: Sequence[Mapping[int, int]]) -> None:
-        """Take the largest datagram of each link, which passed in both directions."""
-        for number, link in links_between_machines(self.topology).items():
-            sizes = [sizes[number] for sizes in received if number in sizes]
-            if not all(sizes):
-                a, b = (self.topology.placement[node] for node in link.nodes)
-                (at_a, port_a), (at_b, port_b) = self._sockets[a, number], self._sockets[b, number]
-                raise EmulationError(
-                    f"no UDP datagram passes between machine {a} ({at_a}, port {port_a}) and "
-                    f"machine {b} ({at_b}, port {port_b}), for link {link}. Let firewalls pass UDP "
-                    "between the machines"
-                )
-            self._datagram_bytes[number] = min(sizes)
-
     # Machines that come and go
 
     def _on_joined(self, joined: JoinedMachine) -> None:
@@ -419,11 +353,11 @@ class ClusterNetwork(Network):
         try:
             await joined.serve(self._sockets_of(machine.name))
             self._served.add(machine.name)
-            if self._links is None:
+            if self._links.fabric is None:
                 self._say_progress()
             else:
                 async with self._rejoining:
-                    await self._rejoin(machine, self._links)
+                    await self._rejoin(machine)
         except InnetError as error:
             self._say(f"machine {machine.name} cannot be used: {error}")
 
@@ -438,7 +372,7 @@ class ClusterNetwork(Network):
         self._is_reachable[joined.name].clear()
         self._served.discard(joined.name)
         self._all_joined.clear()
-        if self._links is None:
+        if self._links.fabric is None:
             self._say(why)
             self._say_progress()
         elif not self.processes.terminating:
@@ -450,33 +384,22 @@ class ClusterNetwork(Network):
             self._last_refusal = address, reason
             self._say(f"refused a machine at {address}: {printable(reason)}")
 
-    async def _rejoin(self, machine: RemoteMachine, links: MachineFabric) -> None:
-        """Connect a machine that has come back; its neighbours' links lead to its new sockets."""
+    async def _rejoin(self, machine: RemoteMachine) -> None:
+        """Let a machine that has come back take part again."""
         if machine.lost_because:  # while it waited for others
             return
         name = machine.name
-        await self._opened(machine)
-        await machine.connect(ConnectRequest(peers=self._peers_of(name), probes=False))
-        links.connect(self._peers_of(LAUNCHER_MACHINE, [name]))
         others = [other for other in self._machines.values() if other is not machine]
-        configured = [other for other in others if self._is_reachable[other.name].is_set()]
-        await asyncio.gather(*(self._reconnect(other, name) for other in configured))
+        await self._links.reconnect(
+            machine, [other for other in others if self._is_reachable[other.name].is_set()]
+        )
         for node in self._configs:
             if self.topology.placement[node] == name:
-                found = {"ip_address": self._addresses[name]}
+                found = {"ip_address": self._links.addresses[name]}
                 self._configs[node] = self._configs[node].model_copy(update=found)
-        await self._configure(machine)
+        if not machine.lost_because:
+            self._is_reachable[name].set()
         self._say(f"machine {name} is back; the next job can use its nodes")
-
-    async def _reconnect(self, other: RemoteMachine, name: str) -> None:
-        peers = self._peers_of(other.name, [name])
-        if not peers:
-            return
-        try:
-            await other.connect(ConnectRequest(peers=peers, probes=False))
-        except EmulationError:
-            if not other.lost_because:  # a lost one connects when it comes back
-                raise
 
     def _forget(self, process: SupervisedProcess) -> None:
         """Remove the record of a process of another machine that has ended."""
@@ -490,6 +413,8 @@ class ClusterNetwork(Network):
 
     async def _disconnect(self) -> None:
         """Let the agents remove what is theirs."""
+        if self._failure is not None:
+            self._failure.cancel()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -85,6 +86,37 @@ class TokenFile(BaseModel):
                 f"cannot write the token file {path}: {error.strerror}. Name another place with "
                 "--token-file"
             ) from error
+
+    def save_new(self, path: Path, live: Collection[str]) -> None:
+        """Write the file where there is none, or one of a network that has ended.
+
+        Args:
+            live: networks that are up on this machine, whose token files stay.
+
+        Raises:
+            SecurityError: it cannot be written, or the file there is not to be replaced.
+        """
+        if path.exists():
+            remedy = "Remove it, or name another place with --token-file"
+            try:
+                network = self.load(path).network
+            except SecurityError as error:
+                raise SecurityError(
+                    f"{path} is there and is not replaced, because it may be no token file: "
+                    f"{str(error).partition('. ')[0]}. {remedy}"
+                ) from error
+            if network in live:
+                raise SecurityError(
+                    f"{path} is the token file of network {network}, which is up. Name another "
+                    "place with --token-file"
+                )
+        self.save(path)
+
+    def remove(self, path: Path) -> None:
+        """Remove the file, unless another launch has replaced it."""
+        with suppress(SecurityError):
+            if self.load(path).public_key == self.public_key:
+                path.unlink(missing_ok=True)
 
     def only_for(self, machine: str) -> Self:
         """A token file with the secret of one machine alone."""

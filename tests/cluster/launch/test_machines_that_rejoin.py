@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from innet.cluster.emulation.machine_fabric import MachineFabric
+from innet.cluster.emulation.runs import RunRecord
 from innet.cluster.launch.cluster_network import ClusterNetwork, ClusterOptions
 from innet.cluster.machines.commands import (
     ConfigureRequest,
@@ -15,7 +20,7 @@ from innet.cluster.machines.commands import (
     OpenReply,
     OpenRequest,
 )
-from innet.cluster.machines.listener import JoinedMachine
+from innet.cluster.machines.listener import JoinedMachine, MachineListener
 from innet.cluster.machines.remote import RemoteMachine
 from innet.errors import EmulationError
 from innet.settings import Settings
@@ -54,6 +59,7 @@ class Agent:
         self.may_open = asyncio.Event()
         self.peers: list[int] = []
         self.is_open = self.is_lost_in_connect = False
+        self.on_lost: Callable[[], None] = lambda: None
 
     async def open(self, _: OpenRequest) -> OpenReply:
         await self.may_open.wait()
@@ -68,14 +74,18 @@ class Agent:
 
     async def connect(self, request: ConnectRequest) -> ConnectReply:
         if self.is_lost_in_connect:
-            self.lost_because = f"machine {self.name} does not answer"
+            self.lose(f"machine {self.name} does not answer")
+            self.on_lost()
         if self.lost_because or not self.is_open:
             raise EmulationError(f"machine {self.name}: the links are not open")
         self.peers.append(request.peers[LINK][1])
-        return ConnectReply()
+        return ConnectReply(received_bytes={LINK: 1472} if request.probes else {})
 
     async def configure(self, _: ConfigureRequest) -> None:
         pass
+
+    def lose(self, why: str) -> None:
+        self.lost_because = why
 
 
 class Joined:
@@ -106,10 +116,13 @@ class Launcher(ClusterNetwork):
             "net",
             lambda _label, line: self.said.append(line),
         )
-        self._links = cast(MachineFabric, NoLinks())
+        self._links.fabric = cast(MachineFabric, NoLinks())
+        token = SimpleNamespace(addresses=["127.0.0.1:1"])
+        self._listener = cast(MachineListener, SimpleNamespace(token_file=lambda: token))
+        self._record = cast(RunRecord, SimpleNamespace(run_dir=tmp_path))
         for number, agent in enumerate(agents):
             self._machines[agent.name] = cast(RemoteMachine, agent)
-            self._take_links(agent.name, "127.0.0.1", {LINK: ("127.0.0.1", number)})
+            self._links.take(agent.name, "127.0.0.1", {LINK: ("127.0.0.1", number)})
 
     async def rejoin(self, agent: Agent) -> None:
         """The agent of a machine has joined anew."""
@@ -154,6 +167,32 @@ async def test_a_machine_that_was_lost_again_meanwhile_is_left_alone(tmp_path: P
     assert not launcher.is_reachable("h1")
 
 
+async def test_a_launch_waits_for_a_machine_that_is_lost_while_links_are_made(
+    tmp_path: Path,
+) -> None:
+    one, two, again = Agent("h1", 11), Agent("h2", 22), Agent("h1", 33)
+    launcher = Launcher(tmp_path, one, two)
+    launcher._links.fabric = None
+    lost = asyncio.Event()
+
+    def lose() -> None:
+        launcher._on_lost(cast(JoinedMachine, SimpleNamespace(name="h1")), one.lost_because)
+        lost.set()
+
+    one.is_lost_in_connect, one.on_lost = True, lose
+    for agent in (one, two, again):
+        agent.may_open.set()
+    for agent in (one, two):
+        await launcher.rejoin(agent)
+    setting_up = asyncio.ensure_future(launcher._set_up_links())
+    await lost.wait()
+    assert launcher.said[-1].startswith("1 of 2 machines joined; missing: h1")
+    launcher._machines["h1"] = cast(RemoteMachine, again)
+    await launcher.rejoin(again)
+    await (await setting_up).close()
+    assert (again.peers, two.peers) == ([22], [11, 33])
+
+
 def test_a_machine_that_is_refused_again_and_again_is_named_once(tmp_path: Path) -> None:
     launcher = Launcher(tmp_path)
     for reason in ("another version", "another version", "version \33[2J"):
@@ -162,3 +201,14 @@ def test_a_machine_that_is_refused_again_and_again_is_named_once(tmp_path: Path)
         "refused a machine at 10.0.0.2: another version",
         r"refused a machine at 10.0.0.2: version \u001b[2J",
     ]
+
+
+async def test_a_launch_ends_when_machines_do_not_come(tmp_path: Path) -> None:
+    launcher = Launcher(tmp_path)
+    launcher._options = ClusterOptions("127.0.0.1", wait_s=0.01)
+    with pytest.raises(EmulationError, match=r"not joined within 0\.01 s: h1, h2"):
+        await launcher._until_all_joined()
+    launcher._failure = asyncio.get_running_loop().create_future()
+    launcher._failure.set_result("no node has room")
+    with pytest.raises(EmulationError, match="no node has room"):
+        await launcher._until_all_joined()

@@ -120,6 +120,23 @@ def test_a_missing_file_and_a_folder_that_cannot_be_written(tmp_path: Path) -> N
         made().save(tmp_path / "none" / "token")
 
 
+def test_the_file_of_a_network_that_is_up_and_other_files_are_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    first, second = made(), made()
+    first.save_new(path, live=[])
+    with pytest.raises(SecurityError, match=r"of network .* which is up"):
+        second.save_new(path, live=[first.network])
+    second.save_new(path, live=["another"])
+    first.remove(path)
+    assert TokenFile.load(path) == second
+    second.remove(path)
+    assert not path.exists()
+    write_private(path, "a letter")
+    with pytest.raises(SecurityError, match="not replaced"):
+        second.save_new(path, live=[])
+    assert path.read_text() == "a letter"
+
+
 # Keys of machines
 
 

@@ -15,8 +15,7 @@ from tests.cluster.several_machines.machines import launched, machines, star
 
 pytestmark = [pytest.mark.netns, pytest.mark.cluster]
 WORKERS = Path(__file__).parent / "workers"
-CURVE_GREETING = b"\xff" + bytes(7) + b"\x01\x7f\x03\x01" + b"CURVE".ljust(20, b"\0") + b"\x01"
-CURVE_GREETING = CURVE_GREETING.ljust(64, b"\0")
+CURVE_GREETING = (b"\xff" + bytes(7) + b"\x01\x7f\x03\x01CURVE").ljust(64, b"\0")
 
 
 async def test_strangers_find_no_open_port_but_the_one_to_join() -> None:

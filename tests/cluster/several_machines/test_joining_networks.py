@@ -46,13 +46,13 @@ async def test_datagrams_are_as_large_as_the_path_allows(mtu_bytes: int) -> None
 
 
 async def test_machines_join_over_ipv6() -> None:
-    async with machines(1) as lab:
-        await lab.share_ipv6()
+    async with machines(3) as lab:
+        await lab.use_ipv6(3)
         await launched(lab, star(["h1", "h2"]), ["h1", "h2"])
-        assert datagram_bytes(lab.folder, "h1", "h1") == [65000 - 28]
+        assert datagram_bytes(lab.folder, "h1", "h1") == [1500 - 48]
         job = lab.innet("h0", "run", "--on", "net", "--", "python", SUMS)
         assert await job.ends() == 0, job.text
-        await job.says("master ::1")
+        await job.says("master fd00:2::1")
 
 
 async def test_nodes_of_one_machine_share_memory_and_workers_their_host() -> None:
@@ -155,6 +155,7 @@ async def test_what_is_wrong_is_refused_with_the_next_step() -> None:
             (("up", "star:2", "--token-file", "x"), "give --listen"),
             (("up", "star:2", "--listen", "10.9.9.9:1"), "cannot listen on 10.9.9.9:1"),
             (("up", "star:2", "--listen", "::x"), "invalid address"),
+            (("up", "star:2", "--listen", "10.0.0.1", "--wait", "1s"), "within 1 s: h0, h1"),
             (("up", "star:2", "--listen", "10.0.0.1", "--mode", "netns"), "--mode"),
             (("node", "join", "10.0.0.1:4711", "--token-file", "missing"), "missing"),
         ]

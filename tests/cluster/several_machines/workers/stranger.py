@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import zmq
 
@@ -27,14 +28,14 @@ def command(name: bytes, body: bytes = b"") -> bytes:
     return bytes([4, len(content)]) + content
 
 
-GREETINGS = {
-    "nothing": b"",
-    "garbage": os.urandom(1000),
-    "http": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-    "ndn": INTEREST,
-    "null": greeting(b"NULL") + command(b"READY", b"\x0bSocket-Type\0\0\0\x06DEALER"),
-    "plain": greeting(b"PLAIN") + command(b"HELLO", b"\x01a\x01b"),
-    "curve": greeting(b"CURVE") + command(b"HELLO", bytes(194)),
+BEGINNINGS: dict[str, tuple[bytes, ...]] = {
+    "nothing": (),
+    "garbage": (os.urandom(1000),),
+    "http": (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",),
+    "ndn": (INTEREST,),
+    "null": (greeting(b"NULL"), command(b"READY", b"\x0bSocket-Type\0\0\0\x06DEALER")),
+    "plain": (greeting(b"PLAIN"), command(b"HELLO", b"\x01a\x01b")),
+    "curve": (greeting(b"CURVE"), command(b"HELLO", bytes(194))),
 }
 
 
@@ -48,16 +49,18 @@ def open_ports(address: str) -> list[int]:
     return found
 
 
-def answer_to(address: str, port: int, sent: bytes) -> bytes:
-    """All that comes over a connection, until it ends or there is silence."""
+def answer_to(address: str, port: int, parts: Sequence[bytes]) -> bytes:
+    """All that comes over a connection, each part of what is sent after a silence."""
     received = b""
     with socket.create_connection((address, port)) as connection:
         connection.settimeout(SILENCE_S)
         try:
-            connection.sendall(sent)
-            while part := connection.recv(1 << 16):
-                received += part
-        except OSError:  # silence, or a connection that is reset
+            for part in (b"", *parts):
+                connection.sendall(part)
+                with suppress(TimeoutError):
+                    while answer := connection.recv(1 << 16):
+                        received += answer
+        except ConnectionError:  # it is reset
             pass
     return received
 
@@ -96,8 +99,8 @@ key, *machines = sys.argv[1:]
 for machine in machines:
     for open_port in open_ports(machine):
         print("open", f"{machine}:{open_port}")
-        for name, sent in GREETINGS.items():
-            print("answer to", name, answer_to(machine, open_port, sent).hex())
+        for name, parts in BEGINNINGS.items():
+            print("answer to", name, answer_to(machine, open_port, parts).hex())
         own, _ = zmq.curve_keypair()
         for server_key in (own, key.encode()):
             for message in curve_answers(machine, open_port, server_key):
