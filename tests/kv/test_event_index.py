@@ -129,6 +129,23 @@ def test_the_index_finds_what_a_search_finds(
     assert truth.held == {(hash_of(block, e), medium) for _, e, block, medium in naive.held}
 
 
+def test_the_pools_stream_has_tokens_as_soon_as_a_member_says_them() -> None:
+    index, pool = PrefixIndex(), PoolStream()
+    bare, whole = BlocksStored((1,)), BlocksStored((1,), None, (5, 6), 2)
+    for member, event in (("a", bare), ("b", bare), ("c", whole), ("d", whole)):
+        pool.apply("m", index.apply(member, "m", [event]))
+    [log] = pool.streams.values()
+    assert list(pool.streams) == [b"kv@pool@m"]
+    numbered = log.cut(0.0)
+    assert numbered is not None
+    assert decode(numbered[1]).events == (AllCleared(), bare, whole)
+    for member in "abcd":
+        pool.apply("m", index.apply(member, "m", [BlocksRemoved((1,))]))
+    numbered = log.cut(0.0)
+    assert numbered is not None
+    assert decode(numbered[1]).events == (BlocksRemoved((1,)),)
+
+
 def test_salts_adapters_and_block_sizes_are_told_apart() -> None:
     index = PrefixIndex()
     index.apply("a", "m", [BlocksStored((1, 2), None, (1, 2, 3, 4), 2, extra=(("s",), None))])
