@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -39,6 +40,10 @@ for ignored, usual in (
 ):
     if signal.getsignal(ignored) is signal.SIG_IGN:
         signal.signal(ignored, usual)
+
+# As `innet` sets it: imports, the tests that are collected, and simulations make many objects and
+# little garbage.
+gc.set_threshold(50_000)
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 # Each run draws other examples, so fewer of them find the same in time.
