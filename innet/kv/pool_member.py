@@ -29,6 +29,7 @@ from innet.kv.loop_thread import LoopThread
 from innet.kv.node_network import NetworkOptions, NodeBlockNetwork
 from innet.kv.pool import BlockPool, DiskTier, MemoryTier, TieredStore
 from innet.kv.pool.network import BlockNetwork
+from innet.kv.pool.object_storage import ObjectStorage, is_url
 from innet.kv.pool.peers import await_members
 from innet.kv.pool.statistics import PoolStatistics
 from innet.kv.pool_options import RUN_EVENTS, MemberOptions, PoolOptions
@@ -256,16 +257,24 @@ class PoolMember(LoopThread):
         memory = MemoryTier(memory_bytes, self._options.policy)
         if not disk_bytes:
             return TieredStore(memory)
-        disk = await DiskTier.open(self._folder() / purpose, disk_bytes, self._options.policy)
+        folder = self._folder(purpose)
+        disk = await DiskTier.open(folder, disk_bytes, self._options.policy)
         return TieredStore(memory, disk)
 
-    def _folder(self) -> Path:
-        assert self._options.folder is not None
-        return self._options.folder / self.tenant / self.node
+    def _folder(self, *parts: str) -> Path | str:
+        folder = self._options.folder
+        assert folder is not None
+        parts = (self.tenant, self.node, *parts)
+        if is_url(folder):
+            return "/".join((str(folder).rstrip("/"), *parts))
+        return Path(folder, *parts)
 
 
-def _remove(folder: Path) -> None:
+def _remove(folder: Path | str) -> None:
     """Remove a node's folder, and its tenant's if that is empty then."""
+    if not isinstance(folder, Path):
+        ObjectStorage(folder).remove_all()
+        return
     shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(OSError):
         folder.parent.rmdir()

@@ -14,6 +14,7 @@ from innet.errors import KVError
 from innet.kv.events.endpoints import Endpoints
 from innet.kv.eviction import DEFAULT_POLICY, PolicyName
 from innet.kv.pool import PoolSettings
+from innet.kv.pool.object_storage import is_url
 from innet.node.messages import MAX_WEIGHT
 from innet.quantities import parse_size_bytes
 from innet.validation_messages import value_message
@@ -29,7 +30,7 @@ _SETTINGS: Final = ("replicas", "window", "timeout_s", "puts", "keeps_fetched")
 
 
 def _path(value: object) -> object:
-    return Path(value) if isinstance(value, str) else value
+    return Path(value) if isinstance(value, str) and not is_url(value) else value
 
 
 Size = Annotated[str | int, BeforeValidator(parse_size_bytes)]
@@ -61,7 +62,8 @@ class PoolOptions(TypedDict, total=False):
     """Behind that memory; default 0."""
     folder: Annotated[Path | str | None, BeforeValidator(_path)]
     """For blocks on disk; needed if a disk is more than 0. Each host has a subfolder of its own,
-    which is removed at the end if the secret is the job's."""
+    which is removed at the end if the secret is the job's. A URL such as ``s3://bucket/blocks``
+    keeps them in an object storage that fsspec reaches."""
     policy: PolicyName
     """Chooses the blocks to evict; default ``second-use``."""
     replicas: int
@@ -118,7 +120,7 @@ class MemberOptions:
     disk_bytes: int = 0
     offered_memory_bytes: int = _DEFAULT_BYTES
     offered_disk_bytes: int = 0
-    folder: Path | None = None
+    folder: Path | str | None = None
     weight: int = 1
     engine: str = DEFAULT_ENGINE
     events: str = ""

@@ -1,6 +1,6 @@
-"""The tiers of a store: blocks in memory, and blocks on disk, each up to a number of bytes.
+"""The tiers of a store: blocks in memory, and blocks on disk or in an object storage.
 
-The disk works beside the event loop.
+Each has up to a number of bytes. The disk works beside the event loop.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from innet.errors import KVError
 from innet.kv.eviction import DEFAULT_POLICY, PolicyName, make_policy
 from innet.kv.pool.block_database import BlockDatabase, BlockRecord
 from innet.kv.pool.network import Sealed
+from innet.kv.pool.object_storage import BlockRecords, ObjectStorage, is_url
 from innet.kv.pool.statistics import TierStatistics
 from innet.kv.pool.waiting import now_s, wait_to_end
 from innet.telemetry.durations import Ages
@@ -32,6 +33,8 @@ FILE_NAME: Final = "blocks.sqlite"
 MOST_UNWRITTEN_BYTES: Final = 64 << 20
 """Limit of pending writes, if there is more than one; blocks beyond it are not kept."""
 _BATCH_BYTES = 16 << 20
+_OBJECTS_AT_ONCE = 8
+"""Reads of an object storage, which answers after many milliseconds."""
 
 
 @dataclass(slots=True)
@@ -225,10 +228,10 @@ class DiskWork(Protocol):
 
 
 class DiskThread:
-    """A :class:`DiskWork` on a thread of its own."""
+    """A :class:`DiskWork` on threads of its own."""
 
-    def __init__(self) -> None:
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="innet-kv-disk")
+    def __init__(self, threads: int = 1) -> None:
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="innet-kv-disk")
 
     async def run(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
@@ -246,7 +249,7 @@ class _OnDisk:
 
 
 class DiskTier(BlockTier[_OnDisk]):
-    """Blocks in a database.
+    """Blocks in a database on disk, or in an object storage.
 
     It writes in the background: a block that is not yet written is read from memory. Blocks that
     cannot be written are lost, and counted.
@@ -257,7 +260,7 @@ class DiskTier(BlockTier[_OnDisk]):
 
     def __init__(
         self,
-        database: BlockDatabase,
+        database: BlockRecords,
         capacity_bytes: int,
         policy: PolicyName,
         work: DiskWork,
@@ -276,7 +279,7 @@ class DiskTier(BlockTier[_OnDisk]):
     @classmethod
     async def open(
         cls,
-        folder: Path,
+        folder: Path | str,
         capacity_bytes: int,
         policy: PolicyName = DEFAULT_POLICY,
         work: DiskWork | None = None,
@@ -284,7 +287,8 @@ class DiskTier(BlockTier[_OnDisk]):
         """Open ``folder``, which is created if there is none, and closed to other users.
 
         Args:
-            folder: used by this pool of this process only.
+            folder: used by this pool of this process only; with ``://`` in it, the URL of an
+                object storage.
             capacity_bytes: of the blocks there, in whole pages of 16 KiB each.
             policy: chooses the victims; it starts without earlier uses.
             work: runs blocking calls; by default a thread.
@@ -292,11 +296,11 @@ class DiskTier(BlockTier[_OnDisk]):
         Raises:
             KVError: the folder cannot be written to, or another process uses it.
         """
-        work = DiskThread() if work is None else work
+        if work is None:
+            work = DiskThread(_OBJECTS_AT_ONCE if is_url(folder) else 1)
 
-        def read() -> tuple[BlockDatabase, list[BlockRecord]]:
-            _make(folder)
-            database = BlockDatabase(folder / FILE_NAME, capacity_bytes)
+        def read() -> tuple[BlockRecords, list[BlockRecord]]:
+            database = _opened(folder, capacity_bytes)
             return database, database.records()
 
         try:
@@ -448,6 +452,14 @@ class DiskTier(BlockTier[_OnDisk]):
         if self._has(record.row, record.name):
             self._take(record.name)
             self.on_gone(record.name)
+
+
+def _opened(folder: Path | str, capacity_bytes: int) -> BlockRecords:
+    if is_url(folder):
+        return ObjectStorage(str(folder))
+    path = Path(folder)
+    _make(path)
+    return BlockDatabase(path / FILE_NAME, capacity_bytes)
 
 
 def _make(folder: Path) -> None:

@@ -1,0 +1,105 @@
+"""Blocks in an object storage, behind memory: in fsspec's memory, and on a server of S3."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pytest
+
+from innet.errors import KVError
+from innet.kv.pool import DiskTier
+from innet.kv.pool.block_database import record_bytes
+from innet.kv.pool.network import Sealed
+
+fsspec: Any = pytest.importorskip("fsspec", reason="needs fsspec: pip install fsspec s3fs")
+
+ROOT = b"root manifest"
+SIZE = 1000
+_folders = count()
+
+
+def name(number: int) -> str:
+    return f"/kv/a/00ff/raw/0-0/{number:064x}"
+
+
+def block(number: int) -> Sealed:
+    return Sealed(np.random.default_rng(number).integers(0, 256, SIZE, np.uint8), ROOT)
+
+
+def capacity(blocks: int) -> int:
+    return blocks * record_bytes(name(0), len(ROOT), SIZE)
+
+
+@pytest.fixture(params=["memory", "s3"])
+def url(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    if request.param == "memory":
+        yield f"memory://blocks/{next(_folders)}"
+        return
+    pytest.importorskip("s3fs", reason="needs s3fs and moto: pip install s3fs 'moto[server]'")
+    server = pytest.importorskip("moto.server", reason="needs moto: pip install 'moto[server]'")
+    bucket = f"bucket{next(_folders)}"
+    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    running.start()
+    host, port = running.get_host_and_port()
+    options = {"key": "test", "secret": "test", "endpoint_url": f"http://{host}:{port}"}
+    monkeypatch.setitem(fsspec.config.conf, "s3", options)
+    fsspec.filesystem("s3", skip_instance_cache=True).mkdir(bucket)
+    yield f"s3://{bucket}/blocks"
+    running.stop()
+
+
+def test_blocks_are_found_again_by_another_process(url: str) -> None:
+    async def first() -> None:
+        tier = await DiskTier.open(url, capacity(3), "lru")
+        for number in range(5):
+            tier.put(name(number), block(number), depth=number)
+        assert [name(number) in tier for number in range(5)] == [False, False, True, True, True]
+        await tier.close()
+
+    async def second() -> None:
+        tier = await DiskTier.open(url, capacity(3), "lru")
+        assert [name(number) in tier for number in range(5)] == [False, False, True, True, True]
+        for number in range(2, 5):
+            found = await tier.get(name(number))
+            assert found is not None
+            assert found.root == ROOT
+            assert np.array_equal(found.contents, block(number).contents)
+            assert tier.depth(name(number)) == number
+        tier.remove(name(3))
+        await tier.close()
+        files, folder = fsspec.core.url_to_fs(url)
+        assert len(files.find(folder)) == 2
+
+    asyncio.run(first())
+    asyncio.run(second())
+
+
+def test_a_lost_or_damaged_object_is_a_miss(url: str) -> None:
+    async def work() -> None:
+        tier = await DiskTier.open(url, capacity(3), "lru")
+        gone: list[str] = []
+        tier.on_gone = gone.append
+        for number in range(2):
+            tier.put(name(number), block(number), depth=0)
+        await tier.flush()
+        files, folder = fsspec.core.url_to_fs(url)
+        first, second = sorted(files.find(folder))
+        files.rm(first)
+        files.pipe({second: b"\xff\xff"})
+        assert [await tier.get(name(number)) for number in range(2)] == [None, None]
+        assert gone == [name(0), name(1)]
+        tier.put(name(2), block(2), depth=0)
+        await tier.flush()
+        assert len(files.find(folder)) == 1
+        await tier.close()
+
+    asyncio.run(work())
+
+
+def test_a_storage_that_fsspec_does_not_know_is_refused() -> None:
+    with pytest.raises(KVError, match="none-such://bucket"):
+        asyncio.run(DiskTier.open("none-such://bucket", 1 << 20))
