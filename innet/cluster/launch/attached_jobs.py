@@ -23,6 +23,10 @@ from innet.plans import rank_order
 
 _log = logging.getLogger(__name__)
 
+_ENDING_JOB_S = 60.0
+"""How long a job waits for the hosts of another one that is ending."""
+_REJOINING_S = 20.0
+
 EnvironmentsOf = Callable[[Job], Awaitable[Sequence[Mapping[str, str]]]]
 """The environment that describes the worker of each rank of a job."""
 
@@ -64,6 +68,11 @@ class _AttachedJob:
     def is_closing(self) -> bool:
         """Whether all its ranks have left, and its hosts will be free."""
         return self.task is not None and not self.members
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether some of its ranks have left: the others end soon, or are dead already."""
+        return self.replies.done() and bool(self.missing)
 
     def was_left_by(self, rank: int) -> bool:
         """Whether this rank already left this job: it belongs to the next one of that name."""
@@ -195,10 +204,7 @@ class AttachedJobs:
         """Admit a job, and close it once all its ranks have left."""
         try:
             async with AsyncExitStack() as stack:
-                async with self._placing:
-                    await self._wait_for_closing_jobs()
-                    nodes = self._place([job.members.get(rank) for rank in range(job.size)])
-                    admitted = await stack.enter_async_context(self._admission.admit(nodes))
+                nodes, admitted = await self._admitted(job, stack)
                 environments = await self._environments_of(admitted)
                 job.replies.set_result(
                     [
@@ -219,6 +225,44 @@ class AttachedJobs:
                 job.replies.exception()  # perhaps nobody waits any more
         finally:
             self._jobs.pop(name, None)
+
+    async def _admitted(
+        self, job: _AttachedJob, stack: AsyncExitStack
+    ) -> tuple[tuple[str, ...], Job]:
+        """Admit a job to hosts of its ranks until ``stack`` closes.
+
+        A rank that was lost with its machine is noticed later than the ranks of its job are started
+        again, so hosts of a job that ranks have left are waited for.
+
+        Raises:
+            HostTaken: other jobs have the hosts.
+            ControlError: there are no such hosts.
+        """
+        deadline_s = asyncio.get_running_loop().time() + _ENDING_JOB_S
+        while True:
+            async with self._placing:
+                await self._wait_for_closing_jobs()
+                try:
+                    nodes = self._place([job.members.get(rank) for rank in range(job.size)])
+                except HostTaken:
+                    ending = [j.task for j in self._jobs.values() if j.is_ending and j.task]
+                    if not ending or asyncio.get_running_loop().time() >= deadline_s:
+                        raise
+                else:
+                    await self._until_reachable(nodes)
+                    return nodes, await stack.enter_async_context(self._admission.admit(nodes))
+            await _any_is_done(ending, deadline_s)
+
+    async def _until_reachable(self, nodes: Sequence[str]) -> None:
+        """Wait for the links of a machine that has just joined again, where a rank runs already."""
+        for node in nodes:
+            try:
+                await asyncio.wait_for(self._network.until_reachable(node), _REJOINING_S)
+            except TimeoutError:
+                raise ControlError(
+                    f"the machine of {node} has not joined the network again within "
+                    f"{_REJOINING_S:g} s. Start the job again when `innet status` shows it"
+                ) from None
 
     async def _wait_for_closing_jobs(self) -> None:
         """Wait until jobs that are over have freed their hosts: restarted ranks need them."""
@@ -321,9 +365,14 @@ async def _acknowledge() -> None:
 
 async def _is_done(future: asyncio.Future[Any], deadline_s: float) -> bool:
     """Whether a future is done by a time of the loop."""
-    left_s = deadline_s - asyncio.get_running_loop().time()
-    await asyncio.wait([future], timeout=max(0.0, left_s))
+    await _any_is_done([future], deadline_s)
     return future.done()
+
+
+async def _any_is_done(futures: Sequence[asyncio.Future[Any]], deadline_s: float) -> None:
+    """Wait until one of some futures is done, or a time of the loop."""
+    left_s = deadline_s - asyncio.get_running_loop().time()
+    await asyncio.wait(futures, timeout=max(0.0, left_s), return_when=asyncio.FIRST_COMPLETED)
 
 
 def _each_needs(ranks: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
@@ -145,6 +146,25 @@ async def test_the_death_of_a_rank_is_reported_and_frees_the_hosts(session: Sess
     assert "rank 1 (h0.1) ended without closing its worker" in said
     await said_by(await start_ranks(session, "add", 4))
     assert await jobs_on(session) == []
+
+
+@on_one_network
+async def test_hosts_of_a_job_that_has_lost_a_rank_are_waited_for(session: Session) -> None:
+    """The other one may be dead, too, and its machine not be lost yet."""
+    gone, silent = await start_ranks(session, "wait", 2)
+    for process in (gone, silent):
+        await read_until(process, "ready")
+    silent.send_signal(signal.SIGSTOP)
+    gone.kill()
+    await gone.wait()
+    program = "import innet; print(innet.attach(host='h0.0', job='next', rank=0, size=1))"
+    successor = await start(session, sys.executable, "-c", program)
+    assert session._attached is not None
+    while "next" not in session._attached._jobs:
+        assert successor.returncode is None, await lines_of(successor)
+        await asyncio.sleep(0.02)
+    silent.kill()
+    assert await lines_of(successor) == ["h0.0"]
 
 
 @on_one_network
