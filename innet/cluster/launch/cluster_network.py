@@ -52,7 +52,7 @@ class MachineStarter(Protocol):
 
     def start(
         self,
-        run_id: str,
+        run_dir: Path,
         address: str,
         token_file: Path,
         labels: Mapping[str, Mapping[str, str]],
@@ -277,7 +277,7 @@ class ClusterNetwork(Network):
             labels = self.topology.machine_labels
             wanted = {name: labels.get(name, {}) for name in self.other_machines}
             address = listener.token_file().addresses[0]
-            starter.start(self.run_id, address, self._token_path, wanted, self._output)
+            starter.start(self.run_dir, address, self._token_path, wanted, self._output)
             self._failure = asyncio.ensure_future(starter.failed())
 
     async def _until_all_joined(self) -> None:

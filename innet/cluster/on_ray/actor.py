@@ -20,6 +20,7 @@ from innet.errors import EXIT_REFUSED
 from innet.private_files import write_private
 
 _FOLDER: Final = "innet-join-"
+_PYTHON_MODULE: Final = (sys.executable, "-P", "-m")
 _END_S: Final = 8.0
 _MAX_LINE_BYTES: Final = 1 << 16
 
@@ -115,7 +116,9 @@ class MachineActor:
         write_private(token_file, joining.token)
         write_private(key_path(token_file, joining.machine), joining.key)
         agent = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "innet", "node", "join", joining.address),
+            *_PYTHON_MODULE,
+            "innet.cluster.on_ray.agent_parent",
+            *(*_PYTHON_MODULE, "innet", "node", "join", joining.address),
             *("--token-file", str(token_file), "--name", joining.machine),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,

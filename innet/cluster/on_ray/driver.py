@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -18,13 +19,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+import grpc
 import ray
-from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError
+from ray._private.grpc_utils import init_grpc_channel
+from ray.core.generated.ray_client_pb2 import ClusterInfoRequest, ClusterInfoType
+from ray.core.generated.ray_client_pb2_grpc import RayletDriverStub
+from ray.exceptions import ActorDiedError, ActorUnavailableError, AuthenticationError, RayError
 from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from innet.cluster.machines.addresses import Address, addresses_towards
-from innet.cluster.machines.agent_key import new_key_file
 from innet.cluster.machines.messages import own_version
 from innet.cluster.machines.token_file import TokenFile
 from innet.cluster.on_ray.actor import Joining, MachineActor
@@ -41,6 +45,14 @@ from innet.errors import EXIT_REFUSED, EmulationError
 _END_S: Final = 10.0
 _RETRY_S: Final = 0.5
 _TRIES: Final = 3
+_PROBE_S: Final = 5.0
+_CLIENT: Final = "ray://"
+_TLS_AS_THERE: Final = (
+    "set RAY_USE_TLS, RAY_TLS_SERVER_CERT, RAY_TLS_SERVER_KEY and RAY_TLS_CA_CERT as there if it "
+    "uses TLS"
+)
+_TLS_FILES: Final = ("RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_CA_CERT")
+_NOT_ADMITTED: Final = "its authentication token is missing or incorrect"
 _LATE_SERVER: Final = "Initialization failure from server"
 """What a client server says when the process that it starts for a client is late."""
 
@@ -51,6 +63,7 @@ def connect(address: str) -> None:
     Raises:
         EmulationError: it does not, or does not accept this process.
     """
+    _require_certificates()
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     for attempt in range(_TRIES):
         try:
@@ -62,33 +75,77 @@ def connect(address: str) -> None:
             return
 
 
-def connect_problem(address: str, error: Exception) -> str:
+def _require_certificates() -> None:
+    """Check the files that Ray's TLS needs: Ray waits for minutes without them."""
+    if os.environ.get("RAY_USE_TLS", "").lower() not in ("1", "true"):
+        return
+    for name in _TLS_FILES:
+        path = os.environ.get(name, "")
+        if not os.access(path, os.R_OK):
+            raise EmulationError(
+                f"RAY_USE_TLS is set, and {name} is {path!r}, which cannot be read. Set it to the "
+                "file that the nodes of the Ray cluster use"
+            )
+
+
+def connect_problem(address: str, error: BaseException) -> str:
     """Why a cluster cannot be used, and what helps."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [repr(error)]
-    said = f"{lines[0]} {lines[-1]}" if lines[0].endswith(":") else lines[0]
-    if type(error).__name__ == "AuthenticationError" or "auth" in said.lower():
+    said = _first_words(error)
+    refusal = _refusal(error) or (address.startswith(_CLIENT) and _refusal_of_server(address))
+    if refusal:
         return (
-            f"the Ray cluster refuses this process: {said}. Give it the cluster's token: "
-            "RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH in the environment"
+            f"the Ray cluster at {address} refuses this process: {refusal}. Give it the cluster's "
+            "token: RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN_PATH or RAY_AUTH_TOKEN in the "
+            "environment"
         )
     if "ersion mismatch" in str(error):
         return f"the Ray cluster has another version: {error}. Install the same here"
-    if address.startswith("ray://"):
+    if address.startswith(_CLIENT):
         remedy = (
-            f"Check that its client server listens at {address.removeprefix('ray://')} (ray start "
-            "--head --ray-client-server-port), and set RAY_USE_TLS as there if it needs TLS"
+            f"Check that its client server listens at {address.removeprefix(_CLIENT)} (ray start "
+            f"--head --ray-client-server-port), and {_TLS_AS_THERE}"
         )
     else:
         remedy = (
             "Run `innet up` on a node of the cluster (ray start --address), or name its client "
-            "server: --on ray://HOST:10001"
+            f"server: --on ray://HOST:10001; and {_TLS_AS_THERE}"
         )
     return f"there is no Ray cluster at {address}: {said}. {remedy}"
 
 
+def _first_words(error: BaseException) -> str:
+    """What an error says, without what follows it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [repr(error)]
+    said = f"{lines[0]} {lines[-1]}" if lines[0].endswith(":") else lines[0]
+    return said.rstrip(".")
+
+
+def _refusal(error: BaseException | None) -> str:
+    """Why a cluster does not accept this process's token, if that is what an error tells."""
+    while error is not None:
+        if isinstance(error, AuthenticationError):
+            return _first_words(Exception(error.message))
+        if "InvalidAuthToken" in str(error):
+            return _NOT_ADMITTED
+        error = error.__cause__
+    return ""
+
+
+def _refusal_of_server(address: str) -> str:
+    """Why a client server does not accept this process: Ray's client tells that it waited."""
+    ping = ClusterInfoRequest(type=ClusterInfoType.PING)
+    with contextlib.closing(init_grpc_channel(address.removeprefix(_CLIENT))) as channel:
+        try:
+            RayletDriverStub(channel).ClusterInfo(ping, timeout=_PROBE_S)
+        except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+                return _NOT_ADMITTED
+    return ""
+
+
 def view(address: str) -> ClusterView:
     """What the connected cluster consists of."""
-    server = address.removeprefix("ray://")
+    server = address.removeprefix(_CLIENT)
     is_client = server != address
     own_address = (
         addresses_towards(Address.parsed(server))[0]
@@ -189,13 +246,15 @@ class Machines:
 
     async def follow(self) -> None:
         """Let all machines join, and pass on what they print, until all agents have ended."""
-        token = TokenFile.load(self._order.token_file)
+        order = self._order
+        token = TokenFile.load(order.token_file)
+        keys: dict[str, str] = json.loads(order.keys_file.read_text())
         joinings = [
             Joining(
                 machine=machine,
-                address=self._order.address,
+                address=order.address,
                 token=token.only_for(machine).model_dump_json(),
-                key=new_key_file(machine),
+                key=keys[machine],
                 version=own_version(),
             )
             for machine in self._actors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 from collections import deque
@@ -15,6 +16,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from innet.cluster.emulation.processes import ProcessGroup, ProcessSpec, SupervisedProcess
+from innet.cluster.machines.agent_key import new_key_file
 from innet.cluster.on_ray.orders import Notice, Order, Start
 from innet.cluster.on_ray.placement import (
     ClusterView,
@@ -24,10 +26,12 @@ from innet.cluster.on_ray.placement import (
 )
 from innet.errors import EmulationError
 from innet.extras import require
+from innet.private_files import write_private
 from innet.telemetry.logs.output import LAUNCHER_LABEL, OutputSink
 from innet.topology.from_ray import ClusterMachine
 
 _LABEL: Final = "ray"
+_KEYS_NAME: Final = "ray.keys"
 _DRIVER: Final = (sys.executable, "-P", "-m", "innet.cluster.on_ray.driver")
 _VIEW_TIMEOUT_S: Final = 90.0
 _END_S: Final = 15.0
@@ -63,10 +67,15 @@ class RayMachines:
         self._options = options
         self._address = "auto" if options.cluster == "ray" else options.cluster
         self._processes: ProcessGroup | None = None
+        self._output: OutputSink = lambda *_: None
         self._driver: SupervisedProcess | None = None
+        self._drivers_left = options.restarts
+        self._is_closing = False
         self._failures: asyncio.Queue[str] = asyncio.Queue()
         self._has_said_why = False
         """Whether the driver has said why it ends."""
+        self._has_machines = False
+        """Whether an agent that the driver follows has printed something."""
         self._said: deque[str] = deque(maxlen=_TAIL_LINES)
 
     @cached_property
@@ -109,7 +118,7 @@ class RayMachines:
 
     def start(
         self,
-        run_id: str,
+        run_dir: Path,
         address: str,
         token_file: Path,
         labels: Mapping[str, Mapping[str, str]],
@@ -126,31 +135,44 @@ class RayMachines:
         )
         require_nodes(reservation, self.view.nodes)
         start = Start(
-            network=run_id,
+            network=run_dir.name,
             reservation=reservation,
             address=address,
             token_file=token_file,
+            keys_file=run_dir / _KEYS_NAME,
             restarts=options.restarts,
         )
+        self._output = output
+        keys = {machine: new_key_file(machine) for machine in labels}
+        write_private(start.keys_file, json.dumps(keys))
         order = Order(cluster=self._address, start=start).model_dump_json()
-        self._processes = ProcessGroup(run_id, output)
+        self._processes = ProcessGroup(run_dir.name, output)
         self._processes.on_exit(self._on_driver_ended)
-        self._driver = self._processes.spawn(
-            ProcessSpec(label=_LABEL, argv=(*_DRIVER, order)), self._sink(output)
-        )
+        spec = ProcessSpec(label=_LABEL, argv=(*_DRIVER, order))
+        self._driver = self._processes.spawn(spec, self._sink(output))
 
     async def failed(self) -> str:
         """Wait for the next reason why a machine, or all, cannot come any more."""
         return await self._failures.get()
 
     def _on_driver_ended(self, driver: SupervisedProcess) -> None:
-        if self._has_said_why:
+        if self._has_said_why or self._is_closing:
+            return
+        how = f"the connection to Ray {driver.describe_end()}"
+        may_restart = driver.returncode != 0 and self._has_machines and self._drivers_left
+        if may_restart and self._processes is not None:
+            self._drivers_left -= 1
+            self._has_machines = False
+            self._said.clear()
+            self._output(LAUNCHER_LABEL, f"{how}; Ray starts the machines again")
+            self._driver = self._processes.spawn(driver.spec, self._sink(self._output))
             return
         tail = "".join(f"\n  {line}" for line in self._said)
-        self._failures.put_nowait(f"the connection to Ray {driver.describe_end()}{tail}")
+        self._failures.put_nowait(f"{how}. Check the cluster with `ray status`{tail}")
 
     async def close(self) -> None:
         """Wait until all agents have ended, and end those that do not."""
+        self._is_closing = True
         if self._driver is None or self._processes is None:
             return
         await asyncio.wait([asyncio.ensure_future(self._driver.wait())], timeout=_END_S)
@@ -167,6 +189,7 @@ class RayMachines:
                 self._failures.put_nowait(notice.error)
                 self._has_said_why |= notice.machine is None
             elif notice.line:
+                self._has_machines |= notice.machine is not None
                 output(notice.machine or LAUNCHER_LABEL, notice.line)
 
         return take

@@ -20,6 +20,7 @@ class Start(_Document):
         network: its name.
         address: of the launcher, at which they join.
         token_file: that they need for it, on the driver's machine.
+        keys_file: the key files of the machines, by machine; the same for each driver.
         restarts: how often Ray may start each again.
     """
 
@@ -27,6 +28,7 @@ class Start(_Document):
     reservation: Reservation
     address: str
     token_file: Path
+    keys_file: Path
     restarts: int
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'innet[ray]'")
 
+import grpc
 from ray.exceptions import ActorDiedError, AuthenticationError, RayError
 
 from innet.cluster.emulation.processes import SupervisedProcess
@@ -27,13 +29,42 @@ from innet.errors import EmulationError
     ("address", "error", "expected"),
     [
         ("auto", ConnectionError("none found"), "no Ray cluster at auto: none found. Run `innet"),
-        ("ray://h0:1", ConnectionError("timeout"), "listens at h0:1 .* set RAY_USE_TLS as there"),
-        ("auto", AuthenticationError("no token"), "refuses this process: .*RAY_AUTH_MODE=token"),
+        ("ray://h0:1", ConnectionError("timeout"), "listens at h0:1 .* set RAY_USE_TLS, .* as th"),
+        ("auto", AuthenticationError("no token"), "refuses .*: no token. Give it .*MODE=token"),
         ("auto", RuntimeError("Version mismatch: 2.1"), "has another version: .* Install the same"),
     ],
 )
 def test_the_next_step_fits_the_error(address, error, expected) -> None:
     assert re.search(expected, connect_problem(address, error))
+
+
+def test_a_token_that_the_cluster_refuses_is_named_whatever_wraps_that() -> None:
+    error = ConnectionError("Failed to connect to Ray cluster at h0:1")
+    error.__cause__ = RuntimeError("Unauthenticated: RPC error: InvalidAuthToken: ...")
+    assert "refuses this process: its authentication token is missing or" in connect_problem(
+        "auto", error
+    )
+
+
+def test_a_client_server_that_refuses_the_token_is_asked_why() -> None:
+    def refuse(_: object, context: grpc.ServicerContext) -> None:
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, "no")
+
+    handler = grpc.unary_unary_rpc_method_handler(refuse)
+    service = grpc.method_handlers_generic_handler("ray.rpc.RayletDriver", {"ClusterInfo": handler})
+    server = grpc.server(ThreadPoolExecutor(1), [service])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    said = connect_problem(f"ray://127.0.0.1:{port}", ConnectionError("timeout"))
+    server.stop(0).wait()
+    assert "refuses this process: its authentication token is missing" in said
+
+
+def test_certificates_that_cannot_be_read_are_named(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("RAY_USE_TLS", "1")
+    monkeypatch.setenv("RAY_TLS_SERVER_CERT", str(tmp_path / "none"))
+    with pytest.raises(EmulationError, match=r"RAY_TLS_SERVER_CERT is '.*none', which cannot be"):
+        connect("auto")
 
 
 @pytest.mark.parametrize(("failures", "connects"), [(2, True), (3, False)])
@@ -123,9 +154,25 @@ async def test_machines_go_on_without_one_that_cannot_come_back(monkeypatch) -> 
     assert errors.keys() == {"h1", "h2"}
 
 
-def ended(how: str) -> SupervisedProcess:
+def ended(how: str, returncode: int = 1) -> SupervisedProcess:
     """A driver that has ended."""
-    return cast(SupervisedProcess, SimpleNamespace(describe_end=lambda: how))
+    end = SimpleNamespace(describe_end=lambda: how, returncode=returncode, spec="a driver")
+    return cast(SupervisedProcess, end)
+
+
+def test_a_driver_that_dies_is_started_again_as_often_as_machines_may_be() -> None:
+    machines = RayMachines(RayOptions("ray", {"CPU": 1}, wait_s=1, restarts=1))
+    started: list[str] = []
+    machines._processes = cast(Any, SimpleNamespace(spawn=lambda spec, _: started.append(spec)))
+    take = machines._sink(lambda *_: None)
+    for how, code in (("exited with code 0", 0), ("was killed", -9)):  # the latter without machines
+        machines._on_driver_ended(ended(how, code))
+        assert machines._failures.get_nowait().startswith(f"the connection to Ray {how}. Check")
+    for _ in range(2):
+        take("ray", Notice(machine="h1", line="joined").model_dump_json())
+        machines._on_driver_ended(ended("was killed", -9))
+    assert started == ["a driver"]
+    assert machines._failures.get_nowait().startswith("the connection to Ray was killed")
 
 
 async def test_each_failure_is_told_and_the_end_of_the_driver_once() -> None:
@@ -137,7 +184,7 @@ async def test_each_failure_is_told_and_the_end_of_the_driver_once() -> None:
     machines._on_driver_ended(ended("was killed"))
     assert [await machines.failed() for _ in range(2)] == [
         "one",
-        "the connection to Ray was killed",
+        "the connection to Ray was killed. Check the cluster with `ray status`",
     ]
     assert said == ["said"]
     take("ray", Notice(error="no cluster").model_dump_json())
