@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,15 +23,18 @@ from ray.train import get_context
 from ray.train._internal.utils import get_address_and_port
 from ray.train.backend import Backend
 from ray.train.torch import TorchConfig, get_device
+from ray.train.v2._internal.execution.worker_group import WorkerGroup
 
 from innet.cluster.attachment import attach, detach
-from innet.cluster.emulation.runs import find_run, network_of
+from innet.cluster.emulation.runs import RunRecord, find_run, network_of
 from innet.errors import EmulationError
 from innet.torch_backend.options import BACKEND_NAME
 from innet.worker.current import fail_worker
 from innet.worker.process_end import describe, is_of_another
 
 _SHUTDOWN_TIMEOUT_S = 20.0
+_JOINING_TIMEOUT_S = 30.0
+_RETRY_S = 0.2
 _STORE_SUFFIX = ".ray-store"
 
 
@@ -101,7 +105,16 @@ class _InnetBackend(Backend):
     share_cuda_visible_devices = True
 
     def on_start(self, worker_group: Any, backend_config: InnetConfig) -> None:
-        """Let each worker attach and join the process group."""
+        """Let each worker attach and join the process group; a failed start leaves no worker."""
+        try:
+            self._start(worker_group, backend_config)
+        except Exception:
+            if isinstance(worker_group, WorkerGroup):  # otherwise Ray keeps its resources
+                with contextlib.suppress(RayError):
+                    worker_group.shutdown()
+            raise
+
+    def _start(self, worker_group: Any, backend_config: InnetConfig) -> None:
         assert backend_config.network is not None, "__post_init__ sets it"
         network, job = backend_config.network, uuid.uuid4().hex
         store = worker_group.execute_single(0, _store, network, job)
@@ -139,11 +152,34 @@ def _store(network: str, job: str) -> str:
     On one machine that is a file of the run, which only its user reads: a store that listens takes
     connections from other machines. On several, there is no other way.
     """
-    record = find_run(network)
+    record = _network_here(network)
     if record.mode == "cluster":
         address, port = get_address_and_port()
         return f"tcp://{build_address(address, port)}"
     return (record.run_dir / f"{job}{_STORE_SUFFIX}").as_uri()
+
+
+def _network_here(network: str) -> RunRecord:
+    """The network on this machine; Ray starts workers on a node before its agent has joined.
+
+    Raises:
+        EmulationError: this machine is none of the network.
+    """
+    deadline_s = time.monotonic() + _JOINING_TIMEOUT_S
+    while True:
+        try:
+            record = find_run(network)
+        except EmulationError as error:
+            if time.monotonic() >= deadline_s:
+                raise EmulationError(
+                    f"a worker of Ray runs on {os.uname().nodename}, which is no machine of "
+                    f"network {network}: {error}. Let Ray choose others: "
+                    "ScalingConfig(label_selector=...)"
+                ) from error
+        else:
+            if not record.is_stale or time.monotonic() >= deadline_s:
+                return record
+        time.sleep(_RETRY_S)
 
 
 def _join(seat: _Seat) -> None:
@@ -157,6 +193,7 @@ def _join(seat: _Seat) -> None:
         NODE_RANK=str(context.get_node_rank()),
         ACCELERATE_TORCH_DEVICE=str(get_device()),  # as Ray's own backend sets it
     )
+    _network_here(seat.network)
     attach(seat.network, job=seat.job, rank=seat.rank, size=seat.size, timeout_s=seat.timeout_s)
     dist.init_process_group(
         BACKEND_NAME,

@@ -86,7 +86,7 @@ def start_ray(network: str, directory: str) -> None:
     for attempt in range(STARTS):
         try:
             ray.init(
-                num_cpus=3 * WORKERS,  # a refused group keeps its share until the driver ends
+                num_cpus=WORKERS + 1,  # so a refused group has to give its share back
                 include_dashboard=False,
                 log_to_driver=False,
                 _node_ip_address="127.0.0.1",

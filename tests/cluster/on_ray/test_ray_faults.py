@@ -1,0 +1,209 @@
+"""What dies under a network on Ray: raylets, processes of innet, and Ray's head in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.on_ray.ray_cluster import RayCluster, processes_with
+from tests.cluster.on_ray.test_ray_machines import QUICK, SUMS, sums
+from tests.cluster.several_machines.machines import Machines, Program, machines, star
+
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'innet[ray]'")
+
+pytestmark = [pytest.mark.netns, pytest.mark.jobs, pytest.mark.slow, pytest.mark.timeout(900)]
+WORKERS = Path(__file__).parents[1] / "several_machines" / "workers"
+UNTIL_FAILURE = str(WORKERS / "until_failure.py")
+UNTIL_FILE = str(WORKERS / "until_file.py")
+ELASTIC = str(Path(__file__).with_name("elastic_trainer.py"))
+LOST = r"(\S+) has ended: it was taken down; what ran there counts as ended"
+
+
+@dataclass
+class Outcome:
+    """What programs printed, by scenario, and what was left in the end."""
+
+    said: dict[str, str] = field(default_factory=dict)
+    codes: dict[str, int] = field(default_factory=dict)
+    steps: list[list[str]] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+
+class Faults:
+    """One network on Ray, and what dies under it one after the other."""
+
+    def __init__(self, lab: Machines, ray: RayCluster, up: Program, name: str) -> None:
+        self.outcome = Outcome()
+        self._lab = lab
+        self._ray = ray
+        self._up = up
+        self._name = name
+
+    def _job(self, *argv: str) -> Program:
+        return self._lab.innet("h0", "run", "--on", self._name, *argv)
+
+    async def _ended(self, scenario: str, program: Program) -> None:
+        self.outcome.codes[scenario] = await program.ends()
+        self.outcome.said[scenario] = program.text
+
+    async def _loses_a_raylet(self, policy: str, raylet: str, replacement: str) -> None:
+        """Kill a raylet during a job, and start another one; its machine comes back there."""
+        seen = len(self._up.lines)
+        options = ("--on-worker-death", policy)
+        job = self._job(*options, "--", "python", UNTIL_FAILURE, policy)
+        await job.says("rank 2 is under way")
+        await self._ray.kill_raylet(raylet)
+        if policy == "shrink":
+            await self._ended(policy, job)
+        await self._ray.add(replacement, "rack=a")
+        while not any("is back" in line for line in self._up.lines[seen:]):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        await self._ended(policy, job)
+        self.outcome.said[f"{policy} up"] = "\n".join(self._up.lines[seen:])
+
+    async def loses_raylets(self) -> None:
+        """Under both policies that go on."""
+        await self._loses_a_raylet("shrink", "h3", "h4")
+        await self._loses_a_raylet("wait", "h2", "h3")
+
+    async def trains_elastically(self) -> None:
+        """Ray Train goes on with fewer workers, and with more when a machine is there again."""
+        directory = self._lab.folder / "elastic"
+        directory.mkdir()
+        training = self._ray.python(ELASTIC, self._name, str(directory))
+        await self._until_size(training, directory, 3)
+        await self._ray.kill_raylet("h4")
+        await self._until_size(training, directory, 2)
+        await self._ray.add("h2", "rack=a")
+        await self._until_size(training, directory, 3)
+        (directory / "stop").touch()
+        await self._ended("elastic", training)
+        self.outcome.steps = self._steps(directory)
+
+    def _steps(self, directory: Path) -> list[list[str]]:
+        steps = directory / "steps"
+        return [line.split() for line in steps.read_text().splitlines()] if steps.exists() else []
+
+    async def _until_size(self, training: Program, directory: Path, size: int) -> None:
+        """Wait until so many ranks make the steps."""
+        assert training.process is not None
+        while [step[0] for step in self._steps(directory)[-1:]] != [str(size)]:
+            assert training.process.returncode is None, training.text
+            await asyncio.sleep(0.1)
+
+    async def loses_the_controller(self) -> None:
+        """A job goes on while the launcher starts another controller."""
+        stop = self._lab.folder / "stop"
+        job = self._job("--", "python", UNTIL_FILE, str(stop))
+        await job.says("sums")
+        record = json.loads((self._lab.folder / f"h0/innet/{self._name}/run.json").read_text())
+        (controller,) = [p for p in record["processes"] if p["label"] == "controller"]
+        os.kill(controller["identity"]["pid"], signal.SIGKILL)
+        await self._up.says("starting it again (1 of 10)")
+        await job.says("sums", len(job.lines) + 2)
+        stop.touch()
+        await self._ended("controller", job)
+
+    async def loses_the_driver(self) -> None:
+        """Ray ends the machines of a driver that is killed; another one starts them again."""
+        seen = len(self._up.lines)
+        os.kill(self._ray.pid_of("innet.cluster.on_ray.driver"), signal.SIGKILL)
+        while sum("is back" in line for line in self._up.lines[seen:]) < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        self.outcome.said["driver up"] = "\n".join(self._up.lines[seen:])
+        await self._ended("driver", self._job("--", "python", SUMS))
+
+    async def loses_the_head(self) -> None:
+        """Ray ends without its GCS: a job and the next one fail, and `innet down` still works."""
+        job = self._job("--", "python", UNTIL_FAILURE)
+        await job.says("rank 2 is under way")
+        os.kill(self._ray.pid_of("gcs/gcs_server"), signal.SIGKILL)
+        await self._ended("head", job)
+        await self._up.says("not every lost machine can come back")
+        await self._ended("next", self._job("--", "python", SUMS))
+        await self._ended("down", self._lab.innet("h0", "down", self._name))
+        await self._ended("up", self._up)
+        while processes_with(self._name) or processes_with("innet-join-"):  # noqa: ASYNC110
+            await asyncio.sleep(0.2)
+        folder = str(self._lab.folder)
+        self.outcome.left = [
+            found
+            for found in self._lab.leftovers()
+            if found.startswith(folder) or "-m innet" in found
+        ]
+
+
+async def all_faults() -> Outcome:
+    async with machines(5) as lab:
+        ray = RayCluster(lab)
+        await ray.start({"h1": "rack=a", "h2": "rack=a", "h3": "rack=a"})
+        name = f"faults-{uuid.uuid4().hex[:8]}"
+        three = star(["h1", "h2", "h3"])
+        up = ray.up(three, "--on", "ray", "--reserve", "CPU=0.5", *QUICK, name=name)
+        await up.says("is up")
+        faults = Faults(lab, ray, up, name)
+        await faults.loses_raylets()
+        await faults.trains_elastically()
+        await faults.loses_the_controller()
+        await faults.loses_the_driver()
+        await faults.loses_the_head()
+        return faults.outcome
+
+
+@pytest.fixture(scope="module")
+def outcome() -> Outcome:
+    return asyncio.run(all_faults())
+
+
+@pytest.mark.parametrize(("policy", "ranks"), [("shrink", 2), ("wait", 3)])
+def test_a_job_goes_on_by_its_policy_when_a_raylet_is_killed(outcome, policy, ranks) -> None:
+    said = outcome.said[policy]
+    assert outcome.codes[policy] == 0, said
+    assert len(re.findall(rf"goes on as rank \d of {ranks}", said)) == ranks
+    (lost,) = re.findall(rf"machine {LOST}", outcome.said[f"{policy} up"])
+    assert len(re.findall(rf"saw: .*machine {lost}", said)) == 2
+
+
+def test_ray_train_goes_on_with_the_machines_that_are_there(outcome) -> None:
+    assert outcome.codes["elastic"] == 0, outcome.said["elastic"]
+    sizes = [step[0] for step in outcome.steps]
+    changes = [size for size, before in zip(sizes, ["", *sizes], strict=False) if size != before]
+    assert changes == ["3", "2", "3"]
+    numbers = [int(step[1]) for step in outcome.steps]
+    assert numbers == sorted(numbers)  # each group went on from the last checkpoint
+    machines = {size: set(step[2:]) for size, *step in ((s[0], *s) for s in outcome.steps)}
+    assert machines["3"] == {"h1", "h2", "h3"}
+    assert len(machines["2"]) == 2
+
+
+@pytest.mark.parametrize("scenario", ["controller", "driver"])
+def test_jobs_run_after_a_process_of_innet_was_killed(outcome, scenario) -> None:
+    assert outcome.codes[scenario] == 0, outcome.said[scenario]
+
+
+def test_another_driver_starts_the_same_machines(outcome) -> None:
+    assert (
+        "the connection to Ray was killed by signal 9 (SIGKILL); Ray starts the machines again"
+        in outcome.said["driver up"]
+    )
+    assert len(set(sums(outcome.said["driver"]))) == 1
+
+
+def test_the_end_of_the_head_is_told(outcome) -> None:
+    assert outcome.codes["head"] != 0
+    assert re.search(r"rank \d \(h\d\) .*machine h\d", outcome.said["head"])
+    assert "cannot run: the agent of machine" in outcome.said["next"]
+    assert re.search("can come back: .*(no Ray cluster|Check the cluster)", outcome.said["up"])
+    assert outcome.codes["down"] == 0
+
+
+def test_nothing_is_left_after_all_that(outcome) -> None:
+    assert outcome.left == []
