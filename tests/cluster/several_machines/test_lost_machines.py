@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.netns, pytest.mark.cluster]
 WORKERS = Path(__file__).parent / "workers"
 SUMS = str(WORKERS / "sums.py")
 UNTIL_FAILURE = str(WORKERS / "until_failure.py")
+SERVES_PROMPTS = str(Path(__file__).parents[2] / "faults" / "workers" / "kv_replay.py")
 
 
 async def test_ranks_of_a_killed_machine_fail_by_name_and_it_comes_back() -> None:
@@ -52,6 +53,29 @@ async def test_a_job_that_shrinks_goes_on_without_a_machine() -> None:
         assert await job.ends() == 0, job.text
         assert "lost: h3" in job.text
         await job.says("goes on as rank 1 of 2")
+
+
+async def test_a_pool_loses_the_blocks_of_a_lost_machine_alone() -> None:
+    async with machines(4) as lab:
+        names = ["h1", "h2", "h3"]
+        _, agents = await launched(lab, star(names), names)
+        stop = lab.folder / "stop"
+        job = lab.innet(
+            *("h0", "run", "--on", "net", "--elastic", "--", "python", SERVES_PROMPTS, str(stop))
+        )
+        for name in names:
+            await job.says(f"[{name}] whole", 20)
+        kill(agents["h3"])
+        seen = len(job.lines)
+        whole = {name: job.text.count(f"[{name}] whole") for name in ("h1", "h2")}
+        for name, count in whole.items():
+            await job.says(f"[{name}] whole", count + 50)
+        stop.touch()
+        assert await job.ends() == 0, job.text
+        assert "lost: h3" in job.text
+        assert "wrong bytes" not in job.text
+        missed = [line for line in job.lines[seen:] if "missed" in line]
+        assert len(missed) <= 2 * 12, missed  # each rank, each prompt
 
 
 async def test_a_job_that_waits_goes_on_when_the_machine_is_back() -> None:
