@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import re
-import shutil
 import signal
 import uuid
 from dataclasses import dataclass, field
@@ -118,15 +117,13 @@ class Scenarios:
         await up.says("machine h2 is back")
         self.outcome.said["after agent"] = await self._runs_a_job("lost")
         await self._ray.kill("h1")
-        await up.says("machine h1 does not answer")
+        await up.says("the agent of machine h1 has ended")
         await self._ray.add("h3", "rack=b")
         await up.says("machine h1 is back")
         self.outcome.said["after node"] = await self._runs_a_job("lost")
         kill(up)
         await up.ends()
-        for machine, part in {"h0": name, "h2": f"{name}.h2", "h3": f"{name}.h1"}.items():
-            await self._lab.innet(machine, "down", part).ends()
-        shutil.rmtree(self._lab.folder / "h1")  # of the node that was killed
+        await self._lab.innet("h0", "down", name).ends()
         await self._ended("lost", up)
 
     def _agent_of(self, machine: str) -> int:
@@ -138,7 +135,8 @@ class Scenarios:
             except OSError:
                 continue
             here = str(self._lab.folder / machine).encode()
-            if b"join" in line and machine.encode() in line and here in environment:
+            is_agent = line[3:6] == [b"innet", b"node", b"join"] and machine.encode() in line
+            if is_agent and here in environment:
                 return int(directory.name)
         raise AssertionError(f"{machine} has no agent")
 
