@@ -110,7 +110,7 @@ class _InnetBackend(Backend):
             self._start(worker_group, backend_config)
         except Exception:
             if isinstance(worker_group, WorkerGroup):  # otherwise Ray keeps its resources
-                with contextlib.suppress(RayError):
+                with contextlib.suppress(Exception):  # the one that was raised says more
                     worker_group.shutdown()
             raise
 

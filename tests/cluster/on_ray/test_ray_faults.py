@@ -24,7 +24,9 @@ WORKERS = Path(__file__).parents[1] / "several_machines" / "workers"
 UNTIL_FAILURE = str(WORKERS / "until_failure.py")
 UNTIL_FILE = str(WORKERS / "until_file.py")
 ELASTIC = str(Path(__file__).with_name("elastic_trainer.py"))
-LOST = r"(\S+) has ended: it was taken down; what ran there counts as ended"
+LOST = r"machine (\S+) (?:has ended|does not answer)[^;]*; what ran there counts as ended"
+STEPS = 10
+"""So many that Ray has kept a checkpoint of some of them."""
 
 
 @dataclass
@@ -93,9 +95,9 @@ class Faults:
         return [line.split() for line in steps.read_text().splitlines()] if steps.exists() else []
 
     async def _until_size(self, training: Program, directory: Path, size: int) -> None:
-        """Wait until so many ranks make the steps."""
+        """Wait until so many ranks have made some steps."""
         assert training.process is not None
-        while [step[0] for step in self._steps(directory)[-1:]] != [str(size)]:
+        while [step[0] for step in self._steps(directory)[-STEPS:]] != [str(size)] * STEPS:
             assert training.process.returncode is None, training.text
             await asyncio.sleep(0.1)
 
@@ -168,17 +170,16 @@ def test_a_job_goes_on_by_its_policy_when_a_raylet_is_killed(outcome, policy, ra
     said = outcome.said[policy]
     assert outcome.codes[policy] == 0, said
     assert len(re.findall(rf"goes on as rank \d of {ranks}", said)) == ranks
-    (lost,) = re.findall(rf"machine {LOST}", outcome.said[f"{policy} up"])
+    (lost,) = re.findall(LOST, outcome.said[f"{policy} up"])
     assert len(re.findall(rf"saw: .*machine {lost}", said)) == 2
 
 
 def test_ray_train_goes_on_with_the_machines_that_are_there(outcome) -> None:
     assert outcome.codes["elastic"] == 0, outcome.said["elastic"]
     sizes = [step[0] for step in outcome.steps]
-    changes = [size for size, before in zip(sizes, ["", *sizes], strict=False) if size != before]
-    assert changes == ["3", "2", "3"]
-    numbers = [int(step[1]) for step in outcome.steps]
-    assert numbers == sorted(numbers)  # each group went on from the last checkpoint
+    groups = [n for n, size in enumerate(sizes) if n == 0 or size != sizes[n - 1]]
+    assert [sizes[n] for n in groups] == ["3", "2", "3"]
+    assert all(int(outcome.steps[n][1]) > 1 for n in groups[1:])  # they began at a checkpoint
     machines = {size: set(step[2:]) for size, *step in ((s[0], *s) for s in outcome.steps)}
     assert machines["3"] == {"h1", "h2", "h3"}
     assert len(machines["2"]) == 2
