@@ -26,7 +26,7 @@ def token_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
         public_key="a" * 40,
         machines=new_secrets(["h1"]),
     ).save(path)
-    record = create_run(machine_run_id("prod", "h1"), "prod", "cluster")
+    record = create_run(machine_run_id("prod", "h1"), "rack", "cluster", part_of="prod")
     yield path
     remove_run(record)
 

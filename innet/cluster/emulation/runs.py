@@ -153,6 +153,8 @@ class RunRecord(BaseModel):
     mode: Mode
     topology: str
     """Name of the topology."""
+    part_of: str | None = None
+    """Run id of the network that this is a machine's part of, at its launcher."""
     launcher: ProcessIdentity
     """The process that controls the run; the run ends with it."""
     run_dir: Path
@@ -265,7 +267,9 @@ def new_run_id(topology_name: str) -> str:
     return f"{topology_name[:24]}-{secrets.token_hex(3)}"
 
 
-def create_run(run_id: str, topology_name: str, mode: Mode) -> RunRecord:
+def create_run(
+    run_id: str, topology_name: str, mode: Mode, *, part_of: str | None = None
+) -> RunRecord:
     """Enter a run of the calling process into the registry."""
     if not _RUN_ID_PATTERN.fullmatch(run_id):
         raise EmulationError(
@@ -277,6 +281,7 @@ def create_run(run_id: str, topology_name: str, mode: Mode) -> RunRecord:
         run_id=run_id,
         mode=mode,
         topology=topology_name,
+        part_of=part_of,
         launcher=launcher,
         run_dir=runs_directory() / run_id,
         started_at=time.time(),
@@ -357,18 +362,12 @@ def machine_run_id(network: str, machine: str) -> str:
 
 def _parts_of(network: str) -> list[RunRecord]:
     """The parts of a network that this host has, as one machine of it or several."""
-    return [
-        record
-        for record in list_runs()
-        if record.mode == "cluster"
-        and record.run_id == machine_run_id(network, record.run_id.rpartition(".")[2])
-    ]
+    return [record for record in list_runs() if record.part_of == network]
 
 
 def network_of(record: RunRecord) -> str:
     """The network that a run is, or that it is a machine's part of: its name on every machine."""
-    is_part = record in _parts_of(record.topology)
-    return record.topology if is_part else record.run_id
+    return record.part_of or record.run_id
 
 
 def find_kept_up() -> RunRecord:

@@ -80,7 +80,10 @@ async def _serve(options: AgentOptions, say: Callable[[str], None]) -> bool:
     async with connection as launcher:
         say(f"joined network {launcher.network} as machine {launcher.machine}")
         record = create_run(
-            machine_run_id(launcher.network, launcher.machine), launcher.network, "cluster"
+            machine_run_id(launcher.network, launcher.machine),
+            launcher.network,
+            "cluster",
+            part_of=launcher.network,
         )
         record.kept_up = True
         record.save()

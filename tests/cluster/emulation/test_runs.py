@@ -15,6 +15,7 @@ from innet.cluster.emulation.runs import (
     create_run,
     find_run,
     list_runs,
+    network_of,
     remove_run,
 )
 from innet.errors import EmulationError
@@ -59,6 +60,12 @@ def test_an_unknown_run_is_named_with_those_there_are() -> None:
     create_run("own", "star4", "local")
     with pytest.raises(EmulationError, match=r"no run x/../own\. Runs on this machine: own"):
         find_run("x/../own")
+
+
+def test_a_machines_part_belongs_to_its_network_whatever_the_topology_is_called() -> None:
+    part = create_run("prod.h1", "rack", "cluster", part_of="prod")
+    assert find_run("prod") == part
+    assert network_of(part) == "prod"
 
 
 def test_a_run_that_is_starting_says_so_in_place_of_its_settings() -> None:
