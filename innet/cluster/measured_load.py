@@ -20,12 +20,12 @@ class MeasuredLoad:
 
     Attributes:
         load: what all jobs together use.
-        taken: by host of a job, the job.
+        taken: the hosts of jobs, and those that no path leads to.
         jobs: what each sends on each link, in bits a second.
     """
 
     load: Load
-    taken: Mapping[str, str]
+    taken: frozenset[str]
     jobs: Mapping[str, Mapping[DirectedLink, float]]
 
 
@@ -52,6 +52,6 @@ def read_load(record: RunRecord) -> MeasuredLoad:
         ) from error
     return MeasuredLoad(
         load=Load.model_validate(answer["load"]),
-        taken={host: job["name"] for job in jobs for host in job["hosts"]},
+        taken=frozenset(answer["out_of_reach"]).union(*(job["hosts"] for job in jobs)),
         jobs={job: {(u, v): bps for u, v, bps in of} for job, of in answer["jobs"].items()},
     )

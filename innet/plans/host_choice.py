@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from innet.errors import PlanError
 from innet.plans.aggregation_tree import rank_order
@@ -41,7 +42,7 @@ def choose_hosts(
     Args:
         topology: of the network.
         ranks: how many hosts.
-        taken: hosts of other jobs.
+        taken: hosts of other jobs, and those that are out of reach.
         load: what others use of the network.
 
     Raises:
@@ -57,7 +58,11 @@ def choose_hosts(
     found = [racks.choose_from(rack, ranks) for rack in racks.beginnings()]
     best = min(found, key=lambda choice: choice.order)
     where = f"the fewest switches that join {counted(ranks, 'free host')}"
-    beside = f"; {counted(len(topology.hosts) - len(free), 'host')} in use by jobs" if taken else ""
+    beside = (
+        f"; {counted(len(topology.hosts) - len(free), 'host')} in use or out of reach"
+        if taken
+        else ""
+    )
     return HostChoice(
         hosts=rank_order(topology, best.hosts),
         switches=best.switches,
@@ -77,7 +82,8 @@ def _too_many(topology: Topology, ranks: int, free: int) -> str:
         )
     return (
         f"{ranks} ranks need as many free hosts, and {topology.name} has {free}: jobs run on the "
-        f"other {hosts - free}. Ask for fewer, or wait; `innet status` shows the jobs of a network"
+        f"other {hosts - free}, or no path leads there. Ask for fewer, or wait; `innet status` "
+        "shows the jobs of a network"
     )
 
 
@@ -96,6 +102,8 @@ class _Racks:
         self._topology = topology
         self._load = load
         self._switches = frozenset(topology.switches)
+        self._uses: dict[str, float] = {}
+        self._peers: dict[str, list[str]] = {}
         self._hosts_at: dict[str, list[str]] = {}
         for host in free:
             self._hosts_at.setdefault(self._gate(host), []).append(host)
@@ -105,22 +113,18 @@ class _Racks:
     def beginnings(self) -> list[str]:
         """The racks to begin with: large and little used ones first."""
         racks = sorted(
-            self._hosts_at, key=lambda rack: (-len(self._hosts_at[rack]), self._use(rack))
+            self._hosts_at, key=lambda rack: (-self._size(rack), self._use_of_host(rack))
         )
         return racks[:_MOST_BEGINNINGS]
 
     def choose_from(self, rack: str, ranks: int) -> _Candidate:
         """``rack`` and those nearest to it, as many as ``ranks`` need."""
-        towards = self._walk(rack)
-        waiting = [other for other in towards if other in self._hosts_at]
+        towards = self._walk(rack, ranks)
         chosen: list[str] = []
         used = {}
-        while len(chosen) < ranks:
-            needed = ranks - len(chosen)
-            rack = min(waiting, key=lambda other: self._next(other, len(towards[other]), needed))
-            waiting.remove(rack)
-            chosen += self._hosts_at[rack][:needed]
-            used.update(dict.fromkeys(towards[rack]))
+        for near in self._nearest(towards, ranks):
+            chosen += self._hosts_at[near][: ranks - len(chosen)]
+            used.update(dict.fromkeys(towards[near]))
         switches = tuple(node for node in used if node in self._switches)
         use = max((self._use_of_host(host) for host in chosen), default=0.0)
         use += max((self._use(node) for node in switches), default=0.0)
@@ -129,41 +133,72 @@ class _Racks:
         )
         return _Candidate(tuple(chosen), switches, (len(switches), round(use, 2), left_over))
 
-    def _next(self, rack: str, distance: int, needed: int) -> tuple[int, int, float, int]:
-        """Near racks first; of those the ones with enough hosts, little used and no larger."""
-        hosts = len(self._hosts_at[rack])
-        missing = max(needed - hosts, 0)
-        return distance, missing, round(self._use(rack), 2), hosts
+    def _nearest(self, towards: Mapping[str, Sequence[str]], ranks: int) -> Iterator[str]:
+        """The nearest racks that have ``ranks`` hosts together; of equally near ones the largest,
+        and at last the least used one with enough hosts, and no larger than it has to be."""
+        racks = [node for node in towards if node in self._hosts_at]
+        for _, group in groupby(racks, key=lambda rack: len(towards[rack])):
+            waiting = sorted(group, key=lambda rack: (-self._size(rack), self._rounded_use(rack)))
+            for done, rack in enumerate(waiting):
+                if self._size(rack) >= ranks:
+                    enough = (other for other in waiting[done:] if self._size(other) >= ranks)
+                    yield min(enough, key=lambda r: (self._rounded_use(r), self._size(r)))
+                    return
+                ranks -= self._size(rack)
+                yield rack
+
+    def _size(self, rack: str) -> int:
+        return len(self._hosts_at.get(rack, ()))
 
     def _gate(self, host: str) -> str:
         """The only neighbour of ``host``, or itself."""
         neighbours = list(self._topology.links_of[host])
         return neighbours[0] if len(neighbours) == 1 else host
 
-    def _walk(self, rack: str) -> dict[str, tuple[str, ...]]:
-        """The nodes on a shortest path from ``rack`` to each node but hosts, nearest first."""
+    def _walk(self, rack: str, ranks: int) -> dict[str, tuple[str, ...]]:
+        """The nodes on a shortest path from ``rack`` to each node but hosts, nearest first, up to
+        the distance at which there are free hosts for ``ranks``."""
         paths: dict[str, tuple[str, ...]] = {rack: (rack,)}
         pending = [rack]
+        distance = 0
         for node in pending:
-            peers = (p for p in self._topology.links_of[node] if p not in paths)
-            for peer in sorted(peers, key=self._use):
-                if peer in self._hosts_at or peer in self._switches:
+            if len(paths[node]) > distance:
+                distance += 1
+                if sum(map(self._size, pending)) >= ranks:
+                    break
+            if node != rack and self._topology.role_of(node) != "switch":
+                continue  # it forwards nothing
+            for peer in self._peers_of(node):
+                if peer not in paths:
                     paths[peer] = (*paths[node], peer)
                     pending.append(peer)
         return paths
 
+    def _peers_of(self, node: str) -> list[str]:
+        """The racks and switches that ``node`` is connected to, little used ones first."""
+        if node not in self._peers:
+            links = self._topology.links_of[node]
+            peers = [peer for peer in links if peer in self._hosts_at or peer in self._switches]
+            self._peers[node] = sorted(peers, key=self._use)
+        return self._peers[node]
+
     def _use_of_host(self, host: str) -> float:
         return self._use(host) + self._load.late.get(host, 0.0)
+
+    def _rounded_use(self, rack: str) -> float:
+        return round(self._use_of_host(rack), 2)  # hosts with several links are their own racks
 
     def _use(self, node: str) -> float:
         """What others use of a node and its links: of the processor, and of the fullest link."""
         if self._load.is_empty:
             return 0.0
-        shares = (
-            max(
-                self._load.link_share(self._topology, node, peer),
-                self._load.link_share(self._topology, peer, node),
+        if node not in self._uses:
+            shares = (
+                max(
+                    self._load.link_share(self._topology, node, peer),
+                    self._load.link_share(self._topology, peer, node),
+                )
+                for peer in self._topology.links_of[node]
             )
-            for peer in self._topology.links_of[node]
-        )
-        return self._load.processor.get(node, 0.0) + max(shares, default=0.0)
+            self._uses[node] = self._load.processor.get(node, 0.0) + max(shares, default=0.0)
+        return self._uses[node]

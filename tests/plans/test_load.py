@@ -80,6 +80,11 @@ def test_hosts_of_a_fat_tree_share_a_pod():
     assert len(chosen.switches) == 3
 
 
+def test_late_hosts_with_several_links_are_left_out():
+    rails = load_topology("rails:9x2")
+    assert choose_hosts(rails, 4, load=Load(late={"h0": 0.9})).hosts == rails.hosts[1:5]
+
+
 def test_workers_of_one_host_come_first():
     hosts = load_topology("star:3").with_workers(4)
     assert choose_hosts(hosts, 4, taken=["h0.2"]).hosts == ("h1.0", "h1.1", "h1.2", "h1.3")

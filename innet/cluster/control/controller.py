@@ -198,6 +198,7 @@ class Controller:
         """
         if hosts is None:
             taken = {host for job in self._jobs.describe() for host in job["hosts"]}
+            taken |= self._placements.live.out_of_reach
             load = self._mover.load_beside()
             hosts = choose_hosts(self._topology, ranks or 0, taken=taken, load=load).hosts
         job = self._jobs.admit(name, hosts, weight)

@@ -24,7 +24,7 @@ from innet.node.messages import JobMessage, PoolMessage, RuleMessage
 from innet.node.routing import NextHops, next_hops
 from innet.plans import Plan, place_without
 from innet.topology import Topology
-from innet.topology.routes import Ends, Routes
+from innet.topology.routes import Ends, Routes, ends_of
 
 Part: TypeAlias = str | Ends
 """A switch by its name, or a link by its ends."""
@@ -96,6 +96,22 @@ class LiveTopology:
     def place(self, plan: Plan) -> Plan:
         """Where the sums of ``plan``, made for the whole network, are made now."""
         return place_without(plan, self._topology, self.lost, self.cut)
+
+    @cached_property
+    def out_of_reach(self) -> frozenset[str]:
+        """The hosts that no path joins to most others, while switches or links are lost."""
+        if not self._lost:
+            return frozenset()
+        apart, largest = list(filter(self._has_link, self._topology.hosts)), set[str]()
+        while len(apart) > len(largest):
+            part = {host for host in apart if self._routes.reaches(host, apart[0])}
+            largest = max(largest, part, key=len)
+            apart = [host for host in apart if host not in part]
+        return frozenset(self._topology.hosts) - largest
+
+    def _has_link(self, host: str) -> bool:
+        peers = self._topology.links_of[host]
+        return any(p not in self._lost and ends_of(host, p) not in self._lost for p in peers)
 
     def separation(self, nodes: Sequence[str]) -> str | None:
         """Why some of ``nodes`` can never reach the others; ``None`` when they can.

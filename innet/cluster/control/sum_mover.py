@@ -119,10 +119,11 @@ class SumMover:
         return max(4 - int(used * 4), 1) / 4
 
     def describe(self) -> dict[str, Any]:
-        """The load, and what each job sends on each link."""
+        """The load, what each job sends on each link, and the hosts that no path leads to."""
         jobs = [job["name"] for job in self._jobs.describe()]
         return {
             "load": self.load_beside().model_dump(),
+            "out_of_reach": sorted(self._placements.live.out_of_reach),
             "jobs": {
                 job: [[*link, bps] for link, bps in self._traffic_of(job).items()] for job in jobs
             },

@@ -8,6 +8,7 @@ import pytest
 
 from innet.cluster.control.controller import Controller
 from innet.cluster.control.load_watch import LoadWatch
+from innet.errors import PlanError
 from innet.kv.tenant import Tenant
 from innet.node.messages import NodeReading
 from innet.plans import Plan, make_plan
@@ -207,3 +208,14 @@ def test_the_next_group_is_planned_beside_the_load_and_all_its_ranks_are_told():
     assert answers[0]["load"]["link_bps"]["leaf0"]["spine0"] > 8e7
     (inc,) = (plan for plan in answers[0]["plans"].values() if plan["algorithm"] == "inc")
     assert [node for _, node in inc["roots"]] == ["spine1"]
+
+
+def test_a_job_gets_no_hosts_behind_a_lost_switch():
+    network = HandDriven(Controller(TOPOLOGY))
+    network.lose_switch("leaf0", "leaf0 was killed", returns=True)
+    assert network.load()["out_of_reach"] == ["h0", "h1", "h2", "h3"]
+    assert network.admit_job(None, ranks=4).hosts == ("h4", "h5", "h6", "h7")
+    with pytest.raises(PlanError, match="has 0: jobs run on the other 8, or no path leads there"):
+        network.admit_job(None, ranks=1)
+    network.restore_switch("leaf0")
+    assert network.admit_job(None, ranks=4).hosts == ("h0", "h1", "h2", "h3")
