@@ -35,11 +35,13 @@ class LoadWatch:
         self._rates_bps: dict[DirectedLink, float] = {}
         self._processor: dict[str, float] = {}
         self._late: dict[str, float] = {}
+        self._waits_for: dict[str, tuple[str, ...]] = {}
 
     def on_reading(self, node: str, reading: NodeReading) -> None:
         """``node`` reports its counters; a node that was started again begins anew."""
         before = self._before.setdefault(node, reading)
         self._latest[node] = reading
+        self._waits_for[node] = reading.late
         passed_s = reading.time_s - before.time_s
         if reading.cpu_s < before.cpu_s or passed_s < 0:
             self._before[node] = reading
@@ -56,10 +58,13 @@ class LoadWatch:
             before = self._late.get(host, 0.0)
             self._late[host] = before + _LATE_WEIGHT * ((host in now_late) - before)
 
-    @property
-    def late_labels(self) -> frozenset[str]:
-        """The labels of the ranks that some node waits for (``producer_label``)."""
-        return frozenset(label for reading in self._latest.values() for label in reading.late)
+    def take_late_labels(self) -> frozenset[str]:
+        """The labels (``producer_label``) of the ranks that some node waits for.
+
+        Each reading counts once: a node whose process has ended waits for nobody.
+        """
+        waits_for, self._waits_for = self._waits_for, {}
+        return frozenset(label for late in waits_for.values() for label in late)
 
     @property
     def traffic(self) -> Traffic:

@@ -28,8 +28,6 @@ from innet.topology.routes import Routes
 
 _SIZE_BYTES = 1 << 20
 """Of the allreduce whose time is compared."""
-
-
 _NOTED_SHARE = 0.1
 """Of a link or processor: where others use less, no other trees are compared."""
 
@@ -135,7 +133,8 @@ class SumMover:
         labels = {
             producer_label(rank, node): node for g in groups for rank, node in enumerate(g.ranks)
         }
-        self._watch.on_late(labels[late] for late in self._watch.late_labels if late in labels)
+        late = self._watch.take_late_labels()
+        self._watch.on_late(labels[label] for label in late if label in labels)
         known = {group.key for group in groups}
         self._reviews = {key: found for key, found in self._reviews.items() if key in known}
         live = self._placements.live
@@ -165,7 +164,10 @@ class SumMover:
             return False
         self._reviews[group.key] = _Review(0, now_s + self._settings.pause_s)
         self._report(group, group.placed[prefix], better)
-        group.preferred[prefix] = better
+        if _same_places(better, made):
+            group.preferred.pop(prefix, None)
+        else:
+            group.preferred[prefix] = better
         return True
 
     def _is_held_up(self, own: Traffic, load: Load) -> bool:
@@ -180,7 +182,7 @@ class SumMover:
         """Trees with the expression of ``made`` that are faster than ``placed`` by enough."""
         model = CostModel(self._topology, load=load, routes=self._routes)
         better = place_under_load(made, model, able_switches(self._topology, load))
-        if (better.roots, set(better.rules)) == (placed.roots, set(placed.rules)):
+        if _same_places(better, placed):
             return None
         now_s, then_s = (model.estimate(p, _SIZE_BYTES).total_s for p in (placed, better))
         return better if then_s < now_s * (1 - self._settings.least_gain) else None
@@ -202,6 +204,10 @@ class SumMover:
             f"{roots[1]}, which others use less"
         )
         self._outbox.report("sums_moved", what, group=group.name, job=group.job, roots=roots)
+
+
+def _same_places(plan: Plan, other: Plan) -> bool:
+    return (plan.roots, set(plan.rules)) == (other.roots, set(other.rules))
 
 
 def _movable(group: Group) -> str | None:

@@ -219,3 +219,22 @@ def test_a_job_gets_no_hosts_behind_a_lost_switch():
         network.admit_job(None, ranks=1)
     network.restore_switch("leaf0")
     assert network.admit_job(None, ranks=4).hosts == ("h0", "h1", "h2", "h3")
+
+
+def test_a_host_is_late_as_long_as_nodes_say_so():
+    watch = LoadWatch(TOPOLOGY, 1)
+    watch.on_reading("h1", NodeReading(time_s=1, cpu_s=0, late=("rank 0 (h0)",)))
+    assert watch.take_late_labels() == {"rank 0 (h0)"}
+    assert watch.take_late_labels() == set(), "h1 has ended, and waits for nobody"
+
+
+def test_sums_return_to_the_plan_as_made():
+    network = MeasuredNetwork(interval_s=1, confirmations=1, pause_s=0)
+    network.rates_bps["leaf0", "spine0"] = 95e6
+    network.pass_time(10)
+    assert roots(network.placed()) == ["spine1"]
+    # the other job uses a part of the other link: each spine can make half of the sums
+    network.rates_bps["leaf0", "spine0"], network.rates_bps["leaf0", "spine1"] = 0.0, 55e6
+    network.pass_time(30)
+    ((made, placed),) = network.plans()[0]["plans"].values()
+    assert placed == made
