@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
@@ -12,6 +13,7 @@ from innet._native import _core
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.pool import BlockPool, Cause, MemoryTier, Place, PoolSettings, TieredStore
 from innet.kv.pool.network import Contents
+from innet.kv.pool.waiting import now_s
 from innet.kv.tenant import Tenant
 from innet.lab.simulation import Simulation
 from innet.lab.simulation.pools import SimulatedPools
@@ -124,6 +126,42 @@ def test_what_one_host_has_put_another_gets_and_no_one_after_its_eviction(puts):
 
     settings = PoolSettings(timeout_s=0.5, put_timeout_s=0.5, puts=puts)
     with_cluster(work, settings, local_bytes=MEMORY_BYTES if puts == "when-asked" else 0)
+
+
+@pytest.mark.parametrize("ends", ["put", "withdrawn", "crashed"])
+def test_announced_blocks_are_awaited_at_their_producer(ends):
+    async def work(cluster: Cluster) -> None:
+        producer, consumer = cluster.pools["h3"], cluster.pools["h4"]
+        keys = [cluster.key(number) for number in range(6)]
+        assert await producer.announcements.announce("r1", keys)
+        announced = await consumer.announcements.follow("r1", timeout_s=1.0)
+        assert announced is not None
+        assert announced.keys == tuple(keys)
+        waiting = asyncio.gather(
+            *(consumer.get(key, producer=announced.producer, timeout_s=20.0) for key in keys)
+        )
+        await asyncio.sleep(2.5)
+        for pool in (consumer, producer):  # a home's answer to them does not end the waiting
+            assert not await pool.exists(keys[0])
+        await asyncio.sleep(0.5)
+        assert not waiting.done()
+        begin_s = now_s()
+        if ends == "put":
+            await cluster.put(*range(6))
+            found = await waiting
+            for number, block in enumerate(found):
+                assert block is not None
+                assert np.array_equal(block, contents(number))
+            assert consumer.statistics().hits[Place.PRODUCER] > 0
+        elif ends == "withdrawn":
+            producer.announcements.withdraw("r1")
+            assert await waiting == [None] * 6
+        else:
+            cluster.sim.crash("h3")
+            assert await waiting == [None] * 6
+        assert now_s() - begin_s < (17.5 if ends == "crashed" else 0.5)
+
+    with_cluster(work)
 
 
 def test_the_same_seed_gives_the_same_packets():

@@ -14,6 +14,7 @@ from innet.kv.events.log import EventLog
 from innet.kv.events.wire import DISK, MEMORY, AllCleared, BlocksRemoved, BlocksStored, event_hash
 from innet.kv.hash_chain import TokenIds
 from innet.kv.names import BlockFamily, BlockKey
+from innet.kv.pool.announcements import ANNOUNCEMENT_LAYOUT
 from innet.kv.pool.store import Tier
 
 _MOST_DESCRIBED: Final = 1 << 16
@@ -141,6 +142,8 @@ class BlockEvents:
         try:
             key = BlockKey.parse(name)
         except KVError:
+            return
+        if key.family.layout == ANNOUNCEMENT_LAYOUT:
             return
         family, model = key.family, _model(key.family)
         place = model, key.block_hash

@@ -14,6 +14,7 @@ import numpy as np
 
 from innet.errors import KVError
 from innet.kv.names import BlockKey
+from innet.kv.pool.announcements import Announcements
 from innet.kv.pool.home import Home, PoolNode
 from innet.kv.pool.network import BlockNetwork, Cause, Contents
 from innet.kv.pool.peers import Members, PeerClient
@@ -43,6 +44,9 @@ class BlockPool:
         async with BlockPool(network, local=local, offered=offered) as pool:
             await pool.put(key, contents)
             found = await pool.get(key)      # None: compute it
+
+    Attributes:
+        announcements: of blocks that are not put yet.
     """
 
     def __init__(
@@ -82,6 +86,7 @@ class BlockPool:
         self._node = self._parts(network, local, offered or TieredStore(MemoryTier(0)))
         self._home = Home(self._node)
         self._transfers = BlockTransfers(self._node, self._home)
+        self.announcements = Announcements(self._node, self._home, self._transfers)
         self._replicator = Replicator(self._node, self._home)
         self._serving: asyncio.Task[None] | None = None
         self._replicating: asyncio.Task[None] | None = None
@@ -138,6 +143,7 @@ class BlockPool:
                 ending.push_async_callback(store.tiers.close)
             ending.callback(node.served.close)
             ending.callback(self._home.close)
+            ending.callback(self.announcements.close)
             await wait_to_end(serving)
         if not serving.cancelled():
             serving.result()
@@ -166,6 +172,7 @@ class BlockPool:
         window = self._node.window
         if not window.try_enter():
             await window.enter()
+        self.announcements.on_put(key.name)
         try:
             ends = await self._transfers.put(key, contents, depth)
         finally:
@@ -196,7 +203,12 @@ class BlockPool:
         return homes
 
     async def get(
-        self, key: BlockKey, *, into: Contents | None = None, timeout_s: float | None = None
+        self,
+        key: BlockKey,
+        *,
+        into: Contents | None = None,
+        timeout_s: float | None = None,
+        producer: str = "",
     ) -> Contents | None:
         """A block as it was put, or ``None``, whatever the cause.
 
@@ -204,6 +216,8 @@ class BlockPool:
             key: of the block.
             into: receives its bytes; by default they are shared with the pool, and read-only.
             timeout_s: from the call to its end; by default that of the settings.
+            producer: a node that has announced the block: it is awaited there, until it is put or
+                withdrawn, and fetched from there.
 
         Returns:
             The block's bytes; with ``into``, the part of it that they fill.
@@ -211,7 +225,7 @@ class BlockPool:
         Raises:
             KVError: ``into`` is smaller than the block, or the pool is closed.
         """
-        contents, _ = await self.look_up(key, timeout_s=timeout_s)
+        contents, _ = await self.look_up(key, timeout_s=timeout_s, producer=producer)
         if contents is None or into is None:
             return contents
         if into.nbytes < contents.nbytes:
@@ -220,12 +234,16 @@ class BlockPool:
         return into[: contents.nbytes]
 
     async def look_up(
-        self, key: BlockKey, *, timeout_s: float | None = None
+        self, key: BlockKey, *, timeout_s: float | None = None, producer: str = ""
     ) -> tuple[Contents, Place] | tuple[None, Cause]:
         """A block and where it was found, or ``None`` and why it was not; else as :meth:`get`."""
         self._check(key)
         began_s = now_s()
-        found = await self._transfers.load(key, self._timeout(timeout_s))
+        time_s = self._timeout(timeout_s)
+        if producer:
+            found = await self._transfers.load_announced(key, producer, time_s)
+        else:
+            found = await self._transfers.load(key, time_s)
         if not isinstance(found, Found):
             self._counts.misses[found] += 1
             return None, found

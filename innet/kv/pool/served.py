@@ -117,6 +117,10 @@ class ServedBlocks:
         if name not in self._publications:
             self._network.expect(name)
 
+    def forget_expected(self, name: str) -> None:
+        """The block is about to be published: its requesters wait for that alone."""
+        self._expected.discard(name)
+
     def refuse(self, name: str) -> None:
         """Refuse requesters of the block while nobody holds it."""
         self._expected.discard(name)

@@ -16,6 +16,11 @@ from innet.kv.pool.store import Tier
 from innet.kv.pool.waiting import SingleFlight, gather, now_s
 
 _LOCAL: Final = {Tier.MEMORY: Place.LOCAL_MEMORY, Tier.DISK: Place.LOCAL_DISK}
+_ASK_S: Final = 1.0
+"""After which the homes are asked for an announced block, too: its producer may be dead."""
+_REFUSALS: Final = 2
+"""Refusals in a row by which a producer has withdrawn a block: one may be a home's answer to
+another request of this node for the block, because a node has one PIT entry for both."""
 _SERVED: Final = {Tier.MEMORY: Place.HOME_MEMORY, Tier.DISK: Place.HOME_DISK}
 
 
@@ -61,6 +66,29 @@ class BlockTransfers:
             return await self._load_from_homes(key, name, end_s)
         except TimeoutError:
             return Cause.LATE
+
+    async def load_announced(self, key: BlockKey, producer: str, timeout_s: float) -> Found | Cause:
+        """A block that ``producer`` has announced, awaited there; a home may have it as well."""
+        end_s = now_s() + timeout_s
+        if self._home.has(key.name) or producer == self._node.network.node:
+            return await self.load(key, timeout_s)
+        # Not as a peer: a producer that is not ready has not failed.
+        network, refusals = self._node.network, 0
+        while True:
+            left_s = max(0.0, end_s - now_s())
+            absence = await network.probe(key.name, producer, min(_ASK_S, left_s))
+            if absence is None:
+                fetched = await network.fetch(key.name, producer, max(0.0, end_s - now_s()))
+                if isinstance(fetched, Sealed):
+                    await self._keep_fetched(key.name, fetched)
+                    return Found(fetched, Place.PRODUCER)
+                absence = fetched
+            found = await self.load(key, max(0.0, end_s - now_s()))
+            refusals = 0 if absence is Cause.LATE else refusals + 1
+            if isinstance(found, Found) or absence is Cause.UNREACHABLE or refusals == _REFUSALS:
+                return found
+            if now_s() >= end_s:
+                return Cause.LATE
 
     async def absence(self, key: BlockKey, timeout_s: float) -> Cause | None:
         """Why a block is neither here nor at a home; ``None`` if it is."""
@@ -122,13 +150,16 @@ class BlockTransfers:
             for home, time_s in self._turns(key, end_s):
                 fetched = await self._node.peers.fetch(name, home, time_s)
                 if isinstance(fetched, Sealed):
-                    if self._keeps_fetched:
-                        await self._node.local.keep(name, fetched, 0, is_copy=self._defers)
+                    await self._keep_fetched(name, fetched)
                     return fetched
                 cause = cause or fetched
             return cause or self._no_answer(key)
         finally:
             self._node.window.leave()
+
+    async def _keep_fetched(self, name: str, block: Sealed) -> None:
+        if self._keeps_fetched:
+            await self._node.local.keep(name, block, 0, is_copy=self._defers)
 
     def _turns(self, key: BlockKey, end_s: float) -> Iterator[tuple[str, float]]:
         """The other homes to ask one after the other, each for its part of the time left."""

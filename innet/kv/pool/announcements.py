@@ -1,0 +1,174 @@
+"""Blocks that a node announces before it puts them, and that others wait for, by request."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from innet.errors import KVError
+from innet.kv.names import BlockFamily, BlockKey
+from innet.kv.pool.home import Home, PoolNode
+from innet.kv.pool.network import Contents
+from innet.kv.pool.transfers import BlockTransfers, Found
+from innet.kv.pool.waiting import now_s
+
+DEFAULT_LEASE_S: Final = 60.0
+_PAUSE_S: Final = 0.02
+"""Between looks for an announcement that is not there yet."""
+_DIGEST: Final = hashlib.sha256(b"announcement").hexdigest()[:32]
+ANNOUNCEMENT_LAYOUT: Final = "announcement"
+"""Stands for a layout in the names of announcements."""
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """The blocks that a producer is going to put for a request.
+
+    Attributes:
+        producer: the node that puts them.
+        keys: of the blocks.
+    """
+
+    producer: str
+    keys: tuple[BlockKey, ...]
+
+    def encoded(self) -> Contents:
+        """A JSON object: ``{"producer": "h0", "blocks": ["/kv/a1b2/00ff/bf16/0-31/00…"]}``."""
+        document = {"producer": self.producer, "blocks": [key.name for key in self.keys]}
+        return np.frombuffer(json.dumps(document).encode(), np.uint8)
+
+    @classmethod
+    def decode(cls, contents: Contents) -> Announcement | None:
+        """The announcement with these contents; ``None`` if they are not one."""
+        try:
+            found = json.loads(contents.tobytes())
+            keys = tuple(BlockKey.parse(str(name)) for name in found["blocks"])
+            return cls(str(found["producer"]), keys)
+        except (ValueError, KeyError, TypeError, RecursionError, KVError):
+            return None
+
+
+def announcement_key(tenant: str, request: str) -> BlockKey:
+    """The key of a request's announcement, which is a block of the pool."""
+    family = BlockFamily(tenant, _DIGEST, ANNOUNCEMENT_LAYOUT, 0, 1)
+    return BlockKey(family, hashlib.sha256(request.encode()).digest())
+
+
+class Announcements:
+    """Announces blocks of this node, and finds those of others.
+
+    The announcement of a request is a block whose key both sides derive from the request's name.
+    Requesters of an announced block wait at its producer until it is put or withdrawn.
+
+    Example::
+
+        await pool.announcements.announce("request-17", keys)       # the producer
+        await pool.put_many(blocks)
+
+        announced = await pool.announcements.follow("request-17", timeout_s=2.0)  # the consumer
+        if announced is not None:
+            contents = await pool.get(key, producer=announced.producer, timeout_s=2.0)
+    """
+
+    def __init__(self, node: PoolNode, home: Home, transfers: BlockTransfers) -> None:
+        """
+        Args:
+            node: this node's part of the pool.
+            home: what it does for others.
+            transfers: of blocks.
+        """
+        self._node = node
+        self._home = home
+        self._transfers = transfers
+        self._pending: Counter[str] = Counter()
+        self._requests: dict[str, tuple[tuple[str, ...], asyncio.TimerHandle]] = {}
+
+    async def announce(
+        self, request: str, keys: Sequence[BlockKey], *, lease_s: float = DEFAULT_LEASE_S
+    ) -> int:
+        """Let others wait for blocks that this node is going to put.
+
+        Args:
+            request: its name, which the tenant uses once.
+            keys: of the blocks.
+            lease_s: after which blocks that were not put are withdrawn.
+
+        Returns:
+            How many homes have the announcement: with 0, nobody finds it.
+
+        Raises:
+            KVError: this node has announced the request, the lease is not above 0, or the pool is
+                closed.
+        """
+        if request in self._requests:
+            raise KVError(
+                f"this node has announced the request {request!r}: withdraw it, or give each "
+                "request a name of its own"
+            )
+        if not 0 < lease_s < math.inf:
+            raise KVError(f"a lease has a length in seconds above 0, not {lease_s}")
+        network = self._node.network
+        names = tuple(dict.fromkeys(key.name for key in keys if not self._is_here(key.name)))
+        timer = asyncio.get_running_loop().call_later(lease_s, self.withdraw, request)
+        self._requests[request] = names, timer
+        for name in names:
+            self._pending[name] += 1
+            self._node.served.expect(name)
+        contents = Announcement(network.node, tuple(keys)).encoded()
+        key = announcement_key(network.tenant, request)
+        try:
+            ends = await self._transfers.put(key, contents, 0)
+        except BaseException:
+            self.withdraw(request)
+            raise
+        return ends.count(None)
+
+    def withdraw(self, request: str) -> None:
+        """Refuse the requesters of the request's blocks that were not put. Safe to call twice."""
+        names, timer = self._requests.pop(request, ((), None))
+        if timer is not None:
+            timer.cancel()
+        for name in names:
+            if name not in self._pending:  # it was put
+                continue
+            self._pending[name] -= 1
+            if not self._pending[name]:
+                del self._pending[name]
+                self._node.served.refuse(name)
+
+    async def follow(self, request: str, *, timeout_s: float) -> Announcement | None:
+        """The announcement of a request, awaited for ``timeout_s``; ``None``: there is none."""
+        key = announcement_key(self._node.network.tenant, request)
+        end_s = now_s() + timeout_s
+        while True:
+            found = await self._transfers.load(key, max(0.0, end_s - now_s()))
+            if isinstance(found, Found):
+                return Announcement.decode(found.block.contents)
+            left_s = end_s - now_s()
+            if left_s <= 0:
+                return None
+            await asyncio.sleep(min(_PAUSE_S, left_s))
+
+    def on_put(self, name: str) -> None:
+        """The block is being put: its publication answers its requesters."""
+        if self._pending.pop(name, 0):
+            self._node.served.forget_expected(name)
+
+    def close(self) -> None:
+        """End all leases."""
+        for _, timer in self._requests.values():
+            timer.cancel()
+        self._requests.clear()
+        self._pending.clear()
+
+    def _is_here(self, name: str) -> bool:
+        """Whether this node serves the block, or knows when to."""
+        return self._home.has(name) or name in self._node.store.index
