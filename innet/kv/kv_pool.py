@@ -123,6 +123,8 @@ class KVPool:
         )
         self.blocking = BlockingKVPool(self._member, self._cache)
 
+    announce = _awaited(PrefixCache.announce)
+    withdraw = _awaited(PrefixCache.withdraw)
     put = _awaited(PrefixCache.put)
     put_many = _awaited(PrefixCache.put_many)
     get_longest_prefix = _awaited(PrefixCache.get_longest_prefix)
@@ -181,6 +183,8 @@ class BlockingKVPool:
         self._member = member
         self._cache = cache
 
+    announce = _blocking(PrefixCache.announce)
+    withdraw = _blocking(PrefixCache.withdraw)
     put = _blocking(PrefixCache.put)
     put_many = _blocking(PrefixCache.put_many)
     get_longest_prefix = _blocking(PrefixCache.get_longest_prefix)

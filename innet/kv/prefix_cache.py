@@ -111,6 +111,26 @@ class PrefixCache:
         self._speed = LoadSpeed()
         self._counts = KVStatistics()
 
+    async def announce(
+        self, tokens: TokenIds, request: str, lease_s: float = DEFAULT_LEASE_S
+    ) -> int:
+        """Let others wait for a prompt's full blocks, which this process is going to put.
+
+        Args:
+            tokens: of the prompt.
+            request: a name that others give to :meth:`load_prefix`; it is used once.
+            lease_s: after which blocks that were not put are withdrawn.
+
+        Returns:
+            How many homes have the announcement.
+        """
+        keys = [piece.key for piece in self._pieces(tokens)]
+        return await self._blocks.announcements.announce(request, keys, lease_s=lease_s)
+
+    async def withdraw(self, request: str) -> None:
+        """End the waits for announced blocks that were not put."""
+        self._blocks.announcements.withdraw(request)
+
     async def put(
         self,
         tokens: TokenIds,
@@ -172,6 +192,7 @@ class PrefixCache:
         deadline_s: float | None = None,
         cost: PrefillCost | None = None,
         progress: Progress | None = None,
+        request: str = "",
     ) -> tuple[int, KVArray]:
         """Load the longest prefix that the pool has; see :meth:`load_prefix` for the arguments.
 
@@ -185,7 +206,7 @@ class PrefixCache:
         size = self._layout.block_tokens
         kv = self._layout.empty(len(tokens) // size * size)
         found = await self.load_prefix(
-            tokens, kv, deadline_s=deadline_s, cost=cost, progress=progress
+            tokens, kv, deadline_s=deadline_s, cost=cost, progress=progress, request=request
         )
         return found, kv[:, :, :found]
 
@@ -212,6 +233,7 @@ class PrefixCache:
         deadline_s: float | None = None,
         cost: PrefillCost | None = None,
         progress: Progress | None = None,
+        request: str = "",
     ) -> int:
         """Load the longest prefix that the pool has into the caller's memory.
 
@@ -222,6 +244,7 @@ class PrefixCache:
             deadline_s: blocks that have not arrived by then, from now, count as not found.
             cost: of computing; blocks that are computed sooner than loaded are then left out.
             progress: see :data:`Progress`.
+            request: whose blocks another process announces: they are awaited until the deadline.
 
         Returns:
             How many tokens the prefix has.
@@ -240,10 +263,13 @@ class PrefixCache:
             count = self._worth_loading(pieces, away, len(tokens), cost)
         deadline = _Deadline(deadline_s)
         arrivals: list[tuple[float, int]] = []
+        producer = await self._producer(request, deadline) if request else ""
 
         async def step(number: int) -> bool:
             piece = pieces[number]
-            contents = await self._blocks.get(piece.key, timeout_s=deadline.left_s())
+            contents = await self._blocks.get(
+                piece.key, timeout_s=deadline.left_s(), producer=producer
+            )
             if contents is None:
                 return False
             if piece.key in away:
@@ -349,6 +375,11 @@ class PrefixCache:
             self._speed.estimate(now_s()),
             self._blocks.statistics(),
         )
+
+    async def _producer(self, request: str, deadline: _Deadline) -> str:
+        """The node that has announced the request's blocks, or none."""
+        announced = await self._blocks.announcements.follow(request, timeout_s=deadline.left_s())
+        return "" if announced is None else announced.producer
 
     def _hashes(self, tokens: TokenIds) -> list[bytes]:
         size, salt = self._layout.block_tokens, self._salt

@@ -226,6 +226,30 @@ def test_what_is_late_is_left_to_computing() -> None:
     with_caches(work)
 
 
+def test_a_prompt_is_awaited_by_its_request_and_arrives_as_it_was_put() -> None:
+    async def work(caches: Caches) -> None:
+        kv, size = _kv(len(TOKENS)), LAYOUT.block_tokens
+        waiting = asyncio.ensure_future(
+            caches["other"].get_longest_prefix(TOKENS, request="r1", deadline_s=20.0)
+        )
+        await asyncio.sleep(0.1)
+        assert await caches["user"].announce(TOKENS, "r1") == 1
+        for start in range(0, 4 * size, size):
+            await asyncio.sleep(2.0)
+            assert not waiting.done()
+            await caches["user"].put(
+                TOKENS[: start + size], kv[:, :, start : start + size], first_token=start
+            )
+        found, loaded = await waiting
+        assert found == 4 * size
+        assert _same(loaded, kv[:, :, :found])
+        await caches["user"].announce([9] * len(TOKENS), "r2")
+        await caches["user"].withdraw("r2")
+        assert (await caches["other"].get_longest_prefix([9] * size, request="r2"))[0] == 0
+
+    with_caches(work)
+
+
 def test_what_is_sooner_computed_is_not_loaded() -> None:
     async def work(caches: Caches) -> None:
         kv = _kv(len(TOKENS))

@@ -144,10 +144,11 @@ class Announcements:
                 del self._pending[name]
                 self._node.served.refuse(name)
 
-    async def follow(self, request: str, *, timeout_s: float) -> Announcement | None:
-        """The announcement of a request, awaited for ``timeout_s``; ``None``: there is none."""
+    async def follow(self, request: str, *, timeout_s: float | None = None) -> Announcement | None:
+        """The announcement of a request; ``None``: there was none within ``timeout_s``, by default
+        that of the settings."""
         key = announcement_key(self._node.network.tenant, request)
-        end_s = now_s() + timeout_s
+        end_s = now_s() + (self._node.settings.timeout_s if timeout_s is None else timeout_s)
         while True:
             found = await self._transfers.load(key, max(0.0, end_s - now_s()))
             if isinstance(found, Found):
