@@ -10,7 +10,7 @@ import pytest
 
 from innet.errors import KVError
 from innet.kv.events.source import BlockEvents
-from innet.kv.pool import Cause, Place
+from innet.kv.pool import Cause, Place, PoolSettings
 from innet.kv.pool.announcements import Announcement, announcement_key
 from innet.kv.pool.store import Tier
 from innet.kv.pool.waiting import now_s
@@ -105,6 +105,26 @@ def test_a_requester_that_is_cancelled_costs_no_other() -> None:
         assert await waiting[1] is Place.PRODUCER
 
     with_pools(work)
+
+
+def test_a_put_that_waits_for_others_is_not_withdrawn_unless_it_is_cancelled() -> None:
+    async def work(pools: Pools) -> None:
+        announcements = pools["user"].announcements
+        await announcements.announce("r1", KEYS)
+        waiting = [asyncio.ensure_future(awaited(pools, n)) for n in range(3)]
+        home = pools.fabric.nodes["h0"]
+        home.alive = False
+        putting = [asyncio.ensure_future(pools.put(n)) for n in range(3)]  # one at a time
+        await asyncio.sleep(0.1)
+        announcements.withdraw("r1")
+        putting[2].cancel()
+        home.alive = True
+        home.change()
+        assert await waiting[1] is Place.PRODUCER
+        assert await waiting[2] is Cause.ABSENT
+        await asyncio.gather(*putting[:2])
+
+    with_pools(work, members=1, settings=PoolSettings(window=1))
 
 
 def test_blocks_at_their_home_are_served_and_evicted_whatever_is_announced(tmp_path: Path) -> None:

@@ -158,10 +158,12 @@ class Announcements:
                 return None
             await asyncio.sleep(min(_PAUSE_S, left_s))
 
-    def on_put(self, name: str) -> None:
-        """The block is being put: its publication answers its requesters."""
-        if self._pending.pop(name, 0):
+    def on_put(self, name: str) -> bool:
+        """Whether the block was announced; its publication now answers its requesters."""
+        was_announced = self._pending.pop(name, 0) > 0
+        if was_announced:
             self._node.served.forget_expected(name)
+        return was_announced
 
     def close(self) -> None:
         """End all leases."""

@@ -170,9 +170,14 @@ class BlockPool:
             raise KVError(f"the depth of a block is from 0 to {MAX_NUMBER}, not {depth}")
         began_s = now_s()
         window = self._node.window
+        was_announced = self.announcements.on_put(key.name)
         if not window.try_enter():
-            await window.enter()
-        self.announcements.on_put(key.name)
+            try:
+                await window.enter()
+            except asyncio.CancelledError:
+                if was_announced:
+                    self._node.served.refuse(key.name)
+                raise
         try:
             ends = await self._transfers.put(key, contents, depth)
         finally:
