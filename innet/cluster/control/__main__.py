@@ -23,6 +23,7 @@ from innet.cluster.control.processes import LocalProcesses, Processes
 from innet.cluster.emulation.runs import parent_of
 from innet.cluster.emulation.syscalls import take_all_descriptors
 from innet.errors import InnetError
+from innet.plans import ProcessorCosts
 from innet.security.core_dumps import keep_keys_out_of_core_dumps
 from innet.settings import Settings
 from innet.telemetry.logs import LogContext, configure_logs
@@ -39,6 +40,7 @@ class ControllerConfig(BaseModel):
 
     ``topology`` is JSON, which is read far faster than YAML, ``settings`` a file; ``node_sockets``
     has the control socket of each node, ``record`` the requests to an earlier controller process.
+    ``processor`` has the costs that ranks choose plans by.
     ``machines`` has the machine of each node that runs on another one than this, ``agents`` the
     sockets of those machines' agents.
     """
@@ -51,6 +53,7 @@ class ControllerConfig(BaseModel):
     node_sockets: dict[str, Path]
     settings: Path
     record: LaunchRecord
+    processor: ProcessorCosts | None = None
     machines: dict[str, str] = {}
     agents: dict[str, Path] = {}
 
@@ -131,6 +134,7 @@ async def _serve(config: ControllerConfig, settings: Settings, launcher: int) ->
         Topology.model_validate_json(config.topology),
         settings=settings,
         record=config.record,
+        processor=config.processor,
     )
     make_source = partial(ControllerSource, config.run_id, config.record.generation)
     driver = ControllerDriver(

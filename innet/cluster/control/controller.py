@@ -36,7 +36,7 @@ from innet.cluster.control.sum_mover import SumMover
 from innet.errors import ControlError
 from innet.node.messages import ServedPrefixes, WorkerReport
 from innet.node.requests import handler_of
-from innet.plans import choose_hosts
+from innet.plans import ProcessorCosts, choose_hosts
 from innet.security.credential_packets import KeyAuthority
 from innet.settings import Settings
 from innet.topology import Topology
@@ -59,8 +59,16 @@ class Controller:
         *,
         settings: Settings | None = None,
         record: LaunchRecord | None = None,
+        processor: ProcessorCosts | None = None,
     ) -> None:
-        """A controller of ``topology``; ``record`` is of a controller that this one replaces."""
+        """A controller of ``topology``.
+
+        Args:
+            topology: of the network.
+            settings: of the network.
+            record: of a controller that this one replaces.
+            processor: what the work of nodes costs; without it, links alone hold sums up.
+        """
         record = record or LaunchRecord()
         settings = settings or Settings()
         live = LiveTopology(topology)
@@ -85,7 +93,12 @@ class Controller:
             topology, registries, placements, hosts, self._operations, settings.recovery
         )
         self._mover = mover = SumMover(
-            topology, (self._jobs, groups, pools), placements, settings.placement, outbox
+            topology,
+            (self._jobs, groups, pools),
+            placements,
+            settings.placement,
+            outbox,
+            processor=processor,
         )
         groups.load_beside = mover.load_beside
         pools.share_of = mover.share_of

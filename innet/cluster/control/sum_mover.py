@@ -19,7 +19,7 @@ from innet.cluster.control.load_watch import LoadWatch, Traffic
 from innet.cluster.control.placements import Placements
 from innet.cluster.control.pools import PoolRegistry
 from innet.node.messages import NodeReading, producer_label
-from innet.plans import NO_LOAD, Load, Plan
+from innet.plans import NO_LOAD, Load, Plan, ProcessorCosts
 from innet.plans.algorithms.inc import able_switches, place_under_load
 from innet.plans.cost import CostModel
 from innet.settings import PlacementSettings
@@ -56,10 +56,12 @@ class SumMover:
         settings: PlacementSettings,
         outbox: Outbox,
         *,
+        processor: ProcessorCosts | None = None,
         counts_all: bool = False,
     ) -> None:
         """Nothing is known of the load yet.
 
+        ``processor``: what the work of nodes costs; without it, links alone take time.
         ``counts_all``: readings count the traffic of programs that belong to no job, too.
         """
         self._topology = topology
@@ -68,6 +70,7 @@ class SumMover:
         self._placements = placements
         self._settings = settings
         self._outbox = outbox
+        self._processor = processor
         self._watch = LoadWatch(topology, settings.interval_s)
         self._counts_all = counts_all
         self._reviews: dict[GroupKey, _Review] = {}
@@ -180,7 +183,7 @@ class SumMover:
 
     def _better(self, made: Plan, placed: Plan, load: Load) -> Plan | None:
         """Trees with the expression of ``made`` that are faster than ``placed`` by enough."""
-        model = CostModel(self._topology, load=load, routes=self._routes)
+        model = CostModel(self._topology, self._processor, load, self._routes)
         better = place_under_load(made, model, able_switches(self._topology, load))
         if _same_places(better, placed):
             return None

@@ -27,6 +27,7 @@ from innet.cluster.launch.supervision import pause_before_restart_s
 from innet.errors import ControlError, EmulationError
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME
 from innet.node.requests import ConnectToNode
+from innet.plans import ProcessorCosts
 from innet.security.trust.keys import PrivateKey
 from innet.settings import RecoverySettings, TelemetrySettings
 from innet.telemetry import events
@@ -57,11 +58,14 @@ class ControllerProcess:
         settings: RecoverySettings,
         say: Callable[[str], None],
         authority: PrivateKey,
+        processor: ProcessorCosts | None = None,
     ) -> None:
-        """``say`` prints a line to the user; ``authority`` signs the keys of groups."""
+        """``say`` prints a line to the user; ``authority`` signs the keys of groups; ``processor``
+        has what the work of nodes costs."""
         self._network = network
         self._settings = settings
         self._say = say
+        self._processor = processor
         self._process: SupervisedProcess | None = None
         self._recovery: asyncio.Task[None] | None = None
         self.remote = RemoteController(
@@ -113,6 +117,7 @@ class ControllerProcess:
             node_sockets={n: self._network.config(n).control_socket for n in topology.nodes},
             settings=self._network.settings_path,
             record=self.remote.record(),
+            processor=self._processor,
             machines=elsewhere,
             agents=agents,
         )

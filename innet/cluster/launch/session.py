@@ -145,7 +145,9 @@ class Session:
             speed = await asyncio.to_thread(machine_speed)
             self._processor = network_costs(self.topology, self.network.mode, self.settings, speed)
             controller = await stack.enter_async_context(
-                ControllerProcess(self.network, self.settings.recovery, self._say, authority)
+                ControllerProcess(
+                    self.network, self.settings.recovery, self._say, authority, self._processor
+                )
             )
             self._controller = controller.remote
             if self.settings.security.signature == "none":

@@ -11,11 +11,12 @@ from innet.cluster.control.load_watch import LoadWatch
 from innet.errors import PlanError
 from innet.kv.tenant import Tenant
 from innet.node.messages import NodeReading
-from innet.plans import Plan, make_plan
+from innet.plans import Plan, ProcessorCosts, make_plan
 from innet.settings import PlacementSettings, Settings
 from innet.topology import load_topology
 from innet.topology.routes import Routes
 from tests.cluster.control.hand_driven import HandDriven
+from tests.plans.test_processor import costs_of
 
 TOPOLOGY = load_topology("leaf-spine:2x2x4").with_overrides(rate_bps=1e8)
 HOSTS = ("h0", "h1", "h4", "h5")
@@ -26,9 +27,10 @@ OWN_BPS = 2e7
 class MeasuredNetwork(HandDriven):
     """Two jobs, of which one has a group; each node reports rates that a test sets."""
 
-    def __init__(self, **placement: object) -> None:
+    def __init__(self, processor: ProcessorCosts | None = None, **placement: object) -> None:
         settings = Settings(placement=PlacementSettings.model_validate(placement))
-        super().__init__(Controller(TOPOLOGY, settings=settings))
+        super().__init__(Controller(TOPOLOGY, settings=settings, processor=processor))
+        self.busy: dict[str, float] = {}
         self.rates_bps: defaultdict[tuple[str, str], float] = defaultdict(float)
         self._sent_bytes: defaultdict[tuple[str, str], float] = defaultdict(float)
         self._counted_s = 0.0
@@ -60,7 +62,8 @@ class MeasuredNetwork(HandDriven):
         for link, rate_bps in self.rates_bps.items():
             self._sent_bytes[link] += rate_bps * passed_s / 8
         sent = {to: int(n) for (source, to), n in self._sent_bytes.items() if source == node}
-        return NodeReading(time_s=self.now_s, cpu_s=0.0, sent_bytes=sent)
+        cpu_s = self.busy.get(node, 0.0) * self.now_s
+        return NodeReading(time_s=self.now_s, cpu_s=cpu_s, sent_bytes=sent)
 
 
 def roots(plan: Plan) -> list[str]:
@@ -98,6 +101,18 @@ def test_sums_return_once_the_link_is_free_but_not_before_the_pause():
     network.pass_time(120)
     assert network.moves() == 2
     assert roots(network.placed()) == ["spine0"]
+
+
+def test_sums_move_from_a_switch_whose_processor_another_job_keeps_busy():
+    adding = costs_of(added_byte_s=3e-8, shared=False, segment_bytes=8192)
+    network = MeasuredNetwork(adding, interval_s=1, confirmations=1)
+    for leaf in ("leaf0", "leaf1"):  # not more than half of a link
+        network.rates_bps[leaf, "spine0"] = network.rates_bps["spine0", leaf] = 50e6
+    network.pass_time(10)
+    assert network.moves() == 0
+    network.busy["spine0"] = 1.0
+    network.pass_time(20)
+    assert roots(network.placed()) == ["spine1"]
 
 
 @pytest.mark.parametrize("own_bps", [0.0, OWN_BPS])
