@@ -21,7 +21,7 @@ def store() -> LocalStore:
     return LocalStore(TieredStore(MemoryTier(4 * ROOM)), served, settings)
 
 
-def test_a_lease_ends_at_its_time_unless_it_is_renewed(store: LocalStore) -> None:
+async def test_a_lease_ends_at_its_time_unless_it_is_renewed(store: LocalStore) -> None:
     for name in ("once", "renewed"):
         store.put(name, Sealed(contents(0), b""), 0)
         assert store.pin(name, "user", 10, at_s=0)
@@ -35,7 +35,7 @@ def test_a_lease_ends_at_its_time_unless_it_is_renewed(store: LocalStore) -> Non
     assert store.next_lease_end_s == float("inf")
 
 
-def test_a_lease_that_was_renewed_often_ends_once(store: LocalStore) -> None:
+async def test_a_lease_that_was_renewed_often_ends_once(store: LocalStore) -> None:
     store.put("block", Sealed(contents(0), b""), 0)
     for at_s in range(1000):
         assert store.pin("block", "user", 10, at_s)
