@@ -11,6 +11,8 @@ import aiohttp
 from innet.kv.events.index import Holding, Location
 from innet.kv.events.routing import Costs, Prompt, Router
 
+_INDEX_TIMEOUT = aiohttp.ClientTimeout(total=1.0)
+"""An index that does not answer within it is as one that is down."""
 _DOWN_S = 2.0
 """After an engine could not be reached, others are asked for so long."""
 
@@ -79,7 +81,8 @@ class Placement:
             return nothing
         body = {"prompts": [tokens], "members": names}
         try:
-            async with session.post(f"{self._index_url}/v1/locate", json=body) as answer:
+            url = f"{self._index_url}/v1/locate"
+            async with session.post(url, json=body, timeout=_INDEX_TIMEOUT) as answer:
                 [found] = (await answer.json())["locations"]
         except (aiohttp.ClientError, TimeoutError, KeyError, ValueError):
             return nothing
