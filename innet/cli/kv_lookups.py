@@ -17,6 +17,7 @@ from innet.cli.text_output import open_console, say
 
 if TYPE_CHECKING:
     from innet.kv.events.follower import Stream
+    from innet.kv.events.pool_stream import PoolStream
     from innet.kv.events.service import Distance, LocateRequest, PoolDirectory, PromptLocation
 
 LOCATE_EXAMPLES = options.examples(
@@ -53,7 +54,14 @@ def locate(
         str | None, typer.Option(metavar="ID,…", help="Token ids of the prompt")
     ] = None,
     tokens_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="They in a file: a list in JSON")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            readable=True,
+            help="They in a file: a list in JSON",
+        ),
     ] = None,
     on: OnNetwork = None,
     stream: Streams = None,
@@ -111,8 +119,8 @@ class _Sources:
 def _prompt(tokens: str | None, tokens_file: Path | None) -> list[int]:
     if (tokens is None) == (tokens_file is None):
         raise typer.BadParameter("give either --tokens or --tokens-file", param_hint="'--tokens'")
-    text = f"[{tokens}]" if tokens_file is None else tokens_file.read_text()
     try:
+        text = f"[{tokens}]" if tokens_file is None else tokens_file.read_text()
         found = json.loads(text)
         if not isinstance(found, list) or not all(type(each) is int for each in found):
             raise ValueError
@@ -192,15 +200,15 @@ async def _locate(sources: _Sources, request: LocateRequest) -> PromptLocation:
 
 async def _index(sources: _Sources, port: int, events: str) -> None:
     from innet.kv.events.endpoints import Endpoints
+    from innet.kv.events.pool_stream import PoolStream
     from innet.kv.events.publisher import publishing
     from innet.kv.events.service import following, serving
 
-    directory = _directory(sources)
+    pool = PoolStream() if events else None
+    directory = _directory(sources, pool)
     async with contextlib.AsyncExitStack() as stack:
-        if events:
-            bound = await stack.enter_async_context(
-                publishing(directory.pool, Endpoints.of(events))
-            )
+        if pool is not None:
+            bound = await stack.enter_async_context(publishing(pool, Endpoints.of(events)))
             say(f"events of the pool: {bound.events}, replays: {bound.replay}")
         await stack.enter_async_context(following(directory, sources.streams))
         address = await stack.enter_async_context(serving(directory, port))
@@ -208,10 +216,12 @@ async def _index(sources: _Sources, port: int, events: str) -> None:
         await asyncio.Event().wait()
 
 
-def _directory(sources: _Sources) -> PoolDirectory:
+def _directory(sources: _Sources, pool: PoolStream | None = None) -> PoolDirectory:
     from innet.kv.events.service import PoolDirectory
 
-    return PoolDirectory() if sources.distance is None else PoolDirectory(sources.distance)
+    if sources.distance is None:
+        return PoolDirectory(pool=pool)
+    return PoolDirectory(sources.distance, pool)
 
 
 def _show(found: PromptLocation, tokens: int) -> None:

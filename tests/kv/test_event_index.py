@@ -146,6 +146,17 @@ def test_the_pools_stream_has_tokens_as_soon_as_a_member_says_them() -> None:
     assert decode(numbered[1]).events == (BlocksRemoved((1,)),)
 
 
+def test_blocks_that_wait_for_one_predecessor_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("innet.kv.events.index._MOST_WAITING", 8)
+    index = PrefixIndex()
+    index.apply("a", "m", [BlocksStored((each,), 1, (each,), 1) for each in range(10, 20)])
+    index.apply("a", "m", [BlocksStored((1,), None, (1,), 1)])
+    kept = [each for each in range(10, 20) if index.locate("m", [1, each]).tokens == 2]
+    assert len(kept) <= 8
+
+
 def test_salts_adapters_and_block_sizes_are_told_apart() -> None:
     index = PrefixIndex()
     index.apply("a", "m", [BlocksStored((1, 2), None, (1, 2, 3, 4), 2, extra=(("s",), None))])
@@ -215,6 +226,13 @@ async def test_streams_are_followed_over_the_death_and_return_of_a_member(tmp_pa
         await directory.until(lambda: tokens() == {"h0": 4, "h1": 4})
 
 
+async def test_an_address_that_cannot_be_followed_is_refused(tmp_path: Path) -> None:
+    stream = Stream("h0", Endpoints.of(f"ipc://{tmp_path}/{'a' * 200}"))
+    with pytest.raises(KVError, match="events of h0 cannot be followed at ipc://"):
+        async with following(PoolDirectory(), [stream]):
+            pass
+
+
 @asynccontextmanager
 async def client() -> AsyncIterator[Ask]:
     """Asks a directory of two members: ``ask(path, body, headers)`` gives the status and JSON."""
@@ -262,6 +280,20 @@ async def test_invalid_requests_are_refused() -> None:
             status, answer = await ask("/v1/locate", body)
             assert status == 400
             assert answer["error"]
+
+
+async def test_a_client_that_leaves_within_its_request_is_no_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving(PoolDirectory()) as address:
+        host, port = address.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        head = f"POST /v1/locate HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n\r\n{{"
+        writer.write(head.encode())
+        writer.write_eof()
+        await reader.read()
+        writer.close()
+    assert "Traceback" not in caplog.text
 
 
 async def test_a_page_whose_name_resolves_to_loopback_reads_nothing() -> None:

@@ -133,7 +133,10 @@ def test_blocks_that_follow_each_other_are_one_event() -> None:
     [b"", b"\xc1", msgpack.packb(7), msgpack.packb([1.0, 7]), msgpack.packb([1.0, [{}]]),
      msgpack.packb([1.0, [["BlockRemoved", [7]]]]),
      msgpack.packb([1.0, [{"type": "BlockStored", "block_hashes": [1], "parent_block_hash": None,
-                           "token_ids": [1, 2, 3], "block_size": 2}]])],
+                           "token_ids": [1, 2, 3], "block_size": 2}]]),
+     msgpack.packb([1.0, [{"type": "BlockRemoved", "block_hashes": [1], "medium": [1]}]]),
+     msgpack.packb([1.0, [{"type": "BlockStored", "block_hashes": [1], "parent_block_hash": None,
+                           "token_ids": [], "block_size": 2, "extra_keys": [[{}]]}]])],
 )  # fmt: skip
 def test_what_is_no_batch_is_refused(payload: bytes) -> None:
     with pytest.raises(KVError, match="no batch of KV events"):

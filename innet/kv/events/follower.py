@@ -70,11 +70,20 @@ class StreamFollower:
             live.setsockopt(zmq.LINGER, 0)
             monitor = live.get_monitor_socket(zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED)
             live.subscribe(b"")
-            live.connect(self._stream.endpoints.events)
             try:
+                self._connect(live, self._stream.endpoints.events)
                 await asyncio.gather(self._receive(live), self._watch(monitor), self._replay())
             finally:
                 live.disable_monitor()
+
+    def _connect(self, socket: zmq.asyncio.Socket, address: str) -> None:
+        try:
+            socket.connect(address)
+        except zmq.ZMQError as error:
+            raise KVError(
+                f"the events of {self._stream.name} cannot be followed at {address}: {error}. "
+                "Give the address at which they are published"
+            ) from error
 
     async def _receive(self, live: zmq.asyncio.Socket) -> None:
         while True:
@@ -117,7 +126,7 @@ class StreamFollower:
         before = self._disconnections
         with self._context.socket(zmq.DEALER) as socket:
             socket.setsockopt(zmq.LINGER, 0)
-            socket.connect(self._stream.endpoints.replay)
+            self._connect(socket, self._stream.endpoints.replay)
             await socket.send_multipart([b"", first.to_bytes(NUMBER_BYTES, "big")])
             try:
                 while True:
@@ -127,7 +136,11 @@ class StreamFollower:
                         break
                     self._on_replayed(frames, first)
             except TimeoutError:
-                _log.info("%s: no replay of KV events", self._stream.name)
+                _log.warning(
+                    "%s: no replay of KV events from %s within %g s; blocks that it had before are "
+                    "not known. See whether it runs and publishes there",
+                    self._stream.name, self._stream.endpoints.replay, REPLAY_S,
+                )  # fmt: skip
 
     def _on_replayed(self, frames: list[bytes], first: int) -> None:
         if (found := self._decoded(frames)) is None:

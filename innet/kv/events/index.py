@@ -23,7 +23,7 @@ from innet.kv.hash_chain import TokenIds
 _MOST_UNHELD: Final = 1 << 17
 """Blocks without a holder whose keys are kept: later blocks follow them, or they come back."""
 _MOST_WAITING: Final = 1 << 17
-"""Blocks whose predecessor is not known."""
+"""Blocks whose predecessor is not known, with their tokens."""
 _LEVELS: Final = {GPU: 0, None: 0, MEMORY: 1}
 """Of media, fastest first; all others are the slowest."""
 _SLOWEST: Final = 2
@@ -90,6 +90,7 @@ class _Model:
         holders: members by key, as bits of three numbers: on an accelerator, in memory, anywhere.
         unheld: hashes with a key and without a holder, the oldest first.
         waiting: blocks by the hash of their predecessor, which is not known yet, and their own.
+        waiting_blocks: how many these are.
         sizes: tokens of blocks, and the adapter, of all blocks so far.
     """
 
@@ -101,7 +102,22 @@ class _Model:
     holders: dict[int, _Levels] = field(default_factory=dict)
     unheld: OrderedDict[int, None] = field(default_factory=OrderedDict)
     waiting: OrderedDict[int, dict[int, BlocksStored]] = field(default_factory=OrderedDict)
+    waiting_blocks: int = 0
     sizes: set[tuple[int, str | None]] = field(default_factory=set)
+
+    def wait(self, block: BlocksStored, parent: int) -> None:
+        """Keep a block until its predecessor is known; the longest wait ends if there are many."""
+        followers = self.waiting.setdefault(parent, {})
+        self.waiting_blocks += block.hashes[0] not in followers
+        followers[block.hashes[0]] = block
+        while self.waiting_blocks > _MOST_WAITING:
+            self.pop_waiting(next(iter(self.waiting)))
+
+    def pop_waiting(self, parent: int) -> list[BlocksStored]:
+        """The blocks that wait for a predecessor, which do so no longer."""
+        followers = self.waiting.pop(parent, {})
+        self.waiting_blocks -= len(followers)
+        return list(followers.values())
 
 
 class PrefixIndex:
@@ -171,7 +187,7 @@ class PrefixIndex:
         """
         of_model = self._models.get(model)
         sizes = () if of_model is None else [size for size, name in of_model.sizes if name == lora]
-        packed = _packed(tokens) if sizes else b""
+        packed = _packed(tokens)
         found = Location(0, 0, tuple(Holding(each, 0, 0, 0, 0) for each in members or ()))
         for size in sizes:
             assert of_model is not None
@@ -226,16 +242,14 @@ def _resolve(model: _Model, first: BlocksStored, bits: Mapping[str, int]) -> Non
         elif block.parent in model.keys:
             parent = model.keys[block.parent]
         else:
-            model.waiting.setdefault(block.parent, {})[each] = block
-            if len(model.waiting) > _MOST_WAITING:
-                model.waiting.popitem(last=False)
+            model.wait(block, block.parent)
             continue
         model.sizes.add((block.block_tokens, block.lora))
         key = _key(parent, _packed(block.tokens), block.extra)
         model.keys[each] = key
         model.hashes[key] = (*model.hashes.get(key, ()), each)
         _set_holders(model, each, bits)
-        todo += model.waiting.pop(each, {}).values()
+        todo += model.pop_waiting(each)
 
 
 def _set_holders(model: _Model, each: int, bits: Mapping[str, int]) -> None:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -99,18 +99,22 @@ class PoolDirectory:
 
     Attributes:
         index: of their blocks.
-        pool: the stream of the whole pool.
+        pool: the stream of the whole pool, if it is published: otherwise its events would pile up.
     """
 
-    def __init__(self, distance: Distance = lambda _near, _to: None) -> None:
+    def __init__(
+        self, distance: Distance = lambda _near, _to: None, pool: PoolStream | None = None
+    ) -> None:
         """``distance``: between hosts."""
         self.index = PrefixIndex()
-        self.pool = PoolStream()
+        self.pool = pool
         self._distance = distance
 
     def apply(self, member: str, model: str, events: list[Event]) -> None:
         """Apply events of a member."""
-        self.pool.apply(model, self.index.apply(member, model, events))
+        changes = self.index.apply(member, model, events)
+        if self.pool is not None:
+            self.pool.apply(model, changes)
 
     def locate(self, request: LocateRequest) -> LocateResponse:
         """Answer a request.
@@ -132,7 +136,9 @@ class PoolDirectory:
         if name is not None:
             return name
         if len(models) > 1:
-            raise KVError(f"name one of the models {', '.join(sorted(models))}")
+            raise KVError(
+                f"there are blocks of several models: name one of {', '.join(sorted(models))}"
+            )
         return models[0] if models else ""
 
     def _shown(self, location: Location, near: str | None) -> PromptLocation:
@@ -155,17 +161,26 @@ class PoolDirectory:
 
 @asynccontextmanager
 async def following(directory: PoolDirectory, streams: Sequence[Stream]) -> AsyncIterator[None]:
-    """Follow streams until the block ends; it begins when each has been replayed once."""
+    """Follow streams until the block ends; it begins when each has been replayed once.
+
+    Raises:
+        KVError: a stream's address cannot be used.
+    """
     context = zmq.asyncio.Context()
     followers = [StreamFollower(each, context, directory.apply) for each in streams]
     tasks = [asyncio.ensure_future(follower.run()) for follower in followers]
+    replayed = asyncio.gather(*(follower.caught_up.wait() for follower in followers))
+    works: list[asyncio.Future[Any]] = [replayed, *tasks]
     try:
-        await asyncio.gather(*(follower.caught_up.wait() for follower in followers))
+        await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done():  # it follows until it is cancelled, so it has failed
+                task.result()
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
         context.destroy(linger=0)
 
 
@@ -224,6 +239,8 @@ def make_app(directory: PoolDirectory) -> Starlette:
             return JSONResponse({"error": first_message(error)}, 400)
         except KVError as error:
             return JSONResponse({"error": str(error)}, 400)
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody reads it
 
     async def members(_: Request) -> Response:
         index = directory.index

@@ -157,12 +157,12 @@ def _event(document: Mapping[str, Any]) -> Event | None:
                 None if parent is None else _hash(parent),
                 tokens,
                 size,
-                document.get("medium"),
+                _text(document.get("medium")),
                 tuple(None if each is None else _frozen(each) for each in extra),
-                document.get("lora_name"),
+                _text(document.get("lora_name")),
             )
         case "BlockRemoved":
-            return BlocksRemoved(_hashes(document["block_hashes"]), document.get("medium"))
+            return BlocksRemoved(_hashes(document["block_hashes"]), _text(document.get("medium")))
         case "AllBlocksCleared":
             return AllCleared()
     return None
@@ -176,5 +176,13 @@ def _hash(value: int | bytes) -> int:
     return event_hash(value) if isinstance(value, bytes) else int(value)
 
 
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise TypeError(f"expected text, found {value!r}")
+
+
 def _frozen(value: Sequence[Any]) -> Extra:
-    return tuple(_frozen(each) if isinstance(each, list) else each for each in value)
+    found = tuple(_frozen(each) if isinstance(each, list) else each for each in value)
+    hash(found)  # parts of a key are hashable
+    return found
