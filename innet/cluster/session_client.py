@@ -77,6 +77,7 @@ class WorkerOptions:
         env: added to the launcher's environment; may have secrets.
         algorithm: for programs that do not choose one.
         hosts: the node of each rank; all hosts by default.
+        ranks: in place of ``hosts``: for how many ranks the controller chooses free hosts.
         directory: working directory of the workers, the launcher's by default.
         output: takes the lines that the workers print, the session's own sink by default.
         trace: the file for a timeline of the job (``innet.telemetry.trace``), also of one that

@@ -122,10 +122,10 @@ class Explanation:
         if alone:
             others = f" and {counted(len(alone) - 1, 'other link')}" if len(alone) > 1 else ""
             busy_s = self.bottlenecks[0].time_s
-            verb = "are" if others else "is"
+            verb, them = ("are", "them") if others else ("is", "it")
             said.append(
                 f"Bottleneck: {alone[0]}{others} {verb} busy for {say_time(busy_s)}; nobody else "
-                "uses them."
+                f"uses {them}."
             )
         return said
 

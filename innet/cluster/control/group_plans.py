@@ -86,6 +86,24 @@ class Group:
         return sorted(set(range(len(self.ranks))) - others)
 
 
+def disagreement(group: Group, algorithm: str, ranks: Sequence[str], node: str) -> str:
+    """Which ranks called :func:`innet.init` with which arguments, where these differ."""
+    differing = {
+        "algorithm": (algorithm, group.algorithm),
+        "nodes": (",".join(ranks), ",".join(group.ranks)),
+    }
+    theirs, others = (
+        ", ".join(f"{name}={said[side]}" for name, said in differing.items() if said[0] != said[1])
+        for side in (0, 1)
+    )
+    came = ", ".join(f"rank {rank} ({group.ranks[rank]})" for rank in sorted(group.joined))
+    return (
+        f"ranks disagree about group {group.name!r}: rank {ranks.index(node)} ({node}) joins it "
+        f"with {theirs}, and {came} with {others}; call innet.init() with the same arguments on "
+        "every rank"
+    )
+
+
 class GroupPlans:
     """Makes the plans of each group of each job.
 

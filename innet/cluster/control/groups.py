@@ -9,7 +9,7 @@ from typing import Any
 
 from innet.cluster.control.actions import Operation, Outbox
 from innet.cluster.control.group_keys import GroupKeys
-from innet.cluster.control.group_plans import Group, GroupKey, GroupPlans
+from innet.cluster.control.group_plans import Group, GroupKey, GroupPlans, disagreement
 from innet.cluster.control.jobs import Job, JobRegistry, LaunchRecord
 from innet.cluster.control.placements import Placements
 from innet.errors import ControlError, RankFailed
@@ -81,7 +81,7 @@ class GroupRegistry:
             self._require_paths(group, ranks)
             known = yield from self._create(job, group, algorithm, ranks)
         elif (known.algorithm, known.ranks) != (algorithm, ranks):
-            why = _disagreement(known, algorithm, ranks, node)
+            why = disagreement(known, algorithm, ranks, node)
             self._disagree(known, {*known.ranks, *ranks} - {node}, why)
             raise ControlError(why)
         self._require_alive(group, ranks, known.joined, node)
@@ -479,24 +479,6 @@ def _forget(untold: dict[tuple[str, str], Any], nodes: Collection[str]) -> None:
     """Drop the failures that ``nodes`` have not received, of all groups."""
     for key in [key for key in untold if key[1] in nodes]:
         del untold[key]
-
-
-def _disagreement(group: Group, algorithm: str, ranks: Sequence[str], node: str) -> str:
-    """Which ranks called :func:`innet.init` with which arguments, where these differ."""
-    differing = {
-        "algorithm": (algorithm, group.algorithm),
-        "nodes": (",".join(ranks), ",".join(group.ranks)),
-    }
-    theirs, others = (
-        ", ".join(f"{name}={said[side]}" for name, said in differing.items() if said[0] != said[1])
-        for side in (0, 1)
-    )
-    came = ", ".join(f"rank {rank} ({group.ranks[rank]})" for rank in sorted(group.joined))
-    return (
-        f"ranks disagree about group {group.name!r}: rank {ranks.index(node)} ({node}) joins it "
-        f"with {theirs}, and {came} with {others}; call innet.init() with the same arguments on "
-        "every rank"
-    )
 
 
 def _require_hosts_of(job: Job, group: str, ranks: Sequence[str]) -> None:

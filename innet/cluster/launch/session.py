@@ -248,6 +248,11 @@ class Session:
             ControlError: a host has a job already, or the name or the weight cannot be used.
         """
         chosen = replace(options or WorkerOptions(), **changes)
+        if chosen.ranks is not None and chosen.hosts is not None:
+            raise ControlError(
+                f"ranks={chosen.ranks} has the hosts chosen, and hosts={list(chosen.hosts)} names "
+                "them; give one of them"
+            )
         wanted = self._ranks_on(chosen.hosts) if chosen.ranks is None else None
         async with AsyncExitStack() as stack:
             admission = self._entered_admission().admit(

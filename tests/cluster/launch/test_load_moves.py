@@ -11,6 +11,7 @@ import pytest
 from innet.cluster.emulation.runs import find_run
 from innet.cluster.launch import Session
 from innet.cluster.measured_load import MeasuredLoad, read_load
+from innet.errors import ControlError
 from innet.settings import Settings
 from innet.topology import Topology, load_topology
 from tests.said import Said
@@ -58,6 +59,8 @@ def test_sums_of_a_running_job_move_from_the_spine_that_a_second_job_fills(tmp_p
                 )
             )
             await said.until(("h0", "step"))
+            with pytest.raises(ControlError, match="give one of them"):
+                await session.run_workers(["true"], hosts=("h2",), ranks=1)
             second = asyncio.ensure_future(
                 session.run_workers(
                     repeating(1 << 20, tmp_path / "never"),
