@@ -54,14 +54,7 @@ def locate(
         str | None, typer.Option(metavar="ID,…", help="Token ids of the prompt")
     ] = None,
     tokens_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            exists=True,
-            dir_okay=False,
-            readable=True,
-            help="They in a file: a list in JSON",
-        ),
+        Path | None, typer.Option(metavar="FILE", help="They in a file: a list in JSON")
     ] = None,
     on: OnNetwork = None,
     stream: Streams = None,
@@ -124,6 +117,10 @@ def _prompt(tokens: str | None, tokens_file: Path | None) -> list[int]:
         found = json.loads(text)
         if not isinstance(found, list) or not all(type(each) is int for each in found):
             raise ValueError
+    except OSError as error:
+        raise typer.BadParameter(
+            f"{tokens_file} cannot be read: {error.strerror}", param_hint="'--tokens-file'"
+        ) from None
     except ValueError:
         raise typer.BadParameter(
             "expected token ids, such as 1,2,3 (in a file: [1, 2, 3])", param_hint="'--tokens'"

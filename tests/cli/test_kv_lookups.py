@@ -51,7 +51,7 @@ def test_a_prefix_is_located(stream: str) -> None:
         (["--stream", "h0=tcp://127.0.0.1:1"], "give either --tokens or --tokens-file"),
         (["--stream", "h0", "--tokens", "1"], "expected NAME=ADDRESS"),
         (["--stream", "h0=tcp://127.0.0.1:1", "--tokens", "1,x"], "expected token ids"),
-        (["--tokens-file", "missing.json"], "does not exist"),
+        (["--tokens-file", "missing.json"], "cannot be read"),
         (["--tokens-file", sys.executable], "expected token ids"),
         (["--stream", "h0=x", "--on", "lab", "--tokens", "1"], "give either --on or --stream"),
     ],
