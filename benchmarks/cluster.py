@@ -43,7 +43,11 @@ LAUNCHER: Final = "h0"
 MACHINES: Final = ("h1", "h2", "h3", "h4")
 WORKERS: Final = 2
 RANKS: Final = len(MACHINES) * WORKERS
-METHODS: Final = {"inc": ("innet", "inc"), "gloo": ("gloo", "ring")}
+METHODS: Final = {
+    "inc": ("innet", "inc"),
+    "ring": ("innet", "ring"),
+    "gloo": ("gloo", "ring"),
+}
 """The contender and the algorithm of each method, by how its keys begin."""
 _INNET: Final = (sys.executable, "-m", "innet")
 _CONTENDER: Final = ("-m", "innet.lab.compare.contender")

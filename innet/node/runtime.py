@@ -155,12 +155,18 @@ def _send_buffer_bytes(config: NodeConfig, settings: Settings, face: FaceConfig)
 
     A host waits for its own link rather than lose packets at it, so its buffer is smaller than the
     queue that a kernel's shaper keeps; a switch's buffer is larger, so that its queue drops as a
-    switch's does.
+    switch's does. On several machines, a switch waits as well, and all links of a node share the
+    queue of its machine: half of it, since a message that begins within a buffer may exceed it.
     """
     buffer_bytes = settings.transport.socket_buffer_bytes
-    if config.kind == "host" and config.mode == "netns":
-        return min(buffer_bytes, max(face.queue_bytes * 3 // 4, 2 * face.mtu_bytes))
-    return buffer_bytes
+    if config.mode == "cluster":
+        links = sum(isinstance(other.channel, SocketChannel) for other in config.faces) or 1
+        room_bytes = face.queue_bytes // (2 * links)
+    elif config.mode == "netns" and config.kind == "host":
+        room_bytes = face.queue_bytes * 3 // 4
+    else:
+        return buffer_bytes
+    return min(buffer_bytes, max(room_bytes, 2 * face.mtu_bytes))
 
 
 def install_rules(node: _core.NodeHandle, group: str, rules: Iterable[Rule]) -> None:
