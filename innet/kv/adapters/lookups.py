@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ from innet.errors import ControlError, KVError, NoAnswer
 from innet.kv.adapters.engine_pool import Member
 from innet.kv.loop_thread import LoopThread
 from innet.kv.names import BlockKey
+from innet.kv.pool import BlockPool
+from innet.kv.pool.network import Contents
 from innet.node.node_config import NODE_CONFIG_VARIABLE, NodeConfig
 from innet.node.requests import ControlRequest
 
@@ -31,8 +34,42 @@ _WORKER_PATIENCE_S: Final = 10.0
 """Engines start the worker first: only the socket of a killed engine makes this wait."""
 
 
-CountPrefix = Callable[[Sequence[BlockKey]], Future[int]]
-"""How many of the blocks, from the first on, exist without a gap."""
+CountPrefix = Callable[[Sequence[BlockKey], "Wait | None"], Future[int]]
+"""How many of the blocks, from the first on, exist without a gap; announced ones are awaited."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A wait for the blocks that another engine announces for a request.
+
+    Attributes:
+        request: its name.
+        timeout_s: of the wait.
+    """
+
+    request: str
+    timeout_s: float
+
+
+def announced_as(request: str, key: BlockKey) -> str:
+    """The name of the announcement: each rank announces its own part."""
+    return f"{request}/{key.family.layout}"
+
+
+async def count_prefix(blocks: BlockPool, keys: Sequence[BlockKey], wait: Wait | None) -> int:
+    """See :data:`CountPrefix`."""
+    if wait is None:
+        return await blocks.count_prefix(keys)
+    named = [(announced_as(wait.request, key), key) for key in keys]
+    return await blocks.announcements.count_prefix(named, timeout_s=wait.timeout_s)
+
+
+async def get_announced(blocks: BlockPool, key: BlockKey, request: str) -> Contents | None:
+    """A block, from the producer that has announced it for ``request`` if there is one."""
+    if not request:
+        return await blocks.get(key)
+    announced = await blocks.announcements.follow(announced_as(request, key))
+    return await blocks.get(key, producer="" if announced is None else announced.producer)
 
 
 def lookup_socket() -> Path | None:
@@ -73,7 +110,9 @@ class LookupServer:
         if request.method != "count_prefix":
             raise ValueError(f"{_WHO} has no method {request.method!r}")
         keys = [BlockKey.parse(str(name)) for name in request.params.get("names", ())]
-        return await self._member.blocks.count_prefix(keys)
+        waits = request.params.get("wait")
+        wait = Wait(str(waits["request"]), float(waits["timeout_s"])) if waits else None
+        return await count_prefix(self._member.blocks, keys, wait)
 
 
 class LookupClient:
@@ -101,16 +140,19 @@ class LookupClient:
             self._thread.close()
             raise
 
-    def count_prefix(self, keys: Sequence[BlockKey]) -> Future[int]:
-        """See :data:`CountPrefix`; the pool's own timeout bounds it."""
-        return self._thread.submit(self._count(keys))
+    def count_prefix(self, keys: Sequence[BlockKey], wait: Wait | None = None) -> Future[int]:
+        """See :data:`CountPrefix`; the pool's own timeout bounds it, or that of the wait."""
+        return self._thread.submit(self._count(keys, wait))
 
     def close(self) -> None:
         """End all lookups. Safe to call twice."""
         self._thread.close()
 
-    async def _count(self, keys: Sequence[BlockKey]) -> int:
-        return int(await self._ask("count_prefix", names=[key.name for key in keys])) if keys else 0
+    async def _count(self, keys: Sequence[BlockKey], wait: Wait | None) -> int:
+        if not keys:
+            return 0
+        waits = {} if wait is None else {"request": wait.request, "timeout_s": wait.timeout_s}
+        return int(await self._ask("count_prefix", names=[key.name for key in keys], wait=waits))
 
     async def _ask(self, method: str, timeout_s: float | None = None, **params: Any) -> Any:
         """

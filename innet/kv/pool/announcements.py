@@ -16,9 +16,9 @@ import numpy as np
 from innet.errors import KVError
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.pool.home import Home, PoolNode
-from innet.kv.pool.network import Contents
+from innet.kv.pool.network import Cause, Contents
 from innet.kv.pool.transfers import BlockTransfers, Found
-from innet.kv.pool.waiting import now_s
+from innet.kv.pool.waiting import gather, now_s
 
 DEFAULT_LEASE_S: Final = 60.0
 _PAUSE_S: Final = 0.02
@@ -157,6 +157,35 @@ class Announcements:
             if left_s <= 0:
                 return None
             await asyncio.sleep(min(_PAUSE_S, left_s))
+
+    async def count_prefix(self, keys: Sequence[tuple[str, BlockKey]], *, timeout_s: float) -> int:
+        """How many blocks, from the first on, exist without a gap; announced ones are awaited.
+
+        Args:
+            keys: of a prompt's blocks, in order, each with the request for which it is announced.
+            timeout_s: for all together.
+        """
+        end_s = now_s() + timeout_s
+        requests = list(dict.fromkeys(request for request, _ in keys))
+        found = await gather([self.follow(each, timeout_s=timeout_s) for each in requests])
+        announced = dict(zip(requests, found, strict=True))
+
+        async def absence(request: str, key: BlockKey) -> Cause | None:
+            announcement, left_s = announced[request], max(0.0, end_s - now_s())
+            if announcement is None:
+                return await self._transfers.absence(key, self._node.settings.timeout_s)
+            where = await self._transfers.await_announced(key, announcement.producer, left_s)
+            return where if isinstance(where, Cause) else None
+
+        count, gap = 0, None
+        window = self._node.settings.window
+        while count < len(keys) and gap is None:
+            absences = await gather([absence(*each) for each in keys[count : count + window]])
+            there = next((i for i, each in enumerate(absences) if each), len(absences))
+            gap = absences[there] if there < len(absences) else None
+            count += there
+        self._node.counts.count_lookup(count, gap, len(keys))
+        return count
 
     def on_put(self, name: str) -> bool:
         """Whether the block was announced; its publication now answers its requesters."""

@@ -18,6 +18,8 @@ from innet.kv.pool.waiting import SingleFlight, gather, now_s
 _LOCAL: Final = {Tier.MEMORY: Place.LOCAL_MEMORY, Tier.DISK: Place.LOCAL_DISK}
 _ASK_S: Final = 1.0
 """After which the homes are asked for an announced block, too: its producer may be dead."""
+_LEAST_S: Final = 0.001
+"""A wait for an announced block ends when less is left."""
 _REFUSALS: Final = 2
 """Refusals in a row by which a producer has withdrawn a block: one may be a home's answer to
 another request of this node for the block, because a node has one PIT entry for both."""
@@ -70,24 +72,44 @@ class BlockTransfers:
     async def load_announced(self, key: BlockKey, producer: str, timeout_s: float) -> Found | Cause:
         """A block that ``producer`` has announced, awaited there; a home may have it as well."""
         end_s = now_s() + timeout_s
-        if self._home.has(key.name) or producer == self._node.network.node:
-            return await self.load(key, timeout_s)
-        # Not as a peer: a producer that is not ready has not failed.
-        network, refusals = self._node.network, 0
-        while True:
+        found: Found | Cause = Cause.LATE
+        for _ in range(_REFUSALS):
+            where = await self.await_announced(key, producer, max(0.0, end_s - now_s()))
+            if isinstance(where, Cause):
+                return where
             left_s = max(0.0, end_s - now_s())
-            absence = await network.probe(key.name, producer, min(_ASK_S, left_s))
-            if absence is None:
-                fetched = await network.fetch(key.name, producer, max(0.0, end_s - now_s()))
+            if where is Place.PRODUCER:
+                fetched = await self._node.network.fetch(key.name, producer, left_s)
                 if isinstance(fetched, Sealed):
                     await self._keep_fetched(key.name, fetched)
                     return Found(fetched, Place.PRODUCER)
-                absence = fetched
-            found = await self.load(key, max(0.0, end_s - now_s()))
+                left_s = max(0.0, end_s - now_s())
+            found = await self.load(key, left_s)
+            if isinstance(found, Found):
+                break
+        return found
+
+    async def await_announced(
+        self, key: BlockKey, producer: str, timeout_s: float
+    ) -> Place | Cause:
+        """Wait until a block is at the node that has announced it or elsewhere; which of both."""
+        end_s = now_s() + timeout_s
+        refusals = 0
+        while True:
+            absence: Cause | None = Cause.ABSENT
+            if producer != self._node.network.node and not self._home.has(key.name):
+                # Not as a peer: a producer that is not ready has not failed.
+                slice_s = min(_ASK_S, max(0.0, end_s - now_s()))
+                absence = await self._node.network.probe(key.name, producer, slice_s)
+                if absence is None:
+                    return Place.PRODUCER
+            elsewhere = await self.absence(key, max(0.0, end_s - now_s()))
+            if elsewhere is None:
+                return Place.NETWORK
             refusals = 0 if absence is Cause.LATE else refusals + 1
-            if isinstance(found, Found) or absence is Cause.UNREACHABLE or refusals == _REFUSALS:
-                return found
-            if now_s() >= end_s:
+            if absence is Cause.UNREACHABLE or refusals == _REFUSALS:
+                return elsewhere
+            if end_s - now_s() < _LEAST_S:
                 return Cause.LATE
 
     async def absence(self, key: BlockKey, timeout_s: float) -> Cause | None:

@@ -139,13 +139,17 @@ class Engine:
         self.worker.register_kv_caches(self.caches)
         self._requests = 0
 
-    def serve(self, prompt: list[int]) -> Served:
-        """Answer a prompt with one token."""
+    def serve(self, prompt: list[int], announced: str = "") -> Served:
+        """Answer a prompt with one token; ``announced``: the request's name for two engines."""
         self._requests += 1
         request = Request(
             request_id=str(self._requests),
             prompt_token_ids=prompt,
-            sampling_params=SamplingParams(max_tokens=1, ignore_eos=True),
+            sampling_params=SamplingParams(
+                max_tokens=1,
+                ignore_eos=True,
+                extra_args={"kv_transfer_params": {"innet_request": announced}},
+            ),
             pooling_params=None,
             block_hasher=get_request_block_hasher(BLOCK, sha256_cbor),
         )

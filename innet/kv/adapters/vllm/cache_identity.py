@@ -33,12 +33,15 @@ class ConnectorOptions(AdapterOptions):
             while others are computed. By default it is computed at once, and its batch waits for
             each layer.
         saving_bytes: limit of chunks in flight to their homes; chunks beyond it are not saved.
+        announced_timeout_s: how long a consumer waits for the blocks of a request that a producer
+            announces.
     """
 
     chunk_tokens: int = Field(default=256, ge=1)
     layers_per_object: int = Field(default=4, ge=1)
     load_between_steps: bool = False
     saving_bytes: int = Field(default=1 << 30, ge=0)
+    announced_timeout_s: float = Field(default=30.0, gt=0, allow_inf_nan=False)
 
 
 _ORDER: Final = "vllm-bhnc"
@@ -232,10 +235,12 @@ class Load:
     Attributes:
         request_id: of the request.
         chunks: in order.
+        announced: name of the request for which a producer has announced them.
     """
 
     request_id: str
     chunks: tuple[Chunk, ...]
+    announced: str = ""
 
 
 @dataclass
@@ -245,7 +250,11 @@ class StepTransfers(KVConnectorMetadata):
     Attributes:
         loads: into vLLM's cache, by request.
         saves: out of it, after this step has computed them.
+        announcements: by request's name, the hashes of the chunks that will be saved.
+        withdrawals: names of requests that will save nothing more.
     """
 
     loads: list[Load] = field(default_factory=list)
     saves: list[Chunk] = field(default_factory=list)
+    announcements: dict[str, list[bytes]] = field(default_factory=dict)
+    withdrawals: list[str] = field(default_factory=list)

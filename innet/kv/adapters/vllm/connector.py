@@ -23,9 +23,15 @@ from vllm.v1.request import Request
 
 from innet.errors import EmulationError
 from innet.kv.adapters.engine_pool import Member, pool_of_process
-from innet.kv.adapters.lookups import CountPrefix, LookupClient, LookupServer, lookup_socket
+from innet.kv.adapters.lookups import (
+    CountPrefix,
+    LookupClient,
+    LookupServer,
+    count_prefix,
+    lookup_socket,
+)
 from innet.kv.adapters.vllm.cache_identity import CacheIdentity, ConnectorOptions, StepTransfers
-from innet.kv.adapters.vllm.scheduler_side import SchedulerSide
+from innet.kv.adapters.vllm.scheduler_side import EngineRole, SchedulerSide
 from innet.kv.adapters.vllm.worker_side import WorkerSide
 from innet.kv.pool_options import PoolOptions
 
@@ -63,6 +69,11 @@ class InnetConnector(KVConnectorBase_V1):
             self._kv_transfer_config.kv_connector_extra_config,
             engine="vllm",
         )
+        engine_role = EngineRole(
+            loads=self._kv_transfer_config.is_kv_consumer,
+            saves=self._kv_transfer_config.is_kv_producer,
+            announced_timeout_s=options.announced_timeout_s,
+        )
         self._loads_between_steps = options.load_between_steps
         has_address = pool.get("address") is not None
         identity = partial(
@@ -78,10 +89,10 @@ class InnetConnector(KVConnectorBase_V1):
                 if not has_address and (path := lookup_socket()) is not None:
                     opened.callback(LookupServer(member, path).close)
             else:
-                tenant, count_prefix = _lookups(opened, pool, options)
+                tenant, counting = _lookups(opened, pool, options)
                 cache = identity(tenant)
                 has_events = bool(pool.get("events"))
-                self._scheduler = SchedulerSide(count_prefix, cache, has_events=has_events)
+                self._scheduler = SchedulerSide(counting, cache, engine_role, has_events=has_events)
             self._close = opened.pop_all()
 
     @classmethod
@@ -179,7 +190,9 @@ def _lookups(
     process, which attaches to a standing one, or of the worker's."""
     if pool_of_process.is_joined or pool.get("address") is not None:
         member = _enter(opened, pool, options)
-        return member.tenant, lambda keys: member.submit(member.blocks.count_prefix(keys))
+        return member.tenant, lambda keys, wait: member.submit(
+            count_prefix(member.blocks, keys, wait)
+        )
     path = lookup_socket()
     if path is None:
         raise EmulationError(

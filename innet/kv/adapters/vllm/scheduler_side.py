@@ -5,15 +5,18 @@ from __future__ import annotations
 import logging
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Final
 
 from vllm.v1.core.kv_cache_manager import KVCacheBlocks
 from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.outputs import KVConnectorOutput
 from vllm.v1.request import Request
 
-from innet.kv.adapters.lookups import CountPrefix
+from innet.kv.adapters.lookups import CountPrefix, Wait
 from innet.kv.adapters.vllm.cache_identity import CacheIdentity, Chunk, Load, StepTransfers
 
+REQUEST_PARAMETER: Final = "innet_request"
+"""Of ``kv_transfer_params``: the name of a request that two engines serve."""
 _log = logging.getLogger(__name__)
 
 
@@ -44,18 +47,52 @@ class _Tracked:
     has_failed: bool = False
 
 
+@dataclass(frozen=True)
+class EngineRole:
+    """vLLM's ``kv_role``.
+
+    Attributes:
+        loads: it loads blocks: all but a ``kv_producer``.
+        saves: it saves blocks: all but a ``kv_consumer``.
+        announced_timeout_s: how long it waits for announced blocks.
+    """
+
+    loads: bool
+    saves: bool
+    announced_timeout_s: float
+
+    def announces(self, request: Request) -> str:
+        """The name under which it announces the request's blocks, if it does."""
+        return "" if self.loads else _name_of(request)
+
+    def awaits(self, request: Request) -> Wait | None:
+        """The wait for the request's blocks, if another engine announces them."""
+        name = "" if self.saves else _name_of(request)
+        return Wait(name, self.announced_timeout_s) if name else None
+
+
 class SchedulerSide:
     """The connector's state in the scheduler.
 
     Args:
         count_prefix: looks chunks up.
         cache: the engine's.
+        role: of the engine.
         has_events: the worker publishes events, and needs the tokens of chunks for them.
     """
 
     def __init__(
-        self, count_prefix: CountPrefix, cache: CacheIdentity, *, has_events: bool = False
+        self,
+        count_prefix: CountPrefix,
+        cache: CacheIdentity,
+        role: EngineRole,
+        *,
+        has_events: bool = False,
     ) -> None:
+        self._role = role
+        self._announcements: dict[str, list[bytes]] = {}
+        self._announced: dict[str, str] = {}
+        self._withdrawals: list[str] = []
         self._count_prefix = count_prefix
         self._cache = cache
         self._has_events = has_events
@@ -66,7 +103,7 @@ class SchedulerSide:
     def matched_tokens(self, request: Request, computed_tokens: int) -> int | None:
         """Tokens after ``computed_tokens`` that can be loaded; ``None`` while that is not known."""
         tracked = self._tracked.get(request.request_id)
-        if tracked is not None and tracked.has_failed:
+        if not self._role.loads or (tracked is not None and tracked.has_failed):
             return 0
         lookup = self._lookup(request, computed_tokens)
         if lookup is None:
@@ -82,6 +119,7 @@ class SchedulerSide:
         tracked = self._tracked.setdefault(request.request_id, _Tracked(request))
         tracked.block_ids = list(blocks.get_block_ids()[0])
         tracked.loading = ()
+        self._announce(request)
         if not external_tokens or lookup is None:
             return
         end_chunk = lookup.first_chunk + self._existing(lookup)
@@ -89,7 +127,8 @@ class SchedulerSide:
         chunks = self._chunks(tracked, end_token - external_tokens, end_token)
         tracked.loading = tuple(block for chunk in chunks for block in chunk.block_ids)
         tracked.saved_chunks = max(tracked.saved_chunks, end_chunk)
-        self._loads.append(Load(request.request_id, chunks))
+        wait = self._role.awaits(request)
+        self._loads.append(Load(request.request_id, chunks, wait.request if wait else ""))
 
     def transfers(self, output: SchedulerOutput) -> StepTransfers:
         """Transfers of the step that ``output`` describes."""
@@ -108,7 +147,9 @@ class SchedulerSide:
                     tracked.block_ids = [*kept, *new_blocks[0]]
                 scheduled = output.num_scheduled_tokens[request_id]
                 saves += self._saves(tracked, cached.num_computed_tokens[index] + scheduled)
-        return StepTransfers(loads, saves)
+        announcements, self._announcements = self._announcements, {}
+        withdrawals, self._withdrawals = self._withdrawals, []
+        return StepTransfers(loads, saves, announcements, withdrawals)
 
     def loaded(self, output: KVConnectorOutput) -> None:
         """Compute blocks that failed to load, and save them again."""
@@ -125,6 +166,15 @@ class SchedulerSide:
         lookup = self._lookups.pop(request.request_id, None)
         if lookup is not None:
             lookup.existing.cancel()
+        if name := self._announced.pop(request.request_id, ""):
+            self._withdrawals.append(name)
+
+    def _announce(self, request: Request) -> None:
+        """Announce a request's chunks, once."""
+        name = self._role.announces(request)
+        if name and request.request_id not in self._announced:
+            self._announced[request.request_id] = name
+            self._announcements[name] = self._chunk_hashes(request, request.num_prompt_tokens)
 
     def _lookup(self, request: Request, computed_tokens: int) -> _Lookup | None:
         first = computed_tokens // self._cache.chunk_tokens
@@ -135,7 +185,7 @@ class SchedulerSide:
             if not hashes:
                 return None
             keys = self._cache.last_keys(hashes)
-            lookup = _Lookup(first, self._count_prefix(keys))
+            lookup = _Lookup(first, self._count_prefix(keys, self._role.awaits(request)))
             self._lookups[request.request_id] = lookup
         return lookup
 
@@ -148,6 +198,8 @@ class SchedulerSide:
 
         Speculative tokens are computed as well, but have no hashes.
         """
+        if not self._role.saves:
+            return ()
         size = self._cache.chunk_tokens
         end = len(self._chunk_hashes(tracked.request, computed_tokens))
         start = min(tracked.saved_chunks, end)
@@ -196,3 +248,7 @@ def _result_of(counting: Future[int]) -> int:
         _log.warning("looking up a prompt in the pool failed: %s", error)
         return 0
     return counting.result()
+
+
+def _name_of(request: Request) -> str:
+    return str((request.kv_transfer_params or {}).get(REQUEST_PARAMETER) or "")

@@ -13,6 +13,7 @@ import torch
 from innet.errors import KVError
 from innet.kv.adapters.engine_pool import Member
 from innet.kv.adapters.identity import key_hash
+from innet.kv.adapters.lookups import announced_as, get_announced
 from innet.kv.adapters.tensors import bytes_of, tensor_of
 from innet.kv.adapters.vllm.cache_identity import (
     CacheIdentity,
@@ -75,6 +76,7 @@ class WorkerSide:
         self._next_saved_range = 0
         self._saves: list[Chunk] = []
         self._saving: dict[Future[int], int] = {}
+        self._announced: dict[str, str] = {}
 
     def register(self, caches: Mapping[str, torch.Tensor]) -> None:
         """Register the layers' caches.
@@ -91,13 +93,15 @@ class WorkerSide:
     def start(self, transfers: StepTransfers) -> None:
         """Fetch all chunks, first layers first."""
         self._next_saved_range = 0
+        self._announce(transfers)
         for load in transfers.loads:
             self._loading.append(_Loading(load, [[] for _ in self._cache.layer_ranges]))
         new = self._loading[len(self._loading) - len(transfers.loads) :]
         for layer_range in range(len(self._cache.layer_ranges)):
             for loading in new:
+                announced = loading.load.announced
                 loading.arriving[layer_range] = [
-                    self._ask(layer_range, chunk) for chunk in loading.load.chunks
+                    self._ask(layer_range, chunk, announced) for chunk in loading.load.chunks
                 ]
 
     def wait_for_layer(self, layer: str) -> None:
@@ -142,9 +146,29 @@ class WorkerSide:
                     future.cancel()
         self._loading.clear()
 
-    def _ask(self, layer_range: int, chunk: Chunk) -> Future[Contents | None]:
+    def _announce(self, transfers: StepTransfers) -> None:
+        """Announce this rank's objects of chunks that will be saved, and end what is over."""
+        for request, hashes in transfers.announcements.items():
+            keys = [
+                self._cache.key(layer_range, each)
+                for each in hashes
+                for layer_range in range(len(self._cache.layer_ranges))
+            ]
+            if keys:
+                name = announced_as(request, keys[0])
+                self._announced[request] = name
+                future = self._member.submit(self._member.blocks.announcements.announce(name, keys))
+                future.add_done_callback(_log_failure)
+        for request in transfers.withdrawals:
+            if name := self._announced.pop(request, ""):
+                self._member.submit(self._withdraw(name))
+
+    async def _withdraw(self, name: str) -> None:
+        self._member.blocks.announcements.withdraw(name)
+
+    def _ask(self, layer_range: int, chunk: Chunk, announced: str) -> Future[Contents | None]:
         key = self._described(layer_range, chunk)
-        return self._member.submit(self._member.blocks.get(key))
+        return self._member.submit(get_announced(self._member.blocks, key, announced))
 
     def _finish_loads(self, loads: list[_Loading]) -> set[str]:
         for loading in loads:
@@ -208,6 +232,11 @@ class WorkerSide:
         if self._paged is None:
             raise KVError("vLLM loads or saves before it has registered its caches")
         return self._paged
+
+
+def _log_failure(announcing: Future[int]) -> None:
+    if not announcing.cancelled() and (error := announcing.exception()):
+        _log.warning("announcing a request failed: %s", error)
 
 
 def _result_of(arriving: Future[Contents | None]) -> Contents | None:
