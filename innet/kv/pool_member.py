@@ -7,6 +7,7 @@ import contextlib
 import secrets
 import shutil
 import threading
+import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import (
@@ -50,6 +51,7 @@ _NONCE_BITS: Final = 64
 _CLOSE_TIMEOUT_S: Final = 10.0
 _STANDING_TIMEOUT_S: Final = 5.0
 """For a member of a standing pool: all of them may be restarting."""
+_PAUSE_S: Final = 0.1
 _COUNTERS_TIMEOUT_S: Final = 0.5
 """A request for the node's status waits for this."""
 _TENANT_DIGITS: Final = 8
@@ -128,14 +130,6 @@ class PoolMember(LoopThread):
             leaving.callback(network_use.leave)
             member = cls._joined(checked)
             member._on_left = leaving.pop_all().close
-        with ExitStack() as closing:
-            closing.callback(member.close)
-            if not member.run(member.members(at_least=1, timeout_s=_STANDING_TIMEOUT_S)):
-                raise KVError(
-                    f"the pool at {checked.address} has no tenant {checked.tenant} with this "
-                    "secret. Give the same file to its tenant in the file of `innet kv serve`"
-                )
-            closing.pop_all()
         return member
 
     @classmethod
@@ -151,6 +145,9 @@ class PoolMember(LoopThread):
         if options.events == RUN_EVENTS:
             path = event_socket(worker.config.control_socket, tenant)
             options = replace(options, events=f"ipc://{path}", events_replay="")
+        if options.address is not None:
+            _await_members(worker, tenant, options.address)
+        options = options.with_replicas(worker.pools.replicas(tenant.component))
         with network_threads(worker.config.processors):  # engines bind the threads that call this
             member = cls(
                 lambda capacity: open_worker_network(
@@ -268,6 +265,18 @@ class PoolMember(LoopThread):
         if is_url(folder):
             return "/".join((str(folder).rstrip("/"), *parts))
         return Path(folder, *parts)
+
+
+def _await_members(worker: Worker, tenant: Tenant, address: str) -> None:
+    """Let the members of a standing pool join first: they say how many replicas it has."""
+    end_s = time.monotonic() + _STANDING_TIMEOUT_S
+    while not worker.pools.members(tenant.component):
+        if time.monotonic() >= end_s:
+            raise KVError(
+                f"the pool at {address} has no tenant {tenant.name} with this secret. Give the "
+                "same file to its tenant in the file of `innet kv serve`"
+            )
+        time.sleep(_PAUSE_S)
 
 
 def _remove(folder: Path | str) -> None:

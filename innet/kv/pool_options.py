@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypedDict, get_type_hints
 
@@ -67,7 +67,8 @@ class PoolOptions(TypedDict, total=False):
     policy: PolicyName
     """Chooses the blocks to evict; default ``second-use``."""
     replicas: int
-    """Homes of each block, the same for all members; default 1."""
+    """Homes of each block, the same for all members; default: as those count that are there
+    already, or 1."""
     window: int
     """Blocks in flight; default 8."""
     timeout_s: float
@@ -111,6 +112,7 @@ class MemberOptions:
     """:class:`PoolOptions`, checked, with sizes in bytes."""
 
     settings: PoolSettings
+    gives_replicas: bool = False
     address: str | None = None
     token_file: Path | None = None
     policy: PolicyName = DEFAULT_POLICY
@@ -147,9 +149,15 @@ class MemberOptions:
         named = {f"{name}_bytes" if name in _SIZES else name: chosen[name] for name in chosen}
         if named.get("address") is not None:
             named.setdefault("offered_memory_bytes", 0)
-        checked = cls(settings=settings, **named)
+        checked = cls(settings=settings, gives_replicas="replicas" in given, **named)
         checked._require_possible()
         return checked
+
+    def with_replicas(self, replicas: int | None) -> MemberOptions:
+        """With those that the pool's members count, unless these options give some."""
+        if self.gives_replicas or replicas is None:
+            return self
+        return replace(self, settings=replace(self.settings, replicas=replicas))
 
     @property
     def shares_store(self) -> bool:

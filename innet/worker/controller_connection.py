@@ -118,6 +118,11 @@ class WorkerPools:
         )
         return members
 
+    def replicas(self, tenant: str) -> int | None:
+        """Homes of a block, as a pool's members count them; ``None``: it has no members."""
+        pools = self._controller.ask("pools", patience_s=_PATIENCE_S)
+        return next((pool["replicas"] for pool in pools if pool["tenant"] == tenant), None)
+
     def count(self, tenant: str, read: ReadCounters) -> None:
         """Let :meth:`counters` read those of a pool, until this process leaves it."""
         with self._lock:

@@ -57,6 +57,14 @@ def test_a_process_at_an_address_offers_no_memory_by_default() -> None:
     assert given.offered_memory_bytes == 5
 
 
+def test_a_process_counts_replicas_as_the_members_do_unless_it_gives_some() -> None:
+    def counted(given: PoolOptions, members: int | None) -> int:
+        return MemberOptions.of(given).with_replicas(members).settings.replicas
+
+    assert (counted({}, 2), counted({}, None)) == (2, 1)
+    assert (counted({"replicas": 1}, 2), counted({"replicas": 3}, None)) == (1, 3)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -36,6 +36,11 @@ class _Pool:
         """The largest that a member has asked for."""
         return max(member.weight for member in self.members.values())
 
+    @property
+    def replicas(self) -> int:
+        """As its members count them."""
+        return next(iter(self.members.values())).replicas
+
 
 class PoolRegistry:
     """The pools of all tenants."""
@@ -118,6 +123,7 @@ class PoolRegistry:
                 "tenant": tenant,
                 "prefix": tenant_prefix(tenant),
                 "weight": pool.weight,
+                "replicas": pool.replicas,
                 "members": {node: part.capacity_bytes for node, part in pool.members.items()},
             }
             for tenant, pool in self._pools.items()

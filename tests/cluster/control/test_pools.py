@@ -182,4 +182,5 @@ def test_a_member_that_counts_other_replicas_is_refused(controller, nodes):
     with pytest.raises(ControlError, match=r"h1 counts 1 replicas .* Give replicas=2"):
         join(controller, "h1", **part(ACME))
     assert nodes.hosts_of(ACME) == ["h0"]
+    assert [pool["replicas"] for pool in controller.pools()] == [2]
     join(controller, "h1", **part(OTHER))
