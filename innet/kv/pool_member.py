@@ -87,8 +87,16 @@ class PoolMember(LoopThread):
     event_endpoints: Endpoints | None = None
     _network: BlockNetwork
 
-    def __init__(self, open_network: OpenNetwork, options: MemberOptions) -> None:
+    def __init__(
+        self, open_network: OpenNetwork, options: MemberOptions, *, tenant: str, node: str
+    ) -> None:
         """Most programs use :meth:`open`.
+
+        Args:
+            open_network: joins the pool, once this member's disks are open.
+            options: checked.
+            tenant: see :attr:`tenant`.
+            node: of this process.
 
         Raises:
             KVError: the folder for blocks on disk cannot be used, or the pool cannot be joined.
@@ -99,6 +107,7 @@ class PoolMember(LoopThread):
         self.on_close: Callable[[], None] = lambda: None
         self._on_left: Callable[[], None] = lambda: None
         self._options = options
+        self.tenant, self.node = tenant, node
         self._counters = self._counters_of(PoolStatistics())
         try:
             self.run(self._start(open_network))
@@ -158,6 +167,8 @@ class PoolMember(LoopThread):
                     replicas=options.settings.replicas,
                 ),
                 options,
+                tenant=tenant.component,
+                node=worker.config.node,
             )
         worker.pools.count(member.tenant, member.counters)
         worker.before_close(member.close)
@@ -213,13 +224,17 @@ class PoolMember(LoopThread):
         options = self._options
         offered_bytes = options.offered_memory_bytes + options.offered_disk_bytes
         try:
-            network = await self._stack.enter_async_context(open_network(offered_bytes))
-            self._network = network
-            self.tenant, self.node = network.tenant, network.node
-            if options.secret is None and options.folder is not None:
-                # Nobody knows the job's own secret after the job: its blocks would be useless.
-                self._stack.push_async_callback(asyncio.to_thread, _remove, self._folder())
-            self.blocks = await self._open_blocks(network)
+            async with AsyncExitStack() as opened:
+                local, offered = await self._open_stores(opened)
+                network = await self._stack.enter_async_context(open_network(offered_bytes))
+                self._network = network
+                if options.secret is None and options.folder is not None:
+                    # Nobody knows the job's own secret after the job: its blocks would be useless.
+                    self._stack.push_async_callback(asyncio.to_thread, _remove, self._folder())
+                self.blocks = BlockPool(
+                    network, local=local, offered=offered, settings=options.settings
+                )
+                opened.pop_all()  # the pool closes them
             await self._stack.enter_async_context(self.blocks)
             if options.events:
                 await self._publish_events(options)
@@ -239,15 +254,16 @@ class PoolMember(LoopThread):
         )
         self.blocks.watch(self.events.on_tier)
 
-    async def _open_blocks(self, network: BlockNetwork) -> BlockPool:
-        shares, settings = self._options.shares_store, self._options.settings
-        async with AsyncExitStack() as opened:
-            local = await self._store("shared" if shares else "local")
-            opened.push_async_callback(local.close)
-            offered = local if shares else await self._store("offered")
-            blocks = BlockPool(network, local=local, offered=offered, settings=settings)
-            opened.pop_all()  # the pool closes them
-        return blocks
+    async def _open_stores(self, opened: AsyncExitStack) -> tuple[TieredStore, TieredStore]:
+        """The local and the offered one, which may be the same; ``opened`` closes them."""
+        shares = self._options.shares_store
+        local = await self._store("shared" if shares else "local")
+        opened.push_async_callback(local.close)
+        if shares:
+            return local, local
+        offered = await self._store("offered")
+        opened.push_async_callback(offered.close)
+        return local, offered
 
     async def _store(self, purpose: Literal["local", "offered", "shared"]) -> TieredStore:
         memory_bytes, disk_bytes = self._options.store_bytes(purpose)

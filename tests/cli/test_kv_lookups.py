@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
 
 import pytest
 from typer.testing import CliRunner
 
 import innet
 from innet.cli.main import app
-from innet.kv.pool_member import PoolMember
 from innet.kv.pool_options import MemberOptions
 from tests.kv.fake_network import FakeFabric
 from tests.kv.test_kv_pool import KV, MODEL, TOKENS
@@ -23,7 +21,7 @@ def stream() -> Iterator[str]:
     """A member with two blocks of a prompt of five tokens."""
     fabric = FakeFabric({"h0": 1 << 20})
     options = MemberOptions.of({"events": "tcp://127.0.0.1:0", "model_name": "llama"})
-    with PoolMember(lambda _: nullcontext(fabric.network("h0")), options) as member:
+    with fabric.member("h0", options) as member:
         pool = innet.KVPool(MODEL, block_tokens=2, member=member)
         assert pool.blocking.put(TOKENS, KV) == 4
         assert member.event_endpoints is not None

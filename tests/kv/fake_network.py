@@ -7,12 +7,15 @@ import hashlib
 import itertools
 from collections import Counter
 from collections.abc import Coroutine, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from innet.errors import KVError
 from innet.kv.pool.network import Cause, Contents, KeepOptions, NetworkEvent, Sealed
 from innet.kv.pool.requests import MAX_KEPT_AT_ONCE
+from innet.kv.pool_member import PoolMember
+from innet.kv.pool_options import MemberOptions
 from innet.lab.simulation.event_loop import VirtualTimeLoop
 
 Result = TypeVar("Result")
@@ -95,6 +98,7 @@ class FakeFabric:
         tenant: whose blocks they have.
         nodes: by name.
         members: those that offer memory, and bytes of each.
+        joined: nodes of :meth:`member`, once their networks are asked for.
     """
 
     def __init__(
@@ -102,7 +106,17 @@ class FakeFabric:
     ) -> None:
         self.tenant = tenant
         self.members = dict(members)
+        self.joined: list[str] = []
         self.nodes = {name: Node() for name in (*members, *others)}
+
+    def member(self, node: str, options: MemberOptions) -> PoolMember:
+        """A member with a thread of its own."""
+
+        def join(_capacity_bytes: int) -> nullcontext[FakeNetwork]:
+            self.joined.append(node)
+            return nullcontext(self.network(node))
+
+        return PoolMember(join, options, tenant=self.tenant, node=node)
 
     def network(self, node: str) -> FakeNetwork:
         """The network as ``node`` sees it."""

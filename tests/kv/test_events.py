@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -265,7 +265,7 @@ async def consuming(endpoints: Endpoints) -> AsyncIterator[Consumer]:
 def member() -> Iterator[PoolMember]:
     fabric = FakeFabric({"h0": 1 << 20})
     options = MemberOptions.of({"events": "tcp://127.0.0.1:0", "model_name": "llama"})
-    with PoolMember(lambda _: nullcontext(fabric.network("h0")), options) as member:
+    with fabric.member("h0", options) as member:
         yield member
 
 

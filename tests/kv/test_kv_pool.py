@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +31,7 @@ KV = np.arange(2 * 2 * 5 * 2, dtype=np.float32).reshape(2, 2, 5, 1, 2)
 def only_member(options: MemberOptions) -> PoolMember:
     """The only member of its pool."""
     fabric = FakeFabric({"h0": 1 << 20})
-    return PoolMember(lambda _: nullcontext(fabric.network("h0")), options)
+    return fabric.member("h0", options)
 
 
 @pytest.fixture
@@ -194,6 +193,15 @@ def test_blocks_on_disk_outlive_a_member_whose_secret_does(
     assert list(tmp_path.iterdir()) == ([tmp_path / member.tenant] if secret else [])
 
 
+def test_a_member_whose_disk_cannot_be_opened_does_not_join(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    fabric = FakeFabric({"h0": 1 << 20})
+    options = MemberOptions.of({"offered_disk": "1MiB", "folder": str(tmp_path / "file")})
+    with pytest.raises(KVError, match="blocks cannot be kept in"):
+        fabric.member("h0", options)
+    assert fabric.joined == []
+
+
 def test_outside_a_run_it_says_how_to_start_one() -> None:
     with pytest.raises(EmulationError, match="innet run"):
         innet.KVPool(MODEL)
@@ -235,7 +243,7 @@ def test_a_member_has_one_store_where_homes_fetch_blocks_when_asked() -> None:
     options = MemberOptions.of({"puts": "when-asked", "memory": "1MiB", "offered_memory": "3MiB"})
     assert options.policy == "second-use"
     fabric = FakeFabric({"h0": 3 << 20})
-    with PoolMember(lambda _: nullcontext(fabric.network("h0")), options) as member:
+    with fabric.member("h0", options) as member:
         pool = innet.KVPool(MODEL, block_tokens=2, member=member)
         assert pool.blocking.put(TOKENS, KV) == 4
         [(name, tier)] = pool.blocking.statistics().blocks.tiers.items()

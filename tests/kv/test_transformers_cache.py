@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 
 import pytest
 
@@ -14,7 +13,6 @@ from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, MistralCon
 
 import innet
 from innet.errors import KVError, PrefixLost
-from innet.kv.pool_member import PoolMember
 from innet.kv.pool_options import MemberOptions
 from innet.kv.transformers_cache import arriving_cache, cache_with, keys_and_values
 from tests.kv.fake_network import FakeFabric
@@ -42,7 +40,7 @@ def model(request: pytest.FixtureRequest) -> LlamaForCausalLM:
 @pytest.fixture
 def pool(model: LlamaForCausalLM) -> Iterator[innet.KVPool]:
     fabric = FakeFabric({"h0": 1 << 22})
-    with PoolMember(lambda _: nullcontext(fabric.network("h0")), MemberOptions.of({})) as member:
+    with fabric.member("h0", MemberOptions.of({})) as member:
         yield innet.KVPool(model, block_tokens=8, layers_per_block=2, member=member)
 
 

@@ -23,7 +23,7 @@ def leave(network: str | None, host: str) -> None:
         host: of this machine.
 
     Raises:
-        KVError: the host has no member of a pool, or is on another machine.
+        KVError: the host has no member of a pool, or is on another machine, or its member died.
         EmulationError: there is no such network.
     """
     record = find_run(network)
@@ -37,8 +37,14 @@ def leave(network: str | None, host: str) -> None:
             )
         for process in here:
             process.identity.send_signal(LEAVE)
-        while _is_member(controller, seat):
+        while all(process.identity.is_alive() for process in here):
+            if not _is_member(controller, seat):
+                return
             time.sleep(_PAUSE_S)
+    raise KVError(
+        f"the member of {host} ended before it had left, and is started again with what is on its "
+        f"disk. Let it leave again: innet kv leave {host}"
+    )
 
 
 def _seat(controller: ControllerClient, record: RunRecord, host: str) -> str:
