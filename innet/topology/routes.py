@@ -70,6 +70,7 @@ class Routes:
         )
         self._numbers = {n: i for i, n in enumerate((*topology.hosts, *topology.switches))}
         self._gates = {n: peers[0][0] for n, peers in neighbours.items() if len(peers) == 1}
+        self._machine_of = topology.machine_of
         # No other path leads through nodes behind one gate, which are nearly all of a large
         # network: searches leave them out.
         self._neighbours = {
@@ -87,7 +88,7 @@ class Routes:
         gate = self._gates.get(towards, towards)
         if node == gate != towards:
             return towards
-        equal = self._equal(node, gate) if node != towards else ()
+        equal = self._equal(node, gate) if self._may_reach(node, towards) else ()
         if not equal:
             raise PlanError(
                 f"no path leads from {node} to {towards} in topology {self._name}; "
@@ -103,7 +104,7 @@ class Routes:
         if node == towards or self._gates.get(node) == towards:
             return towards in self._links
         gate = self._gates.get(towards, towards)
-        if node not in self._links or gate not in self._links:
+        if node not in self._links or gate not in self._links or not self._may_reach(node, towards):
             return False
         return node == gate or self._gates.get(node, node) in self._costs(gate)
 
@@ -124,6 +125,17 @@ class Routes:
     def gate(self, node: str) -> str | None:
         """The only neighbour of ``node``, if it has but one."""
         return self._gates.get(node)
+
+    def _may_reach(self, node: str, towards: str) -> bool:
+        """Whether no host is the only neighbour of one of the two, and not the other's machine.
+
+        A host forwards for its own workers, and for nobody else.
+        """
+        return node != towards and all(
+            self._gates.get(end) not in self._ends
+            or self._gates[end] in (self._machine_of[end], self._machine_of[other])
+            for end, other in ((node, towards), (towards, node))
+        )
 
     def _find_equal(self, node: str, towards: str) -> tuple[str, ...]:
         """The neighbours of ``node`` on paths of least cost; none when no path leads there."""

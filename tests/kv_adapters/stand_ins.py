@@ -7,6 +7,7 @@ import importlib.util
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -16,7 +17,7 @@ from tests.kv_adapters.sglang.without_triton import stand_in_for_triton
 
 
 class _StandIns(MetaPathFinder, Loader):
-    """Finds every module of an engine; whatever is imported of one is an empty class."""
+    """Finds every module of an engine; what is imported of one is an empty class."""
 
     def __init__(self, engine: str) -> None:
         self._engine = engine
@@ -38,9 +39,11 @@ class _StandIns(MetaPathFinder, Loader):
         """There is nothing to run."""
 
 
-def _stand_in(name: str) -> type:
+def _stand_in(name: str) -> Any:
     if name.startswith("__"):  # inspect looks for __file__ in every module, and expects text
         raise AttributeError(name)
+    if name == "PoolName":  # whose members are read while the adapter is imported
+        return StrEnum(name, ["KV", "MAMBA"])
     return type(name, (), {})
 
 

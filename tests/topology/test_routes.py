@@ -82,6 +82,14 @@ def test_all_core_switches_of_a_fat_tree_share_the_load() -> None:
     assert Counter(path[3] for path in paths) == {f"core{core}": 3 for core in range(4)}
 
 
+def test_a_host_between_two_switches_is_no_way() -> None:
+    routes = Routes(load_topology("rails:1x2"))
+    assert routes.path("r0", "h0") == ["r0", "h0"]
+    assert not routes.reaches("r0", "r1")
+    with pytest.raises(PlanError, match="no path leads from r0 to r1"):
+        routes.path("r0", "r1")
+
+
 def test_rails_share_what_hosts_send_each_other() -> None:
     routes = Routes(load_topology("rails:8x2"))
     paths = [routes.path("h0", f"h{host}") for host in range(1, 8)]
