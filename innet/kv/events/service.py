@@ -83,13 +83,10 @@ def hops(topology: Topology) -> Distance:
     routes = Routes(topology)
 
     def distance(near: str, to: str) -> int | None:
-        count = 0
         try:
-            while near != to:
-                near, count = routes.next_hop(near, to), count + 1
+            return len(routes.path(near, to)) - 1
         except (PlanError, KeyError):  # a member that is no host of it
             return None
-        return count
 
     return distance
 

@@ -77,6 +77,15 @@ def _score(block_hash: bytes, node: bytes, weight: float) -> float:
     return weight / -math.log(drawn) if drawn < 1 else math.inf
 
 
+def placement_among(members: Mapping[str, int], replicas: int) -> Placement | None:
+    """The homes among ``members``, by the bytes that they offer; ``None``: none offers any.
+
+    Fewer members than ``replicas`` are all homes.
+    """
+    weights = {member: size for member, size in members.items() if size > 0}
+    return Placement(weights, replicas=min(replicas, len(weights))) if weights else None
+
+
 class Members:
     """The members that a block's homes are chosen from; a failing one is left out for a while.
 
@@ -113,6 +122,10 @@ class Members:
         """A block's depth as one home counts it, which keeps every n-th block of a prompt."""
         return depth * self._replicas // max(self._replicas, len(self._network.members()))
 
+    def prompt_depth(self, own_depth: int) -> int:
+        """About the depth in its prompt of a block with that :meth:`own_depth`."""
+        return own_depth * max(1, len(self._network.members()) // self._replicas)
+
     def record_result(self, member: str, failure: Cause | None, began_s: float) -> None:
         """Record how a request to ``member`` ended that was sent at ``began_s``.
 
@@ -133,12 +146,11 @@ class Members:
         self._failing = {member: each for member, each in self._failing.items() if member in known}
         at_s = now_s()
         left_out = {member for member, each in self._failing.items() if each.open_until_s > at_s}
-        weights = {m: size for m, size in known.items() if size > 0 and m not in left_out}
+        weights = {m: size for m, size in known.items() if m not in left_out}
         self._known = known
         if weights != self._weights:
             self._weights = weights
-            replicas = min(self._replicas, len(weights))
-            self._placement = Placement(weights, replicas=replicas) if weights else None
+            self._placement = placement_among(weights, self._replicas)
 
 
 async def await_members(

@@ -16,7 +16,7 @@ from typing import Final
 from innet.errors import KVError
 from innet.kv.names import BlockKey
 from innet.kv.pool.home import Home, PoolNode
-from innet.kv.pool.peers import Placement
+from innet.kv.pool.peers import placement_among
 from innet.kv.pool.waiting import gather, now_s
 
 LOOK_S: Final = 0.5
@@ -139,7 +139,8 @@ class Replicator:
 
         ``leaves``: it makes all copies of its blocks.
         """
-        before, after = (self._placement(members) for members in (change.before, change.after))
+        replicas = self._node.settings.replicas
+        before, after = (placement_among(m, replicas) for m in (change.before, change.after))
         if before is None or after is None:
             return
         tiers = self._node.store.tiers
@@ -158,11 +159,6 @@ class Replicator:
             if missing and found is not None:
                 yield _Copies(key, found.depth, found.size, missing)
 
-    def _placement(self, members: Mapping[str, int]) -> Placement | None:
-        weights = {member: size for member, size in members.items() if size > 0}
-        replicas = min(self._node.settings.replicas, len(weights))
-        return Placement(weights, replicas=replicas) if weights else None
-
     async def _copy_all(self, blocks: Iterable[_Copies]) -> int:
         """Make copies, as many at once as the window has; the number that succeeded."""
         copied = 0
@@ -175,9 +171,7 @@ class Replicator:
         return copied
 
     async def _copy(self, member: str, block: _Copies) -> bool:
-        replicas = self._node.settings.replicas
-        # A home counts depths of its own blocks alone: see Members.own_depth.
-        depth = block.depth * max(1, len(self._node.network.members()) // replicas)
+        depth = self._node.members.prompt_depth(block.depth)
         try:
             end = await self._node.peers.keep(member, block.key, depth, self._own)
         except KVError as error:
