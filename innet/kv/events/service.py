@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-import uvicorn
 import zmq.asyncio
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
@@ -20,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from innet.errors import KVError, PlanError
+from innet.http_server import serving_http
 from innet.kv.events.follower import Stream, StreamFollower
 from innet.kv.events.index import Location, PrefixIndex
 from innet.kv.events.pool_stream import PoolStream
@@ -181,14 +180,6 @@ async def following(directory: PoolDirectory, streams: Sequence[Stream]) -> Asyn
         context.destroy(linger=0)
 
 
-class _Server(uvicorn.Server):
-    """Leaves signals to the program that it is part of."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 @asynccontextmanager
 async def serving(directory: PoolDirectory, port: int = 0) -> AsyncIterator[str]:
     """Answer over HTTP on loopback until the block ends, and yield the address.
@@ -203,25 +194,8 @@ async def serving(directory: PoolDirectory, port: int = 0) -> AsyncIterator[str]
             f"look-ups cannot be served on port {port}: {error.strerror}. Give another --port; "
             "0 is a free one"
         ) from error
-    config = uvicorn.Config(
-        make_app(directory),
-        lifespan="off",
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        limit_concurrency=256,
-        timeout_graceful_shutdown=1,
-    )
-    server = _Server(config)
-    with listener:
-        task = asyncio.create_task(server.serve(sockets=[listener]))
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            await asyncio.gather(task, return_exceptions=True)
+    async with serving_http(make_app(directory), listener):
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
 def make_app(directory: PoolDirectory) -> Starlette:

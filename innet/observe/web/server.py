@@ -1,4 +1,4 @@
-"""The server of the live view: Starlette's routes, and uvicorn on one socket."""
+"""The server of the live view: Starlette's routes on one socket."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import os
 import secrets
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from importlib.resources import files
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 
-import uvicorn
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -25,6 +24,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from innet.errors import InnetError, TelemetryError
+from innet.http_server import serving_http
 from innet.observe.web.access import HEADERS, Access, Refused
 from innet.observe.web.live import View
 from innet.telemetry.commands import Command
@@ -35,7 +35,6 @@ _MOST_STREAMS: Final = 32
 _MOST_BODY_BYTES: Final = 64 * 2**10
 _ALIVE_S: Final = 15.0
 """A comment after so much silence shows that the stream lives."""
-_DATE_S: Final = 1.0
 _STATIC: Final = {
     "/": ("index.html", "text/html"),
     "/style.css": ("style.css", "text/css"),
@@ -273,31 +272,6 @@ class WebOptions:
                 ) from error
 
 
-class _Server(uvicorn.Server):
-    """Leaves signals to the program that it is part of."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self._ending = asyncio.Event()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def main_loop(self) -> None:
-        """Renew the date of responses each second; uvicorn's own loop wakes up ten times."""
-        while not self._ending.is_set():
-            await self.on_tick(0)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._ending.wait(), _DATE_S)
-
-    def end(self) -> None:
-        """End with all responses; streams would never end by themselves."""
-        self.should_exit = True
-        self.force_exit = True
-        self._ending.set()
-
-
 @contextlib.asynccontextmanager
 async def serving(view: View, options: WebOptions) -> AsyncIterator[str]:
     """Serve a view, and yield the link to open.
@@ -312,28 +286,14 @@ async def serving(view: View, options: WebOptions) -> AsyncIterator[str]:
         port=listener.getsockname()[1],
         host=options.name,
     )
-    server = _Server(
-        uvicorn.Config(
-            make_app(view, access),
-            lifespan="off",
-            ws="none",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            ssl_certfile=options.certificate,
-            ssl_keyfile=options.key,
-            limit_concurrency=256,
-            timeout_graceful_shutdown=1,
-        )
-    )
-    with listener:
-        task = asyncio.create_task(server.serve(sockets=[listener]))
-        try:
-            yield access.link
-        finally:
-            server.end()
-            await asyncio.gather(task, return_exceptions=True)
+    async with serving_http(
+        make_app(view, access),
+        listener,
+        certificate=options.certificate,
+        key=options.key,
+        cuts_responses=True,
+    ):
+        yield access.link
 
 
 def _reason(error: OSError) -> str:
