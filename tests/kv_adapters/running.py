@@ -36,11 +36,11 @@ def run_on_two_hosts(
     return dict(lines)
 
 
-def documented_command(engine: str) -> str:
-    """The command of `innet run` in an engine's section of docs/kv-engines.md."""
+def documented_command(engine: str, program: str = "innet run") -> str:
+    """The first command of a program in an engine's section of docs/kv-engines.md."""
     page = (_ROOT / "docs" / "kv-engines.md").read_text()
     section = page[page.index(f"\n## {engine}\n") :]
-    found = re.search(r"\n\n(    innet run .*\n(?:    .*\n)*)", section)
+    found = re.search(rf"\n\n(    {program} .*\n(?:    .*\n)*)", section)
     assert found is not None
     return found[1].strip()
 

@@ -12,7 +12,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import psutil
 import torch
@@ -24,8 +24,15 @@ from tests.kv_adapters.running import documented_command, free_ports
 
 WORDS: Final = 256
 HOSTS: Final = 2
-_OPTIONS: Final = "--host 127.0.0.1 --enforce-eager --max-model-len 2048 --dtype float32"
+QUICK_START: Final = "--host 127.0.0.1 --enforce-eager --max-model-len 2048 --dtype float32"
 """What makes a small model start quickly; nothing here concerns the connector."""
+ENVIRONMENT: Final = {
+    "PYTHONPATH": "",
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+}
+"""Of a server in a test."""
 _POLL_S: Final = 0.3
 
 
@@ -155,7 +162,7 @@ def running_servers(folder: Path) -> Iterator[Servers]:
     for documented, tested in (
         ("innet run", f"{sys.executable} -m innet run --metrics-port {port + HOSTS}"),
         ("meta-llama/Llama-3.1-8B", str(model)),
-        ("--port 800$RANK", f"--port $(({port} + RANK)) {_OPTIONS}"),
+        ("--port 800$RANK", f"--port $(({port} + RANK)) {QUICK_START}"),
     ):
         assert documented in command
         command = command.replace(documented, tested)
@@ -165,7 +172,7 @@ def running_servers(folder: Path) -> Iterator[Servers]:
             stdin=subprocess.DEVNULL,
             stdout=stack.enter_context(output.open("wb")),
             stderr=subprocess.STDOUT,
-            env={**os.environ, **_environment()},
+            env={**os.environ, **ENVIRONMENT},
             start_new_session=True,
         )
         servers = Servers(run, model, port, output)
@@ -173,12 +180,3 @@ def running_servers(folder: Path) -> Iterator[Servers]:
         for host in range(HOSTS):
             servers.wait_until_ready(host, first_start=True)
         yield servers
-
-
-def _environment() -> dict[str, Any]:
-    return {
-        "PYTHONPATH": "",
-        "HF_HUB_OFFLINE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-    }
