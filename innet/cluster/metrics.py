@@ -182,6 +182,7 @@ _COUNTERS: Final = (
     ("stored", "stored", "Blocks that were put"),
     ("stored_bytes", "stored_bytes", "Bytes of blocks that were put"),
     ("served", "served", "Blocks of this node that others asked for"),
+    ("replicated", "replicated", "Copies that other homes keep because this node asked them to"),
 )
 _COUNTERS_BY: Final = (
     ("hits", "place", "Blocks got, by where they were"),

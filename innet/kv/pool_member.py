@@ -156,6 +156,7 @@ class PoolMember(LoopThread):
             options = replace(options, events=f"ipc://{path}", events_replay="")
         if options.address is not None:
             _await_members(worker, tenant, options.address)
+        worker.pools.require_new(tenant.component)  # before its disks are opened twice
         options = options.with_replicas(worker.pools.replicas(tenant.component))
         with network_threads(worker.config.processors):  # engines bind the threads that call this
             member = cls(

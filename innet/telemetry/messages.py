@@ -184,6 +184,8 @@ class PoolCounters(_Message):
     lost_copies: dict[str, int]
     """Homes that did not keep a block that was put, by cause."""
     served: int
+    replicated: int
+    """Copies that other homes keep because this process has asked them to."""
     load_times: DurationCounters
     store_times: DurationCounters
     tiers: dict[str, TierCounters]

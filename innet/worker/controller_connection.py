@@ -85,11 +85,7 @@ class WorkerPools:
     def open(self, part: PoolReport) -> None:
         """Become a member of a pool: the network routes its names to and from here."""
         with self._lock:
-            if part.tenant in self._parts:
-                raise KVError(
-                    "this process has opened this tenant's pool already: close that, or share its "
-                    "PoolMember (KVPool takes member=)"
-                )
+            self._require_new(part.tenant)
             self._parts[part.tenant] = part
         try:
             self._controller.ask("open_pool", **self._identity, **part.model_dump())
@@ -97,6 +93,15 @@ class WorkerPools:
             with self._lock:
                 del self._parts[part.tenant]
             raise
+
+    def require_new(self, tenant: str) -> None:
+        """Refuse a pool that this worker is a member of.
+
+        Raises:
+            KVError: it is.
+        """
+        with self._lock:
+            self._require_new(tenant)
 
     def leave(self, tenant: str) -> None:
         """Leave a pool; nothing happens when this process is not a member."""
@@ -148,3 +153,10 @@ class WorkerPools:
         """The pools that this worker is in, for a controller that has started again."""
         with self._lock:
             return list(self._parts.values())
+
+    def _require_new(self, tenant: str) -> None:
+        if tenant in self._parts:
+            raise KVError(
+                "this process has opened this tenant's pool already: close that, or share its "
+                "PoolMember (KVPool takes member=)"
+            )

@@ -144,6 +144,7 @@ class PoolStatistics:
             "stored_bytes": self.put_bytes,
             "lost_copies": {cause.name.lower(): self.lost_copies[cause] for cause in Cause},
             "served": self.served,
+            "replicated": self.replicated,
             "load_times": _durations(self.load_times),
             "store_times": _durations(self.store_times),
             "tiers": {

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from innet.errors import KVError, PoolFileError
 from innet.kv.eviction import DEFAULT_POLICY, PolicyName
+from innet.kv.pool.object_storage import is_url
 from innet.kv.pool_options import RUN_EVENTS, MemberOptions, PoolOptions, Size
 from innet.kv.tenant import Tenant
 from innet.node.messages import MAX_WEIGHT
@@ -26,6 +27,11 @@ _MAX_BYTES: Final = 1 << 24
 _POOL: Final = "pool"
 
 FilePath = Annotated[Path, BeforeValidator(lambda v: Path(v) if isinstance(v, str) else v)]
+FolderPath = Annotated[
+    Path | str,
+    BeforeValidator(lambda v: Path(v) if isinstance(v, str) and not is_url(v) else v),
+]
+"""Of blocks: a folder, or the URL of an object storage."""
 
 
 class TenantSpecification(Specification):
@@ -44,8 +50,8 @@ class PoolSpecification(Specification):
     tenants: dict[str, TenantSpecification] = Field(min_length=1)
     engines: int = Field(default=4, ge=1, le=MAX_ENGINES)
     """Processes of each host that can attach at the same time."""
-    folder: FilePath | None = None
-    """Of the disks' files, on every machine."""
+    folder: FolderPath | None = None
+    """Of the disks' files, on every machine; or the URL of an object storage in their place."""
     policy: PolicyName = DEFAULT_POLICY
     replicas: int = 1
     window: int = 8
@@ -94,6 +100,7 @@ class PoolFile:
 
         Raises:
             TopologyError: it cannot be used.
+            PoolFileError: it has fewer hosts than blocks have replicas.
         """
         section = self._file.topology
         if isinstance(section, str):
@@ -101,7 +108,18 @@ class PoolFile:
             loaded = load_topology(beside if beside.is_file() else section, list_machines)
         else:
             loaded = topology_from_document(self._without_pool(), list_machines)
+        self._require_homes(len(loaded.hosts))
         return loaded.with_workers(1 + self._file.pool.engines)
+
+    def _require_homes(self, hosts: int) -> None:
+        replicas = self._file.pool.replicas
+        if replicas > hosts:
+            raise self._document.error(
+                f"{replicas} replicas of a block need as many hosts, and the topology has {hosts}. "
+                "Give fewer replicas, or more hosts",
+                _POOL,
+                "replicas",
+            )
 
     def _without_pool(self) -> LocatedDocument:
         """The file as that of a topology."""
@@ -129,7 +147,8 @@ class PoolFile:
         if "disk" in given:
             options["offered_disk"] = given["disk"]
         if pool.folder is not None:
-            options["folder"] = self._beside(pool.folder)
+            folder = pool.folder
+            options["folder"] = self._beside(folder) if isinstance(folder, Path) else folder
         try:
             MemberOptions.of(options)
         except KVError as error:

@@ -55,6 +55,12 @@ def test_each_tenant_has_a_member_with_its_quota(tmp_path: Path) -> None:
     assert acme.events == "run"
 
 
+def test_an_object_storage_takes_the_place_of_the_disks(tmp_path: Path) -> None:
+    file = pool_file(tmp_path, INLINE + POOL.replace("folder: blocks", "folder: s3://prod/blocks"))
+    options = [MemberOptions.of(each) for each in read(written(file.members).encode())]
+    assert {each.folder for each in options} == {"s3://prod/blocks"}
+
+
 def test_the_topology_may_be_a_file_beside_it_or_a_generator(tmp_path: Path) -> None:
     (tmp_path / "two.yaml").write_text("name: two\n" + INLINE)
     for topology in ("two.yaml", "star:2"):
@@ -77,6 +83,10 @@ def test_the_topology_may_be_a_file_beside_it_or_a_generator(tmp_path: Path) -> 
             r"prod.yaml:4: blocks on disk need a folder",
         ),
         ("topology: star:2\npool: {tenants: {a: {secret: nowhere}}}", "cannot read a tenant's"),
+        (
+            "topology: star:2\npool:\n  replicas: 5\n  tenants: {acme: {secret: acme.secret}}",
+            r"prod.yaml:3: 5 replicas of a block need as many hosts, and the topology has 2\.",
+        ),
         (f"topology: nowhere\n{POOL}", "no topology file 'nowhere'"),
         (f"{INLINE.replace('h1:eth0', 'h7:eth0')}{POOL}", "prod.yaml:7"),
     ],

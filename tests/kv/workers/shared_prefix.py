@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import innet
+from innet.errors import KVError
 from innet.kv.layout import KVArray
 from innet.kv.model import ModelIdentity
 
@@ -40,18 +41,29 @@ async def load(pool: innet.KVPool) -> None:
     print(f"places: {sorted(place.value for place in places)}", flush=True)
 
 
+def opened(rank: int) -> innet.KVPool:
+    """The pool, to which rank 0 offers a memory and a disk."""
+    return innet.KVPool(
+        MODEL,
+        block_tokens=32,
+        layers_per_block=2,
+        tenant="acme",
+        secret=SECRET,
+        offered_memory="8MiB" if rank == 0 else 0,
+        offered_disk="8MiB" if rank == 0 else 0,
+        folder=SECRET.parent / "blocks",
+    )
+
+
 comm = innet.init()
-pool = innet.KVPool(
-    MODEL,
-    block_tokens=32,
-    layers_per_block=2,
-    tenant="acme",
-    secret=SECRET,
-    offered_memory="8MiB" if comm.rank == 0 else 0,
-)
+pool = opened(comm.rank)
 assert pool.blocking.members(at_least=1) == ("h0",)
 if comm.rank == 0:
     print(f"put {pool.blocking.put(TOKENS, computed())} tokens", flush=True)
+    try:
+        opened(comm.rank)
+    except KVError as error:
+        print(error, flush=True)
 comm.barrier()
 if comm.rank == 1:
     asyncio.run(load(pool))
