@@ -10,10 +10,7 @@ from collections.abc import Callable, Collection, Generator
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, SupportsIndex, TypeVar
 
-import numpy as np
-
 from innet._native import _core
-from innet.collectives.arrays import byte_view
 from innet.collectives.call_sequence import CallSequence
 from innet.collectives.completion import (
     Completion,
@@ -24,6 +21,7 @@ from innet.collectives.completion import (
 )
 from innet.collectives.group import Variants, overhead_bytes
 from innet.collectives.operation import Operation, barrier
+from innet.collectives.operation_specs import publication_and_fetches
 from innet.collectives.work import (
     Complete,
     CompletionSource,
@@ -47,13 +45,6 @@ Steps = Generator[Operation[Any], Any, T]
 """A collective of several operations: yields them, is sent their results, returns its own."""
 
 _TIMEOUT_OVER_PLANNED = 4.0
-_ROUNDS_AHEAD = 2
-"""A node begins so many segments of each shard that it adds for others without a request."""
-_LAST_BY_WAY = 8
-"""Segments at the end of an operation that nodes begin in the order of their ways to the root. The
-others are begun in their own order, so that results are on their way while others are added up."""
-_MOST_ROUNDS = 8
-"""Segments of each shard of an operation that gains by it: windows of longer ones are soon full."""
 _LEAST_TIMEOUT_S = 1e-3
 """The least timeout of a step of a collective whose earlier steps took all its time."""
 
@@ -374,13 +365,20 @@ class OperationRunner:
 
     # Requests to the node.
 
+    def _call_of(self, operation: Operation[Any]) -> str:
+        """The operation's call, for ranks that made another."""
+        return f"{self.name} called {operation.what}"
+
     def _start_unwaited_barrier(self, seq: int) -> None:
         number = self._submit(barrier(self.variants), seq, self.timeout_s)
         self.collector.deliver(number, lambda _status, _detail: None)
 
     def repeated(self, operation: Operation[Any], earlier_calls: str) -> _core.RepeatedOperation:
         """Prepare the repetition of an operation that publishes one array and fetches one."""
-        publication, fetches, call = self._specs(operation, 0, earlier_calls)
+        call = self._call_of(operation)
+        publication, fetches = publication_and_fetches(
+            operation, 0, self.segment_room, call, earlier_calls
+        )
         assert publication is not None
         return _core.RepeatedOperation(
             publication, fetches, in_place=operation.in_place, stream=self._stream, call=call
@@ -395,7 +393,10 @@ class OperationRunner:
         earlier_calls: str = "",
     ) -> int:
         """Start an operation under a sequence number; the node's number of it."""
-        publication, fetches, call = self._specs(operation, seq, earlier_calls)
+        call = self._call_of(operation)
+        publication, fetches = publication_and_fetches(
+            operation, seq, self.segment_room, call, earlier_calls
+        )
         number = self.node.submit(
             publication,
             fetches,
@@ -418,37 +419,6 @@ class OperationRunner:
                 group=operation.variant.prefix,
             )
         return int(number)
-
-    def _specs(
-        self, operation: Operation[Any], seq: int, earlier_calls: str
-    ) -> tuple[_core.PublicationSpec | None, list[_core.FetchSpec], str]:
-        """What the operation publishes and fetches, and its call for ranks that made another."""
-        kind = _kind(operation.kind)
-        segment_bytes = operation.segment_bytes(self.segment_room)
-        number_in_names = seq if operation.number is None else operation.number
-        segmentation = _core.Segmentation(operation.blocks, operation.block_bytes, segment_bytes)
-        call = f"{self.name} called {operation.what}"
-        publication = None
-        if operation.publishes is not None:
-            publication = _core.PublicationSpec(
-                operation.variant.own,
-                kind,
-                number_in_names,
-                byte_view(operation.publishes),
-                segmentation,
-                operation.elements,
-                call,
-                segment_ends=operation.segment_ends,
-                earlier_calls=earlier_calls,
-                offered=operation.begins_ahead and operation.variant.goes_ahead,
-            )
-        fetches = [
-            *_sums_ahead(
-                operation, kind, number_in_names, segmentation, segment_bytes, earlier_calls
-            ),
-            *_fetches(operation, kind, number_in_names, segmentation, earlier_calls),
-        ]
-        return publication, fetches, call
 
 
 class _StepRun(Generic[T]):
@@ -525,82 +495,3 @@ class _StepRun(Generic[T]):
             last_first.callback(end)
             last_first.callback(self._runner.calls.fail, self._left, self._what, cause)
             last_first.callback(self._steps.close)
-
-
-def _fetches(
-    operation: Operation[Any],
-    kind: _core.Name,
-    seq: int,
-    segmentation: _core.Segmentation,
-    earlier_calls: str,
-) -> list[_core.FetchSpec]:
-    per_block = segmentation.segments_per_block
-    fetches = []
-    for wanted in operation.wants:
-        first = 0 if wanted.block is None else wanted.block * per_block
-        end = segmentation.segments if wanted.block is None else first + per_block
-        fetches.append(
-            _core.FetchSpec(
-                wanted.targets,
-                kind,
-                seq,
-                segmentation,
-                first,
-                end,
-                operation.elements,
-                byte_view(wanted.into),
-                wanted.by_block,
-                sizes=wanted.sizes,
-                earlier_calls=earlier_calls,
-            )
-        )
-    return fetches
-
-
-def _sums_ahead(
-    operation: Operation[Any],
-    kind: _core.Name,
-    seq: int,
-    segmentation: _core.Segmentation,
-    segment_bytes: int,
-    earlier_calls: str,
-) -> list[_core.FetchSpec]:
-    """Let this rank's node begin the first sums that others will request of it.
-
-    Requests that pass from sum to sum would wait at every node behind the contributions that the
-    first of them have caused. This rank drops the sums; its node keeps them for the requesters.
-    """
-    variant = operation.variant
-    shards = len(variant.plan.roots)
-    if not operation.begins_ahead or segmentation.segments > _MOST_ROUNDS * shards:
-        return []
-    ahead = variant.sums_ahead
-    most_segments = min(segmentation.segments, _ROUNDS_AHEAD * shards)
-    begun = [
-        (segment, targets)
-        for first in range(0, most_segments, shards)
-        for shard, targets in ahead
-        if (segment := first + shard) < most_segments
-    ]
-    first_of_last = segmentation.segments - _LAST_BY_WAY
-    begun.sort(key=lambda one: min(one[0], first_of_last))
-    unused = np.empty(min(segment_bytes, operation.size_bytes) if ahead else 0, np.uint8)
-    return [
-        _core.FetchSpec(
-            targets,
-            kind,
-            seq,
-            segmentation,
-            segment,
-            segment + 1,
-            operation.elements,
-            unused[: operation.size_bytes - segment * segment_bytes],
-            earlier_calls=earlier_calls,
-        )
-        for segment, targets in begun
-    ]
-
-
-@functools.lru_cache(maxsize=256)
-def _kind(text: str) -> _core.Name:
-    return _core.Name(f"/{text}")
