@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -39,6 +40,8 @@ def runs_table(records: Iterable[RunRecord]) -> FittedTable:
     table = FittedTable("", "run", "topology", "mode", "state", "since", "pid")
     for record in records:
         state = "[red]stale: innet down[/]" if record.is_stale else "[green]up[/]"
+        if record.is_elsewhere:
+            state = f"on {escape(record.host)}"
         age = _duration(time.time() - record.started_at)
         pid = str(record.launcher.pid)
         run, topology = NameCell(record.run_id, style="bold"), NameCell(record.topology)

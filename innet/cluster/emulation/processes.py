@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from innet.cluster.emulation.runs import ProcessIdentity, runs_directory
+from innet.cluster.emulation.registry import registry_identity, runs_directory
+from innet.cluster.emulation.runs import ProcessIdentity
 from innet.cluster.emulation.syscalls import (
     CLONE_NEWNET,
     CLONE_NEWUSER,
@@ -305,7 +306,7 @@ class ProcessGroup:
             **os.environ,
             **(spec.environment or {}),
             RUN_ID_VARIABLE: self._run_id,
-            REGISTRY_VARIABLE: str(runs_directory()),
+            REGISTRY_VARIABLE: registry_identity(runs_directory()),
         }
         try:
             return subprocess.Popen(

@@ -14,13 +14,14 @@ import re
 import secrets
 import shutil
 import signal
-import stat
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from innet.cluster.emulation.registry import registry_identity, runs_directory
 from innet.errors import EmulationError
 from innet.machine import read_kernel_file
 from innet.node.node_config import REGISTRY_VARIABLE, RUN_ID_VARIABLE, Mode
@@ -157,6 +158,8 @@ class RunRecord(BaseModel):
     """Run id of the network that this is a machine's part of, at its launcher."""
     launcher: ProcessIdentity
     """The process that controls the run; the run ends with it."""
+    host: str
+    """Name of the launcher's host: containers and hosts may share a registry, and no pids."""
     run_dir: Path
     started_at: float
     """Seconds since the epoch."""
@@ -211,7 +214,12 @@ class RunRecord(BaseModel):
     @property
     def is_stale(self) -> bool:
         """Whether the launcher has ended and has left the run behind."""
-        return not self.launcher.is_alive()
+        return not self.launcher.is_alive() and not self.is_elsewhere
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether only another host or container can tell if the launcher runs, and end it."""
+        return self.host != socket.gethostname() and not self.launcher.is_alive()
 
     def save(self) -> None:
         """Replace ``run.json``, at once for every reader."""
@@ -237,31 +245,6 @@ def writing_into(directory: Path) -> Iterator[None]:
         ) from error
 
 
-def runs_directory(*, make: bool = False) -> Path:
-    """The directory of this user's runs; it exists only while there are runs, or with ``make``."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    uid = os.geteuid()
-    usable = os.path.isdir(runtime) and os.stat(runtime).st_uid == uid
-    # The owner of a directory of that name is checked below.
-    path = Path(runtime) / "innet" if usable else Path(f"/tmp/innet-{uid}")  # noqa: S108
-    if not make and not os.path.lexists(path):
-        return path
-    try:
-        path.mkdir(mode=0o700, exist_ok=True)
-        found = path.lstat()
-    except OSError as error:
-        raise EmulationError(
-            f"cannot make the directory of runs {path}: {error.strerror}. Set XDG_RUNTIME_DIR to a "
-            "directory of yours that can be written to."
-        ) from error
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != uid or found.st_mode & 0o077:
-        raise EmulationError(
-            f"{path} is not a directory that you alone have access to, and control sockets would "
-            "lie in it. Remove it, or set XDG_RUNTIME_DIR to a directory of yours."
-        )
-    return path
-
-
 def new_run_id(topology_name: str) -> str:
     """A run id that is easy to type and not used on this machine."""
     return f"{topology_name[:24]}-{secrets.token_hex(3)}"
@@ -283,6 +266,7 @@ def create_run(
         topology=topology_name,
         part_of=part_of,
         launcher=launcher,
+        host=socket.gethostname(),
         run_dir=runs_directory() / run_id,
         started_at=time.time(),
     )
@@ -392,7 +376,15 @@ def remove_run(record: RunRecord) -> None:
     second later SIGKILL: the recorded processes except attached ones, and all others that carry the
     run's id in their environment. The kernel network of a run is held by these processes and goes
     with them. Blocks for as long as this takes.
+
+    Raises:
+        EmulationError: it is another host's, or does not end.
     """
+    if record.is_elsewhere:
+        raise EmulationError(
+            f"run {record.run_id} is of host {record.host}, which shares {record.run_dir.parent}. "
+            f"End it there; if it has ended, remove the directory {record.run_dir}."
+        )
     if record.launcher != ProcessIdentity.current():
         _end([record.launcher], record.run_id, _LAUNCHER_GRACE_S)
     _end(_processes_of(record), record.run_id, _STRAY_GRACE_S)
@@ -453,7 +445,8 @@ def _processes_of(record: RunRecord) -> list[ProcessIdentity]:
 
 def _is_of(record: RunRecord, environment: list[bytes]) -> bool:
     """Whether a process belongs to the run: another registry may have one of the same name."""
-    variables = {RUN_ID_VARIABLE: record.run_id, REGISTRY_VARIABLE: record.run_dir.parent}
+    registry = registry_identity(record.run_dir.parent)
+    variables = {RUN_ID_VARIABLE: record.run_id, REGISTRY_VARIABLE: registry}
     return {f"{name}={value}".encode() for name, value in variables.items()} <= set(environment)
 
 

@@ -19,6 +19,7 @@ from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import ProcessSpec
 from innet.cluster.emulation.runs import (
     ProcessIdentity,
+    create_run,
     find_run,
     list_runs,
     remove_run,
@@ -266,5 +267,9 @@ async def test_down_spares_a_run_of_the_same_name_in_another_registry(
             elsewhere.setenv("XDG_RUNTIME_DIR", str(tmp_path))
             async with Network(topology, run_id="twin"):
                 remove_run(find_run("twin"))
+        registry = find_run("twin").run_dir.parent
+        aside = registry.rename(registry.with_name("aside"))  # as for a container's own /tmp
+        remove_run(create_run("twin", "star2", "local"))
+        aside.rename(registry)
         assert process.identity.is_alive()
         assert of_no_node.identity.is_alive()

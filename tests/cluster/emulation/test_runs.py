@@ -17,6 +17,7 @@ from innet.cluster.emulation.runs import (
     list_runs,
     network_of,
     remove_run,
+    remove_stale_runs,
 )
 from innet.errors import EmulationError
 from innet.settings import Settings
@@ -74,3 +75,17 @@ def test_a_run_that_is_starting_says_so_in_place_of_its_settings() -> None:
         run.settings()
     run.settings_path.write_text(Settings().model_dump_json())
     assert run.settings() == Settings()
+
+
+def test_a_run_of_another_host_that_shares_the_registry_is_left_alone(monkeypatch) -> None:
+    """As of a container with the same /tmp, whose launcher this one does not see."""
+    run = create_run("own", "star4", "local")
+    run.host, run.launcher = "box", ProcessIdentity(pid=1, start_ticks=1 << 60)
+    run.save()
+    assert remove_stale_runs() == []
+    with pytest.raises(EmulationError, match=r"run own is of host box, which shares .*End it"):
+        remove_run(run)
+    with pytest.raises(EmulationError, match="a run own exists already"):
+        create_run("own", "star4", "local")
+    monkeypatch.setattr("socket.gethostname", lambda: "box")
+    assert remove_stale_runs() == [run]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,7 @@ class State:
             mode="local",
             topology="star",
             launcher=self.launcher,
+            host=socket.gethostname(),
             run_dir=Path("/nowhere"),
             started_at=START_S,
             processes=tuple(
