@@ -12,24 +12,18 @@ it. Gloo has eight ranks on the same four machines, in the order of innet's.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
-import shutil
 import statistics
 import sys
-import tempfile
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from innet.cluster.emulation.network import Network
-from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
 from innet.errors import EmulationError
 from innet.lab.compare.contender import ADDRESS_VARIABLE, AllreduceResult, AllreduceTask
 from innet.lab.compare.progress import ProgressBar
@@ -38,6 +32,7 @@ from innet.lab.harness import Conductor, Team
 from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.topology import Link, Topology, load_topology
 from shared.benchmark import Benchmark, Figures, argument_parser, quantity
+from shared.machines import Machines, machines_of
 
 LAUNCHER: Final = "h0"
 MACHINES: Final = ("h1", "h2", "h3", "h4")
@@ -49,16 +44,12 @@ METHODS: Final = {
     "gloo": ("gloo", "ring"),
 }
 """The contender and the algorithm of each method, by how its keys begin."""
-_INNET: Final = (sys.executable, "-m", "innet")
 _CONTENDER: Final = ("-m", "innet.lab.compare.contender")
-_LISTEN_PORT: Final = 4711
 _GLOO_PORT: Final = 29600
 _DEADLINE_S: Final = 90.0
-# Of the namespace, as a node; a machine's own programs know nothing of it.
-_VARIABLES: Final = ("INNET_NODE", "INNET_NODE_CONFIG", "INNET_RUN_ID")
 
 
-def machines_of(rate_bps: float, switch_rate_bps: float, mtu_bytes: int) -> Topology:
+def links_of(rate_bps: float, switch_rate_bps: float, mtu_bytes: int) -> Topology:
     """The machines and their links; ``switch_rate_bps`` is that of the launcher's."""
     star = load_topology(f"star:{1 + len(MACHINES)}").with_overrides(
         rate_bps=rate_bps, mtu_bytes=mtu_bytes
@@ -79,125 +70,48 @@ def cluster_file() -> str:
     return f"name: bench\ntopology:\n  nodes:\n{hosts}    s0: {{kind: switch}}\n  links:\n{links}"
 
 
-@dataclass
-class Program:
-    """A program on a machine, and what it has printed."""
-
-    lines: list[str] = field(default_factory=list)
-    printed: asyncio.Event = field(default_factory=asyncio.Event)
-    process: SupervisedProcess | None = None
-
-    def take(self, _label: str, line: str) -> None:
-        """Take a line that it prints."""
-        self.lines.append(line)
-        self.printed.set()
-
-    async def says(self, text: str) -> None:
-        """Wait until it has printed ``text``.
-
-        Raises:
-            EmulationError: it has ended before.
-        """
-        assert self.process is not None
-        ended = asyncio.ensure_future(self.process.wait())
-        while not any(text in line for line in self.lines):
-            if ended.done():
-                raise EmulationError(f"{self.process.describe()}: {'; '.join(self.lines[-5:])}")
-            self.printed.clear()
-            printed = asyncio.ensure_future(self.printed.wait())
-            await asyncio.wait([printed, ended], return_when=asyncio.FIRST_COMPLETED)
-            printed.cancel()
-        ended.cancel()
-
-
 class Cluster:
-    """The machines, innet's network on them, and the ranks of both contenders."""
+    """The ranks of both contenders on the machines."""
 
-    def __init__(self, network: Network, folder: Path) -> None:
-        self.network = network
-        self.folder = folder
-        self._labels = count(1)
-
-    def start(self, machine: str, *argv: str, **environment: str) -> Program:
-        """Start a program on a machine, which has a registry of its own."""
-        runtime = self.folder / machine
-        runtime.mkdir(mode=0o700, exist_ok=True)
-        program = Program()
-        variables = {"XDG_RUNTIME_DIR": str(runtime), **environment}
-        drop = [part for name in _VARIABLES for part in ("-u", name)]
-        spec = ProcessSpec(
-            f"{machine}.{next(self._labels)}", ("env", *drop, *argv), environment=variables
-        )
-        program.process = self.network.start(machine, spec, program.take)
-        return program
-
-    def address(self, machine: str) -> str:
-        """The address of a machine."""
-        return str(self.network.config(machine).ip_address)
-
-    async def launch(self) -> None:
-        """Bring up innet's network, and join it on each machine."""
-        (self.folder / "bench.yaml").write_text(cluster_file())
-        listen, token = f"{self.address(LAUNCHER)}:{_LISTEN_PORT}", self.folder / "token"
-        up = self.start(
-            *(LAUNCHER, *_INNET, "up", str(self.folder / "bench.yaml"), "--listen", listen),
-            *("--token-file", str(token), "--name", "bench"),
-        )
-        await up.says("0 of")
-        for machine in MACHINES:
-            own = self.folder / machine / "token"
-            own.parent.mkdir(mode=0o700, exist_ok=True)
-            shutil.copy(token, own)
-            join = ("node", "join", listen, "--token-file", str(own), "--name", machine)
-            self.start(machine, *_INNET, *join)
-        await up.says("is up")
+    def __init__(self, machines: Machines) -> None:
+        self.machines = machines
 
     def start_ranks(self, contender: str, socket: Path) -> None:
         """Start the ranks of a contender, which join the conductor at ``socket``."""
         calls = [call for of, call in METHODS.values() if of == contender]
         rank = (*_CONTENDER, contender, str(socket), *calls)
         if contender == "innet":
-            job = ("run", "--on", "bench", "--", "python", *rank)
-            self.start(LAUNCHER, *_INNET, *job)
+            self.machines.run(LAUNCHER, "python", *rank)
             return
         for number in range(RANKS):
             machine = MACHINES[number // WORKERS]
             variables = {
                 "RANK": str(number),
                 "WORLD_SIZE": str(RANKS),
-                "MASTER_ADDR": self.address(MACHINES[0]),
+                "MASTER_ADDR": self.machines.address(MACHINES[0]),
                 "MASTER_PORT": str(_GLOO_PORT),
-                ADDRESS_VARIABLE: self.address(machine),
+                ADDRESS_VARIABLE: self.machines.address(machine),
             }
-            self.start(machine, sys.executable, *rank, **variables)
+            self.machines.start(machine, sys.executable, *rank, **variables)
 
     async def link_bytes(self) -> dict[tuple[str, str], int]:
         """What the kernel has sent on each machine's link so far, out of it and into it."""
         found = {}
-        for direction, counters in (await self.network.link_counters()).items():
+        for direction, counters in (await self.machines.network.link_counters()).items():
             if direction.node in MACHINES:
                 found[direction.node, "out"] = counters.bytes
             elif direction.peer in MACHINES:
                 found[direction.peer, "in"] = counters.bytes
         return found
 
-    async def down(self) -> None:
-        """Take innet's network down."""
-        down = self.start(LAUNCHER, *_INNET, "down", "bench")
-        assert down.process is not None
-        await down.process.wait()
-
 
 @asynccontextmanager
-async def cluster(machines: Topology) -> AsyncIterator[Cluster]:
+async def cluster(links: Topology) -> AsyncIterator[Cluster]:
     """Machines with innet's network on them."""
-    # Short enough for the paths of sockets.
-    with tempfile.TemporaryDirectory(prefix="innet-b-") as folder:
-        async with Network(machines, "netns") as network:
-            opened = Cluster(network, Path(folder))
-            await opened.launch()
-            yield opened
-            await opened.down()
+    async with machines_of(links) as machines:
+        await machines.launch(cluster_file(), LAUNCHER, MACHINES)
+        yield Cluster(machines)
+        await machines.down(LAUNCHER)
 
 
 @dataclass
@@ -253,9 +167,9 @@ async def measure_all(
     """Alternate between the methods, at each size."""
     figures: Figures = {}
     turns = WARM_UP_TURNS + arguments.repetitions
-    machines = machines_of(arguments.rate, arguments.switch_rate, arguments.mtu)
-    async with cluster(machines) as there:
-        socket = there.folder / "turns"
+    links = links_of(arguments.rate, arguments.switch_rate, arguments.mtu)
+    async with cluster(links) as there:
+        socket = there.machines.folder / "turns"
         async with Conductor(socket) as conductor:
             teams = {}
             for contender in ("innet", "gloo"):

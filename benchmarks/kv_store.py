@@ -1,12 +1,16 @@
 """Puts and gets of key-value blocks: innet's pool beside Redis and Mooncake's store.
 
 python benchmarks/kv_store.py --json
+python benchmarks/kv_store.py --machines --rate 10gbit --mtu 1500 --json
 
 Every store has one client process and the blocks in another. Redis and Mooncake use TCP on the
 loopback. innet has two hosts with an unshaped link between them, whose packets go through shared
 memory; as ``innet_sockets`` the same over Unix sockets, where all bytes cross the kernel as the
 peers' do. Clients take turns: in each, so many puts and gets one after the other (latency), and as
-many with several outstanding (throughput).
+many with several outstanding (throughput). A turn's processor time is that of all of its calls.
+
+With ``--machines``, clients are on one machine and blocks on another. A machine is a network
+namespace; the kernel may limit the rate of the link between them. innet runs in ``cluster`` mode.
 """
 
 from __future__ import annotations
@@ -14,57 +18,84 @@ from __future__ import annotations
 import argparse
 import statistics
 import tempfile
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
-from innet.cluster.emulation.processes import ProcessGroup, ProcessSpec
+import numpy as np
+import psutil
+
+from innet.cluster.emulation.processes import ProcessGroup, ProcessSpec, SupervisedProcess
 from innet.cluster.launch import Session
 from innet.lab.compare.progress import ProgressBar
-from innet.lab.harness import Conductor, SessionRanks, Team, alternating
+from innet.lab.harness import Conductor, SessionRanks, Team, Turn, alternating
+from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.settings import Settings, TransportSettings
-from innet.topology import parse_yaml
-from shared.benchmark import Benchmark, Figures, argument_parser
-from shared.block_stores import OWN as OWN_RANK
-from shared.block_stores import (
-    BlocksResult,
-    BlocksTask,
+from innet.topology import Topology, parse_yaml
+from shared.benchmark import Benchmark, Figures, argument_parser, quantity
+from shared.block_servers import (
+    Place,
     client_command,
     missing_requirement,
     start_mooncake,
     start_redis,
 )
+from shared.block_stores import OWN as OWN_RANK
+from shared.block_work import BlocksResult, BlocksTask
+from shared.machines import Machines, machines_of
 
-SIZES = {"256KiB": 256 << 10, "2MiB": 2 << 20}
 OWN = {"innet": True, "innet_sockets": False}
 """innet's pools, and whether their links are shared memory."""
 PEERS = ("redis", "redis_connections", "mooncake")
 TURN_DEADLINE_S = 60.0
+CALLS_OF_A_TURN = 4
+"""Each block is put and got alone, and put and got among others."""
 STORE_BYTES = 1 << 30
 START_S = 60.0
+CLIENTS, BLOCKS = "h0", "h1"
+"""The machines of clients and of blocks."""
 TOPOLOGY = """
 name: two-hosts
 topology:
   nodes: {h0: {kind: host, cache: 0B}, h1: {kind: host, cache: 0B}}
   links: [{endpoints: ["h0:eth0", "h1:eth0"], mtu: 65000}]
 """
+CLUSTER = """
+name: two-machines
+topology:
+  nodes: {h0: {kind: host, cache: 0B, machine: launcher}, h1: {kind: host, cache: 0B}}
+  links: [{endpoints: ["h0:eth0", "h1:eth0"]}]
+"""
 
 
 async def join_peers(
-    stack: AsyncExitStack, conductor: Conductor, peers: Sequence[str]
+    stack: AsyncExitStack, conductor: Conductor, peers: Sequence[str], machines: Machines | None
 ) -> list[Team]:
     """Start the peers' servers and clients, which end with the stack."""
-    processes = ProcessGroup("kv-store", lambda _label, _line: None)
-    stack.push_async_callback(processes.terminate)
-    arguments: dict[str, str] = {}
+    if machines is None:
+        processes = ProcessGroup("kv-store", lambda _label, _line: None)
+        stack.push_async_callback(processes.terminate)
+        client = server = Place(processes.spawn)
+    else:
+        client, server = (_place(machines, machine) for machine in (CLIENTS, BLOCKS))
+    addresses: dict[str, str] = {}
     if any(peer.startswith("redis") for peer in peers):
-        arguments |= dict.fromkeys(("redis", "redis_connections"), await start_redis(processes))
+        addresses |= dict.fromkeys(("redis", "redis_connections"), await start_redis(server))
     if "mooncake" in peers:
-        arguments["mooncake"] = await start_mooncake(processes, STORE_BYTES)
+        addresses["mooncake"] = await start_mooncake(server, STORE_BYTES)
     for peer in peers:
-        command = client_command(peer, conductor.path, arguments[peer])
-        processes.spawn(ProcessSpec(peer, command))
+        command = client_command(peer, conductor.path, addresses[peer], client.address)
+        client.start(ProcessSpec(peer, command))
     return [await conductor.assemble(peer, 1, START_S) for peer in peers]
+
+
+def _place(machines: Machines, machine: str) -> Place:
+    def start(spec: ProcessSpec) -> SupervisedProcess:
+        process = machines.start(machine, *spec.argv).process
+        assert process is not None
+        return process
+
+    return Place(start, machines.address(machine))
 
 
 async def join_own(
@@ -78,24 +109,41 @@ async def join_own(
             output=lambda _label, _line: None,
         )
     )
-    arguments = (name, str(outstanding), str(STORE_BYTES))
-    ranks = SessionRanks(session, client_command(OWN_RANK, conductor.path, *arguments))
+    ranks = SessionRanks(session, _own_command(conductor, name, outstanding))
     stack.push_async_callback(ranks.end)
     stack.callback(conductor.hang_up)
     await ranks.start()
     return await conductor.assemble(name, 1, START_S, ranks.job)
 
 
+def _own_command(conductor: Conductor, name: str, outstanding: int) -> tuple[str, ...]:
+    return client_command(OWN_RANK, conductor.path, name, str(outstanding), str(STORE_BYTES))
+
+
+@asynccontextmanager
+async def two_machines(rate_bps: float | None, mtu_bytes: int) -> AsyncIterator[Machines]:
+    """Two machines with a link between them, and innet's network on them."""
+    links: Topology = parse_yaml(TOPOLOGY).with_overrides(rate_bps=rate_bps, mtu_bytes=mtu_bytes)
+    async with machines_of(links) as machines:
+        await machines.launch(CLUSTER, CLIENTS, [BLOCKS])
+        yield machines
+        await machines.down(CLIENTS)
+
+
 class Figuring:
-    """Collects the results of one store with blocks of one size."""
+    """Collects the turns of one store with blocks of one size."""
 
     def __init__(self, block_bytes: int, blocks: int) -> None:
         self._turn_bytes = block_bytes * blocks
         self._results: list[BlocksResult] = []
+        self._machine_cpu_s: list[float] = []
+        self._processes_cpu_s: list[float] = []
 
-    def add(self, result: BlocksResult) -> None:
-        """A turn's result."""
-        self._results.append(result)
+    def add(self, turn: Turn[BlocksResult], processes_cpu_s: float) -> None:
+        """A turn, and the processor time of the store's own processes in it."""
+        self._results.append(turn.results[0])
+        self._machine_cpu_s.append(turn.machine_cpu_s)
+        self._processes_cpu_s.append(processes_cpu_s)
 
     def figures(self, store: str, size: str) -> Figures:
         """Medians, and the quartiles over the turns."""
@@ -105,10 +153,15 @@ class Figuring:
             each_s = [getattr(result, f"{call}_s") for result in self._results]
             rates = [self._turn_bytes / 1e6 / duration_s for duration_s in all_s]
             p50s_ms = [1e3 * statistics.median(durations_s) for durations_s in each_s]
+            key = f"{store}_{call}_{size}"
             for what, values in (("MBps", rates), ("p50_ms", p50s_ms)):
-                key = f"{store}_{call}_{size}_{what}"
-                found[key] = statistics.median(values)
-                found[f"{key}_p25"], found[f"{key}_p75"] = _quartiles(values)
+                found[f"{key}_{what}"] = statistics.median(values)
+                found[f"{key}_{what}_p25"], found[f"{key}_{what}_p75"] = _quartiles(values)
+            found[f"{key}_p99_ms"] = 1e3 * float(np.percentile(np.concatenate(each_s), 99))
+        us_per_mebibyte = 1e6 / (CALLS_OF_A_TURN * self._turn_bytes / (1 << 20))
+        for what, used_s in (("cpu", self._processes_cpu_s), ("machine_cpu", self._machine_cpu_s)):
+            key = f"{store}_{size}_{what}_us_per_MiB"
+            found[key] = us_per_mebibyte * statistics.median(used_s)
         return found
 
 
@@ -119,21 +172,38 @@ def _quartiles(values: Sequence[float]) -> tuple[float, float]:
     return first, third
 
 
+def descendants_cpu_s() -> float:
+    """Processor time of the processes of all stores so far; one of them is busy at a time.
+
+    Other programs of the machine are not in it, and neither are the kernel's own threads.
+    """
+    used_s = 0.0
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            times = process.cpu_times()
+            used_s += times.user + times.system
+    return used_s
+
+
 async def take_turns(
-    teams: Sequence[Team], arguments: argparse.Namespace, progress: ProgressBar
+    teams: Sequence[Team],
+    sizes: Mapping[str, int],
+    arguments: argparse.Namespace,
+    progress: ProgressBar,
 ) -> Figures:
     """All stores in turns, size by size."""
     found: Figures = {}
     turns = arguments.turns + 1
-    for place, (size, block_bytes) in enumerate(SIZES.items()):
+    for place, (size, block_bytes) in enumerate(sizes.items()):
         blocks = max(arguments.outstanding, arguments.bytes // block_bytes)
         collected = {team.name: Figuring(block_bytes, blocks) for team in teams}
         task = BlocksTask(block_bytes=block_bytes, blocks=blocks, outstanding=arguments.outstanding)
         for number, team in alternating(teams, lambda _: turns):
-            progress((place + number / turns) / len(SIZES), f"{size}, turn {number}")
+            progress((place + number / turns) / len(sizes), f"{size}, turn {number}")
+            before_s = descendants_cpu_s()
             turn = await team.take_turn(task, BlocksResult, TURN_DEADLINE_S)
             if number > 0:  # the first makes all warm
-                collected[team.name].add(turn.results[0])
+                collected[team.name].add(turn, descendants_cpu_s() - before_s)
         for store, figuring in collected.items():
             found |= figuring.figures(store, size)
     return found
@@ -160,8 +230,7 @@ def positive(text: str) -> int:
     return number
 
 
-def main() -> None:
-    """Measure and print."""
+def _parser() -> argparse.ArgumentParser:
     parser = argument_parser("puts and gets of blocks: innet beside Redis and Mooncake's store")
     parser.add_argument(
         "--turns", type=positive, help="of each store and size; default 9, quick: 3"
@@ -170,11 +239,27 @@ def main() -> None:
     parser.add_argument(
         "--bytes", type=positive, default=64 << 20, help="of the blocks of a turn; default 64 MiB"
     )
+    parser.add_argument("--sizes", default="256KiB,2MiB", help="of blocks; default 256KiB,2MiB")
+    parser.add_argument(
+        "--machines", action="store_true", help="clients and blocks on two machines"
+    )
+    parser.add_argument(
+        "--rate", type=quantity(parse_rate_bps), help="of the machines' link; default: none"
+    )
+    parser.add_argument("--mtu", type=int, default=1500, help="of the machines' link")
     choices = [*OWN, *PEERS]
     parser.add_argument("--without", nargs="*", default=[], choices=choices, help="left out")
-    arguments = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    """Measure and print."""
+    arguments = _parser().parse_args()
     arguments.turns = arguments.turns or (3 if arguments.quick else 9)
     own = [name for name in OWN if name not in arguments.without]
+    if arguments.machines:
+        own = own[:1]  # links between machines are UDP
+    sizes = {text: parse_size_bytes(text) for text in arguments.sizes.split(",")}
     benchmark = Benchmark("kv_store", arguments, deadline_s=900)
     lacking = {peer: missing_requirement(peer) for peer in PEERS if peer not in arguments.without}
     for reason in dict.fromkeys(filter(None, lacking.values())):
@@ -183,18 +268,33 @@ def main() -> None:
 
     async def measure(progress: ProgressBar) -> Figures:
         async with AsyncExitStack() as stack:
+            machines: Machines | None = None
+            if arguments.machines:
+                machines = await stack.enter_async_context(
+                    two_machines(arguments.rate, arguments.mtu)
+                )
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             conductor = await stack.enter_async_context(Conductor(directory / "turns.sock"))
-            teams = [
-                *[await join_own(stack, conductor, name, arguments.outstanding) for name in own],
-                *await join_peers(stack, conductor, peers),
-            ]
-            figures = best_of_redis(await take_turns(teams, arguments, progress))
-        return figures | {
-            "turns": arguments.turns,
-            "outstanding": arguments.outstanding,
-            "versions": {team.name: team.version for team in teams},
-        }
+            teams = []
+            for name in own:
+                if machines is None:
+                    team = await join_own(stack, conductor, name, arguments.outstanding)
+                else:
+                    machines.run(CLIENTS, *_own_command(conductor, name, arguments.outstanding))
+                    team = await conductor.assemble(name, 1, START_S)
+                teams.append(team)
+            teams += await join_peers(stack, conductor, peers, machines)
+            figures = best_of_redis(await take_turns(teams, sizes, arguments, progress))
+        link = {"rate_bps": arguments.rate, "mtu_bytes": arguments.mtu}
+        return (
+            figures
+            | (link if arguments.machines else {})
+            | {
+                "turns": arguments.turns,
+                "outstanding": arguments.outstanding,
+                "versions": {team.name: team.version for team in teams},
+            }
+        )
 
     benchmark.run(measure)
 

@@ -11,7 +11,7 @@ import pytest
 
 from innet.errors import EmulationError, KVError
 from innet.lab.harness import Conductor
-from shared.block_stores import (
+from shared.block_work import (
     Blocks,
     BlocksResult,
     BlocksTask,
