@@ -74,7 +74,10 @@ def _fragments_bytes(link: Link) -> int:
     return datagrams * (datagram_bytes - FRAGMENT_HEADER_BYTES)
 
 
-def block_segment_bytes(topology: Topology) -> int:
-    """Content bytes of a full segment of a pool's block: as many as the smallest MTU leaves room
-    for, as nobody computes with them while they come."""
-    return segment_bytes(topology, MAX_MTU_BYTES)
+def block_segment_bytes(topology: Topology, mode: Mode) -> int:
+    """Content bytes of a full segment of a pool's block: as many as a packet has room for.
+
+    Nobody computes with them while they come, so they may be larger than segments of sums.
+    """
+    single = segment_bytes(topology, MAX_MTU_BYTES)
+    return max(single, bulk_segment_bytes(topology, mode))

@@ -115,7 +115,7 @@ class RunFiles:
                 in_memory=has_memory_links(self._network.mode, self._settings),
             ),
             bulk_segment_bytes=bulk_segment_bytes(self._network.topology, self._network.mode),
-            block_segment_bytes=block_segment_bytes(self._network.topology),
+            block_segment_bytes=block_segment_bytes(self._network.topology, self._network.mode),
             controller_socket=Path(CONTROLLER_SOCKET_NAME),
             certificates=Path(self.certificates_path(job).name),
             on_worker_death=on_worker_death,

@@ -156,7 +156,9 @@ class SimulatedNetwork:
         self.virtual_scale = virtual_scale
         self.segment_bytes = _thin_segment_bytes(topology, virtual_scale)
         # Virtual contents fill packets with segments of any kind.
-        in_block = self.segment_bytes if virtual_scale > 1 else block_segment_bytes(topology)
+        in_block = (
+            self.segment_bytes if virtual_scale > 1 else block_segment_bytes(topology, "local")
+        )
         self.packet_bytes = virtual_scale * in_block + PACKET_OVERHEAD_BYTES
         self._seed = seed
         self._jobs = jobs

@@ -47,7 +47,16 @@ def test_an_override_of_something_else_sets_no_mtu() -> None:
 
 
 def test_blocks_of_pools_fit_the_packets_of_ndn_programs() -> None:
-    assert block_segment_bytes(load_topology("star:2")) == IN_A_FRAME
+    assert block_segment_bytes(load_topology("star:2"), "local") == IN_A_FRAME
+
+
+def test_a_block_has_the_largest_segments_that_links_carry_whole() -> None:
+    wide = load_topology("star:2").with_overrides(mtu_bytes=65000)
+    assert block_segment_bytes(wide, "cluster") == block_segment_bytes(wide, "local")
+    narrow = load_topology("star:2").with_overrides(mtu_bytes=1500)
+    assert block_segment_bytes(narrow, "cluster") == bulk_segment_bytes(narrow, "cluster") > 60000
+    lossy = narrow.with_overrides(loss=0.01)
+    assert block_segment_bytes(lossy, "cluster") == segment_bytes(narrow)
 
 
 def test_fast_links_of_the_kernel_take_segments_of_several_datagrams() -> None:
