@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, Field
 
 from innet.errors import KVError
-from innet.lab.harness import Joined, serve
+from innet.lab.turns import Joined, serve
 
 Blocks = npt.NDArray[np.uint8]
 """Blocks of equal size, one below the other: ``(blocks, bytes of one)``."""

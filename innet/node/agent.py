@@ -12,6 +12,7 @@ from innet._native import _core
 from innet.errors import ControlError, SecurityError
 from innet.machine import read_kernel_file
 from innet.node.announcer import Announcer
+from innet.node.control_server import ControlServer
 from innet.node.messages import (
     JobMessage,
     NodeReading,
@@ -21,7 +22,6 @@ from innet.node.messages import (
     job_of,
 )
 from innet.node.node_config import NodeConfig
-from innet.node.requests import ControlServer
 from innet.quantities import counted
 from innet.security.keys import node_certificate_name
 from innet.telemetry.events import report

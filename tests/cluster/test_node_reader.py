@@ -14,7 +14,7 @@ import pytest
 
 from innet.cluster.node_reader import NodeReader
 from innet.errors import ControlError
-from innet.node.requests import ControlServer
+from innet.node.control_server import ControlServer
 
 
 @contextlib.contextmanager

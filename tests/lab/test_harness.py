@@ -19,17 +19,8 @@ from pydantic import BaseModel
 from innet.errors import EmulationError
 from innet.lab.compare.contender import AllreduceResult, AllreduceTask, AllreduceWork
 from innet.lab.compare.pattern import FloatArray
-from innet.lab.harness import (
-    Conductor,
-    Joined,
-    Status,
-    Team,
-    Turn,
-    alternating,
-    process_cpu_s,
-    serve,
-    serve_async,
-)
+from innet.lab.harness import Conductor, Team, Turn, alternating
+from innet.lab.turns import Joined, Status, process_cpu_s, serve, serve_async
 
 RANKS = 3
 TASK = AllreduceTask(call="any", size_bytes=4096, operations=1)

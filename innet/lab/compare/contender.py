@@ -25,7 +25,7 @@ import innet
 from innet.cluster.emulation.syscalls import set_parent_death_signal
 from innet.errors import CollectiveError
 from innet.lab.compare.pattern import FloatArray, Pattern
-from innet.lab.harness import Joined, process_cpu_s, serve
+from innet.lab.turns import Joined, process_cpu_s, serve
 
 if TYPE_CHECKING:
     import torch

@@ -27,10 +27,10 @@ from innet.kv.pool.network import BlockNetwork, Contents
 from innet.kv.pool.peers import await_members
 from innet.kv.pool_member import open_worker_network, tenant_of_job
 from innet.lab.compare.measurement import BlockPlaces
-from innet.lab.harness import Joined, serve_async
 from innet.lab.replay.plan import Design, ReplayPlan, home_weights, requests_of
 from innet.lab.replay.single_store import ReferenceRates
 from innet.lab.traces import BLOCK_TOKENS, PromptRequest
+from innet.lab.turns import Joined, serve_async
 from innet.topology import Topology
 from innet.worker import current_worker
 

@@ -15,9 +15,9 @@ from innet.cluster.control.driver import ControllerDriver
 from innet.cluster.control.jobs import LaunchRecord
 from innet.cluster.control.processes import Processes
 from innet.errors import ControlError
+from innet.node.control_server import ControlServer
 from innet.node.controller_client import ControllerClient
 from innet.node.messages import WorkerReport
-from innet.node.requests import ControlServer
 from innet.settings import RecoverySettings, Settings
 from innet.topology import load_topology
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from innet.errors import ControlError, HostTaken, NoAnswer, RankFailed
-from innet.node.requests import ControlClient, ControlRequest, ControlServer
+from innet.node.control_server import ControlServer
+from innet.node.requests import ControlClient, ControlRequest
 from tests.cluster.control.descriptors import no_descriptors_left
 from tests.cluster.control.handlers import HANDLERS
 

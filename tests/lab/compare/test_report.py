@@ -14,7 +14,8 @@ from rich.console import Console
 
 from innet.lab.compare.measurement import Comparison, Measurement
 from innet.lab.compare.plots import plot_one_size, plot_ratios
-from innet.lab.compare.report import render_report, render_table, summary_sentences, write_report
+from innet.lab.compare.report import render_report, render_table, write_report
+from innet.lab.compare.summary import summary_sentences
 
 MeasurementFactory = Callable[..., Measurement]
 _VOID = {"meta", "br", "hr", "link", "img", "input"}

@@ -10,7 +10,7 @@ import innet
 from innet.cluster.emulation.segmentation import segment_bytes
 from innet.collectives import Communicator
 from innet.lab.compare.measurement import Machine
-from innet.lab.compare.report import summary_sentences
+from innet.lab.compare.summary import summary_sentences
 from innet.lab.experiment.outcome import outcome
 from innet.lab.experiment.sweep import RunOptions, make_tasks, sweep
 from innet.lab.workload import load_workload

@@ -8,7 +8,7 @@ import pytest
 import innet
 from innet.errors import DeadlineExceeded, InnetError
 from innet.lab.compare.measurement import Comparison, Machine
-from innet.lab.compare.report import summary_sentences
+from innet.lab.compare.summary import summary_sentences
 from innet.lab.experiment.outcome import outcome
 from innet.lab.experiment.sweep import make_tasks, sweep
 from innet.lab.simulation.baselines import TcpGroup, TcpRank
