@@ -63,6 +63,9 @@ class MachineStarter(Protocol):
     async def failed(self) -> str:
         """Wait for the next reason why a machine, or all, cannot come any more."""
 
+    def remedy(self, machine: str) -> str:
+        """What users can do for a machine that is lost."""
+
     async def close(self) -> None:
         """Wait until the agents have ended, and end those that do not."""
 
@@ -210,9 +213,15 @@ class ClusterNetwork(Network):
             return None
         machine = self._machines[name]
         if machine.lost_because:
+            starter = self._options.starter
+            remedy = (
+                f"Let the machine join again (innet node join ... --name {name})"
+                if starter is None
+                else starter.remedy(name)
+            )
             raise EmulationError(
-                f"{node} cannot run: {machine.lost_because}. Let the machine join again (innet "
-                f"node join ... --name {name}), or choose other hosts (--hosts)"
+                f"{node} cannot run: {machine.lost_because}. {remedy}, or choose other hosts "
+                "(--hosts)"
             )
         return machine
 

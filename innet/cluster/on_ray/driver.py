@@ -22,9 +22,11 @@ from typing import Any, Final
 import grpc
 import ray
 from ray._private.grpc_utils import init_grpc_channel
+from ray._private.services import canonicalize_bootstrap_address_or_die
 from ray.core.generated.ray_client_pb2 import ClusterInfoRequest, ClusterInfoType
 from ray.core.generated.ray_client_pb2_grpc import RayletDriverStub
 from ray.exceptions import ActorDiedError, ActorUnavailableError, AuthenticationError, RayError
+from ray.experimental.internal_kv import _internal_kv_exists
 from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -32,6 +34,8 @@ from innet.cluster.machines.addresses import Address, addresses_towards
 from innet.cluster.machines.messages import own_version
 from innet.cluster.machines.token_file import TokenFile
 from innet.cluster.on_ray.actor import Joining, MachineActor
+from innet.cluster.on_ray.handshake import require_server
+from innet.cluster.on_ray.head_watch import HeadWatch
 from innet.cluster.on_ray.orders import Notice, Order, Start
 from innet.cluster.on_ray.placement import (
     ClusterView,
@@ -47,14 +51,27 @@ _RETRY_S: Final = 0.5
 _TRIES: Final = 3
 _PROBE_S: Final = 5.0
 _CLIENT: Final = "ray://"
-_TLS_AS_THERE: Final = (
-    "set RAY_USE_TLS, RAY_TLS_SERVER_CERT, RAY_TLS_SERVER_KEY and RAY_TLS_CA_CERT as there if it "
-    "uses TLS"
-)
-_TLS_FILES: Final = ("RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_CA_CERT")
+_CLIENT_PORT: Final = 10001
 _NOT_ADMITTED: Final = "its authentication token is missing or incorrect"
 _LATE_SERVER: Final = "Initialization failure from server"
 """What a client server says when the process that it starts for a client is late."""
+
+
+def address_of(cluster: str) -> str:
+    """The address of a cluster's GCS, or ``ray://HOST:PORT`` of its client server.
+
+    Raises:
+        EmulationError: there is no cluster.
+    """
+    if cluster == "auto" and os.environ.get("RAY_ADDRESS", "").startswith(_CLIENT):
+        cluster = os.environ["RAY_ADDRESS"]
+    if cluster.startswith(_CLIENT):
+        server = Address.parsed(cluster.removeprefix(_CLIENT), default_port=_CLIENT_PORT)
+        return f"{_CLIENT}{server}"
+    try:
+        return str(canonicalize_bootstrap_address_or_die(cluster))
+    except (ConnectionError, ValueError) as error:
+        raise EmulationError(connect_problem(cluster, error)) from error
 
 
 def connect(address: str) -> None:
@@ -63,29 +80,19 @@ def connect(address: str) -> None:
     Raises:
         EmulationError: it does not, or does not accept this process.
     """
-    _require_certificates()
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    server = Address.parsed(address.removeprefix(_CLIENT))
     for attempt in range(_TRIES):
         try:
+            require_server(server, named=address.startswith(_CLIENT))
             ray.init(address, log_to_driver=False, logging_level="warning")
+        except EmulationError:
+            raise
         except Exception as error:  # of many kinds
             if attempt == _TRIES - 1 or _LATE_SERVER not in str(error):
                 raise EmulationError(connect_problem(address, error)) from error
         else:
             return
-
-
-def _require_certificates() -> None:
-    """Check the files that Ray's TLS needs: Ray waits for minutes without them."""
-    if os.environ.get("RAY_USE_TLS", "").lower() not in ("1", "true"):
-        return
-    for name in _TLS_FILES:
-        path = os.environ.get(name, "")
-        if not os.access(path, os.R_OK):
-            raise EmulationError(
-                f"RAY_USE_TLS is set, and {name} is {path!r}, which cannot be read. Set it to the "
-                "file that the nodes of the Ray cluster use"
-            )
 
 
 def connect_problem(address: str, error: BaseException) -> str:
@@ -103,18 +110,20 @@ def connect_problem(address: str, error: BaseException) -> str:
     if address.startswith(_CLIENT):
         remedy = (
             f"Check that its client server listens at {address.removeprefix(_CLIENT)} (ray start "
-            f"--head --ray-client-server-port), and {_TLS_AS_THERE}"
+            "--head --ray-client-server-port)"
         )
     else:
         remedy = (
             "Run `innet up` on a node of the cluster (ray start --address), or name its client "
-            f"server: --on ray://HOST:10001; and {_TLS_AS_THERE}"
+            f"server: --on {_CLIENT}HOST:{_CLIENT_PORT}"
         )
     return f"there is no Ray cluster at {address}: {said}. {remedy}"
 
 
 def _first_words(error: BaseException) -> str:
     """What an error says, without what follows it."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [repr(error)]
     said = f"{lines[0]} {lines[-1]}" if lines[0].endswith(":") else lines[0]
     return said.rstrip(".")
@@ -320,14 +329,15 @@ def death(machine: str, error: RayError, restarts: int) -> str:
     )
 
 
-async def serve(order: Start) -> None:
+async def serve(order: Start, address: str) -> None:
     """Keep the machines of a network on Ray until their agents have ended, or SIGTERM."""
     loop = asyncio.get_running_loop()
     current = asyncio.current_task()
     assert current is not None
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, current.cancel)
-    async with reserved(order.reservation, order.network) as group:
+    head = HeadWatch(ask_head, address, lambda line: tell(Notice(line=line)))
+    async with head, reserved(order.reservation, order.network) as group:
         machines = Machines(order, group)
         try:
             await machines.follow()
@@ -335,15 +345,21 @@ async def serve(order: Start) -> None:
             await machines.end()
 
 
+def ask_head() -> None:
+    """Ask the cluster's head (GCS) for something small, and wait for its answer."""
+    _internal_kv_exists("innet")
+
+
 def main(text: str) -> int:
     """Do what an order says."""
     order = Order.model_validate_json(text)
     try:
-        connect(order.cluster)
+        address = address_of(order.cluster)
+        connect(address)
         if order.start is None:
-            tell(Notice(view=view(order.cluster)))
+            tell(Notice(view=view(address)))
         else:
-            asyncio.run(serve(order.start))
+            asyncio.run(serve(order.start, address))
     except EmulationError as error:
         tell(Notice(error=str(error)))
         return 1

@@ -22,7 +22,6 @@ from innet.cluster.on_ray.placement import (
     ClusterView,
     Reservation,
     machines_with_room,
-    require_nodes,
 )
 from innet.errors import EmulationError
 from innet.extras import require
@@ -74,8 +73,12 @@ class RayMachines:
         self._failures: asyncio.Queue[str] = asyncio.Queue()
         self._has_said_why = False
         """Whether the driver has said why it ends."""
+        self._is_over = False
+        """Whether a driver has ended that is not started again."""
         self._has_machines = False
         """Whether an agent that the driver follows has printed something."""
+        self._given_up: set[str] = set()
+        """Machines that Ray does not start again, though the driver lives."""
         self._said: deque[str] = deque(maxlen=_TAIL_LINES)
 
     @cached_property
@@ -124,16 +127,11 @@ class RayMachines:
         labels: Mapping[str, Mapping[str, str]],
         output: OutputSink,
     ) -> None:
-        """Let Ray start an agent for each machine of ``labels``, which join at ``address``.
-
-        Raises:
-            EmulationError: the cluster does not have such nodes.
-        """
+        """Let Ray start an agent for each machine of ``labels``, which join at ``address``."""
         options = self._options
         reservation = Reservation(
             machines=labels, resources=options.resources, wait_s=options.wait_s
         )
-        require_nodes(reservation, self.view.nodes)
         start = Start(
             network=run_dir.name,
             reservation=reservation,
@@ -155,6 +153,13 @@ class RayMachines:
         """Wait for the next reason why a machine, or all, cannot come any more."""
         return await self._failures.get()
 
+    def remedy(self, machine: str) -> str:
+        """What users can do for a machine that is lost: Ray starts it again, or does not."""
+        is_over = self._has_said_why or self._is_over or machine in self._given_up
+        if not is_over:
+            return "Run the job again when `innet up` has printed that the machine is back"
+        return "Ray does not start it again: end the network (innet down) and launch it anew"
+
     def _on_driver_ended(self, driver: SupervisedProcess) -> None:
         if self._has_said_why or self._is_closing:
             return
@@ -167,6 +172,7 @@ class RayMachines:
             self._output(LAUNCHER_LABEL, f"{how}; Ray starts the machines again")
             self._driver = self._processes.spawn(driver.spec, self._sink(self._output))
             return
+        self._is_over = True
         tail = "".join(f"\n  {line}" for line in self._said)
         self._failures.put_nowait(f"{how}. Check the cluster with `ray status`{tail}")
 
@@ -188,6 +194,8 @@ class RayMachines:
             elif notice.error:
                 self._failures.put_nowait(notice.error)
                 self._has_said_why |= notice.machine is None
+                if notice.machine is not None:
+                    self._given_up.add(notice.machine)
             elif notice.line:
                 self._has_machines |= notice.machine is not None
                 output(notice.machine or LAUNCHER_LABEL, notice.line)

@@ -19,7 +19,7 @@ from ray.exceptions import ActorDiedError, AuthenticationError, RayError
 from innet.cluster.emulation.processes import SupervisedProcess
 from innet.cluster.machines.messages import own_version
 from innet.cluster.on_ray.actor import Joining, MachineActor, Report
-from innet.cluster.on_ray.driver import Machines, connect, connect_problem, death
+from innet.cluster.on_ray.driver import Machines, address_of, connect, connect_problem, death
 from innet.cluster.on_ray.launcher import RayMachines, RayOptions
 from innet.cluster.on_ray.orders import Notice
 from innet.errors import EmulationError
@@ -29,7 +29,7 @@ from innet.errors import EmulationError
     ("address", "error", "expected"),
     [
         ("auto", ConnectionError("none found"), "no Ray cluster at auto: none found. Run `innet"),
-        ("ray://h0:1", ConnectionError("timeout"), "listens at h0:1 .* set RAY_USE_TLS, .* as th"),
+        ("ray://h0:1", ConnectionError("timeout"), "at ray://h0:1: timeout. Check .* at h0:1 .ray"),
         ("auto", AuthenticationError("no token"), "refuses .*: no token. Give it .*MODE=token"),
         ("auto", RuntimeError("Version mismatch: 2.1"), "has another version: .* Install the same"),
     ],
@@ -60,11 +60,19 @@ def test_a_client_server_that_refuses_the_token_is_asked_why() -> None:
     assert "refuses this process: its authentication token is missing" in said
 
 
-def test_certificates_that_cannot_be_read_are_named(monkeypatch, tmp_path) -> None:
-    monkeypatch.setenv("RAY_USE_TLS", "1")
-    monkeypatch.setenv("RAY_TLS_SERVER_CERT", str(tmp_path / "none"))
-    with pytest.raises(EmulationError, match=r"RAY_TLS_SERVER_CERT is '.*none', which cannot be"):
-        connect("auto")
+def test_the_address_of_a_client_server_has_rays_port_and_may_come_from_rays_environment(
+    monkeypatch,
+) -> None:
+    assert address_of("ray://h0") == "ray://h0:10001"
+    monkeypatch.setenv("RAY_ADDRESS", "ray://h1:7")
+    assert address_of("auto") == "ray://h1:7"
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    assert address_of("auto") == "10.0.0.1:6379"
+
+
+def test_an_address_where_nothing_listens_is_named() -> None:
+    with pytest.raises(EmulationError, match=r"no Ray cluster at ray://127.0.0.1:1: Connection re"):
+        connect("ray://127.0.0.1:1")
 
 
 @pytest.mark.parametrize(("failures", "connects"), [(2, True), (3, False)])
@@ -76,6 +84,7 @@ def test_a_client_server_that_is_late_is_asked_again(monkeypatch, failures, conn
             raise said.pop()
 
     monkeypatch.setattr("ray.init", init)
+    monkeypatch.setattr("innet.cluster.on_ray.driver.require_server", lambda *_, **__: None)
     if connects:
         connect("ray://h0:1")
     else:
@@ -191,3 +200,14 @@ async def test_each_failure_is_told_and_the_end_of_the_driver_once() -> None:
     machines._on_driver_ended(ended("exited with code 1"))
     assert await machines.failed() == "no cluster"
     assert machines._failures.empty()
+
+
+def test_the_remedy_for_a_lost_machine_tells_whether_ray_starts_it_again() -> None:
+    machines = RayMachines(RayOptions("ray", {"CPU": 1}, wait_s=1, restarts=0))
+    take = machines._sink(lambda *_: None)
+    assert "when `innet up` has printed that the machine is back" in machines.remedy("h1")
+    take("ray", Notice(machine="h1", error="its actor died").model_dump_json())
+    assert "Ray does not start it again: end the network" in machines.remedy("h1")
+    assert "is back" in machines.remedy("h2")
+    machines._on_driver_ended(ended("was killed"))
+    assert "Ray does not start it again" in machines.remedy("h2")
