@@ -26,7 +26,7 @@ help:
 	@echo "make pytest        the Python tests; PYTEST_FLAGS=\"-k name\" selects; the few that fail, again and alone"
 	@echo "make jobs          trainings, apps and comparisons at length, all of these tests"
 	@echo "make faults        processes and links that die and hang, all of these tests"
-	@echo "make cluster       networks on several machines (namespaces), which fail and come back; all of these tests"
+	@echo "make cluster       networks on several machines (namespaces), joined or by Ray, which fail and come back"
 	@echo "make web           the page of --web in Chromium: real networks, 1,000 nodes; the screenshots of docs/"
 	@echo "make docs          the documentation site, into build/site; no dead link, no page outside the navigation"
 	@echo "make docs-commands  every command of README.md and docs/, at smaller sizes; PAGES=docs/ndn.md"
@@ -35,7 +35,7 @@ help:
 	@echo "make swarm-mutations  breaks the engine on purpose; the swarm has to notice"
 	@echo "make fuzz          hostile packets, names and files; RUNS=1000000 SEED=7 TARGETS=contents"
 	@echo "make torch-suite   PyTorch's own distributed tests over innet, all of them"
-	@echo "make ray           Ray Train over innet, machines on Ray; installs Ray at first"
+	@echo "make ray           Ray Train over innet; installs it at first"
 	@echo "make kv-adapters   over a pool, on the processor: vLLM's servers with a small model that they compute;"
 	@echo "                   the scheduler of vLLM's newest version, LMCache's checkers, SGLang's cache, with no model"
 	@echo "make interop       python-ndn and NDNts (by npm) against innet's nodes"
@@ -91,8 +91,8 @@ $(VENV)/.frameworks: pyproject.toml | build
 faults: build
 	@$(PYTHON_BIN) -m pytest tests/faults tests/cluster/launch tests/torch_backend -m faults $(PYTEST_FLAGS)
 
-cluster: $(VENV)/.kubernetes
-	@$(PYTHON_BIN) -m pytest tests/cluster/several_machines -m "cluster or not cluster" $(PYTEST_FLAGS)
+cluster: $(VENV)/.kubernetes $(VENV)/.ray
+	@$(PYTHON_BIN) -m pytest tests/cluster/several_machines tests/cluster/on_ray -m "cluster or not cluster" $(PYTEST_FLAGS)
 
 # Schemas of Kubernetes, for the manifest in docs/recipes/.
 $(VENV)/.kubernetes: pyproject.toml | build
@@ -141,7 +141,7 @@ soak: build
 	@$(PYTHON_BIN) -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 ray: $(VENV)/.ray
-	@$(PYTHON_BIN) -m pytest tests/torch_backend/ray tests/cluster/on_ray -m "jobs or not jobs" $(PYTEST_FLAGS)
+	@$(PYTHON_BIN) -m pytest tests/torch_backend/ray -m "jobs or not jobs" $(PYTEST_FLAGS)
 
 $(VENV)/.ray: pyproject.toml | build
 	@$(PYTHON_BIN) scripts/build_extension.py dev,demo,ray

@@ -22,30 +22,38 @@ _ENVIRONMENT = {
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_failure_threshold": "5",
-    "RAY_gcs_rpc_server_reconnect_timeout_s": "5",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "8",
+    "RAY_prestart_worker_first_driver": "0",  # workers that nobody uses
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "15",
 }
 _STARTS = 3
-_OPTIONS = ("--block", "--object-store-memory=80000000", "--disable-usage-stats")
+_OPTIONS = (
+    *("--block", "--object-store-memory=80000000", "--disable-usage-stats"),
+    "--include-log-monitor=false",  # a process that copies logs to drivers
+)
 
 
 class RayCluster:
-    """Raylets on machines ``h0`` (the head), ``h1``, …; each has two processors."""
+    """Raylets on machines ``h0`` (the head), ``h1``, …; each other one has two processors."""
 
     def __init__(self, machines: Machines, **environment: str) -> None:
         self.machines = machines
         self._environment = _ENVIRONMENT | environment
         self._raylets: dict[str, Program] = {}
+        self._watch: Program | None = None
 
-    async def start(self, labels: Mapping[str, str]) -> None:
-        """Start the head, and a node on each machine of ``labels``, one after the other."""
+    async def start(self, labels: Mapping[str, str], *head: str) -> None:
+        """Start the head, for the launcher alone, and a node on each machine of ``labels``.
+
+        ``head`` are other options for the head.
+        """
         await self._start(
-            *("h0", "--head", "--port=6379", "--include-dashboard=false"),
-            *("--ray-client-server-port=10001", "--temp-dir", str(self.machines.folder / "r")),
-            *("--node-ip-address=10.0.0.1", "--num-cpus=0"),
+            *("h0", "--head", "--port=6379", "--include-dashboard=false", "--no-monitor"),
+            *("--temp-dir", str(self.machines.folder / "r"), "--node-ip-address=10.0.0.1"),
+            *(head or ("--num-cpus=0",)),
         )
-        for machine, text in labels.items():
-            await self.add(machine, text)
+        self._watch = self.python(LEFTOVERS)
+        await asyncio.gather(*(self.add(machine, text) for machine, text in labels.items()))
 
     async def add(self, machine: str, labels: str) -> None:
         """Start a node on a machine."""
@@ -100,13 +108,16 @@ class RayCluster:
 
     async def leftovers(self) -> list[str]:
         """What Ray still has once it has taken note of all ends."""
+        assert self._watch is not None
+        seen = len(self._watch.lines) + 1  # the next line may tell of the past
         while True:
-            asked = self.python(LEFTOVERS)
-            assert await asked.ends() == 0, asked.text
-            left: list[str] = json.loads(asked.lines[-1])
-            if not left:
-                return left
-            await asyncio.sleep(0.2)
+            assert self._watch.process is not None
+            assert self._watch.process.returncode is None, self._watch.text
+            for line in self._watch.lines[seen:]:
+                left: list[str] = json.loads(line) if line.startswith("[") else [line]
+                if not left:
+                    return left
+            await asyncio.sleep(0.1)
 
 
 def _address(machine: str) -> str:

@@ -1,125 +1,107 @@
-"""Ray clusters that authenticate by a token, or that use TLS."""
+"""A Ray cluster that authenticates by a token and uses TLS."""
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
+import asyncio
+import re
 import uuid
-from pathlib import Path
+from dataclasses import dataclass, field
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from tests.cluster.on_ray.certificates import certificates
 from tests.cluster.on_ray.ray_cluster import CLIENT_SERVER, RayCluster
 from tests.cluster.on_ray.test_ray_machines import QUICK, SUMS, sums
 from tests.cluster.several_machines.machines import Machines, machines, star
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'innet[ray]'")
 
-pytestmark = [pytest.mark.netns, pytest.mark.jobs, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.netns, pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
 ONE = star(["h1"], h1="machine: {rack: a}")
 
 
-async def runs_a_job(lab: Machines, ray: RayCluster) -> None:
-    """Launch a network on a cluster, run a job there, and take it down."""
-    name = f"access-{uuid.uuid4().hex[:8]}"
-    up = ray.up(ONE, "--on", "ray", *QUICK, name=name)
-    await up.says("is up")
-    job = lab.innet("h0", "run", "--on", name, "--", "python", SUMS)
-    assert await job.ends() == 0, job.text
-    assert len(sums(job.text)) == 1
-    await lab.innet("h0", "down", name).ends()
-    await up.ends()
-    assert await ray.leftovers() == []
+@dataclass
+class Outcome:
+    """What programs printed, by what was wrong with their environment."""
+
+    sums: dict[str, str] = field(default_factory=dict)
+    refusals: dict[str, str] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
 
 
-async def refusal(ray: RayCluster, on: str = "ray", **environment: str) -> str:
-    """What the launcher says that cannot use a cluster."""
-    up = ray.up(ONE, "--on", on, name="refused", **environment)
-    assert await up.ends() != 0
-    return up.lines[-1]
+class Access:
+    """Launchers with different environments, on one cluster."""
+
+    def __init__(self, lab: Machines, ray: RayCluster) -> None:
+        self.outcome = Outcome()
+        self._lab = lab
+        self._ray = ray
+
+    async def runs_a_job(self, on: str) -> None:
+        """Launch a network on the cluster, run a job there, and take it down."""
+        name = f"access-{uuid.uuid4().hex[:8]}"
+        up = self._ray.up(ONE, "--on", on, *QUICK, name=name)
+        await up.says("is up")
+        job = self._lab.innet("h0", "run", "--on", name, "--", "python", SUMS)
+        await job.ends()
+        self.outcome.sums[on] = job.text
+        await self._lab.innet("h0", "down", name).ends()
+        await up.ends()
+        self.outcome.left += await self._ray.leftovers()
+
+    async def is_refused(self, what: str, on: str, **environment: str) -> None:
+        """Keep what a launcher says that cannot use the cluster."""
+        up = self._ray.up(ONE, "--on", on, name="refused", **environment)
+        assert await up.ends() != 0, up.text
+        self.outcome.refusals[f"{what}, {on}"] = up.lines[-1]
 
 
-async def test_a_network_starts_with_the_clusters_token_alone() -> None:
-    async with machines(2) as lab:
-        token, other = lab.folder / "token", lab.folder / "other"
-        token.write_text("a" * 64)
-        other.write_text("b" * 64)
-        ray = RayCluster(lab, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=str(token))
-        await ray.start({"h1": "rack=a"})
-        await runs_a_job(lab, ray)
-        remedy = "Give it the cluster's token: RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN_PATH"
-        wrong = "refuses this process: its authentication token is missing or incorrect. " + remedy
-        assert wrong in await refusal(ray, RAY_AUTH_TOKEN_PATH=str(other))
-        assert wrong in await refusal(ray, CLIENT_SERVER, RAY_AUTH_TOKEN_PATH=str(other))
-        assert wrong in await refusal(ray, RAY_AUTH_MODE="disabled")
-        said = await refusal(ray, RAY_AUTH_TOKEN_PATH=str(lab.folder / "none"))
-        assert "file cannot be opened or is empty" in said
-        assert remedy in said
-
-
-async def test_a_network_starts_with_the_clusters_certificates_alone() -> None:
+async def all_of_it() -> Outcome:
     async with machines(2) as lab:
         own, other = (certificates(lab.folder / name) for name in ("own", "other"))
-        ray = RayCluster(lab, RAY_USE_TLS="1", **own)
-        await ray.start({"h1": "rack=a"})
-        await runs_a_job(lab, ray)
-        remedy = "set RAY_USE_TLS, RAY_TLS_SERVER_CERT, RAY_TLS_SERVER_KEY and RAY_TLS_CA_CERT"
-        assert remedy in await refusal(ray, CLIENT_SERVER, RAY_USE_TLS="0")
-        assert remedy in await refusal(ray, CLIENT_SERVER, **other)
+        token, wrong = lab.folder / "token-of-ray", lab.folder / "wrong"
+        token.write_text("a" * 64)
+        wrong.write_text("b" * 64)
         none = str(lab.folder / "none")
-        said = await refusal(ray, RAY_TLS_SERVER_KEY=none)
-        assert f"RAY_USE_TLS is set, and RAY_TLS_SERVER_KEY is '{none}', which cannot be" in said
+        with_token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
+        ray = RayCluster(lab, RAY_USE_TLS="1", **own, **with_token)
+        await ray.start({"h1": "rack=a"})
+        access = Access(lab, ray)
+        for on in ("ray", CLIENT_SERVER):
+            await access.runs_a_job(on)
+            await access.is_refused("no TLS", on, RAY_USE_TLS="0")
+            await access.is_refused("other authority", on, **other)
+            await access.is_refused("wrong token", on, RAY_AUTH_TOKEN_PATH=str(wrong))
+        await access.is_refused("no key", "ray", RAY_TLS_SERVER_KEY=none)
+        await access.is_refused("no token", "ray", RAY_AUTH_MODE="disabled")
+        await access.is_refused("empty token", "ray", RAY_AUTH_TOKEN_PATH=none)
+        return access.outcome
 
 
-def certificates(folder: Path) -> dict[str, str]:
-    """Certificates of an authority and of all machines, as Ray's environment names them."""
-    folder.mkdir()
-    authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    authority, machine = name_of("authority"), name_of("machine")
-    addresses = [x509.IPAddress(ipaddress.ip_address(f"10.0.0.{n}")) for n in (1, 2)]
-    local = [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("localhost")]
-    own = unsigned(authority, authority, authority_key).add_extension(
-        x509.BasicConstraints(ca=True, path_length=None), critical=True
-    )
-    leaf = unsigned(machine, authority, key).add_extension(
-        x509.SubjectAlternativeName([*addresses, *local]), critical=False
-    )
-    contents = {
-        "RAY_TLS_CA_CERT": pem(own.sign(authority_key, hashes.SHA256())),
-        "RAY_TLS_SERVER_CERT": pem(leaf.sign(authority_key, hashes.SHA256())),
-        "RAY_TLS_SERVER_KEY": key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        ),
-    }
-    for variable, content in contents.items():
-        (folder / variable).write_bytes(content)
-    return {variable: str(folder / variable) for variable in contents}
+@pytest.fixture(scope="module")
+def outcome() -> Outcome:
+    return asyncio.run(all_of_it())
 
 
-def name_of(common: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+@pytest.mark.parametrize("on", ["ray", CLIENT_SERVER])
+def test_a_network_starts_with_the_clusters_token_and_certificates(outcome, on) -> None:
+    assert len(sums(outcome.sums[on])) == 1, outcome.sums[on]
+    assert outcome.left == []
 
 
-def unsigned(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
-) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(hours=2))
-    )
-
-
-def pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("no TLS, ray", "at 10.0.0.1:6379 uses TLS, .* Set RAY_USE_TLS=1, RAY_TLS_SERVER_CERT"),
+        ("other authority, ray", "a certificate that is not valid here: .* Set RAY_TLS_CA_CERT"),
+        ("wrong token, ray", "refuses this process: its authentication token is missing or .* Giv"),
+        ("no TLS, ray://10.0.0.1:10001", "at 10.0.0.1:10001 uses TLS, or .* Set RAY_USE_TLS=1"),
+        ("other authority, ray://10.0.0.1:10001", "certificate that is not valid here"),
+        ("wrong token, ray://10.0.0.1:10001", "refuses this process: its authentication token"),
+        ("no key, ray", "RAY_USE_TLS is set, and RAY_TLS_SERVER_KEY is '.*none', which cannot be"),
+        ("no token, ray", "refuses this process: its authentication token is missing or incorrect"),
+        ("empty token, ray", "file cannot be opened or is empty.* RAY_AUTH_TOKEN_PATH"),
+    ],
+)
+def test_a_launcher_without_them_is_told_what_is_missing(outcome, what, said) -> None:
+    assert re.search(said, outcome.refusals[what]), outcome.refusals[what]

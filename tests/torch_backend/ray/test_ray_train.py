@@ -23,7 +23,11 @@ from innet.cluster.launch import Session
 from innet.errors import EmulationError
 from innet.topology import load_topology
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'innet[ray]'")
+pytest.importorskip(
+    "ray.train",
+    reason="Ray Train is not installed: pip install 'innet[ray]'",
+    exc_type=ImportError,  # of what it needs, where Ray itself is installed
+)
 torch = pytest.importorskip("torch")
 
 DRIVER = Path(__file__).with_name("trainer.py")
