@@ -13,6 +13,7 @@ block once, to its place in the whole.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,6 +53,33 @@ class LayerRange:
 
     def __len__(self) -> int:
         return self.end - self.first
+
+
+_GROUP: Final = re.compile(r"-g(\d+)(?:w(\d+))?-")
+
+
+def group_order(order: str, group: int, window: int) -> str:
+    """The order of dimensions in a layout, for one of several groups of a model's layers.
+
+    Args:
+        order: of all groups.
+        group: its number.
+        window: tokens of its sliding window; 0: full attention.
+
+    >>> group_order("vllm-bhnc", 1, 512), group_order("vllm-bhnc", 0, 0)
+    ('vllm-bhnc-g1w512', 'vllm-bhnc-g0')
+    """
+    return f"{order}-g{group}w{window}" if window else f"{order}-g{group}"
+
+
+def group_of(layout: str) -> tuple[int, int]:
+    """The group and its sliding window in a layout; 0 where it has none.
+
+    >>> group_of("vllm-bhnc-g1w512-bfloat16-16-tp0of2-pp0of1"), group_of("bf16-l2nhd-16")
+    ((1, 512), (0, 0))
+    """
+    found = _GROUP.search(layout)
+    return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
 
 
 @dataclass(frozen=True, kw_only=True)

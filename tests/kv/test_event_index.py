@@ -146,6 +146,20 @@ def test_the_pools_stream_has_tokens_as_soon_as_a_member_says_them() -> None:
     assert decode(numbered[1]).events == (BlocksRemoved((1,)),)
 
 
+def test_blocks_of_sliding_windows_are_no_prefix() -> None:
+    index = PrefixIndex()
+    whole = BlocksStored((1,), None, (5, 6), 2)
+    window = BlocksStored((1,), None, (5, 6), 2, group=1, window=4)
+    index.apply("a", "m", [window, whole])
+    index.apply("b", "m", [window])
+    [found] = index.locate("m", (5, 6)).holdings
+    assert (found.member, found.tokens) == ("a", 2)
+    index.apply("a", "m", [BlocksRemoved((1,), group=1)])
+    assert index.locate("m", (5, 6)).tokens == 2
+    index.apply("a", "m", [BlocksRemoved((1,))])
+    assert index.locate("m", (5, 6)).tokens == 0
+
+
 def test_blocks_that_wait_for_one_predecessor_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -42,30 +42,38 @@ from tests.kv.fake_network import FakeFabric
 from tests.kv.test_kv_pool import KV, MODEL, TOKENS
 
 HASHES = st.integers(0, 5)
+GROUPS = st.integers(0, 1)
 EVENTS = st.one_of(
     st.builds(lambda n: BlocksStored((n,), n - 1 if n else None, (n, 7), 2), HASHES),
+    st.builds(
+        lambda n: BlocksStored((n,), n - 1 if n else None, (n, 7), 2, group=1, window=4), HASHES
+    ),
     st.builds(lambda n: BlocksStored((n,), medium="STORAGE"), HASHES),
-    st.builds(lambda n, m: BlocksRemoved((n,), m), HASHES, st.sampled_from(["CPU", "STORAGE"])),
+    st.builds(BlocksRemoved, st.tuples(HASHES), st.sampled_from(["CPU", "STORAGE"]), GROUPS),
     st.just(AllCleared()),
 )
 BATCHES = st.lists(st.lists(EVENTS, min_size=1, max_size=4), max_size=12)
 
 
 class State:
-    """What a consumer knows: the media of blocks."""
+    """What a consumer knows: the media of blocks of the first group, and of another one."""
 
     def __init__(self) -> None:
         self.held: set[tuple[int, str | None]] = set()
+        self.of_window: set[tuple[int, str | None]] = set()
 
     def apply(self, events: list[Event]) -> None:
         for event in events:
             match event:
                 case BlocksStored():
-                    self.held |= {(each, event.medium) for each in event.hashes}
+                    held = self.of_window if event.window else self.held
+                    held |= {(each, event.medium) for each in event.hashes}
                 case BlocksRemoved():
-                    self.held -= {(each, event.medium) for each in event.hashes}
+                    held = self.of_window if event.group else self.held
+                    held -= {(each, event.medium) for each in event.hashes}
                 case AllCleared():
                     self.held.clear()
+                    self.of_window.clear()
 
 
 @settings(max_examples=200, deadline=None)
@@ -89,7 +97,7 @@ def test_a_consumer_that_loses_messages_has_the_publishers_state(
             replay(log, reader, known)
     reader.is_waiting = True  # whoever asks, as after a connection
     replay(log, reader, known)
-    assert known.held == true.held
+    assert (known.held, known.of_window) == (true.held, true.of_window)
     assert not reader.lost
 
 

@@ -92,6 +92,7 @@ class _Model:
         waiting: blocks by the hash of their predecessor, which is not known yet, and their own.
         waiting_blocks: how many these are.
         sizes: tokens of blocks, and the adapter, of all blocks so far.
+        windows: groups of layers with sliding windows: their blocks are no prefix.
     """
 
     held: defaultdict[str, dict[int, set[str | None]]] = field(
@@ -104,6 +105,7 @@ class _Model:
     waiting: OrderedDict[int, dict[int, BlocksStored]] = field(default_factory=OrderedDict)
     waiting_blocks: int = 0
     sizes: set[tuple[int, str | None]] = field(default_factory=set)
+    windows: set[int] = field(default_factory=set)
 
     def wait(self, block: BlocksStored, parent: int) -> None:
         """Keep a block until its predecessor is known; the longest wait ends if there are many."""
@@ -148,6 +150,10 @@ class PrefixIndex:
         of_model = self._models[model]
         for event in events:
             match event:
+                case BlocksStored() if event.window:
+                    of_model.windows.add(event.group)
+                case BlocksRemoved() if event.group in of_model.windows:
+                    continue
                 case BlocksStored():
                     for block in single_blocks(event):
                         self._store(of_model, member, block, changes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import Final
 
 from innet.kv.events.wire import (
@@ -36,7 +37,7 @@ class EventLog:
         self._pending: list[_Run | Event] = [AllCleared()]
         self._sent: deque[Numbered] = deque()
         self._next = 0
-        self._before: dict[tuple[int, str | None], BlocksStored] = {}
+        self._before: dict[tuple[int, int, str | None], BlocksStored] = {}
         self._before_s = 0.0
 
     @property
@@ -94,10 +95,10 @@ class EventLog:
             match event:
                 case BlocksStored():
                     for block in single_blocks(event):
-                        self._before[block.hashes[0], block.medium] = block
+                        self._before[block.hashes[0], block.group, block.medium] = block
                 case BlocksRemoved():
                     for each in event.hashes:
-                        self._before.pop((each, event.medium), None)
+                        self._before.pop((each, event.group, event.medium), None)
                 case AllCleared():
                     self._before.clear()
 
@@ -114,12 +115,11 @@ class _Run:
     def extend(self, event: BlocksStored) -> bool:
         """Append blocks, if they follow."""
         first = self._first
-        same = (event.block_tokens, event.medium, event.lora) == (
-            first.block_tokens,
-            first.medium,
-            first.lora,
-        )
-        if not same or not event.tokens or event.parent != self._hashes[-1]:
+        if (
+            _same_for_all(event) != _same_for_all(first)
+            or not event.tokens
+            or event.parent != self._hashes[-1]
+        ):
             return False
         self._hashes += event.hashes
         self._tokens += event.tokens
@@ -128,16 +128,14 @@ class _Run:
 
     def event(self) -> BlocksStored:
         """All of them."""
-        first = self._first
-        return BlocksStored(
-            tuple(self._hashes),
-            first.parent,
-            tuple(self._tokens),
-            first.block_tokens,
-            first.medium,
-            tuple(self._extra) if any(each is not None for each in self._extra) else (),
-            first.lora,
+        extra = tuple(self._extra) if any(each is not None for each in self._extra) else ()
+        return replace(
+            self._first, hashes=tuple(self._hashes), tokens=tuple(self._tokens), extra=extra
         )
+
+
+def _same_for_all(event: BlocksStored) -> tuple[object, ...]:
+    return event.block_tokens, event.medium, event.lora, event.group, event.window
 
 
 def single_blocks(event: BlocksStored) -> list[BlocksStored]:
@@ -149,14 +147,12 @@ def single_blocks(event: BlocksStored) -> list[BlocksStored]:
     parents = (event.parent, *event.hashes) if event.tokens else (None,) * len(event.hashes)
     size = event.block_tokens
     return [
-        BlocksStored(
-            (each,),
-            parents[place],
-            event.tokens[place * size : (place + 1) * size],
-            size,
-            event.medium,
-            event.extra[place : place + 1],
-            event.lora,
+        replace(
+            event,
+            hashes=(each,),
+            parent=parents[place],
+            tokens=event.tokens[place * size : (place + 1) * size],
+            extra=event.extra[place : place + 1],
         )
         for place, each in enumerate(event.hashes)
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from innet.kv.events.index import Change
 from innet.kv.events.log import EventLog
@@ -53,6 +54,6 @@ class PoolStream:
             if has_news:
                 self._described.add(copy)
             if has_news or not before:
-                log.add(block)
+                log.add(replace(block, group=0))  # all groups count as one
         if log.has_pending:
             self.on_pending()

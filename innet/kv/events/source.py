@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -13,6 +13,7 @@ from innet.errors import KVError
 from innet.kv.events.log import EventLog
 from innet.kv.events.wire import DISK, MEMORY, AllCleared, BlocksRemoved, BlocksStored, event_hash
 from innet.kv.hash_chain import TokenIds
+from innet.kv.layout import group_of
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.pool.announcements import ANNOUNCEMENT_LAYOUT
 from innet.kv.pool.store import Tier
@@ -178,11 +179,12 @@ class BlockEvents:
         if log is None:
             return
         each = event_hash(block_hash)
+        group, window = group_of(model.layout)
         if medium is not None:
-            log.add(_stored(each, medium, described))
+            log.add(replace(_stored(each, medium, described), group=group, window=window))
             block.has_tokens = described is not None
         if before not in (None, medium):
-            log.add(BlocksRemoved((each,), before))
+            log.add(BlocksRemoved((each,), before, group))
         block.medium = medium
         self.on_pending()
 

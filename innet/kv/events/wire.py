@@ -24,6 +24,8 @@ DISK: Final = "STORAGE"
 """vLLM's names of media."""
 
 _HASH_BITS: Final = 64
+_WINDOW_KIND: Final = "sliding_window"
+"""vLLM's names of such caches begin so."""
 
 
 def event_hash(block_hash: bytes) -> int:
@@ -47,6 +49,9 @@ class BlocksStored:
         medium: where they are.
         extra: other inputs of each block's hash; empty: none has any.
         lora: name of the adapter.
+        group: of the model's layers.
+        window: of a group with sliding windows: such a block serves as the end of a prefix alone;
+            0: full attention.
     """
 
     hashes: tuple[int, ...]
@@ -56,6 +61,8 @@ class BlocksStored:
     medium: str | None = MEMORY
     extra: tuple[Extra | None, ...] = ()
     lora: str | None = None
+    group: int = 0
+    window: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,7 @@ class BlocksRemoved:
 
     hashes: tuple[int, ...]
     medium: str | None = MEMORY
+    group: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +99,7 @@ def encode(batch: Batch) -> bytes:
     """The payload of a message.
 
     >>> decode(encode(Batch(1.5, (BlocksRemoved((7,)),)))).events
-    (BlocksRemoved(hashes=(7,), medium='CPU'),)
+    (BlocksRemoved(hashes=(7,), medium='CPU', group=0),)
     """
     packed = msgpack.packb([batch.time_s, [_document(event) for event in batch.events], 0])
     assert isinstance(packed, bytes)
@@ -127,16 +135,19 @@ def _document(event: Event) -> dict[str, Any]:
                 "lora_id": None,
                 "medium": event.medium,
                 "lora_name": event.lora,
-                "group_idx": 0,
+                "group_idx": event.group,
                 "locality": "LOCAL",
             }
+            if event.window:
+                stored["kv_cache_spec_kind"] = _WINDOW_KIND
+                stored["kv_cache_spec_sliding_window"] = event.window
             return stored | {"extra_keys": event.extra} if event.extra else stored
         case BlocksRemoved():
             return {
                 "type": "BlockRemoved",
                 "block_hashes": event.hashes,
                 "medium": event.medium,
-                "group_idx": 0,
+                "group_idx": event.group,
                 "locality": "LOCAL",
             }
         case AllCleared():
@@ -160,12 +171,26 @@ def _event(document: Mapping[str, Any]) -> Event | None:
                 _text(document.get("medium")),
                 tuple(None if each is None else _frozen(each) for each in extra),
                 _text(document.get("lora_name")),
+                _group(document),
+                _window(document),
             )
         case "BlockRemoved":
-            return BlocksRemoved(_hashes(document["block_hashes"]), _text(document.get("medium")))
+            hashes = _hashes(document["block_hashes"])
+            return BlocksRemoved(hashes, _text(document.get("medium")), _group(document))
         case "AllBlocksCleared":
             return AllCleared()
     return None
+
+
+def _group(document: Mapping[str, Any]) -> int:
+    return int(document.get("group_idx") or 0)
+
+
+def _window(document: Mapping[str, Any]) -> int:
+    """Full attention may have a window, too, where vLLM treats all layers alike."""
+    kind = _text(document.get("kv_cache_spec_kind")) or ""
+    window = document.get("kv_cache_spec_sliding_window")
+    return int(window or 0) if kind.startswith(_WINDOW_KIND) else 0
 
 
 def _hashes(values: Sequence[int | bytes]) -> tuple[int, ...]:

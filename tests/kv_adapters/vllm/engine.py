@@ -29,7 +29,12 @@ from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
 from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.core.single_type_kv_cache_manager import register_all_kvcache_specs
-from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
+from vllm.v1.kv_cache_interface import (
+    FullAttentionSpec,
+    KVCacheConfig,
+    KVCacheGroupSpec,
+    SlidingWindowSpec,
+)
 from vllm.v1.outputs import KVConnectorOutput, ModelRunnerOutput
 from vllm.v1.request import Request
 from vllm.v1.structured_output import StructuredOutputManager
@@ -80,16 +85,20 @@ def make_config(folder: Path, **options: Any) -> VllmConfig:
     )
 
 
-def cache_config() -> KVCacheConfig:
-    """vLLM's configuration of the cache."""
-    spec = FullAttentionSpec(
-        block_size=BLOCK, num_kv_heads=_HEADS, head_size=_HEAD_DIM, dtype=torch.bfloat16
-    )
-    return KVCacheConfig(
-        num_blocks=BLOCKS,
-        kv_cache_tensors=[],
-        kv_cache_groups=[KVCacheGroupSpec(LAYERS, spec)],
-    )
+def cache_config(window: int = 0, window_layers: int = 0) -> KVCacheConfig:
+    """vLLM's configuration of the cache, with a sliding window in the last layers of each four."""
+    shape = {
+        "block_size": BLOCK,
+        "num_kv_heads": _HEADS,
+        "head_size": _HEAD_DIM,
+        "dtype": torch.bfloat16,
+    }
+    groups = []
+    if full := [layer for place, layer in enumerate(LAYERS) if place % 4 < 4 - window_layers]:
+        groups.append(KVCacheGroupSpec(full, FullAttentionSpec(**shape)))
+    if rest := [layer for layer in LAYERS if layer not in full]:
+        groups.append(KVCacheGroupSpec(rest, SlidingWindowSpec(**shape, sliding_window=window)))
+    return KVCacheConfig(num_blocks=BLOCKS, kv_cache_tensors=[], kv_cache_groups=groups)
 
 
 def expected(layer: int, tokens: list[int]) -> torch.Tensor:
@@ -115,11 +124,17 @@ class Served:
 
 
 class Engine:
-    """A scheduler and a worker, with a side of the connector each."""
+    """A scheduler and a worker, with a side of the connector each.
 
-    def __init__(self, config: VllmConfig) -> None:
+    Args:
+        config: vLLM's.
+        cache: vLLM's, of the cache; by default that of full attention in all layers.
+    """
+
+    def __init__(self, config: VllmConfig, cache: KVCacheConfig | None = None) -> None:
         init_none_hash(sha256_cbor)
-        cache = cache_config()
+        cache = cache or cache_config()
+        self._groups = cache.kv_cache_groups
         config.cache_config.num_gpu_blocks = BLOCKS
         register_all_kvcache_specs(config)
         # As in vLLM: the worker's side before the scheduler's.
@@ -157,9 +172,10 @@ class Engine:
         computed, failed, is_right = 0, 0, False
         while self.scheduler.has_requests():
             output = self.scheduler.schedule()
-            if blocks := self._blocks_of(request):
+            blocks = self._blocks_of(request)
+            if any(blocks):
                 held = blocks
-            invalid = self._step(output, prompt, held if blocks else [])
+            invalid = self._step(output, prompt, blocks)
             failed += len(invalid)
             computed += output.num_scheduled_tokens.get(request.request_id, 0)
             if output.num_scheduled_tokens and not invalid:
@@ -174,17 +190,21 @@ class Engine:
         self.worker.shutdown()
         self.scheduler.shutdown()
 
-    def _blocks_of(self, request: Request) -> list[int]:
-        return list(self.scheduler.kv_cache_manager.get_block_ids(request.request_id)[0])
+    def _blocks_of(self, request: Request) -> list[list[int]]:
+        return list(self.scheduler.kv_cache_manager.get_block_ids(request.request_id))
 
-    def _step(self, output: SchedulerOutput, prompt: list[int], blocks: list[int]) -> set[int]:
+    def _step(
+        self, output: SchedulerOutput, prompt: list[int], blocks: list[list[int]]
+    ) -> set[int]:
         """A step of vLLM's worker; blocks that failed to load."""
         self.worker.bind_connector_metadata(output.kv_connector_metadata)
         context = ForwardContext({}, {}, {})
         if output.has_sync_kv_loads:
             self.worker.start_load_kv(context)
+        is_last = False
         for scheduled in output.num_scheduled_tokens.values():
             start = self._first_computed(output)
+            is_last = start + scheduled >= len(prompt)
             for index, layer in enumerate(LAYERS):
                 self.worker.wait_for_layer_load(layer)
                 self._compute(index, prompt, blocks, start, start + scheduled)
@@ -203,12 +223,14 @@ class Engine:
             ModelRunnerOutput(
                 req_ids=requests,
                 req_id_to_index={request: index for index, request in enumerate(requests)},
-                sampled_token_ids=[[0] for _ in requests],
+                sampled_token_ids=[[0] if is_last else [] for _ in requests],
                 logprobs=None,
                 prompt_logprobs_dict={},
                 pooler_output=None,
                 kv_connector_output=KVConnectorOutput(
-                    finished_recving=results.finished_recving, invalid_block_ids=invalid
+                    finished_recving=results.finished_recving,
+                    failed_recving=results.failed_recving,
+                    invalid_block_ids=invalid,
                 ),
             ),
         )
@@ -220,16 +242,28 @@ class Engine:
         return int(output.scheduled_cached_reqs.num_computed_tokens[0])
 
     def _compute(
-        self, layer: int, prompt: list[int], blocks: list[int], start: int, end: int
+        self, layer: int, prompt: list[int], blocks: list[list[int]], start: int, end: int
     ) -> None:
         values = expected(layer, prompt)
+        ids, _ = self._blocks_of_layer(LAYERS[layer], blocks)
         cache = self.caches[LAYERS[layer]]
         for token in range(start, min(end, len(prompt))):
-            cache[blocks[token // BLOCK], :, token % BLOCK] = values[token]
+            assert ids[token // BLOCK], "vLLM computes into its null block"
+            cache[ids[token // BLOCK], :, token % BLOCK] = values[token]
 
-    def _is_right(self, prompt: list[int], blocks: list[int]) -> bool:
+    def _is_right(self, prompt: list[int], blocks: list[list[int]]) -> bool:
+        """Whether the next token finds what it attends to."""
         for index, layer in enumerate(LAYERS):
-            rows = self.caches[layer][blocks].permute(0, 2, 1, 3).flatten(0, 1)
-            if not torch.equal(rows[: len(prompt)], expected(index, prompt)):
+            ids, window = self._blocks_of_layer(layer, blocks)
+            rows = self.caches[layer][ids].permute(0, 2, 1, 3).flatten(0, 1)
+            first = max(0, len(prompt) - window + 1) if window else 0
+            if not torch.equal(rows[first : len(prompt)], expected(index, prompt)[first:]):
                 return False
         return True
+
+    def _blocks_of_layer(self, layer: str, blocks: list[list[int]]) -> tuple[list[int], int]:
+        """The blocks of a layer's group, and its sliding window."""
+        for group, ids in zip(self._groups, blocks, strict=True):
+            if layer in group.layer_names:
+                return ids, getattr(group.kv_cache_spec, "sliding_window", None) or 0
+        raise AssertionError(f"{layer} is in no group")

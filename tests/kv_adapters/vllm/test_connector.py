@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from copy import deepcopy
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 REASON = "vLLM is not installed here: `make kv-adapters` tests with it"
 pytest.importorskip("vllm", reason=REASON)
 
+import torch
 from vllm.config import VllmConfig
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
 
 from innet.errors import KVError
 from innet.kv.adapters.vllm import InnetConnector, connector
+from innet.kv.adapters.vllm.cache_identity import CacheIdentity, ConnectorOptions
 from innet.kv.events.index import PrefixIndex
 from innet.kv.events.source import BlockEvents
 from innet.kv.events.wire import decode
+from innet.kv.names import BlockKey
+from innet.kv.pool.network import Contents
 from tests.kv_adapters.hosts import Hosts
 from tests.kv_adapters.vllm.engine import (
     BLOCK,
     CHUNK,
+    LAYERS,
     Engine,
     cache_config,
     make_config,
@@ -135,9 +142,58 @@ def test_a_chunk_exists_once_all_tensor_parallel_ranks_have_saved_their_parts(
             each.close()
 
 
+def test_no_two_layouts_share_names(config: VllmConfig) -> None:
+    def names(config: VllmConfig, chunk_tokens: int = CHUNK, **spec: Any) -> set[str]:
+        cache = cache_config()
+        [group] = cache.kv_cache_groups
+        group.kv_cache_spec = replace(group.kv_cache_spec, **spec)
+        options = ConnectorOptions(chunk_tokens=chunk_tokens, layers_per_object=5)
+        identity = CacheIdentity(config, cache, options, "ab" * 16, has_address=True)
+        return {identity.key(span, b"hash").name for span in range(len(identity.spans))}
+
+    layouts = [
+        names(config),
+        names(rank_of_two(config, 0)),
+        names(rank_of_two(config, 1)),
+        names(config, block_size=2 * BLOCK),
+        names(config, dtype=torch.float16),
+        names(config, chunk_tokens=2 * CHUNK),
+    ]
+    assert len(set.union(*layouts)) == sum(map(len, layouts)) == 6 * 3
+    assert names(rank_of_two(config, 1)) == layouts[2], "after a restart as well"
+
+
 def test_several_workers_need_a_standing_pool(config: VllmConfig, hosts: Hosts) -> None:
     with hosts.at("a", connector), pytest.raises(KVError, match="give address"):
         Engine(rank_of_two(config, 0))
+
+
+def test_layers_are_saved_once_and_while_later_ones_are_computed(
+    hosts: Hosts, engines: tuple[Engine, Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, _ = engines
+    blocks = hosts.hosts["a"].blocks
+    put, wait = blocks.put, one.worker.wait_for_layer_load
+    order: list[str] = []
+
+    def note_put(key: BlockKey, contents: Contents, *, depth: int = 0) -> Coroutine[Any, Any, int]:
+        order.append(key.family.layers)
+        return put(key, contents, depth=depth)
+
+    def note_layer(layer: str) -> None:
+        order.append(layer)
+        wait(layer)
+
+    monkeypatch.setattr(blocks, "put", note_put)
+    monkeypatch.setattr(one.worker, "wait_for_layer_load", note_layer)
+    for first in range(2):  # a first step and a later one
+        order.clear()
+        one.serve(PROMPT[first:])
+        one.saved()
+        puts = [each for each in order if each not in LAYERS]
+        assert puts == [layers for layers in ("0-4", "5-9", "10-11") for _ in range(4)]
+        assert order.index("0-4") == order.index(LAYERS[5]) - 4
+        assert order.index("5-9") == order.index(LAYERS[10]) - 4
 
 
 def test_at_least_one_token_is_computed(hosts: Hosts, engines: tuple[Engine, Engine]) -> None:

@@ -27,18 +27,26 @@ from innet.kv.events.wire import (
 )
 
 STORED = BlocksStored((1, 2**64 - 1), 3, (5, 6, 7, 8), 2, "STORAGE", (("salt",), None), "tuned")
-BATCH = Batch(2.5, (STORED, BlocksRemoved((1,)), AllCleared()))
+WINDOW = BlocksStored((7,), None, (5, 6), 2, "CPU", group=1, window=512)
+BATCH = Batch(2.5, (STORED, WINDOW, BlocksRemoved((1,), group=1), AllCleared()))
 
 
 def test_vllms_classes_decode_a_batch() -> None:
     found = msgspec.msgpack.decode(encode(BATCH), type=vllm_events.KVEventBatch)
-    stored, removed, cleared = found.events
+    stored, window, removed, cleared = found.events
     assert found.ts == 2.5
     assert (stored.block_hashes, stored.parent_block_hash) == ([1, 2**64 - 1], 3)
     assert (stored.token_ids, stored.block_size) == ([5, 6, 7, 8], 2)
     assert (stored.medium, stored.locality) == (vllm_events.MEDIUM_STORAGE, "LOCAL")
     assert (stored.lora_name, stored.extra_keys) == ("tuned", [("salt",), None])
+    assert (stored.group_idx, stored.kv_cache_spec_kind) == (0, None)
+    assert (window.group_idx, window.medium) == (1, vllm_events.MEDIUM_CPU)
+    assert (window.kv_cache_spec_kind, window.kv_cache_spec_sliding_window) == (
+        "sliding_window",
+        512,
+    )
     assert (removed.block_hashes, removed.medium) == ([1], vllm_events.MEDIUM_CPU)
+    assert removed.group_idx == 1
     assert isinstance(cleared, vllm_events.AllBlocksCleared)
 
 

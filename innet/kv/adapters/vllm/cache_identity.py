@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from vllm.v1.kv_cache_interface import KVCacheConfig
 from innet.errors import KVError
 from innet.kv.adapters.engine_pool import AdapterOptions
 from innet.kv.adapters.identity import engine_digest, key_hash, model_facts
+from innet.kv.adapters.vllm.cache_groups import CacheGroup, cache_groups, natural_order
 from innet.kv.layout import RankPart
 from innet.kv.names import BlockFamily, BlockKey
 
@@ -51,6 +51,21 @@ _HASHES: Final = ("sha256", "sha256_cbor")
 """vLLM's collision-resistant hashes of blocks."""
 
 
+@dataclass(frozen=True)
+class LayerSpan:
+    """Layers of a group that are in an object together.
+
+    Attributes:
+        group: of the layers.
+        layers: their names.
+        families: of the objects of each tensor-parallel rank.
+    """
+
+    group: CacheGroup
+    layers: tuple[str, ...]
+    families: tuple[BlockFamily, ...]
+
+
 class CacheIdentity:
     """The part of an engine's configuration that names and shapes of objects depend on.
 
@@ -66,9 +81,10 @@ class CacheIdentity:
 
     Attributes:
         ranks: tensor-parallel ranks of the engine.
+        chunk_tokens: tokens of a chunk.
         block_tokens: tokens of one of vLLM's blocks.
-        chunk_blocks: blocks of a chunk.
-        layer_ranges: names of the layers of each range, in the order of the model.
+        groups: of the model's layers.
+        spans: of all groups, in the order in which a model computes their last layers.
 
     Raises:
         KVError: the connector does not support this engine.
@@ -86,47 +102,62 @@ class CacheIdentity:
         _require_supported_ranks(config, has_address)
         _require_safe_hash(config)
         self.ranks: int = config.parallel_config.tensor_parallel_size
-        group = _only_group(cache)
-        self.block_tokens: int = group.kv_cache_spec.block_size
-        if options.chunk_tokens % self.block_tokens:
-            raise KVError(
-                f"chunk_tokens is {options.chunk_tokens}, which is not a multiple of vLLM's block "
-                f"size {self.block_tokens}"
-            )
-        self.chunk_blocks = options.chunk_tokens // self.block_tokens
-        layers = sorted(group.layer_names, key=_natural_order)
-        step = options.layers_per_object
-        self.layer_ranges = [layers[i : i + step] for i in range(0, len(layers), step)]
-        digest = engine_digest("vllm", _facts(config, group.kv_cache_spec, layers, options))
-        element_type = str(group.kv_cache_spec.dtype).removeprefix("torch.")
-
-        def families_of(rank: int) -> list[BlockFamily]:
-            part = RankPart(tensor_rank=rank, tensor_size=self.ranks)
-            layout = part.layout(_ORDER, element_type, self.block_tokens)
-            return [
-                BlockFamily(tenant, digest, layout, first, min(first + step, len(layers)))
-                for first in range(0, len(layers), step)
-            ]
-
-        families = [families_of(rank) for rank in range(self.ranks)]
-        self._own = families[config.parallel_config.rank % self.ranks]
-        self._last_of_ranks = [of_rank[-1] for of_rank in families]
+        self.chunk_tokens = options.chunk_tokens
+        self.groups = cache_groups(cache, options.chunk_tokens)
+        self.block_tokens = self.groups[0].block_tokens
+        self._rank = config.parallel_config.rank % self.ranks
+        digest = engine_digest("vllm", _facts(config, self.groups, options))
+        spans = [
+            span
+            for group in self.groups
+            for span in self._spans_of(group, tenant, digest, options.layers_per_object)
+        ]
+        self.spans = sorted(spans, key=lambda span: natural_order(span.layers[-1]))
 
     @property
-    def chunk_tokens(self) -> int:
-        """Tokens of a chunk."""
-        tokens: int = self.chunk_blocks * self.block_tokens
-        return tokens
+    def loads_whole(self) -> bool:
+        """Whether a request is computed anew when a part of it does not arrive: vLLM cannot return
+        to the middle of a prompt when it has several groups, or has not the window before that."""
+        return len(self.groups) > 1 or any(group.window_chunks for group in self.groups)
 
-    def key(self, layer_range: int, chunk_hash: bytes) -> BlockKey:
-        """The key of this rank's object of a chunk with the layers of a range."""
-        return BlockKey(self._own[layer_range], key_hash(chunk_hash))
+    def key(self, span: int, chunk_hash: bytes) -> BlockKey:
+        """The key of this rank's object of a chunk with the layers of a span."""
+        return BlockKey(self.spans[span].families[self._rank], key_hash(chunk_hash))
 
-    def last_keys(self, chunk_hashes: Sequence[bytes]) -> list[BlockKey]:
-        """The keys of all ranks' objects with the last layers, chunk by chunk: they are saved
-        last."""
-        hashes = [key_hash(each) for each in chunk_hashes]
-        return [BlockKey(family, each) for each in hashes for family in self._last_of_ranks]
+    def dense_keys(self, chunk_hash: bytes) -> list[BlockKey]:
+        """The keys by which a chunk is looked up: those of all ranks' objects with the last layers,
+        which are saved last, of each group without a sliding window."""
+        return self._last_keys(chunk_hash, lambda group: not group.window_chunks)
+
+    def window_keys(self, chunk_hash: bytes, behind: int) -> list[BlockKey]:
+        """The same, of each group whose sliding window covers that many chunks."""
+        return self._last_keys(chunk_hash, lambda group: group.window_chunks >= behind)
+
+    def _last_keys(
+        self, chunk_hash: bytes, is_wanted: Callable[[CacheGroup], bool]
+    ) -> list[BlockKey]:
+        last = {span.group.index: span for span in self.spans}
+        return [
+            BlockKey(family, key_hash(chunk_hash))
+            for span in last.values()
+            if is_wanted(span.group)
+            for family in span.families
+        ]
+
+    def _spans_of(
+        self, group: CacheGroup, tenant: str, digest: str, step: int
+    ) -> Iterator[LayerSpan]:
+        order = group.order(_ORDER, is_only=len(self.groups) == 1)
+        layouts = [
+            RankPart(tensor_rank=rank, tensor_size=self.ranks).layout(
+                order, group.element_type, group.block_tokens
+            )
+            for rank in range(self.ranks)
+        ]
+        for first in range(0, len(group.layers), step):
+            end = min(first + step, len(group.layers))
+            families = (BlockFamily(tenant, digest, layout, first, end) for layout in layouts)
+            yield LayerSpan(group, group.layers[first:end], tuple(families))
 
 
 def _require_supported_ranks(config: VllmConfig, has_address: bool) -> None:
@@ -159,23 +190,8 @@ def _require_safe_hash(config: VllmConfig) -> None:
         )
 
 
-def _only_group(cache: KVCacheConfig) -> Any:
-    if len(cache.kv_cache_groups) != 1:
-        raise KVError(
-            f"the model has {len(cache.kv_cache_groups)} kinds of attention caches, and the "
-            "connector supports one; start vLLM with --disable-hybrid-kv-cache-manager"
-        )
-    group = cache.kv_cache_groups[0]
-    if cache.hash_block_size not in (None, group.kv_cache_spec.block_size):
-        raise KVError(
-            f"vLLM hashes blocks of {cache.hash_block_size} tokens and keeps blocks of "
-            f"{group.kv_cache_spec.block_size}; omit its --prefix-match-unit"
-        )
-    return group
-
-
 def _facts(
-    config: VllmConfig, spec: Any, layers: list[str], options: ConnectorOptions
+    config: VllmConfig, groups: list[CacheGroup], options: ConnectorOptions
 ) -> dict[str, Any]:
     model, cache = config.model_config, config.cache_config
     return {
@@ -187,8 +203,8 @@ def _facts(
         "dtype": str(model.dtype),
         "quantization": str(model.quantization),
         "cache_dtype": str(cache.cache_dtype),
-        "spec": repr(spec),
-        "layers": layers,
+        "groups": [[repr(group.spec), *group.layers] for group in groups],
+        "chunk_tokens": options.chunk_tokens,
         "hash": cache.prefix_caching_hash_algo,
     }
 
@@ -200,9 +216,19 @@ def _configuration(config: Any) -> dict[str, Any]:
     return document
 
 
-def _natural_order(layer: str) -> list[tuple[int, str]]:
-    """Sorts ``layers.10`` after ``layers.9``."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", layer)]
+@dataclass(frozen=True)
+class ChunkPart:
+    """Where vLLM has a chunk's blocks of one group.
+
+    Attributes:
+        group: its index.
+        first_block: the first block to transfer, from 0 in the objects.
+        block_ids: of that block and all behind it.
+    """
+
+    group: int
+    first_block: int
+    block_ids: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -212,8 +238,7 @@ class Chunk:
     Attributes:
         chunk_hash: of its last block, and so of all before.
         place: in its prompt, from 0.
-        first_block: the first block to transfer, from 0 in the chunk.
-        block_ids: of that block and the following ones; not necessarily to the chunk's end.
+        parts: of the groups that have blocks to transfer.
         parent: hash of the chunk before, if there is one.
         tokens: of the chunk, for events; empty: they are not published.
         salt: of the prompt, with its first chunk.
@@ -221,11 +246,14 @@ class Chunk:
 
     chunk_hash: bytes
     place: int
-    first_block: int
-    block_ids: tuple[int, ...]
+    parts: tuple[ChunkPart, ...]
     parent: bytes | None = None
     tokens: tuple[int, ...] = ()
     salt: str = ""
+
+    def part(self, group: CacheGroup) -> ChunkPart | None:
+        """The part of a group, if it has one."""
+        return next((part for part in self.parts if part.group == group.index), None)
 
 
 @dataclass(frozen=True)

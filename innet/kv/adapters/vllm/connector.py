@@ -12,6 +12,8 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import (
     KVConnectorBase_V1,
     KVConnectorMetadata,
     KVConnectorRole,
+    KVConnectorTransferResults,
+    SupportsHMA,
 )
 from vllm.forward_context import ForwardContext
 from vllm.v1.attention.backend import AttentionMetadata
@@ -36,7 +38,7 @@ from innet.kv.adapters.vllm.worker_side import WorkerSide
 from innet.kv.pool_options import PoolOptions
 
 
-class InnetConnector(KVConnectorBase_V1):
+class InnetConnector(KVConnectorBase_V1, SupportsHMA):
     """Prompts' blocks in a pool: looked up by the scheduler, loaded and saved by the worker.
 
     vLLM creates the worker's side first, which joins the pool. The scheduler's side uses the same
@@ -74,7 +76,6 @@ class InnetConnector(KVConnectorBase_V1):
             saves=self._kv_transfer_config.is_kv_producer,
             announced_timeout_s=options.announced_timeout_s,
         )
-        self._loads_between_steps = options.load_between_steps
         has_address = pool.get("address") is not None
         identity = partial(
             CacheIdentity, vllm_config, kv_cache_config, options, has_address=has_address
@@ -91,6 +92,7 @@ class InnetConnector(KVConnectorBase_V1):
             else:
                 tenant, counting = _lookups(opened, pool, options)
                 cache = identity(tenant)
+                self._loads_between_steps = options.load_between_steps or cache.loads_whole
                 has_events = bool(pool.get("events"))
                 self._scheduler = SchedulerSide(counting, cache, engine_role, has_events=has_events)
             self._close = opened.pop_all()
@@ -131,17 +133,25 @@ class InnetConnector(KVConnectorBase_V1):
         self._scheduler.finished(request)
         return False, None
 
+    def request_finished_all_groups(
+        self, request: Request, block_ids: tuple[list[int], ...]
+    ) -> tuple[bool, dict[str, Any] | None]:
+        return self.request_finished(request, block_ids[0])
+
     # In the worker.
 
     def register_kv_caches(self, kv_caches: dict[str, torch.Tensor]) -> None:
         self._worker.register(kv_caches)
 
+    def bind_connector_metadata(self, connector_metadata: KVConnectorMetadata) -> None:
+        super().bind_connector_metadata(connector_metadata)
+        self._worker.begin_step(self._transfers())
+
     def start_load_kv(self, forward_context: ForwardContext, **kwargs: Any) -> None:
         self._worker.start(self._transfers())
 
     def wait_for_layer_load(self, layer_name: str) -> None:
-        if not self._loads_between_steps:
-            self._worker.wait_for_layer(layer_name)
+        self._worker.wait_for_layer(layer_name)
 
     def save_kv_layer(
         self,
@@ -150,18 +160,19 @@ class InnetConnector(KVConnectorBase_V1):
         attn_metadata: AttentionMetadata,
         **kwargs: Any,
     ) -> None:
-        self._worker.save_layer(layer_name, self._transfers())
+        self._worker.save_layer(layer_name)
 
     def wait_for_save(self) -> None:
         """Wait until chunks to save are copied, but not until they arrive at their homes."""
-        self._worker.finish_step(self._transfers())
+        self._worker.finish_step()
 
     def wait_until_saved(self) -> None:
         """Wait until all saved chunks have arrived at their homes, or were lost."""
         self._worker.wait_until_saved()
 
-    def get_finished(self, finished_req_ids: set[str]) -> tuple[set[str] | None, set[str] | None]:
-        return None, self._worker.take_loaded_requests() or None
+    def get_transfer_results(self, finished_req_ids: set[str]) -> KVConnectorTransferResults:
+        loaded, failed = self._worker.take_loaded_requests()
+        return KVConnectorTransferResults(finished_recving=loaded, failed_recving=failed)
 
     def get_block_ids_with_load_errors(self) -> set[int]:
         return self._worker.take_failed_blocks()

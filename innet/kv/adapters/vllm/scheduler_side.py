@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,19 +11,19 @@ from vllm.v1.outputs import KVConnectorOutput
 from vllm.v1.request import Request
 
 from innet.kv.adapters.lookups import CountPrefix, Wait
-from innet.kv.adapters.vllm.cache_identity import CacheIdentity, Chunk, Load, StepTransfers
+from innet.kv.adapters.vllm.cache_identity import (
+    CacheIdentity,
+    Chunk,
+    ChunkPart,
+    Load,
+    StepTransfers,
+)
+from innet.kv.adapters.vllm.chunk_lookup import ChunkLookup
 
 REQUEST_PARAMETER: Final = "innet_request"
 """Of ``kv_transfer_params``: the name of a request that two engines serve."""
-_log = logging.getLogger(__name__)
-
-
-@dataclass
-class _Lookup:
-    """The number of existing objects from ``first_chunk`` on, one for each rank and chunk."""
-
-    first_chunk: int
-    existing: Future[int]
+_NULL_BLOCK: Final = 0
+"""Of vLLM: stands for blocks before a sliding window."""
 
 
 @dataclass
@@ -34,14 +32,14 @@ class _Tracked:
 
     Attributes:
         request: as the scheduler has it; its hashes grow with its tokens.
-        block_ids: of all its blocks, in order.
+        block_ids: of all its blocks, by group, in order.
         saved_chunks: number of chunks that are, or will be, in the pool.
-        loading: blocks that are being loaded.
+        loading: blocks of the first group that are being loaded.
         has_failed: whether loading failed, so that the request is computed from now on.
     """
 
     request: Request
-    block_ids: list[int] = field(default_factory=list)
+    block_ids: list[list[int]] = field(default_factory=list)
     saved_chunks: int = 0
     loading: tuple[int, ...] = ()
     has_failed: bool = False
@@ -96,7 +94,7 @@ class SchedulerSide:
         self._count_prefix = count_prefix
         self._cache = cache
         self._has_events = has_events
-        self._lookups: dict[str, _Lookup] = {}
+        self._lookups: dict[str, ChunkLookup] = {}
         self._tracked: dict[str, _Tracked] = {}
         self._loads: list[Load] = []
 
@@ -108,24 +106,30 @@ class SchedulerSide:
         lookup = self._lookup(request, computed_tokens)
         if lookup is None:
             return 0
-        if not lookup.existing.done():
+        end_chunk = lookup.end_chunk()
+        if end_chunk is None:
             return None
-        chunks = lookup.first_chunk + self._existing(lookup)
-        return max(0, chunks * self._cache.chunk_tokens - computed_tokens)
+        return max(0, end_chunk * self._cache.chunk_tokens - computed_tokens)
 
     def allocated(self, request: Request, blocks: KVCacheBlocks, external_tokens: int) -> None:
         """The request has ``blocks``; load the first ones that are not computed."""
         lookup = self._lookups.pop(request.request_id, None)
         tracked = self._tracked.setdefault(request.request_id, _Tracked(request))
-        tracked.block_ids = list(blocks.get_block_ids()[0])
+        tracked.block_ids = [list(ids) for ids in blocks.get_block_ids()]
         tracked.loading = ()
         self._announce(request)
-        if not external_tokens or lookup is None:
+        end_chunk = lookup.end_chunk() if lookup is not None and external_tokens else None
+        if end_chunk is None:
             return
-        end_chunk = lookup.first_chunk + self._existing(lookup)
         end_token = end_chunk * self._cache.chunk_tokens
         chunks = self._chunks(tracked, end_token - external_tokens, end_token)
-        tracked.loading = tuple(block for chunk in chunks for block in chunk.block_ids)
+        tracked.loading = tuple(
+            block
+            for chunk in chunks
+            for part in chunk.parts
+            if not part.group
+            for block in part.block_ids
+        )
         tracked.saved_chunks = max(tracked.saved_chunks, end_chunk)
         wait = self._role.awaits(request)
         self._loads.append(Load(request.request_id, chunks, wait.request if wait else ""))
@@ -136,17 +140,19 @@ class SchedulerSide:
         saves: list[Chunk] = []
         for new in output.scheduled_new_reqs:
             if tracked := self._tracked.get(new.req_id):
-                tracked.block_ids = list(new.block_ids[0])
+                tracked.block_ids = [list(ids) for ids in new.block_ids]
                 scheduled = output.num_scheduled_tokens[new.req_id]
-                saves += self._saves(tracked, new.num_computed_tokens + scheduled)
+                saves += self._saves(tracked, new.num_computed_tokens, scheduled)
         cached = output.scheduled_cached_reqs
         for index, request_id in enumerate(cached.req_ids):
             if tracked := self._tracked.get(request_id):
                 if new_blocks := cached.new_block_ids[index]:
-                    kept = [] if request_id in cached.resumed_req_ids else tracked.block_ids
-                    tracked.block_ids = [*kept, *new_blocks[0]]
+                    if request_id in cached.resumed_req_ids:
+                        tracked.block_ids = [[] for _ in new_blocks]
+                    for ids, new_ids in zip(tracked.block_ids, new_blocks, strict=True):
+                        ids += new_ids
                 scheduled = output.num_scheduled_tokens[request_id]
-                saves += self._saves(tracked, cached.num_computed_tokens[index] + scheduled)
+                saves += self._saves(tracked, cached.num_computed_tokens[index], scheduled)
         announcements, self._announcements = self._announcements, {}
         withdrawals, self._withdrawals = self._withdrawals, []
         return StepTransfers(loads, saves, announcements, withdrawals)
@@ -154,18 +160,21 @@ class SchedulerSide:
     def loaded(self, output: KVConnectorOutput) -> None:
         """Compute blocks that failed to load, and save them again."""
         invalid = output.invalid_block_ids
-        for tracked in self._tracked.values():
-            if invalid and not invalid.isdisjoint(tracked.loading):
-                first = next(i for i, block in enumerate(tracked.block_ids) if block in invalid)
+        for request_id, tracked in self._tracked.items():
+            if request_id in output.failed_recving:
+                tracked.has_failed, tracked.saved_chunks = True, 0
+            elif invalid and not invalid.isdisjoint(tracked.loading):
+                first = next(i for i, block in enumerate(tracked.block_ids[0]) if block in invalid)
+                chunk = first * self._cache.block_tokens // self._cache.chunk_tokens
                 tracked.has_failed = True
-                tracked.saved_chunks = min(tracked.saved_chunks, first // self._cache.chunk_blocks)
+                tracked.saved_chunks = min(tracked.saved_chunks, chunk)
 
     def finished(self, request: Request) -> None:
         """Forget a request."""
         self._tracked.pop(request.request_id, None)
         lookup = self._lookups.pop(request.request_id, None)
         if lookup is not None:
-            lookup.existing.cancel()
+            lookup.cancel()
         if name := self._announced.pop(request.request_id, ""):
             self._withdrawals.append(name)
 
@@ -176,78 +185,92 @@ class SchedulerSide:
             self._announced[request.request_id] = name
             self._announcements[name] = self._chunk_hashes(request, request.num_prompt_tokens)
 
-    def _lookup(self, request: Request, computed_tokens: int) -> _Lookup | None:
+    def _lookup(self, request: Request, computed_tokens: int) -> ChunkLookup | None:
         first = computed_tokens // self._cache.chunk_tokens
         lookup = self._lookups.get(request.request_id)
         if lookup is None or lookup.first_chunk != first:
             # At least one token of a prompt is computed: the first new one follows from it.
-            hashes = self._chunk_hashes(request, request.num_tokens - 1)[first:]
-            if not hashes:
+            hashes = self._chunk_hashes(request, request.num_tokens - 1)
+            if len(hashes) <= first:
                 return None
-            keys = self._cache.last_keys(hashes)
-            lookup = _Lookup(first, self._count_prefix(keys, self._role.awaits(request)))
+            wait = self._role.awaits(request)
+            lookup = ChunkLookup(self._count_prefix, self._cache, hashes, first, wait)
             self._lookups[request.request_id] = lookup
         return lookup
 
-    def _existing(self, lookup: _Lookup) -> int:
-        """The chunks of which each rank's part exists."""
-        return _result_of(lookup.existing) // self._cache.ranks
-
-    def _saves(self, tracked: _Tracked, computed_tokens: int) -> tuple[Chunk, ...]:
-        """The chunks that ``computed_tokens`` complete and that are not saved.
+    def _saves(self, tracked: _Tracked, computed: int, scheduled: int) -> tuple[Chunk, ...]:
+        """The chunks that are complete after this step, and that are not saved.
 
         Speculative tokens are computed as well, but have no hashes.
+
+        Args:
+            tracked: the request.
+            computed: tokens before this step: vLLM has the blocks that the window before them
+                covers, and no earlier ones.
+            scheduled: tokens of this step.
         """
         if not self._role.saves:
             return ()
         size = self._cache.chunk_tokens
-        end = len(self._chunk_hashes(tracked.request, computed_tokens))
+        end = len(self._chunk_hashes(tracked.request, computed + scheduled))
         start = min(tracked.saved_chunks, end)
         tracked.saved_chunks = max(tracked.saved_chunks, end)
-        return self._chunks(tracked, start * size, end * size)
+        return self._chunks(tracked, start * size, end * size, window_from=computed + 1)
 
-    def _chunks(self, tracked: _Tracked, start_token: int, end_token: int) -> tuple[Chunk, ...]:
-        """The chunks of the tokens from ``start_token`` on, the first of a block."""
-        per_chunk = self._cache.chunk_blocks
-        start, end = (token // self._cache.block_tokens for token in (start_token, end_token))
+    def _chunks(
+        self, tracked: _Tracked, start_token: int, end_token: int, window_from: int = 0
+    ) -> tuple[Chunk, ...]:
+        """The chunks of the tokens from ``start_token`` on, the first of a block.
+
+        Args:
+            tracked: the request.
+            start_token: the first token.
+            end_token: the token behind the last chunk.
+            window_from: chunks that end before it have no part of a group with a sliding window.
+        """
         request, size = tracked.request, self._cache.chunk_tokens
         hashes = self._chunk_hashes(request, end_token)
         # The hashes of other prompts have parts that their events would have to name as well.
         is_plain = request.lora_request is None and not request.mm_features
         has_tokens = self._has_events and is_plain
-        chunks = []
-        for place in range(start // per_chunk, len(hashes)):
-            first = max(start, place * per_chunk)
-            chunks.append(
-                Chunk(
-                    chunk_hash=hashes[place],
-                    place=place,
-                    first_block=first - place * per_chunk,
-                    block_ids=tuple(tracked.block_ids[first : min(end, (place + 1) * per_chunk)]),
-                    parent=hashes[place - 1] if place else None,
-                    tokens=tuple(request.all_token_ids[place * size : (place + 1) * size])
-                    if has_tokens
-                    else (),
-                    salt="" if place else request.cache_salt or "",
-                )
+        return tuple(
+            Chunk(
+                chunk_hash=hashes[place],
+                place=place,
+                parts=self._parts(tracked, place, start_token, window_from),
+                parent=hashes[place - 1] if place else None,
+                tokens=tuple(request.all_token_ids[place * size : (place + 1) * size])
+                if has_tokens
+                else (),
+                salt="" if place else request.cache_salt or "",
             )
-        return tuple(chunks)
+            for place in range(start_token // size, len(hashes))
+        )
+
+    def _parts(
+        self, tracked: _Tracked, place: int, start_token: int, window_from: int
+    ) -> tuple[ChunkPart, ...]:
+        """Where the groups have the blocks of a chunk from ``start_token`` on."""
+        end_token = (place + 1) * self._cache.chunk_tokens
+        end, start = end_token // self._cache.block_tokens, start_token // self._cache.block_tokens
+        parts = []
+        for group in self._cache.groups:
+            if group.window_chunks and end_token < window_from:
+                continue
+            begin = end - group.object_blocks
+            ids = tracked.block_ids[group.index][max(begin, start) : end]
+            held = tuple(block for block in ids if block != _NULL_BLOCK)  # the last ones
+            is_whole = len(held) == group.object_blocks
+            if is_whole or (held and not window_from):
+                parts.append(ChunkPart(group.index, end - begin - len(held), held))
+        return tuple(parts)
 
     def _chunk_hashes(self, request: Request, tokens: int) -> list[bytes]:
         """Hashes of the chunks that the first ``tokens`` complete."""
-        per_chunk = self._cache.chunk_blocks
+        per_chunk = self._cache.chunk_tokens // self._cache.block_tokens
         blocks = min(tokens // self._cache.block_tokens, len(request.block_hashes))
         ends = range(per_chunk, blocks + 1, per_chunk)
         return [bytes(request.block_hashes[end - 1]) for end in ends]
-
-
-def _result_of(counting: Future[int]) -> int:
-    if counting.cancelled():
-        return 0
-    if error := counting.exception():
-        _log.warning("looking up a prompt in the pool failed: %s", error)
-        return 0
-    return counting.result()
 
 
 def _name_of(request: Request) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 
@@ -18,7 +18,9 @@ from innet.kv.adapters.tensors import bytes_of, tensor_of
 from innet.kv.adapters.vllm.cache_identity import (
     CacheIdentity,
     Chunk,
+    ChunkPart,
     ConnectorOptions,
+    LayerSpan,
     Load,
     StepTransfers,
 )
@@ -28,26 +30,35 @@ from innet.kv.pool.network import Contents
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class _Arriving:
+    """An object in flight: the chunk, the blocks of its group, and its contents."""
+
+    chunk: Chunk
+    part: ChunkPart
+    contents: Future[Contents | None]
+
+
 @dataclass
 class _Loading:
     """A request's chunks in flight.
 
     Attributes:
         load: the chunks.
-        arriving: for each range of layers, each chunk's contents.
-        next_range: the first whose layers are not in the cache.
+        arriving: the objects of each span of layers.
+        next_span: the first whose layers are not in the cache.
         failed: places of chunks that did not arrive whole.
     """
 
     load: Load
-    arriving: list[list[Future[Contents | None]]]
-    next_range: int = 0
+    arriving: list[list[_Arriving]]
+    next_span: int = 0
     failed: set[int] = field(default_factory=set)
 
     @property
     def has_arrived(self) -> bool:
         """Whether nothing is in flight."""
-        return all(future.done() for chunks in self.arriving for future in chunks)
+        return all(each.contents.done() for objects in self.arriving for each in objects)
 
 
 class WorkerSide:
@@ -68,15 +79,17 @@ class WorkerSide:
         self._options = options
         self._blocks = blocks
         self._paged: PagedCache | None = None
-        self._range_of = {
-            layer: index for index, layers in enumerate(cache.layer_ranges) for layer in layers
+        self._span_of = {
+            layer: index for index, span in enumerate(cache.spans) for layer in span.layers
         }
+        self._between_steps = options.load_between_steps or cache.loads_whole
         self._loading: list[_Loading] = []
         self._failed_blocks: set[int] = set()
-        self._next_saved_range = 0
+        self._computed: set[str] = set()
+        self._next_saved = 0
         self._saves: list[Chunk] = []
         self._saving: dict[Future[int], int] = {}
-        self._announced: dict[str, str] = {}
+        self._announced: dict[str, list[str]] = {}
 
     def register(self, caches: Mapping[str, torch.Tensor]) -> None:
         """Register the layers' caches.
@@ -84,54 +97,62 @@ class WorkerSide:
         Raises:
             KVError: they do not match the engine's configuration.
         """
-        missing = set(self._range_of) - set(caches)
+        missing = set(self._span_of) - set(caches)
         if missing:
             raise KVError(f"vLLM registered no cache of {', '.join(sorted(missing))}")
-        own = {name: caches[name] for name in self._range_of}
-        self._paged = PagedCache(own, self._blocks, self._cache.chunk_blocks)
+        self._paged = PagedCache({name: caches[name] for name in self._span_of}, self._blocks)
+
+    def begin_step(self, transfers: StepTransfers) -> None:
+        """A step begins: announce what it computes, which others await."""
+        self._next_saved = 0
+        self._computed.clear()
+        self._saves = self._affordable(transfers.saves)
+        self._announce(transfers)
 
     def start(self, transfers: StepTransfers) -> None:
-        """Fetch all chunks, first layers first."""
-        self._next_saved_range = 0
-        self._announce(transfers)
-        for load in transfers.loads:
-            self._loading.append(_Loading(load, [[] for _ in self._cache.layer_ranges]))
-        new = self._loading[len(self._loading) - len(transfers.loads) :]
-        for layer_range in range(len(self._cache.layer_ranges)):
+        """Fetch all chunks, first layers first; before the layers if they wait for that, and else
+        behind them."""
+        new = [_Loading(load, []) for load in transfers.loads]
+        self._loading += new
+        for index in range(len(self._cache.spans)):
             for loading in new:
-                announced = loading.load.announced
-                loading.arriving[layer_range] = [
-                    self._ask(layer_range, chunk, announced) for chunk in loading.load.chunks
-                ]
+                loading.arriving.append(self._ask(index, loading.load))
 
     def wait_for_layer(self, layer: str) -> None:
         """Wait until the layer's chunks are in the cache, or have failed."""
-        if layer in self._range_of:
+        if layer in self._span_of and not self._between_steps:
             for loading in self._loading:
-                self._write_arrived(loading, self._range_of[layer] + 1)
+                self._write_arrived(loading, self._span_of[layer] + 1)
 
-    def save_layer(self, layer: str, transfers: StepTransfers) -> None:
-        """The layer is computed: after the last one of a range, save the range."""
-        layer_range = self._range_of.get(layer)
-        if layer_range is not None and layer == self._cache.layer_ranges[layer_range][-1]:
-            self._save_ranges(transfers, layer_range + 1)
+    def save_layer(self, layer: str) -> None:
+        """The layer is computed: save the spans of which all layers are."""
+        self._computed.add(layer)
+        end = self._next_saved
+        while end < len(self._cache.spans) and self._computed.issuperset(
+            self._cache.spans[end].layers
+        ):
+            end += 1
+        self._save_spans(end)
 
-    def finish_step(self, transfers: StepTransfers) -> None:
-        """All layers are computed: save the remaining ranges, and end all loads of this step."""
-        if not self._options.load_between_steps:
+    def finish_step(self) -> None:
+        """All layers are computed: save the remaining spans, and end all loads of this step."""
+        if not self._between_steps:
             self._finish_loads(self._loading)
-        self._save_ranges(transfers, len(self._cache.layer_ranges))
+        self._save_spans(len(self._cache.spans))
 
-    def take_loaded_requests(self) -> set[str]:
-        """Requests with nothing in flight, each once."""
-        if not self._options.load_between_steps:
-            return set()
-        return self._finish_loads([loading for loading in self._loading if loading.has_arrived])
+    def take_loaded_requests(self) -> tuple[set[str], set[str]]:
+        """Requests with nothing in flight, and those of them that vLLM computes anew, each once."""
+        if not self._between_steps:
+            return set(), set()
+        arrived = [loading for loading in self._loading if loading.has_arrived]
+        self._finish_loads(arrived)
+        anew = [loading for loading in arrived if loading.failed and self._cache.loads_whole]
+        return {each.load.request_id for each in arrived}, {each.load.request_id for each in anew}
 
     def take_failed_blocks(self) -> set[int]:
-        """Blocks that failed to load, each once."""
+        """Blocks that failed to load, each once, of requests that are not computed anew."""
         failed, self._failed_blocks = self._failed_blocks, set()
-        return failed
+        return set() if self._cache.loads_whole else failed
 
     def wait_until_saved(self) -> None:
         """Wait until all saved chunks have arrived at their homes, or have timed out."""
@@ -141,64 +162,63 @@ class WorkerSide:
         """Cancel loads, and wait for saves."""
         self.wait_until_saved()
         for loading in self._loading:
-            for chunks in loading.arriving:
-                for future in chunks:
-                    future.cancel()
+            for objects in loading.arriving:
+                for each in objects:
+                    each.contents.cancel()
         self._loading.clear()
 
     def _announce(self, transfers: StepTransfers) -> None:
         """Announce this rank's objects of chunks that will be saved, and end what is over."""
         for request, hashes in transfers.announcements.items():
-            keys = [
-                self._cache.key(layer_range, each)
-                for each in hashes
-                for layer_range in range(len(self._cache.layer_ranges))
-            ]
-            if keys:
-                name = announced_as(request, keys[0])
-                self._announced[request] = name
-                future = self._member.submit(self._member.blocks.announcements.announce(name, keys))
-                future.add_done_callback(_log_failure)
+            keys: dict[str, list[BlockKey]] = {}
+            for index in range(len(self._cache.spans)):
+                for key in (self._cache.key(index, each) for each in hashes):
+                    keys.setdefault(announced_as(request, key), []).append(key)
+            self._announced[request] = list(keys)
+            for name, of_group in keys.items():
+                announcing = self._member.blocks.announcements.announce(name, of_group)
+                self._member.submit(announcing).add_done_callback(_log_failure)
         for request in transfers.withdrawals:
-            if name := self._announced.pop(request, ""):
+            for name in self._announced.pop(request, ()):
                 self._member.submit(self._withdraw(name))
 
     async def _withdraw(self, name: str) -> None:
         self._member.blocks.announcements.withdraw(name)
 
-    def _ask(self, layer_range: int, chunk: Chunk, announced: str) -> Future[Contents | None]:
-        key = self._described(layer_range, chunk)
-        return self._member.submit(get_announced(self._member.blocks, key, announced))
+    def _ask(self, span: int, load: Load) -> list[_Arriving]:
+        """Request the objects of a span."""
+        objects = []
+        for chunk in load.chunks:
+            if part := chunk.part(self._cache.spans[span].group):
+                key = self._described(span, chunk)
+                getting = get_announced(self._member.blocks, key, load.announced)
+                objects.append(_Arriving(chunk, part, self._member.submit(getting)))
+        return objects
 
-    def _finish_loads(self, loads: list[_Loading]) -> set[str]:
+    def _finish_loads(self, loads: list[_Loading]) -> None:
         for loading in loads:
-            self._write_arrived(loading, len(self._cache.layer_ranges))
+            self._write_arrived(loading, len(self._cache.spans))
         self._loading = [loading for loading in self._loading if loading not in loads]
-        return {loading.load.request_id for loading in loads}
 
-    def _write_arrived(self, loading: _Loading, end_range: int) -> None:
-        """Write the ranges before ``end_range`` to the cache as they arrive."""
-        while loading.next_range < end_range:
-            layer_range = loading.next_range
-            layers = self._cache.layer_ranges[layer_range]
-            arriving = loading.arriving[layer_range]
-            for chunk, future in zip(loading.load.chunks, arriving, strict=True):
-                if chunk.place in loading.failed:
-                    future.cancel()
+    def _write_arrived(self, loading: _Loading, end: int) -> None:
+        """Write the spans before ``end`` to the cache as they arrive."""
+        while loading.next_span < end:
+            span = self._cache.spans[loading.next_span]
+            for each in loading.arriving[loading.next_span]:
+                if each.chunk.place in loading.failed:
+                    each.contents.cancel()
                     continue
-                contents = _result_of(future)
-                if contents is None or not self._cached.write(layers, chunk, contents):
-                    loading.failed.add(chunk.place)
-                    self._failed_blocks.update(chunk.block_ids)
-            loading.next_range += 1
+                contents = _result_of(each.contents)
+                if contents is None or not self._cached.write(span, each.part, contents):
+                    loading.failed.add(each.chunk.place)
+                    self._failed_blocks.update(each.part.block_ids)
+            loading.next_span += 1
 
-    def _save_ranges(self, transfers: StepTransfers, end_range: int) -> None:
-        if self._next_saved_range == 0:
-            self._saves = self._affordable(transfers.saves)
-        while self._next_saved_range < end_range:
+    def _save_spans(self, end: int) -> None:
+        while self._next_saved < end:
             for chunk in self._saves:
-                self._save(self._next_saved_range, chunk)
-            self._next_saved_range += 1
+                self._save(self._next_saved, chunk)
+            self._next_saved += 1
 
     def _affordable(self, chunks: list[Chunk]) -> list[Chunk]:
         """All or none: an incomplete chunk would be found, and fail to load."""
@@ -208,17 +228,20 @@ class WorkerSide:
             return []
         return chunks
 
-    def _save(self, layer_range: int, chunk: Chunk) -> None:
-        contents = self._cached.read(self._cache.layer_ranges[layer_range], chunk)
-        key = self._described(layer_range, chunk)
+    def _save(self, span: int, chunk: Chunk) -> None:
+        part = chunk.part(self._cache.spans[span].group)
+        if part is None:
+            return
+        contents = self._cached.read(self._cache.spans[span], part)
+        key = self._described(span, chunk)
         future = self._member.submit(self._member.blocks.put(key, contents, depth=chunk.place))
         self._saving[future] = contents.nbytes
 
-    def _described(self, layer_range: int, chunk: Chunk) -> BlockKey:
+    def _described(self, span: int, chunk: Chunk) -> BlockKey:
         """The key of a chunk's object; events of it will have its tokens."""
-        key = self._cache.key(layer_range, chunk.chunk_hash)
+        key = self._cache.key(span, chunk.chunk_hash)
         events = self._member.events
-        if events is not None and chunk.tokens and not layer_range:
+        if events is not None and chunk.tokens and not key.family.first_layer:
             parent = None if chunk.parent is None else key_hash(chunk.parent)
 
             async def describe() -> None:
@@ -254,46 +277,44 @@ class PagedCache:
         layers: the layers' caches by name, blocks in the first dimension, with any strides. A
             layer may split blocks into smaller ones that follow each other.
         blocks: of the engine.
-        chunk_blocks: blocks of a chunk.
 
     Raises:
         KVError: a layer's cache has another shape.
     """
 
-    def __init__(self, layers: Mapping[str, torch.Tensor], blocks: int, chunk_blocks: int) -> None:
-        self._chunk_blocks = chunk_blocks
+    def __init__(self, layers: Mapping[str, torch.Tensor], blocks: int) -> None:
         self._layers = {name: _by_block(name, cache, blocks) for name, cache in layers.items()}
 
-    def read(self, layers: Sequence[str], chunk: Chunk) -> Contents:
-        """A copy of a whole chunk in these layers, one after the other."""
+    def read(self, span: LayerSpan, part: ChunkPart) -> Contents:
+        """A copy of the blocks in the span's layers, one after the other."""
         return np.concatenate(
-            [bytes_of(self._layers[name][self._index(name, chunk)]) for name in layers]
+            [bytes_of(self._layers[name][self._index(name, part)]) for name in span.layers]
         )
 
-    def write(self, layers: Sequence[str], chunk: Chunk, contents: Contents) -> bool:
-        """Write the chunk's blocks; ``False``, and nothing is written, if the size differs.
+    def write(self, span: LayerSpan, part: ChunkPart, contents: Contents) -> bool:
+        """Write the part's blocks; ``False``, and nothing is written, if the size differs.
 
         Args:
-            layers: of the contents.
-            chunk: of the blocks; those before its first one are left out.
-            contents: of the whole chunk.
+            span: the layers of the contents.
+            part: the blocks; those before its first one are left out.
+            contents: of a whole object.
         """
-        caches = [self._layers[name] for name in layers]
-        sizes = [cache[0].numel() * cache.element_size() * self._chunk_blocks for cache in caches]
+        blocks = span.group.object_blocks
+        caches = [self._layers[name] for name in span.layers]
+        sizes = [cache[0].numel() * cache.element_size() * blocks for cache in caches]
         if sum(sizes) != contents.nbytes:
             return False
         start = 0
-        for name, cache, size in zip(layers, caches, sizes, strict=True):
-            like = cache.new_empty((self._chunk_blocks, *cache.shape[1:]), device="meta")
+        for name, cache, size in zip(span.layers, caches, sizes, strict=True):
+            like = cache.new_empty((blocks, *cache.shape[1:]), device="meta")
             whole = tensor_of(contents[start : start + size], like)
             assert whole is not None
-            end = chunk.first_block + len(chunk.block_ids)
-            cache[self._index(name, chunk)] = whole[chunk.first_block : end].to(cache.device)
+            cache[self._index(name, part)] = whole[part.first_block :].to(cache.device)
             start += size
         return True
 
-    def _index(self, layer: str, chunk: Chunk) -> torch.Tensor:
-        return torch.tensor(chunk.block_ids, device=self._layers[layer].device)
+    def _index(self, layer: str, part: ChunkPart) -> torch.Tensor:
+        return torch.tensor(part.block_ids, device=self._layers[layer].device)
 
 
 def _by_block(name: str, cache: torch.Tensor, blocks: int) -> torch.Tensor:

@@ -1,0 +1,108 @@
+"""The groups of layers in vLLM's cache, each with blocks of its own."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, SlidingWindowSpec
+
+from innet.errors import KVError
+from innet.kv.layout import group_order
+
+
+@dataclass(frozen=True)
+class CacheGroup:
+    """Layers whose blocks vLLM allocates together.
+
+    Attributes:
+        index: vLLM's number of the group.
+        spec: vLLM's, of the layers' caches.
+        layers: their names, in the order of the model.
+        chunk_blocks: blocks of a chunk.
+        object_blocks: the last blocks of a chunk that its objects have: all, or with a sliding
+            window those that the tokens behind the chunk attend to.
+        window_chunks: with a sliding window, the last chunks that the tokens behind them attend
+            to; 0: all chunks.
+    """
+
+    index: int
+    spec: Any
+    layers: tuple[str, ...]
+    chunk_blocks: int
+    object_blocks: int
+    window_chunks: int
+
+    @property
+    def block_tokens(self) -> int:
+        """Tokens of one of vLLM's blocks."""
+        tokens: int = self.spec.block_size
+        return tokens
+
+    @property
+    def element_type(self) -> str:
+        """Type of the cache's elements."""
+        return str(self.spec.dtype).removeprefix("torch.")
+
+    def order(self, order: str, *, is_only: bool) -> str:
+        """The order of dimensions in the layout: it tells groups apart.
+
+        Args:
+            order: of all groups.
+            is_only: the model has no other group.
+        """
+        window = self.spec.sliding_window if self.window_chunks else 0
+        return order if is_only and not window else group_order(order, self.index, window)
+
+
+def cache_groups(cache: KVCacheConfig, chunk_tokens: int) -> list[CacheGroup]:
+    """The groups of a model.
+
+    Raises:
+        KVError: the connector does not support one of them.
+    """
+    groups = [
+        _group(index, group, chunk_tokens) for index, group in enumerate(cache.kv_cache_groups)
+    ]
+    sizes = {group.block_tokens for group in groups}
+    if len(sizes) != 1 or cache.hash_block_size not in (None, *sizes):
+        raise KVError(
+            f"vLLM hashes blocks of {cache.hash_block_size} tokens and keeps blocks of "
+            f"{', '.join(map(str, sorted(sizes)))}, and the connector supports one size; omit its "
+            "--prefix-match-unit and --block-size, or serve this model without the connector"
+        )
+    return groups
+
+
+def _group(index: int, group: Any, chunk_tokens: int) -> CacheGroup:
+    spec = group.kv_cache_spec
+    if not isinstance(spec, FullAttentionSpec | SlidingWindowSpec):
+        raise KVError(
+            f"the connector keeps caches of full attention and of sliding windows, and the layer "
+            f"{group.layer_names[0]} has a {type(spec).__name__} (as state-space layers have, for "
+            "example): serve this model without --kv-transfer-config"
+        )
+    if chunk_tokens % spec.block_size:
+        raise KVError(
+            f"chunk_tokens is {chunk_tokens}, which is not a multiple of vLLM's block size "
+            f"{spec.block_size}"
+        )
+    chunk_blocks = chunk_tokens // spec.block_size
+    window_blocks = 0
+    if isinstance(spec, SlidingWindowSpec):
+        attended = spec.sliding_window - 1 + spec.extra_retained_tokens
+        window_blocks = max(1, -(-attended // spec.block_size))
+    return CacheGroup(
+        index=index,
+        spec=spec,
+        layers=tuple(sorted(group.layer_names, key=natural_order)),
+        chunk_blocks=chunk_blocks,
+        object_blocks=min(chunk_blocks, window_blocks or chunk_blocks),
+        window_chunks=-(-window_blocks // chunk_blocks),
+    )
+
+
+def natural_order(layer: str) -> list[tuple[int, str]]:
+    """Sorts ``layers.10`` after ``layers.9``."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", layer)]

@@ -1,0 +1,96 @@
+"""The search for a prompt's longest prefix in the pool."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import Future
+
+from innet.kv.adapters.lookups import CountPrefix, Wait
+from innet.kv.adapters.vllm.cache_identity import CacheIdentity
+
+_log = logging.getLogger(__name__)
+
+
+class ChunkLookup:
+    """A prompt's first chunks in the pool.
+
+    Groups without a sliding window need all chunks; the others, those that the window behind the
+    prefix covers. So the first lookup counts chunks of the former; then windows of the latter are
+    looked up, from that end back to the first that is complete.
+
+    Attributes:
+        first_chunk: the first chunk that vLLM does not have itself.
+    """
+
+    def __init__(
+        self,
+        count_prefix: CountPrefix,
+        cache: CacheIdentity,
+        hashes: Sequence[bytes],
+        first_chunk: int,
+        wait: Wait | None,
+    ) -> None:
+        """
+        Args:
+            count_prefix: looks objects up.
+            cache: the engine's.
+            hashes: of all chunks of the prompt that could be loaded.
+            first_chunk: the first that vLLM does not have itself.
+            wait: for the producer that announces them, if there is one.
+        """
+        self.first_chunk = first_chunk
+        self._count_prefix = count_prefix
+        self._cache = cache
+        self._hashes = hashes
+        self._wait = wait
+        self._end = len(hashes)
+        self._window: list[int] | None = None
+        keys = [key for each in hashes[first_chunk:] for key in cache.dense_keys(each)]
+        self._per_chunk = len(keys) // max(1, len(hashes) - first_chunk)
+        self._counting: Future[int] | None = None
+        if keys:
+            self._counting = count_prefix(keys, wait)
+        else:
+            self._look_at_window()
+
+    def end_chunk(self) -> int | None:
+        """The chunk behind the longest prefix; ``None``: not yet known."""
+        while self._counting is not None:
+            if not self._counting.done():
+                return None
+            found = _result_of(self._counting)
+            if self._window is None:
+                self._end = self.first_chunk + found // self._per_chunk
+            elif found < len(self._window):
+                self._end = self._window[found]  # no prefix beyond a missing chunk is complete
+            else:
+                break
+            self._look_at_window()
+        self._counting = None
+        return self._end
+
+    def cancel(self) -> None:
+        """End the search."""
+        if self._counting is not None:
+            self._counting.cancel()
+
+    def _look_at_window(self) -> None:
+        """Look up what the window before the present end covers, the last chunk first."""
+        self._window, keys = [], []
+        for place in range(self._end - 1, self.first_chunk - 1, -1):
+            needed = self._cache.window_keys(self._hashes[place], behind=self._end - place)
+            if not needed:
+                break
+            self._window += [place] * len(needed)
+            keys += needed
+        self._counting = self._count_prefix(keys, self._wait) if keys else None
+
+
+def _result_of(counting: Future[int]) -> int:
+    if counting.cancelled():
+        return 0
+    if error := counting.exception():
+        _log.warning("looking up a prompt in the pool failed: %s", error)
+        return 0
+    return counting.result()

@@ -1,0 +1,145 @@
+"""Models with several kinds of caches: full attention beside sliding windows, or windows alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+
+import pytest
+
+pytest.importorskip("vllm", reason="vLLM is not installed here: `make kv-adapters` tests with it")
+
+import torch
+from vllm.config import VllmConfig
+from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
+from vllm.v1.kv_cache_interface import KVCacheGroupSpec, MambaSpec
+
+from innet.errors import KVError
+from innet.kv.adapters.vllm import InnetConnector, connector
+from innet.kv.adapters.vllm.cache_identity import CacheIdentity, ConnectorOptions
+from innet.kv.adapters.vllm.chunk_lookup import ChunkLookup
+from innet.kv.names import BlockKey
+from tests.kv_adapters.hosts import Hosts
+from tests.kv_adapters.vllm.engine import (
+    BLOCK,
+    CHUNK,
+    Engine,
+    cache_config,
+    make_config,
+    write_model,
+)
+from tests.kv_adapters.vllm.test_connector import PROMPT
+
+MakeEngine = Callable[[str], Engine]
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> VllmConfig:
+    """Made once, as in the tests of the connector; steps are shorter than a chunk."""
+    folder = tmp_path_factory.mktemp("model")
+    write_model(folder)
+    config = make_config(folder)
+    config.scheduler_config.max_num_batched_tokens = CHUNK - 2
+    return config
+
+
+@pytest.fixture(
+    params=[(CHUNK // 2, 2), (2 * CHUNK + 3, 3), (CHUNK // 2, 4)],
+    ids=["narrow window", "wide window", "windows alone"],
+)
+def engine(
+    request: pytest.FixtureRequest, config: VllmConfig, hosts: Hosts
+) -> Iterator[MakeEngine]:
+    """Makes an engine at a host."""
+    made = []
+
+    def make(host: str) -> Engine:
+        with hosts.at(host, connector):
+            made.append(Engine(config, cache_config(*request.param)))
+        return made[-1]
+
+    yield make
+    for each in made:
+        with hosts.at("a", connector):
+            each.close()
+
+
+def test_another_engine_loads_what_its_groups_need(engine: MakeEngine) -> None:
+    one, other = engine("a"), engine("b")
+    computed = one.serve(PROMPT)
+    assert computed.is_right
+    assert computed.computed_tokens == len(PROMPT)
+    one.saved()
+    served = other.serve(PROMPT)
+    assert served.is_right
+    assert served.computed_tokens == len(PROMPT) - 4 * CHUNK
+
+
+def test_a_prompt_that_goes_on_loads_behind_what_the_engine_has(engine: MakeEngine) -> None:
+    one, other = engine("a"), engine("b")
+    one.serve(PROMPT)
+    one.saved()
+    other.serve(PROMPT[: CHUNK + BLOCK])
+    served = other.serve(PROMPT)
+    assert served.is_right
+    assert served.computed_tokens == len(PROMPT) - 4 * CHUNK
+
+
+def test_a_poisoned_part_lets_the_whole_prompt_be_computed(
+    engine: MakeEngine, hosts: Hosts
+) -> None:
+    one, other = engine("a"), engine("b")
+    one.serve(PROMPT)
+    one.saved()
+    hosts.home.forges = True
+    served = other.serve(PROMPT)
+    assert served.is_right
+    assert served.computed_tokens == len(PROMPT)
+    assert not served.failed_blocks, "vLLM ends when several groups report blocks"
+
+
+HASHES = [bytes([chunk]) for chunk in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("window", "missing", "chunks"),
+    [
+        (CHUNK, [], 5),
+        (CHUNK, [("full", 3)], 3),
+        (CHUNK, [("window", 4)], 4),
+        (CHUNK, [("window", 0), ("window", 3)], 5),
+        (2 * CHUNK, [("window", 3)], 3),
+        (2 * CHUNK, [("window", 1), ("window", 3)], 1),
+        (2 * CHUNK, [("window", 0), ("window", 2), ("full", 4)], 0),
+    ],
+)
+def test_a_hit_needs_the_last_window_of_a_group_and_all_of_others(
+    config: VllmConfig, window: int, missing: list[tuple[str, int]], chunks: int
+) -> None:
+    options = ConnectorOptions(chunk_tokens=CHUNK)
+    cache = CacheIdentity(config, cache_config(window, 2), options, "ab" * 16)
+    absent = {
+        key
+        for group, chunk in missing
+        for key in (
+            cache.dense_keys(HASHES[chunk])
+            if group == "full"
+            else cache.window_keys(HASHES[chunk], behind=1)
+        )
+    }
+
+    def count_prefix(keys: Sequence[BlockKey], _wait: object) -> Future[int]:
+        counted: Future[int] = Future()
+        counted.set_result(next((n for n, key in enumerate(keys) if key in absent), len(keys)))
+        return counted
+
+    assert len(absent) == len(missing), "groups share no names"
+    assert ChunkLookup(count_prefix, cache, HASHES, 0, None).end_chunk() == chunks
+
+
+def test_state_space_layers_are_refused(config: VllmConfig, hosts: Hosts) -> None:
+    cache = cache_config()
+    states = MambaSpec(block_size=BLOCK, shapes=((2, 2),), dtypes=(torch.float32,))
+    cache.kv_cache_groups.append(KVCacheGroupSpec(["model.layers.12.mixer"], states))
+    with hosts.at("a", connector), pytest.raises(KVError, match="mixer has a MambaSpec"):
+        InnetConnector(config, KVConnectorRole.WORKER, cache)
