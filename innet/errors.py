@@ -133,7 +133,15 @@ class TelemetryError(InnetError):
 
 
 class NoAnswer(ControlError):
-    """No process answered on a control socket in time."""
+    """No process answered on a control socket in time, or it ended before it did.
+
+    Attributes:
+        has_ended: the process has said that it ends.
+    """
+
+    def __init__(self, message: str, *, has_ended: bool = False) -> None:
+        self.has_ended = has_ended
+        super().__init__(message)
 
 
 class KVError(InnetError):

@@ -178,6 +178,10 @@ def _session_errors(record: RunRecord) -> Iterator[None]:
     try:
         yield
     except NoAnswer as error:
+        if error.has_ended:
+            raise EmulationError(
+                f"network {record.run_id} was taken down meanwhile. Start it again with `innet up`."
+            ) from error
         raise EmulationError(
             f"{error} It may still be starting; `innet down {record.run_id}` ends it and removes "
             "what is left."

@@ -112,7 +112,7 @@ class ControlReply(BaseModel):
             ControlError: ``who`` refused the request for another reason.
         """
         if self.error_kind == "ended":
-            raise NoAnswer(self.error)
+            raise NoAnswer(self.error, has_ended=True)
         if self.error_kind == "host_taken":
             raise HostTaken(self.error)
         if self.error_kind == "rank_failed":

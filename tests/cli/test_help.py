@@ -187,7 +187,6 @@ def test_completion_of_commands_loads_none_of_them() -> None:
         ("ping", "--interval", "1s"),
         ("ping", "--timeout", "4s"),
         ("forwarder", "--udp-idle", "10min"),
-        ("doctor", "--seconds", "1s"),
         ("capture", "--seconds", None),
     ],
 )

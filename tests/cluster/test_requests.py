@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from innet.cluster.emulation.runs import create_run
 from innet.cluster.requests import ClientConnection, RequestClient, RequestServer
-from innet.errors import ControlError, NoAnswer
+from innet.cluster.session_client import SESSION_SOCKET_NAME, JobRequest, WorkerOptions, run_job
+from innet.errors import ControlError, EmulationError, NoAnswer
 from innet.node.requests import ControlClient, ControlRequest
 
 Respond = Callable[[ControlRequest, ClientConnection], Awaitable[Any]]
@@ -156,3 +158,20 @@ async def test_a_request_that_waits_for_the_next_one_gets_it_before_the_client_h
                 writer.write(ControlRequest(method=method).model_dump_json().encode() + b"\n")
             writer.close()
             assert await ends.get() == end
+
+
+async def test_a_job_whose_network_is_taken_down_says_so(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    record = create_run("net", "star2", "local")
+    begun = asyncio.Event()
+
+    async def forever(*_: object) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    request = JobRequest(argv=("true",), options=WorkerOptions())
+    async with RequestServer(record.run_dir / SESSION_SOCKET_NAME, forever, who="the session"):
+        job = asyncio.ensure_future(run_job(record, request, lambda *_: None))
+        await begun.wait()
+    with pytest.raises(EmulationError, match=r"net was taken down meanwhile\. Start it again with"):
+        await job

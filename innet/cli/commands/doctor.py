@@ -19,19 +19,23 @@ EXAMPLES = options.examples(
     "innet doctor lab --json | jq -r '.findings[].problem'",
 )
 
+_BRIEF_S = 1.0
+_LONG_S = 8.0
+"""In half of it a slow link carries many times what its queue holds."""
+
 
 def doctor(
     run_id: options.RunId = None,
     seconds: Annotated[
-        float,
+        float | None,
         options.time_option(
             "--seconds",
             least_s=0.1,
             most_s=600,
             help="Time between the first and the last observation",
-            default="1s",
+            default="1s, and another 8s when packets are missing that may be under way",
         ),
-    ] = 1.0,
+    ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Show every finding, not only the worst of each cause")
     ] = False,
@@ -47,12 +51,16 @@ def doctor(
     import json
 
     from innet.cluster.emulation.runs import find_run
-    from innet.observe.doctor import examine
+    from innet.observe.doctor import examine, needs_longer_look
     from innet.observe.doctor.observation import observe
     from innet.quantities import counted
 
     record = find_run(run_id)
-    seen = observe(record, seconds)
+    span_s = seconds or _BRIEF_S
+    seen = observe(record, span_s)
+    if seconds is None and needs_longer_look(seen):
+        span_s = _LONG_S
+        seen = observe(record, span_s)
     findings = examine(seen)
     if as_json:
         document = {
@@ -63,7 +71,7 @@ def doctor(
         }
         say(json.dumps(document, indent=2, ensure_ascii=False))
     elif not findings:
-        say(f"{record.run_id} is healthy: nothing was found within {seconds:g} s")
+        say(f"{record.run_id} is healthy: nothing was found within {span_s:g} s")
     if not as_json:
         _print(findings, every)
         if starting := seen.starting():

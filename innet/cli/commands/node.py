@@ -28,7 +28,12 @@ def node() -> None:
 @app.command()
 def join(
     address: Annotated[
-        str, typer.Argument(metavar="ADDRESS:PORT", help="Where [cyan]innet up --listen[/] listens")
+        str,
+        typer.Argument(
+            metavar="ADDRESS[:PORT]",
+            help="Where [cyan]innet up --listen[/] listens; the port is that in the token file by "
+            "default",
+        ),
     ],
     token_file: Annotated[
         Path,

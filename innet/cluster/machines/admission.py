@@ -174,8 +174,8 @@ class Admission:
             name = next(iter(request.machines))
             return _refusal(
                 "machine",
-                f"this network has no machine {name!r}. Join with one of the names in the token "
-                "file (--name), or with none",
+                f"this network has no machine {name!r}, and cannot grow while it runs. Join with "
+                "one of the names in the token file (--name), or with none",
             )
         return _refusal(
             "secret",
@@ -219,8 +219,9 @@ class Admission:
         if len(request.machines) > 1:
             return _refusal(
                 "full",
-                f"all machines of network {self._network} have joined. Add a host to the topology "
-                "and launch it again, or restart an agent on the host where its key is",
+                f"all machines of network {self._network} have joined, and a running network "
+                "cannot grow. Add a host to its topology file, then `innet down` and `innet up`; "
+                "or start an agent again where its key is (FILE.NAME.key)",
             )
         if machine.is_name_given:
             return _refusal(

@@ -33,7 +33,7 @@ class AgentOptions:
     """How a machine joins.
 
     Attributes:
-        address: of the launcher, ``HOST:PORT``.
+        address: of the launcher; port 0 is the one in the token file.
         token_file: that ``innet up --listen`` wrote.
         name: of the machine; ``None``: the launcher gives one.
     """
@@ -75,7 +75,11 @@ async def run_agent(options: AgentOptions, say: Callable[[str], None]) -> None:
 async def _serve(options: AgentOptions, say: Callable[[str], None]) -> bool:
     """Serve one session; whether the network has ended with it."""
     connection = LauncherConnection(
-        options.token_file, options.address, machine=options.name, patience_s=_PATIENCE_S
+        options.token_file,
+        options.address,
+        machine=options.name,
+        patience_s=_PATIENCE_S,
+        say=say,
     )
     async with connection as launcher:
         say(f"joined network {launcher.network} as machine {launcher.machine}")
@@ -88,7 +92,7 @@ async def _serve(options: AgentOptions, say: Callable[[str], None]) -> bool:
         record.kept_up = True
         record.save()
         try:
-            reason = await _serve_in(record, launcher, options, say)
+            reason = await _serve_in(record, launcher, say)
         finally:
             await asyncio.to_thread(remove_run, record)
     say(f"left network {launcher.network}: {reason}")
@@ -98,10 +102,9 @@ async def _serve(options: AgentOptions, say: Callable[[str], None]) -> bool:
 async def _serve_in(
     record: RunRecord,
     launcher: LauncherConnection,
-    options: AgentOptions,
     say: Callable[[str], None],
 ) -> str:
-    own, of_launcher = await asyncio.to_thread(_addresses, options.address)
+    own, of_launcher = _addresses(launcher.reached)
     commands = MachineCommands(launcher, record, own, of_launcher, say)
     name = agent_socket_name(launcher.machine)
     who = f"the agent of machine {launcher.machine}"

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final, NoReturn, Self
@@ -87,18 +87,21 @@ class LauncherConnection:
         *,
         machine: str | None = None,
         patience_s: float = 30.0,
+        say: Callable[[str], object] = _log.info,
     ) -> None:
         """
         Args:
             token_file: of ``innet up --listen``; the machine's key is kept beside it.
-            address: of the launcher.
+            address: of the launcher; port 0 is the one in the token file.
             machine: name to join as; ``None``: as the launcher says.
             patience_s: how long a launcher is waited for that does not answer at first.
+            say: prints why this machine has not joined at first.
         """
         self._token_path = token_file
         self._address = address
         self._name = machine
         self._patience_s = patience_s
+        self._say = say
         self._session = secrets.token_hex(16)
         self._tunnel = Tunnel(is_launcher=False)
         self._acceptance: JoinAcceptance | None = None
@@ -110,6 +113,7 @@ class LauncherConnection:
         self._ended: asyncio.Future[str] | None = None
         self._heard_at_s = 0.0
         self._failures = 0
+        self._reached = address
         self._is_joined = asyncio.Event()
 
     # What the agent uses
@@ -124,6 +128,11 @@ class LauncherConnection:
         """The name of the network."""
         assert self._token is not None
         return self._token.network
+
+    @property
+    def reached(self) -> Address:
+        """The IP address of the launcher that this machine has joined at last."""
+        return self._reached
 
     @property
     def sockets(self) -> tuple[str, ...]:
@@ -172,6 +181,8 @@ class LauncherConnection:
             EmulationError: the launcher cannot be reached.
         """
         self._token = TokenFile.load(self._token_path)
+        if self._address.port == 0:
+            self._address = Address(self._address.host, self._token.port)
         if self._name is not None:
             self._token.secret_of(self._name)
         self._key = AgentKey.opened(self._token_path, self._name)
@@ -233,6 +244,7 @@ class LauncherConnection:
     async def _keep_connected(self) -> str:
         """Join over one connection after the other; why the session is over."""
         backoff = Backoff(first_s=0.1, longest_s=2.0)
+        said = ""
         while True:
             try:
                 return await self._connect_once(backoff)
@@ -243,6 +255,8 @@ class LauncherConnection:
                     raise obstacle.refusal or EmulationError(str(obstacle))
                 return f"the launcher does not answer for {self._silence_limit_s:g} s"
             _log.info("%s; trying again", obstacle)
+            if self._acceptance is None and said != (said := str(obstacle)):
+                self._say(f"not joined yet: {said} (trying for {self._patience_s:g} s)")
             await asyncio.sleep(backoff.next_s())
 
     @property
@@ -259,7 +273,7 @@ class LauncherConnection:
         assert self._context is not None
         assert self._key is not None
         assert self._token is not None
-        address = await self._resolved()
+        address = self._reached = await self._resolved()
         self._socket = dealer(
             self._context,
             self._key.pair,
@@ -326,8 +340,8 @@ class LauncherConnection:
                 raise _Interrupted(f"the connection to {self._address} broke")
             elif has_connected:
                 raise _Interrupted(
-                    f"{self._address} is not the launcher that wrote {self._token_path}: it has "
-                    "not its key. Copy the token file that `innet up --listen` has written now"
+                    f"{self._address} is not the launcher that wrote {self._token_path}: it does "
+                    "not have its key. Copy the token file that `innet up --listen` has written now"
                 )
             else:
                 raise _Interrupted(

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from innet.cluster.machines.addresses import Address
 from innet.errors import SecurityError
 from innet.private_files import read_private, write_private
 from innet.suggestions import did_you_mean
@@ -46,7 +47,7 @@ class TokenFile(BaseModel):
 
     format: Literal[1] = FORMAT
     network: NodeName
-    addresses: tuple[str, ...]
+    addresses: Annotated[tuple[str, ...], Field(min_length=1)]
     public_key: CurveKey
     machines: Annotated[
         Mapping[NodeName, Annotated[str, Field(min_length=16, max_length=64)]],
@@ -118,6 +119,11 @@ class TokenFile(BaseModel):
             if self.load(path).public_key == self.public_key:
                 path.unlink(missing_ok=True)
 
+    @property
+    def port(self) -> int:
+        """Of the launcher, the same at all its addresses."""
+        return Address.parsed(self.addresses[0]).port
+
     def only_for(self, machine: str) -> Self:
         """A token file with the secret of one machine alone."""
         return self.model_copy(update={"machines": {machine: self.secret_of(machine)}})
@@ -128,7 +134,8 @@ class TokenFile(BaseModel):
             raise SecurityError(
                 f"network {self.network} has no machine {machine!r}"
                 f"{did_you_mean(machine, self.machines)}; its token file names "
-                f"{_shown(self.machines)}. Give one of these with --name"
+                f"{_shown(self.machines)}. Give one of these with --name; a running network cannot "
+                "grow: to add a machine, add a host to its topology file, and launch it again"
             )
         return self.machines[machine]
 

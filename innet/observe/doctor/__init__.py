@@ -5,8 +5,8 @@
 * ``checks``: one class for each kind of problem.
 """
 
-from innet.observe.doctor.checks import examine
+from innet.observe.doctor.checks import examine, needs_longer_look
 from innet.observe.doctor.finding import Finding, FindingGroup, grouped
 from innet.observe.doctor.observation import Observation
 
-__all__ = ["Finding", "FindingGroup", "Observation", "examine", "grouped"]
+__all__ = ["Finding", "FindingGroup", "Observation", "examine", "grouped", "needs_longer_look"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,12 +32,14 @@ class Cluster:
         token: Path | None = None,
         address: Address | None = None,
         patience_s: float = 60.0,
+        say: Callable[[str], object] = print,
     ) -> LauncherConnection:
         return LauncherConnection(
             token or self.token,
             address or self.listener.address,
             machine=machine,
             patience_s=patience_s,
+            say=say,
         )
 
 

@@ -220,12 +220,18 @@ async def test_a_name_without_an_address(tmp_path: Path, monkeypatch) -> None:
 
 
 async def test_all_addresses_of_a_name_are_tried(tmp_path: Path, monkeypatch) -> None:
+    """At the port in the token file, without another one; the user hears what is in the way."""
+    said: list[str] = []
     async with cluster_of(tmp_path, "h1") as cluster:
         port = cluster.listener.address.port
         found = [(0, 0, 0, "", (host, port)) for host in ("127.0.0.7", "127.0.0.1")]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-        async with cluster.connection(address=Address("head.example", port)) as connection:
+        head = Address("head.example", 0)
+        async with cluster.connection(address=head, say=said.append) as connection:
             assert connection.machine == "h1"
+            assert connection.reached == Address("127.0.0.1", port)  # links are of its family
+    assert len(said) == 1
+    assert said[0].startswith(f"not joined yet: nobody listens on head.example:{port}. Is the")
 
 
 async def test_an_address_that_is_taken_is_refused(tmp_path: Path) -> None:

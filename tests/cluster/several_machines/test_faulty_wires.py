@@ -85,7 +85,7 @@ async def test_a_job_ends_on_a_slow_wire_and_doctor_names_it() -> None:
         await job.says("sums")
         await Cuts(lab).slow_down("h2", "10mbit")
         await job.says("sums", len(job.lines) + 2)
-        doctor = lab.innet("h0", "doctor", "net", "--seconds", "8")
+        doctor = lab.innet("h0", "doctor", "net")
         assert await doctor.ends() == 1, doctor.text
         assert "h2→s0" in doctor.text or "s0→h2" in doctor.text, doctor.text
         assert "h1→s0" not in doctor.text, doctor.text

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from innet.cluster.emulation.runs import ProcessIdentity
+from innet.observe.doctor import needs_longer_look
 from innet.observe.doctor.checks.routes import MissingRoute
 from innet.observe.doctor.observation import STARTING_S, ProcessState
 from innet.topology import Topology
@@ -159,6 +160,18 @@ def test_a_lossy_link_is_named_with_its_share(counted: bool) -> None:
     finding = state.only_finding()
     assert (finding.check, finding.subject) == ("lossy_link", "h0→s0")
     assert "5.0 %" in finding.problem
+
+
+@pytest.mark.parametrize(("packets", "undecided"), [(60, True), (2000, False)])
+def test_a_slow_link_that_misses_packets_is_looked_at_for_longer(packets, undecided) -> None:
+    """Few packets are missing: they may wait in a queue; many are lost."""
+    state = State()
+    state.send("h0", "s0", packets=packets, arrived=packets * 9 // 10)
+    assert needs_longer_look(state.observation()) == undecided
+    assert (state.examine() == []) == undecided
+    healthy = State()
+    healthy.send("h0", "s0", packets=packets)
+    assert not needs_longer_look(healthy.observation())
 
 
 def test_a_link_that_both_ends_find_silent_is_cut() -> None:

@@ -42,3 +42,8 @@ CHECKS: tuple[Check, ...] = (
 def examine(seen: Observation) -> list[Finding]:
     """All findings of a run; empty when it is healthy."""
     return [finding for check in CHECKS for finding in check.findings(seen)]
+
+
+def needs_longer_look(seen: Observation) -> bool:
+    """Whether a run was observed too briefly to tell losses from packets that are under way."""
+    return any(LossyLink.is_undecided(link) for link in seen.links())

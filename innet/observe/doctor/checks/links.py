@@ -108,6 +108,16 @@ class LossyLink:
                 yield from self._repeating(node)
 
     @staticmethod
+    def is_undecided(link: LinkPair) -> bool:
+        """Whether packets are missing that are lost or under way: a longer look tells."""
+        passage = link.passage
+        return (
+            passage is not None
+            and passage.missing > _MISSING_SHARE * passage.sent
+            and LossyLink._lossy(link) is None
+        )
+
+    @staticmethod
     def _lossy(link: LinkPair) -> Finding | None:
         passage = link.passage
         if link.packets_out >= _FEW_PACKETS and link.dropped_loss > _LOST_SHARE * link.packets_out:
