@@ -52,7 +52,7 @@ def runs_table(records: Iterable[RunRecord]) -> FittedTable:
 def run_view(status: RunStatus) -> RenderableType:
     """The state of a run, without the details of its nodes."""
     parts: list[RenderableType] = [_heading(status), nodes_table(status), *_silent_nodes(status)]
-    parts.append(_faces_table(status))
+    parts += [_faces_table(status), *_refused_sends(status)]
     if status.kernel_links:
         parts.append(_kernel_table(status))
     parts += _jobs_and_groups(status)
@@ -114,6 +114,21 @@ def nodes_table(status: RunStatus) -> FittedTable:
 
 def _silent_nodes(status: RunStatus) -> list[RenderableType]:
     return [Text(f"{node}: {why}", style="red") for node, why in status.silent.items()]
+
+
+def _refused_sends(status: RunStatus) -> list[RenderableType]:
+    """Links whose datagrams the kernel has refused, as after a path's MTU has become smaller."""
+    refused = {
+        f"{node}→{link['peer']}": link["send_errors"]
+        for node, answer in status.nodes.items()
+        for link in answer["links"]
+        if link["send_errors"]
+    }
+    if not refused:
+        return []
+    counts = ", ".join(f"{link} {_count(count)}" for link, count in refused.items())
+    text = f"Datagrams that the kernel refused to send: {counts}. `innet doctor` says why."
+    return [Text(text, style="red")]
 
 
 def _faces_table(status: RunStatus) -> FittedTable:

@@ -109,6 +109,15 @@ def test_a_wide_terminal_shows_whole_names_and_all_columns(status: RunStatus) ->
     assert "marked" in text
 
 
+def test_status_tells_of_datagrams_that_the_kernel_refuses(status: RunStatus) -> None:
+    """As of a path that takes smaller ones than at the launch."""
+    text = "\n".join(printed(run_view(status), 200))
+    assert f"refused to send: {SWITCH}→{HOST} 123.5M, {HOST}→{SWITCH} 123.5M. `innet doc" in text
+    for answer in status.nodes.values():
+        answer["links"][0]["send_errors"] = 0
+    assert "refused to send" not in "\n".join(printed(run_view(status), 200))
+
+
 def test_one_node_fits_80_columns(status: RunStatus) -> None:
     assert max(map(len, printed(node_view(SWITCH, status.nodes[SWITCH])))) <= 80
 

@@ -245,6 +245,10 @@ def writing_into(directory: Path) -> Iterator[None]:
         ) from error
 
 
+class RunExists(EmulationError):
+    """The registry has a run of that id."""
+
+
 def new_run_id(topology_name: str) -> str:
     """A run id that is easy to type and not used on this machine."""
     return f"{topology_name[:24]}-{secrets.token_hex(3)}"
@@ -253,7 +257,12 @@ def new_run_id(topology_name: str) -> str:
 def create_run(
     run_id: str, topology_name: str, mode: Mode, *, part_of: str | None = None
 ) -> RunRecord:
-    """Enter a run of the calling process into the registry."""
+    """Enter a run of the calling process into the registry.
+
+    Raises:
+        RunExists: another one has the id.
+        EmulationError: the id cannot be used, or the registry cannot be written.
+    """
     if not _RUN_ID_PATTERN.fullmatch(run_id):
         raise EmulationError(
             f"{run_id!r} cannot be a run id: use up to 48 letters, digits, dots, dashes and "
@@ -282,7 +291,7 @@ def create_run(
         unfinished.rename(record.run_dir)
     except OSError as error:
         shutil.rmtree(unfinished)
-        raise EmulationError(
+        raise RunExists(
             f"a run {run_id} exists already. Choose another id, or end it: innet down {run_id}."
         ) from error
     return record

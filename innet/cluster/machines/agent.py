@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from innet.cluster.emulation.runs import (
+    RunExists,
     RunRecord,
     create_run,
     machine_run_id,
@@ -62,7 +63,8 @@ async def run_agent(options: AgentOptions, say: Callable[[str], None]) -> None:
     signals.install()
     try:
         await asyncio.to_thread(remove_stale_runs)
-        say(f"joining the network of {options.address}")
+        address = options.address
+        say(f"joining the network of {address if address.port else address.host}")
         while not await _serve(options, say):
             say("joining again")
     except asyncio.CancelledError:
@@ -83,12 +85,7 @@ async def _serve(options: AgentOptions, say: Callable[[str], None]) -> bool:
     )
     async with connection as launcher:
         say(f"joined network {launcher.network} as machine {launcher.machine}")
-        record = create_run(
-            machine_run_id(launcher.network, launcher.machine),
-            launcher.network,
-            "cluster",
-            part_of=launcher.network,
-        )
+        record = _entered(launcher.network, launcher.machine)
         record.kept_up = True
         record.save()
         try:
@@ -97,6 +94,19 @@ async def _serve(options: AgentOptions, say: Callable[[str], None]) -> bool:
             await asyncio.to_thread(remove_run, record)
     say(f"left network {launcher.network}: {reason}")
     return reason == ENDED
+
+
+def _entered(network: str, machine: str) -> RunRecord:
+    """This machine's part of a network, in the registry."""
+    run_id = machine_run_id(network, machine)
+    try:
+        return create_run(run_id, network, "cluster", part_of=network)
+    except RunExists as error:
+        raise EmulationError(
+            f"this host is machine {machine} of another network {network} already. Launch one of "
+            f"them with another --name, end that part (innet down {run_id}), or set "
+            "XDG_RUNTIME_DIR to another directory for this agent"
+        ) from error
 
 
 async def _serve_in(

@@ -82,6 +82,17 @@ class NodePair:
         """Growth of a counter of ``node``, ``reducer`` or ``endpoint``."""
         return int(self.after[table][counter] - self.before[table][counter])
 
+    @property
+    def asked(self) -> int:
+        """Interests that the node's applications sent."""
+        return self.grown("endpoint", "interests_expressed")
+
+    @property
+    def repeated(self) -> int:
+        """Interests that it sent again."""
+        counters = ("retransmissions_by_gap", "retransmissions_by_timeout")
+        return sum(self.grown("endpoint", counter) for counter in counters)
+
 
 @dataclass(frozen=True)
 class Passage:

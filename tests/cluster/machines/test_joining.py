@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from innet.cluster.emulation.runs import create_run, find_run
 from innet.cluster.machines.addresses import Address
+from innet.cluster.machines.agent import AgentOptions, run_agent
 from innet.cluster.machines.connection import LauncherConnection
 from innet.cluster.requests import ClientConnection, RequestClient, RequestServer
 from innet.errors import EmulationError, JoinRefused, SecurityError
@@ -249,3 +251,13 @@ async def test_agents_hear_that_the_network_is_taken_down(tmp_path: Path) -> Non
         await connection.__aenter__()
     assert await connection.ended() == "the network was taken down"
     await connection.__aexit__()
+
+
+async def test_a_host_is_in_one_network_of_a_name_at_a_time(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    first = create_run("prod.h1", "prod", "cluster", part_of="prod")
+    async with cluster_of(tmp_path, "h1") as cluster:
+        options = AgentOptions(cluster.listener.address, cluster.token, "h1")
+        with pytest.raises(EmulationError, match="is machine h1 of another network prod already"):
+            await run_agent(options, print)
+    assert find_run("prod.h1") == first

@@ -209,6 +209,13 @@ def test_repetitions_that_no_link_explains_are_told_of_the_host() -> None:
     assert "80 of 1000" in finding.problem
 
 
+def test_few_interests_that_a_host_repeats_are_looked_at_for_longer() -> None:
+    state = State()
+    state.after["h0"]["endpoint"].update(interests_expressed=25, retransmissions_by_gap=4)
+    assert state.examine() == []
+    assert needs_longer_look(state.observation())
+
+
 def waiting(number: int, *late: str) -> dict[str, Any]:
     """An operation that a node waits in."""
     return {"number": number, "late": list(late), "missing": "in words"}

@@ -46,4 +46,4 @@ def examine(seen: Observation) -> list[Finding]:
 
 def needs_longer_look(seen: Observation) -> bool:
     """Whether a run was observed too briefly to tell losses from packets that are under way."""
-    return any(LossyLink.is_undecided(link) for link in seen.links())
+    return LossyLink.is_undecided(seen)

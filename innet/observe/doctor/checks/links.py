@@ -108,13 +108,15 @@ class LossyLink:
                 yield from self._repeating(node)
 
     @staticmethod
-    def is_undecided(link: LinkPair) -> bool:
-        """Whether packets are missing that are lost or under way: a longer look tells."""
-        passage = link.passage
-        return (
-            passage is not None
-            and passage.missing > _MISSING_SHARE * passage.sent
-            and LossyLink._lossy(link) is None
+    def is_undecided(seen: Observation) -> bool:
+        """Whether packets are missing or repeated that are lost or late: a longer look tells."""
+        passages = [link.passage for link in seen.links() if LossyLink._lossy(link) is None]
+        return any(
+            passage is not None and passage.missing > _MISSING_SHARE * passage.sent
+            for passage in passages
+        ) or any(
+            0 < node.asked < _FEW_PACKETS and node.repeated > _REPEATED_SHARE * node.asked
+            for node in seen.nodes()
         )
 
     @staticmethod
@@ -145,10 +147,7 @@ class LossyLink:
 
     @staticmethod
     def _repeating(node: NodePair) -> Iterator[Finding]:
-        asked = node.grown("endpoint", "interests_expressed")
-        repeated = node.grown("endpoint", "retransmissions_by_gap") + node.grown(
-            "endpoint", "retransmissions_by_timeout"
-        )
+        asked, repeated = node.asked, node.repeated
         if asked >= _FEW_PACKETS and repeated > _REPEATED_SHARE * asked:
             yield Finding(
                 check="lossy_link",
