@@ -273,7 +273,7 @@ class PoolMember(LoopThread):
             return TieredStore(memory)
         folder = self._folder(purpose)
         disk = await DiskTier.open(folder, disk_bytes, self._options.policy)
-        return TieredStore(memory, disk)
+        return TieredStore(memory, disk, is_saved=self._options.secret is not None)
 
     def _folder(self, *parts: str) -> Path | str:
         folder = self._options.folder

@@ -26,7 +26,7 @@ pool:
   engines: 1
   folder: blocks
   tenants:
-    acme: {secret: acme.secret, memory: 0, disk: 64MiB}
+    acme: {secret: acme.secret, memory: 1MiB, disk: 64MiB}
 """
 
 

@@ -47,10 +47,12 @@ class Disks:
     Attributes:
         folder: of all disks.
         blocks: that each has room for.
+        is_saved: it gets what is in memory at the end.
     """
 
     folder: Path
     blocks: int = 100
+    is_saved: bool = False
 
     async def tier(self, name: str) -> DiskTier:
         """A node's disk."""
@@ -115,7 +117,8 @@ def with_pools(
 
     async def tiers(name: str, capacity_bytes: int, disks: Disks | None) -> TieredStore:
         disk = None if disks is None else await disks.tier(name)
-        return TieredStore(MemoryTier(capacity_bytes, policy), disk)
+        is_saved = disks is not None and disks.is_saved
+        return TieredStore(MemoryTier(capacity_bytes, policy), disk, is_saved)
 
     async def local_tiers(node: str) -> TieredStore:
         return await tiers(f"{node}-local", local_blocks * ROOM, disks if local_blocks else None)

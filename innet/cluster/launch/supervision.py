@@ -15,6 +15,8 @@ from innet.errors import JobFailed
 _FAILURE_GRACE_S = 10.0
 _INTERRUPT_GRACE_S = 2.0
 """Somebody waits at the terminal."""
+_SERVER_GRACE_S = 10.0
+"""In place of it: servers complete requests, and write their blocks to disk."""
 _FAILED_STARTS = 5
 """A server that died so often in a row soon after its start is not started again."""
 _STEADY_S = 600.0
@@ -72,7 +74,8 @@ class Supervisor:
                 raise await self._report()
             return await self._losses()
         except asyncio.CancelledError:
-            await end_processes(self._workers.values(), _INTERRUPT_GRACE_S)
+            grace_s = _SERVER_GRACE_S if self._policy.serve else _INTERRUPT_GRACE_S
+            await end_processes(self._workers.values(), grace_s)
             raise
         finally:
             await end_processes(self._workers.values())

@@ -42,10 +42,12 @@ class TieredStore:
     Attributes:
         memory: the first tier.
         disk: the second, if there is one.
+        is_saved: the disk gets what is in memory at the end.
     """
 
     memory: MemoryTier
     disk: DiskTier | None = None
+    is_saved: bool = False
 
     @property
     def capacity_bytes(self) -> int:
@@ -61,7 +63,7 @@ class TieredStore:
     async def close(self) -> None:
         """Complete the pending writes, and close the disk."""
         if self.disk is not None:
-            await self.disk.close()
+            await self.disk.close(self.memory if self.is_saved else None)
 
 
 class LeaseTable:

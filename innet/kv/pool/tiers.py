@@ -16,7 +16,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from innet.errors import KVError
 from innet.kv.eviction import DEFAULT_POLICY, PolicyName, make_policy
-from innet.kv.pool.block_database import BlockDatabase, BlockRecord
+from innet.kv.pool.block_database import BlockDatabase, BlockRecord, record_bytes
 from innet.kv.pool.network import Sealed
 from innet.kv.pool.object_storage import BlockRecords, ObjectStorage, is_url
 from innet.kv.pool.statistics import TierStatistics
@@ -368,18 +368,35 @@ class DiskTier(BlockTier[_OnDisk]):
         while self._writing is not None:
             await asyncio.shield(self._writing)
 
-    async def close(self) -> None:
-        """Write what is pending, and close the database, which a cancellation does not prevent."""
-        closing = asyncio.ensure_future(self._close())
+    async def close(self, memory: MemoryTier | None = None) -> None:
+        """Write what is pending, and close the database, which a cancellation does not prevent.
+
+        Args:
+            memory: whose blocks are written as well, as far as there is room.
+        """
+        closing = asyncio.ensure_future(self._close(memory))
         await wait_to_end(closing)
         closing.result()
 
-    async def _close(self) -> None:
+    async def _close(self, memory: MemoryTier | None) -> None:
         try:
+            if memory is not None:
+                await self._save(memory)
             await self.flush()
         finally:
             await self._work.run(self._database.close)
             self._work.close()
+
+    async def _save(self, memory: MemoryTier) -> None:
+        """Keep the blocks of a memory tier, as far as there is room."""
+        for name in memory.names():
+            entry = memory.entry(name)
+            if entry is None or entry.is_copy:
+                continue
+            size = record_bytes(name, len(entry.kept.root), entry.kept.contents.nbytes)
+            if self._unwritten_bytes + size > MOST_UNWRITTEN_BYTES:
+                await self.flush()
+            self.put(name, entry.kept, entry.depth)
 
     def _start_with(self, listed: list[BlockRecord]) -> None:
         """Start with the blocks of the database."""
