@@ -93,7 +93,7 @@ def test_any_pairs_of_any_ranks(cluster_of, algorithm, pairs, op):
 def test_loss_disorder_and_duplicates(algorithm):
     print("seed", 7)
     taps = {(f"h{rank}", "s0"): disorder(7 + rank) for rank in range(4)}
-    pairs = [some_pairs(rank, 3000, np.uint64, np.float64) for rank in range(4)]
+    pairs = [some_pairs(rank, 1000, np.uint64, np.float64) for rank in range(4)]
     topology = load_topology("star:4")
     with Cluster(topology, algorithm, tamper=taps, segment_bytes=SEGMENT_BYTES) as cluster:
         wanted = expected(cluster.plan, pairs, "sum")
