@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Mapping
@@ -14,6 +15,8 @@ from tests.cluster.several_machines.machines import INNET, Machines, Program
 
 RAY = str(Path(sys.executable).parent / "ray")
 LEFTOVERS = str(Path(__file__).with_name("leftovers.py"))
+SUMS = str(Path(__file__).parents[1] / "several_machines" / "workers" / "sums.py")
+QUICK = ("--set", "recovery.machine_timeout_s=2", "--set", "recovery.heartbeat_interval_s=0.2")
 CLIENT_SERVER = "ray://10.0.0.1:10001"
 _ENVIRONMENT = {
     "RAY_ADDRESS": "10.0.0.1:6379",  # Ray looks for others among the processes of all machines
@@ -122,6 +125,11 @@ class RayCluster:
 
 def _address(machine: str) -> str:
     return f"10.0.0.{int(machine[1:]) + 1}"
+
+
+def sums(text: str) -> list[str]:
+    """The digests that the ranks of ``sums.py`` printed."""
+    return re.findall(r"sum ([0-9a-f]{64})", text)
 
 
 def processes_with(*texts: str) -> list[str]:

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.on_ray.ray_cluster import RayCluster, processes_with
-from tests.cluster.on_ray.test_ray_machines import QUICK, SUMS, sums
+from tests.cluster.on_ray.ray_cluster import QUICK, SUMS, RayCluster, processes_with, sums
 from tests.cluster.several_machines.machines import Machines, Program, machines, star
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'innet[ray]'")

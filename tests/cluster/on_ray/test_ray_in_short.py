@@ -8,8 +8,7 @@ import uuid
 import numpy as np
 import pytest
 
-from tests.cluster.on_ray.ray_cluster import RayCluster, processes_with
-from tests.cluster.on_ray.test_ray_machines import QUICK, SUMS, sums
+from tests.cluster.on_ray.ray_cluster import QUICK, SUMS, RayCluster, processes_with, sums
 from tests.cluster.several_machines.machines import machines, star
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'innet[ray]'")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import signal
 import uuid
 from dataclasses import dataclass, field
@@ -14,17 +13,27 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.on_ray.ray_cluster import CLIENT_SERVER, RayCluster, processes_with
+from tests.cluster.on_ray.ray_cluster import (
+    CLIENT_SERVER,
+    QUICK,
+    SUMS,
+    RayCluster,
+    processes_with,
+    sums,
+)
 from tests.cluster.several_machines.machines import Machines, Program, kill, machines, star
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'innet[ray]'")
+pytest.importorskip("torch")
+
+import torch
+
+from tests.torch_backend.ray.alone import weights_learned_alone
 
 pytestmark = [pytest.mark.netns, pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
-SUMS = str(Path(__file__).parents[1] / "several_machines" / "workers" / "sums.py")
 TRAINER = str(Path(__file__).with_name("trainer.py"))
 RACKS = star(["h1", "h2"], h1="machine: {rack: b}", h2="machine: {rack: a}")
 FROM_RAY = "name: all\ntopology:\n  generate: {kind: from-ray, workers: per-processor}\n"
-QUICK = ("--set", "recovery.machine_timeout_s=2", "--set", "recovery.heartbeat_interval_s=0.2")
 
 
 @dataclass
@@ -147,10 +156,6 @@ def outcome() -> Outcome:
     return asyncio.run(all_scenarios())
 
 
-def sums(text: str) -> list[str]:
-    return re.findall(r"sum ([0-9a-f]{64})", text)
-
-
 @pytest.mark.parametrize(("job", "ranks"), [("job", 2), ("generated job", 4), ("after agent", 2)])
 def test_ranks_on_machines_of_ray_have_equal_bits(outcome, job, ranks) -> None:
     """Also after an agent was killed, and the machine came back."""
@@ -158,12 +163,14 @@ def test_ranks_on_machines_of_ray_have_equal_bits(outcome, job, ranks) -> None:
     assert (len(found), len(set(found))) == (ranks, 1), outcome.said[job]
 
 
-def test_ray_train_attaches_each_worker_on_its_machine(outcome) -> None:
+def test_ray_train_on_both_machines_learns_what_one_process_learns(outcome) -> None:
     where = {(address, host) for address, host, _, _ in outcome.trained}
     assert where == {("10.0.0.2", "h1"), ("10.0.0.3", "h2")}
     assert {backend for _, _, backend, _ in outcome.trained} == {"innet"}
     weights = [learned for _, _, _, learned in outcome.trained]
     assert weights[0] == weights[1]
+    for learned, expected in zip(weights[0], weights_learned_alone(2), strict=True):
+        torch.testing.assert_close(torch.tensor(learned), torch.tensor(expected))
 
 
 @pytest.mark.parametrize("scenario", ["down", "made", "labels", "lost"])

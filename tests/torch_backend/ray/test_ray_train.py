@@ -28,7 +28,11 @@ pytest.importorskip(
     reason="Ray Train is not installed: pip install 'innet[ray]'",
     exc_type=ImportError,  # of what it needs, where Ray itself is installed
 )
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+
+import torch
+
+from tests.torch_backend.ray.alone import weights_learned_alone
 
 DRIVER = Path(__file__).with_name("trainer.py")
 TWO_BY_TWO = load_topology("star:2").with_workers(2)
@@ -144,20 +148,6 @@ def outcome() -> Iterator[Outcome]:
         yield asyncio.run(trained(Path(directory)))
 
 
-def alone() -> list[Any]:
-    """The weights that one process learns from all ranks' batches."""
-    torch.manual_seed(0)
-    model = torch.nn.Linear(4, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for step in range(5):
-        seeds = [torch.Generator().manual_seed(100 * step + rank) for rank in range(4)]
-        batch = torch.cat([torch.randn(8, 4, generator=seed) for seed in seeds])
-        optimizer.zero_grad()
-        (model(batch) - batch.sum(1, keepdim=True)).square().mean().backward()
-        optimizer.step()
-    return [parameter.tolist() for parameter in model.parameters()]
-
-
 @pytest.mark.slow
 @pytest.mark.jobs
 @pytest.mark.timeout(900)
@@ -171,7 +161,7 @@ def test_ranks_learn_the_same_bits_and_what_one_process_learns(outcome, name) ->
     ]
     weights = [learned for _, _, learned in ranks]
     assert weights == [weights[0]] * 4
-    for learned, expected in zip(weights[0], alone(), strict=True):
+    for learned, expected in zip(weights[0], weights_learned_alone(4), strict=True):
         torch.testing.assert_close(torch.tensor(learned), torch.tensor(expected))
 
 
