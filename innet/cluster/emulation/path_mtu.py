@@ -18,7 +18,12 @@ from typing import Final
 
 from innet.node.node_config import IP_UDP_HEADER_BYTES, IPV6_UDP_HEADER_BYTES
 
-_TIMEOUT_S: Final = 5.0
+_FIRST_S: Final = 12.0
+"""How long the other end may take to begin, for example on a busy machine."""
+_QUIET_S: Final = 5.0
+"""Without news after the first, larger datagrams do not pass."""
+_LONGEST_S: Final = 18.0
+"""Less than the launcher waits for an answer."""
 _INTERVAL_S: Final = 0.05
 _USUAL_MTUS: Final = (9000, 1500, 1492, 1400, 1280, 576)
 _LARGEST_DATAGRAM_BYTES: Final = 64972
@@ -107,7 +112,7 @@ class _Probe:
 
 
 async def probed(
-    links: Mapping[int, socket.socket], timeout_s: float = _TIMEOUT_S
+    links: Mapping[int, socket.socket], first_s: float = _FIRST_S, quiet_s: float = _QUIET_S
 ) -> dict[int, int]:
     """The largest datagram that each link's end has received; 0: none came.
 
@@ -116,17 +121,23 @@ async def probed(
 
     Args:
         links: connected sockets that nobody reads meanwhile, by the numbers of their links.
+        first_s: how long to wait for the first datagram of an end.
+        quiet_s: how long to wait for a larger one then.
     """
     probes = [_Probe(number, link) for number, link in links.items()]
-    deadline_s = asyncio.get_running_loop().time() + timeout_s
+    loop = asyncio.get_running_loop()
+    begun_s = loop.time()
+    until_s = dict.fromkeys(probes, begun_s + first_s)
     waiting = list(probes)
-    while waiting and asyncio.get_running_loop().time() < deadline_s:
+    while waiting := [probe for probe in waiting if loop.time() < until_s[probe]]:
         for probe in waiting:
             probe.send()
         await _readable_or_later([probe.link for probe in waiting])
-        has_news = [probe.receive() for probe in waiting]
-        if not any(has_news):
+        news = [probe for probe in waiting if probe.receive()]
+        if not news:
             await asyncio.sleep(_INTERVAL_S)  # readable with an error, perhaps
+        for probe in news:
+            until_s[probe] = min(begun_s + _LONGEST_S, loop.time() + quiet_s)
         done = [probe for probe in waiting if probe.is_done]
         for probe in done:
             probe.send()  # with what it has received, which the other end waits for

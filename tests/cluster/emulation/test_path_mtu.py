@@ -57,16 +57,32 @@ async def test_a_path_that_drops_large_datagrams_silently_carries_the_usual_size
                 path.sendto(datagram, opposite[sender])
 
         asyncio.get_running_loop().add_reader(path, forward)
-        found = await asyncio.gather(probed({0: a}, 1.0), probed({0: b}, 1.0))
+        found = await asyncio.gather(probed({0: a}, quiet_s=1.0), probed({0: b}, quiet_s=1.0))
         asyncio.get_running_loop().remove_reader(path)
         assert list(found) == [{0: 1400 - 28}] * 2
+
+
+async def test_an_end_that_begins_late_is_waited_for() -> None:
+    """After its first datagram, only as long as there is news."""
+    with ends(socket.AF_INET, "127.0.0.1") as (a, b):
+        a.connect(b.getsockname())
+        b.connect(a.getsockname())
+        waiting = asyncio.ensure_future(probed({3: a}, first_s=60.0, quiet_s=0.0))
+        loop = asyncio.get_running_loop()
+        has_asked = asyncio.Event()
+        loop.add_reader(b, has_asked.set)
+        await has_asked.wait()
+        loop.remove_reader(b)
+        assert not waiting.done()
+        assert await probed({3: b}, quiet_s=0.0) == {3: LARGEST_BYTES}
+        assert await waiting == {3: LARGEST_BYTES}
 
 
 async def test_nothing_comes_from_an_end_that_is_not_there() -> None:
     with ends(socket.AF_INET, "127.0.0.1") as (a, b):
         a.connect(b.getsockname())
         b.close()
-        assert await probed({0: a}, 0.3) == {0: 0}
+        assert await probed({0: a}, first_s=0.3) == {0: 0}
 
 
 class Rejected(socket.socket):
