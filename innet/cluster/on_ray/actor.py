@@ -74,6 +74,8 @@ class MachineActor:
 
     def __init__(self) -> None:
         self._agent: asyncio.subprocess.Process | None = None
+        self._starting = asyncio.Lock()
+        """Held by one of several calls: Ray may lose one, and the driver calls again."""
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         _remove_folders_of_the_dead()
@@ -87,8 +89,9 @@ class MachineActor:
                 f"{own_version()}, and the launcher has {joining.version}. Install the same "
                 "version on all nodes of the Ray cluster"
             )
-        if self._agent is None:
-            self._agent = await self._started(joining)
+        async with self._starting:
+            if self._agent is None:
+                self._agent = await self._started(joining)
         lines = [await self._lines.get()]
         while not self._lines.empty():
             lines.append(self._lines.get_nowait())

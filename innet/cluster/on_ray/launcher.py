@@ -181,7 +181,8 @@ class RayMachines:
         self._is_closing = True
         if self._driver is None or self._processes is None:
             return
-        await asyncio.wait([asyncio.ensure_future(self._driver.wait())], timeout=_END_S)
+        if self._has_machines:  # whose agents the launcher has told to end
+            await asyncio.wait([asyncio.ensure_future(self._driver.wait())], timeout=_END_S)
         await self._processes.terminate(_END_S)
 
     def _sink(self, output: OutputSink) -> OutputSink:

@@ -130,6 +130,26 @@ async def test_an_agent_is_followed_past_a_long_line_to_an_end_that_is_told_agai
             assert (await actor.follow(joining)).exit_code == 3
 
 
+async def test_calls_at_once_start_one_agent(monkeypatch) -> None:
+    starts: list[Joining] = []
+
+    async def started(self: MachineActor, joining: Joining) -> asyncio.subprocess.Process:
+        starts.append(joining)
+        await asyncio.sleep(0)
+        for line in ("one", "two"):
+            self._lines.put_nowait(line)
+        return cast(asyncio.subprocess.Process, "an agent")
+
+    monkeypatch.setattr(MachineActor, "_started", started)
+    actor = MachineActor()
+    joining = Joining("h1", "10.0.0.1:4711", token="secret", key="key", version=own_version())
+    calls = [asyncio.ensure_future(actor.follow(joining)) for _ in range(2)]
+    await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+    assert len(starts) == 1
+    for call in calls:
+        call.cancel()
+
+
 class Reports:
     """An actor that makes these reports, or fails with these errors."""
 
@@ -183,6 +203,22 @@ def test_a_driver_that_dies_is_started_again_as_often_as_machines_may_be() -> No
         machines._on_driver_ended(ended("was killed", -9))
     assert started == ["a driver"]
     assert machines._failures.get_nowait().startswith("the connection to Ray was killed")
+
+
+async def test_a_driver_that_has_no_machines_yet_is_ended_at_once(monkeypatch) -> None:
+    """As on Ctrl-C while Ray looks for room."""
+    monkeypatch.setattr("innet.cluster.on_ray.launcher._END_S", 3600.0)
+    ended_within: list[float] = []
+
+    async def terminate(grace_s: float) -> None:
+        ended_within.append(grace_s)
+
+    machines = RayMachines(RayOptions("ray", {"CPU": 1}, wait_s=600, restarts=0))
+    machines._driver = cast(Any, SimpleNamespace(wait=asyncio.Event().wait))
+    machines._processes = cast(Any, SimpleNamespace(terminate=terminate))
+    async with asyncio.timeout(20):
+        await machines.close()
+    assert ended_within == [3600.0]
 
 
 async def test_each_failure_is_told_and_the_end_of_the_driver_once() -> None:
