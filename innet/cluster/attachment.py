@@ -184,7 +184,7 @@ def attach(
     Args:
         network: its name, by default INNET_NETWORK, and without it the only one that is up.
         host: a host or a worker of one, such as ``h3`` or ``h0.1``; by default INNET_HOST, and
-            without it the first that is free, in the order of ranks.
+            without it a free one near those of the other ranks.
         job: the same text for all ranks of a job; by default the launcher's rendezvous
             (MASTER_ADDR and MASTER_PORT).
         rank: by default RANK, and without it 0.

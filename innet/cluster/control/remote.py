@@ -15,6 +15,7 @@ from innet.cluster.control.jobs import Job, KnownJob, LaunchRecord
 from innet.cluster.control.placements import Loss
 from innet.errors import NoAnswer
 from innet.node.controller_client import ControllerClient
+from innet.plans import Load
 from innet.security.group_keys import GroupKeySource
 from innet.security.keys import JobTrust
 from innet.telemetry.events import report
@@ -118,6 +119,11 @@ class RemoteController:
             with self._lock:
                 return dict(self._record.failed)
         return failures
+
+    def load(self) -> tuple[Load, frozenset[str]]:
+        """What all jobs use of the network, and the hosts that no path leads to."""
+        answer = self._ask("load")
+        return Load.model_validate(answer["load"]), frozenset(answer["out_of_reach"])
 
     def lose_switch(self, switch: str, why: str, *, returns: bool) -> None:
         """As the controller's method."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any
 
@@ -19,7 +19,7 @@ from innet.cluster.emulation.network import Network
 from innet.cluster.launch.jobs import JobAdmission
 from innet.cluster.requests import ClientConnection
 from innet.errors import ControlError, HostTaken, InnetError
-from innet.plans import rank_order
+from innet.plans import Load, choose_hosts, rank_order
 
 _log = logging.getLogger(__name__)
 
@@ -242,8 +242,10 @@ class AttachedJobs:
         while True:
             async with self._placing:
                 await self._wait_for_closing_jobs()
+                load, cut_off = await asyncio.to_thread(self._controller.load)
+                members = [job.members.get(rank) for rank in range(job.size)]
                 try:
-                    nodes = self._place([job.members.get(rank) for rank in range(job.size)])
+                    nodes = self._place(members, load, cut_off)
                 except HostTaken:
                     ending = [j.task for j in self._jobs.values() if j.is_ending and j.task]
                     if not ending or asyncio.get_running_loop().time() >= deadline_s:
@@ -296,8 +298,11 @@ class AttachedJobs:
                 "RANK and WORLD_SIZE"
             )
 
-    def _place(self, members: Sequence[_Member | None]) -> tuple[str, ...]:
-        """The node of each rank: the one it asks for, else the first that is free.
+    def _place(
+        self, members: Sequence[_Member | None], load: Load, cut_off: Collection[str]
+    ) -> tuple[str, ...]:
+        """The node of each rank: the one it asks for, else a free one; on one machine, free ones
+        near each other, which others use little, and none that is ``cut_off``.
 
         Raises:
             HostTaken: another job or rank has the host that a rank asks for.
@@ -321,7 +326,8 @@ class AttachedJobs:
             unplaced = [r for r, where in enumerate(machines) if where == machine]
             unplaced = [rank for rank in unplaced if rank not in placed]
             hosts = [host for host in rank_order(self._topology) if self._is_on(host, machine)]
-            free = [host for host in hosts if host not in taken]
+            avoided = taken.keys() if machine is not None else {*taken, *cut_off}
+            free = [host for host in hosts if host not in avoided]
             if len(free) < len(unplaced):
                 where = "" if machine is None else f" of machine {machine}"
                 raise HostTaken(
@@ -329,6 +335,9 @@ class AttachedJobs:
                     f"{where} are free; other jobs have {', '.join(others) or 'none'}. Start fewer "
                     "ranks, or end a job: `innet status` shows them"
                 )
+            if machine is None and unplaced:
+                chosen = choose_hosts(self._topology, len(unplaced), taken=avoided, load=load)
+                free = list(chosen.hosts)
             placed.update(zip(unplaced, free, strict=False))
         return tuple(placed[rank] for rank in range(len(wishes)))
 
@@ -355,7 +364,7 @@ class AttachedJobs:
         why = "; ".join(f"{node}: {taken[node]}" for node in candidates)
         raise HostTaken(
             f"rank {rank} asks for {host}, which is taken ({why}). Choose another host, or none: "
-            "without INNET_HOST a rank gets the first that is free"
+            "without INNET_HOST a rank gets one that is free"
         )
 
 

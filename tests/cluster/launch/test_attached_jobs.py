@@ -216,6 +216,8 @@ async def test_hosts_that_are_taken_or_unknown_are_refused_on_all_ranks(session:
     ):
         for said in await said_by(await start_ranks(session, "add", size, *hosts)):
             assert why in said[0]
+    near = await said_by(await start_ranks(session, "add", 2))
+    assert [lines[0] for lines in near] == ["attached to h1.0", "attached to h1.1"]
     assert await lines_of(waiting) == []
 
 

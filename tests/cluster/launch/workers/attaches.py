@@ -51,7 +51,7 @@ task, *hosts = sys.argv[1:]
 os.environ[NDN_VARIABLE] = "unix:///of/the/user"
 before = dict(os.environ)
 try:
-    say(f"attached to {innet.attach(host=hosts[0] if hosts else None, timeout_s=60)}")
+    say(f"attached to {innet.attach(host=hosts[0] if hosts else None)}")
 except InnetError as problem:
     say(f"{type(problem).__name__}: {problem}")
 else:
