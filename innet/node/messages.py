@@ -126,6 +126,7 @@ class GroupReport(_Message):
     Attributes:
         name, number, algorithm, ranks: as the controller gave them.
         plans: by name prefix, as made for the whole network.
+        placed: of those whose sums are made elsewhere now, where.
         ready: the worker answers for its names.
         left: it needs nothing more of the group.
         failure: why the group has ended, if the worker knows that it has.
@@ -136,6 +137,7 @@ class GroupReport(_Message):
     algorithm: str
     ranks: tuple[str, ...]
     plans: dict[str, dict[str, Any]]
+    placed: dict[str, dict[str, Any]] = {}
     ready: bool
     left: bool
     failure: GroupFailure | None

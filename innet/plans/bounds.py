@@ -7,10 +7,11 @@ headers come on top and are part of what a measurement shows.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from innet.errors import PlanError
+from innet.plans.folding import FoldedPlan
 from innet.plans.load import NO_LOAD, Load
 from innet.plans.plan import Placed, Plan
 from innet.topology import Topology
@@ -67,7 +68,7 @@ def bounds_of_levels_s(plan: Plan, topology: Topology, size_bytes: int) -> tuple
 
 
 def busiest_link(
-    topology: Topology, carried: dict[DirectedLink, float], load: Load = NO_LOAD
+    topology: Topology, carried: Mapping[DirectedLink, float], load: Load = NO_LOAD
 ) -> BusiestLink:
     """The directed link that needs longest for its bytes; the first one of several."""
     busiest = BusiestLink(None, 0.0)
@@ -81,7 +82,11 @@ def busiest_link(
 
 def shard_bytes(plan: Plan, size_bytes: int, segment_bytes: int | None) -> list[float]:
     """Bytes of the tensor that each shard handles; see :func:`bytes_per_link`."""
-    shards = len(plan.roots)
+    return shares_of(len(plan.roots), size_bytes, segment_bytes)
+
+
+def shares_of(shards: int, size_bytes: int, segment_bytes: int | None) -> list[float]:
+    """As :func:`shard_bytes`, for a number of shards."""
     if segment_bytes is None:
         return [size_bytes / shards] * shards
     whole, rest_bytes = divmod(size_bytes, segment_bytes)
@@ -100,6 +105,18 @@ def link_bytes(plan: Plan, routes: Routes, shares_bytes: list[float]) -> dict[Di
             for _, link in answers(plan, routes, operands, root):
                 total[link] += share_bytes
     return dict(total)
+
+
+def folded_link_bytes(
+    folded: FoldedPlan, routes: Routes, shares_bytes: list[float]
+) -> dict[DirectedLink, float]:
+    """As :func:`link_bytes`, with the links within racks."""
+    total = link_bytes(folded.plan, routes, shares_bytes)
+    all_bytes = sum(shares_bytes)
+    for switch, rack in folded.racks.items():
+        for host in rack.hosts:
+            total[host, switch] = total[switch, host] = all_bytes
+    return total
 
 
 def answers(

@@ -12,11 +12,22 @@ little, as the first segment counts in both; it ranks plans, it does not predict
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
+from typing import NamedTuple
 
-from innet.plans.bounds import BusiestLink, busiest_link, link_bytes, shard_bytes
+from innet.plans.bounds import (
+    BusiestLink,
+    DirectedLink,
+    busiest_link,
+    folded_link_bytes,
+    shares_of,
+)
+from innet.plans.folding import FoldedPlan, Rack, fold
 from innet.plans.load import NO_LOAD, Load
 from innet.plans.plan import Placed, Plan
 from innet.plans.processor import ProcessorModel
@@ -73,55 +84,100 @@ class CostModel:
             routes: of the topology, if they are known already.
         """
         self.routes = routes or Routes(topology)
-        self.load = load
         self.switches = topology.switches
         self._topology = topology
-        self._processor = (
-            None if processor is None else ProcessorModel(processor, self.routes, load)
-        )
+        self._processor = None if processor is None else ProcessorModel(processor, self.routes)
         self._room = SegmentRoom(SEGMENT_BYTES, 0) if processor is None else processor.segment_room
         self._node_s = NODE_S if processor is None else processor.wake_up_s / 2
         rates_bps = [link.rate_bps for link in topology.links]
         self._fastest_bps = max((rate or math.inf for rate in rates_bps), default=math.inf)
+        self._nearest = cache(self._find_nearest)
+        # Plans compare by all their rules: the identity is a faster key, and the value keeps it.
+        self._known: dict[int, _KnownPlan] = {}
+        self._set_load(load)
+
+    def _set_load(self, load: Load) -> None:
+        self.load = load
+        self._exchanges = cache(self._make_exchanges)
+        self._latencies_s: dict[tuple[int, int], float] = {}
+
+    def beside(self, load: Load) -> CostModel:
+        """This model beside another load; what it knows of plans is shared."""
+        model = copy(self)
+        model._set_load(load)
+        return model
 
     def estimate(self, plan: Plan, size_bytes: int) -> PlanCost:
         """Cost of an allreduce of ``size_bytes`` per rank."""
-        segment_bytes = self._room.of(size_bytes, len(plan.roots))
-        shares_bytes = shard_bytes(plan, size_bytes, segment_bytes)
-        carried = link_bytes(plan, self.routes, shares_bytes)
-        first_segment_bytes = min(size_bytes, segment_bytes)
+        return self._estimate([plan], len(plan.roots), size_bytes)
+
+    def estimate_together(self, trees: Sequence[Plan], size_bytes: int) -> PlanCost:
+        """Cost of the plan that has the roots and rules of all ``trees``, with a root each."""
+        return self._estimate(trees, len(trees), size_bytes)
+
+    def _estimate(self, plans: Sequence[Plan], shards: int, size_bytes: int) -> PlanCost:
+        """Cost of all shards of ``plans`` together."""
+        segment_bytes = self._room.of(size_bytes, shards)
+        shares_bytes = shares_of(shards, size_bytes, segment_bytes)
+        known = [self._folded(plan) for plan in plans]
+        carried: defaultdict[DirectedLink, float] = defaultdict(float)
+        parts = []
+        for plan in known:
+            own_bytes, shares_bytes = shares_bytes[: plan.shards], shares_bytes[plan.shards :]
+            parts.append((plan.folded, own_bytes))
+            for link, link_bytes in plan.carried(own_bytes, self.routes):
+                carried[link] += link_bytes
+        first_bytes = min(size_bytes, segment_bytes)
         model = self._processor
         return PlanCost(
-            latency_s=self._latency_s(plan, first_segment_bytes),
+            latency_s=max(self._latency_s(plan, first_bytes) for plan in known),
             busiest=busiest_link(self._topology, carried, self.load),
-            processor_s=0.0 if model is None else model.time_s(plan, shares_bytes, segment_bytes),
+            processor_s=0.0 if model is None else model.time_s(parts, segment_bytes, self.load),
         )
 
-    def least_s(self, ranks: Sequence[str], root: str, size_bytes: int) -> float:
+    def _folded(self, plan: Plan) -> _KnownPlan:
+        if id(plan) not in self._known:
+            self._known[id(plan)] = _KnownPlan(plan, fold(plan, self.routes))
+        return self._known[id(plan)]
+
+    def least_s(self, ranks: tuple[str, ...], root: str, size_bytes: int) -> float:
         """A lower bound on the cost of all plans that make the sum of all ``ranks`` at ``root``.
 
         The farthest rank's part has to be sent there before the result can be requested and do the
         way back, and every rank receives ``size_bytes``.
         """
         segment_bytes = min(size_bytes, self._room.packet_bytes)
-        # Ranks behind one gate differ by their own links alone: one of them represents all.
-        apart = {self.routes.gate(rank) or rank: rank for rank in ranks}.values()
+        apart, least_bps = self._nearest(ranks)
         back = self._exchanges(segment_bytes)
         # It may go ahead of requests, and its links may be as fast as the fastest.
         there = self._exchanges(segment_bytes, self._fastest_bps)
-        gates = {rank: self.routes.gate(rank) for rank in ranks}
-        links = [self._topology.link_between(rank, gate) for rank, gate in gates.items() if gate]
-        rates_bps = [link.rate_bps for link in links if link.rate_bps is not None]
         return (
             max(back.time_s(rank, root) for rank in apart)
             + max(there.sending_s(rank, root) for rank in apart)
-            + size_bytes * 8 / min(rates_bps, default=math.inf)
+            + size_bytes * 8 / least_bps
         )
 
-    def _latency_s(self, plan: Plan, segment_bytes: int) -> float:
+    def _find_nearest(self, ranks: tuple[str, ...]) -> tuple[tuple[str, ...], float]:
+        """One rank behind each gate, and the rate of the slowest link to one."""
+        gates = {rank: self.routes.gate(rank) for rank in ranks}
+        # Ranks behind one gate differ by their own links alone: one of them represents all.
+        apart = {gate or rank: rank for rank, gate in gates.items()}
+        links = [self._topology.link_between(rank, gate) for rank, gate in gates.items() if gate]
+        rates_bps = [link.rate_bps for link in links if link.rate_bps is not None]
+        return tuple(apart.values()), min(rates_bps, default=math.inf)
+
+    def _latency_s(self, known: _KnownPlan, segment_bytes: int) -> float:
+        key = id(known), segment_bytes
+        if key not in self._latencies_s:
+            self._latencies_s[key] = self._find_latency_s(known.folded, segment_bytes)
+        return self._latencies_s[key]
+
+    def _find_latency_s(self, folded: FoldedPlan, segment_bytes: int) -> float:
+        plan, racks = folded.plan, folded.racks
         exchanges = self._exchanges(segment_bytes)
-        ready_s: dict[Placed, float] = {}
-        ahead = plan.arriving_ahead(self.routes)
+        within = {switch: exchanges.within(rack) for switch, rack in racks.items()}
+        ready_s = {Placed(rack.interval, s): within[s].sending_s for s, rack in racks.items()}
+        ahead = folded.arriving_ahead(self.routes)
 
         def answer_s(asker: str, placed: Placed) -> float:
             return exchanges.time_s(asker, placed.node) + ready_s.get(placed, 0.0)
@@ -134,11 +190,44 @@ class CostModel:
         for rule in sorted(plan.rules, key=lambda rule: rule.interval.length(plan.size)):
             waited_s = max(operand_s(rule.node, operand) for operand in rule.operands)
             ready_s[Placed(rule.interval, rule.node)] = waited_s
-        return max(answer_s(asker, root) for root in set(plan.roots) for asker in plan.ranks)
+        return max(
+            answer_s(asker, root) + (within[asker].step_s if asker in racks else 0.0)
+            for root in set(plan.roots)
+            for asker in plan.ranks
+        )
 
-    def _exchanges(self, segment_bytes: int, rate_bps: float | None = None) -> _Exchanges:
+    def _make_exchanges(self, segment_bytes: int, rate_bps: float | None = None) -> _Exchanges:
         on = self._topology, self.routes, self.load
         return _Exchanges(*on, segment_bytes, self._node_s, rate_bps)
+
+
+class _KnownPlan:
+    """A folded plan, and what its shards put on links."""
+
+    def __init__(self, plan: Plan, folded: FoldedPlan) -> None:
+        self.plan = plan
+        self.folded = folded
+        self.shards = len(plan.roots)
+        self._of_tree: dict[DirectedLink, float] | None = None
+
+    def carried(
+        self, shares_bytes: list[float], routes: Routes
+    ) -> Iterable[tuple[DirectedLink, float]]:
+        """Bytes per directed link; what one tree puts there is found once."""
+        if self.shards > 1:
+            yield from folded_link_bytes(self.folded, routes, shares_bytes).items()
+            return
+        if self._of_tree is None:
+            self._of_tree = folded_link_bytes(self.folded, routes, [1.0])
+        for link, part in self._of_tree.items():
+            yield link, part * shares_bytes[0]
+
+
+class _WithinRack(NamedTuple):
+    """Sending the contribution of a rack's last host to its switch, and an answer of it back."""
+
+    sending_s: float
+    step_s: float
 
 
 class _Exchanges:
@@ -161,6 +250,7 @@ class _Exchanges:
         self._node_s = node_s
         self._rate_bps = rate_bps
         self._known_s: dict[tuple[str, str], float] = {}
+        self._known_racks: dict[Rack, _WithinRack] = {}
 
     def time_s(self, asker: str, node: str) -> float:
         path = [asker]
@@ -176,6 +266,15 @@ class _Exchanges:
         """How long the links take to send the segment of an answer, without delays and nodes."""
         path = self._routes.path(asker, node)
         return sum(self._wire_s(v, u) for u, v in pairwise(path))
+
+    def within(self, rack: Rack) -> _WithinRack:
+        """The longest times between a rack's switch and its hosts."""
+        if rack not in self._known_racks:
+            self._known_racks[rack] = _WithinRack(
+                max(self._wire_s(host, rack.switch) for host in rack.hosts),
+                max(self._step_s(host, rack.switch) for host in rack.hosts),
+            )
+        return self._known_racks[rack]
 
     def _step_s(self, u: str, v: str) -> float:
         delay_s = float(self._topology.link_between(u, v).delay_s)

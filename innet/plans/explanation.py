@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from innet.plans.algorithms.auto import PlanChooser, say_time
-from innet.plans.algorithms.inc import able_switches, tree_choices
+from innet.plans.algorithms.inc import TreeSearch, able_switches
 from innet.plans.bounds import DirectedLink, bytes_per_link
 from innet.plans.cost import CostModel
 from innet.plans.host_choice import HostChoice
@@ -154,16 +154,14 @@ def explain(
     model = CostModel(topology, processor, load)
     choices = []
     if plan.algorithm == "inc" and plan.size > 1:
-        choices = tree_choices(plan, model, able_switches(topology, load), size_bytes, each=True)
+        search = TreeSearch(model, plan.ranks, able_switches(topology, load), like=plan)
+        choices = search.choices(model, size_bytes, each=True)
     chooser = PlanChooser(topology, plan.ranks, processor=processor, load=load)
     return Explanation(
         hosts=plan.ranks,
         hosts_why=None if hosts is None else hosts.why,
         adders=Counter(rule.node for rule in plan.rules),
-        trees=tuple(
-            (tuple(root.node for root in choice.plan.roots), choice.cost.total_s)
-            for choice in choices
-        ),
+        trees=tuple((choice.roots, choice.cost.total_s) for choice in choices),
         algorithms={n: cost.total_s for n, cost in chooser.costs(size_bytes).items()},
         bottlenecks=_bottlenecks(plan, topology, size_bytes, load, jobs or {}),
     )

@@ -102,9 +102,14 @@ class Plan:
         return self.roots[shard % len(self.roots)]
 
     @cached_property
+    def expressions(self) -> Mapping[Interval, tuple[Interval, ...]]:
+        """By interval that some rule makes, its operands from left to right."""
+        return {rule.interval: tuple(o.interval for o in rule.operands) for rule in self.rules}
+
+    @cached_property
     def intervals(self) -> tuple[Interval, ...]:
         """Every interval that some rule makes, shorter ones first."""
-        return tuple(sorted(self._operands, key=lambda i: (i.length(self.size), i.first)))
+        return tuple(sorted(self.expressions, key=lambda i: (i.length(self.size), i.first)))
 
     def expression(self, interval: Interval) -> tuple[Interval, ...]:
         """The operands of ``interval`` from left to right; empty for a single rank.
@@ -115,7 +120,7 @@ class Plan:
         if interval.is_single and interval.first < self.size:
             return ()
         try:
-            return self._operands[interval]
+            return self.expressions[interval]
         except KeyError:
             known = ", ".join(str(i) for i in self.intervals) or "none: one rank needs no sum"
             raise PlanError(
@@ -371,10 +376,6 @@ class Plan:
         return {Placed(rule.interval, rule.node): rule.operands for rule in self.rules}
 
     @cached_property
-    def _operands(self) -> dict[Interval, tuple[Interval, ...]]:
-        return {rule.interval: tuple(o.interval for o in rule.operands) for rule in self.rules}
-
-    @cached_property
     def _rules_at(self) -> dict[str, tuple[Rule, ...]]:
         found: dict[str, list[Rule]] = {}
         for rule in self.rules:
@@ -397,7 +398,7 @@ class Plan:
             interval = pending.pop()
             if not interval.is_single and interval not in found:
                 found.add(interval)
-                pending += self._operands[interval]
+                pending += self.expressions[interval]
         return tuple(interval for interval in self.intervals if interval in found)
 
     def _choose_node(self, interval: Interval, asker: str) -> str:
@@ -435,10 +436,10 @@ class Plan:
                 f"{place} adds {_say_sum(parts)}, which is not {rule.interval} cut into "
                 "consecutive parts; list the operands in cyclic order, without gap or overlap"
             )
-        if parts != self._operands[rule.interval]:
+        if parts != self.expressions[rule.interval]:
             raise PlanError(
                 f"{place} adds {_say_sum(parts)}, elsewhere it is "
-                f"{_say_sum(self._operands[rule.interval])}; a group has one expression for each "
+                f"{_say_sum(self.expressions[rule.interval])}; a group has one expression for each "
                 "interval, or its bits would depend on who computes it"
             )
         for operand in rule.operands:

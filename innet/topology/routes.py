@@ -78,6 +78,7 @@ class Routes:
             for node, peers in neighbours.items()
             if node not in self._gates
         }
+        self._known_hops: dict[tuple[str, str], str] = {}
         self._costs = cache(self._find_costs)
         self._equal = cache(self._find_equal)
         self._dealt_before = cache(self._count_dealt_before)
@@ -85,6 +86,14 @@ class Routes:
     def next_hop(self, node: str, towards: str) -> str:
         """The neighbour to which ``node`` sends what is meant for ``towards``."""
         # A node behind one gate is as far as the gate; hosts need no search of their own.
+        hop = self._known_hops.get((node, towards))
+        if hop is None:
+            hop = self._find_next_hop(node, towards)
+            if towards not in self._gates and node not in self._gates:  # others are too many
+                self._known_hops[node, towards] = hop
+        return hop
+
+    def _find_next_hop(self, node: str, towards: str) -> str:
         gate = self._gates.get(towards, towards)
         if node == gate != towards:
             return towards

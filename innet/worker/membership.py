@@ -112,6 +112,11 @@ class Membership:
             algorithm=self.algorithm,
             ranks=self.nodes,
             plans={prefix: plan.to_dict() for prefix, plan in self.made.items()},
+            placed={
+                prefix: plan.to_dict()
+                for prefix, plan in self.plans.items()
+                if plan != self.made.get(prefix)
+            },
             ready=self.ready,
             left=left,
             failure=self.failure,

@@ -6,7 +6,7 @@ import pytest
 
 from innet.errors import PlanError
 from innet.plans import Load, Plan, choose_hosts, explain, make_plan
-from innet.plans.algorithms.inc import able_switches, place_under_load
+from innet.plans.algorithms.inc import TreeSearch, able_switches
 from innet.plans.cost import CostModel
 from innet.topology import load_topology
 
@@ -36,8 +36,13 @@ def test_both_spines_add_until_others_fill_an_uplink_of_one():
 )
 def test_sums_move_from_what_is_busy_and_keep_their_expression(load):
     made = make_plan("inc", TOPOLOGY)
-    moved = place_under_load(made, CostModel(TOPOLOGY, load=load), able_switches(TOPOLOGY, load))
+    model = CostModel(TOPOLOGY, load=load)
+    search = TreeSearch(model, made.ranks, able_switches(TOPOLOGY, load), like=made)
+    fastest = search.fastest(model)
+    assert fastest is not None
+    moved = fastest.plan()
     assert roots(moved) == ["spine1"]
+    assert fastest.cost.total_s == pytest.approx(model.estimate(moved, 1 << 20).total_s)
     moved.validate()
     assert moved.intervals == made.intervals
     assert all(moved.expression(i) == made.expression(i) for i in made.intervals)

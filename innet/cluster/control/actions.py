@@ -110,7 +110,17 @@ class ReportEvent:
     fields: Mapping[str, JsonValue]
 
 
-Action: TypeAlias = Send | PingNode | Respond | Watch | Unwatch | Kill | ReportEvent
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """Call a function that may take seconds; :meth:`Controller.on_computed` takes its result.
+
+    One at a time. It changes nothing, so that it may run in a thread of its own.
+    """
+
+    function: Callable[[], Any]
+
+
+Action: TypeAlias = Send | PingNode | Respond | Watch | Unwatch | Kill | ReportEvent | Compute
 
 
 @dataclass(frozen=True, slots=True)

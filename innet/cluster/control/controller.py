@@ -186,7 +186,12 @@ class Controller:
         self._announcements.on_timer(now_s)
         self._network.on_timer(now_s)
         if self._mover.begins_review(now_s):
-            self._operations.add(lambda: self._mover.review(now_s))
+            self._operations.add(self._mover.review)
+
+    def on_computed(self, result: Any, now_s: float) -> None:
+        """The function of a :class:`Compute` has returned ``result``; ``None``: it has failed."""
+        self._now_s = now_s
+        self._operations.add(lambda: self._mover.on_compared(result, now_s))
 
     @property
     def next_timer_s(self) -> float | None:

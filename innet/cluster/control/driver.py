@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ import zmq.asyncio
 
 from innet.cluster.control.actions import (
     Action,
+    Compute,
     Kill,
     MessageOutcome,
     PingNode,
@@ -316,9 +318,30 @@ class ControllerDriver:
                 self._unwatch(action.node)
             case Kill():
                 self._kill(action.node)
+            case Compute():
+                threading.Thread(
+                    target=self._compute,
+                    args=(action, asyncio.get_running_loop()),
+                    name="innet-compute",
+                    daemon=True,  # the end of the process does not wait for it
+                ).start()
             case ReportEvent():
                 _log.warning("%s", action.text)
                 report(action.kind, action.text, **action.fields)
+
+    def _compute(self, action: Compute, loop: asyncio.AbstractEventLoop) -> None:
+        """Call the function, on a thread of its own."""
+        result = None
+        try:
+            result = action.function()
+        except Exception:
+            _log.exception("the controller met with a defect, and goes on")
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(self._on_computed, result)
+
+    def _on_computed(self, result: Any) -> None:
+        self._controller.on_computed(result, time.monotonic())
+        self._carry_out()
 
     def _respond(self, action: Respond) -> None:
         assert isinstance(action.request, int)

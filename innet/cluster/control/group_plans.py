@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +80,18 @@ class Group:
     def survivors(self) -> tuple[str, ...]:
         """The nodes of the ranks that are not lost."""
         return tuple(self.ranks[rank] for rank in self.ranks_but(self.lost))
+
+    def keep_moves(self, placed: Mapping[str, dict[str, Any]]) -> None:
+        """Prefer the trees to which a controller before this one has moved the sums.
+
+        Its members have them, also those that were chosen without a switch that was lost: these are
+        compared with the others as all are.
+        """
+        for prefix, document in placed.items():
+            plan = Plan.from_dict(document)
+            made = self.plans.get(prefix)
+            if made is not None and plan.expressions == made.expressions:
+                self.preferred.setdefault(prefix, plan)
 
     def ranks_but(self, others: set[int]) -> list[int]:
         """All ranks except these."""

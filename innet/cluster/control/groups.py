@@ -255,6 +255,7 @@ class GroupRegistry:
         known = failed or self._numbered(*key) or self._restored(node, report)
         rank = known.ranks.index(node)
         known.ready |= {rank} if report.ready else set()
+        known.keep_moves(report.placed)
         known.left |= {rank} if report.left else set()
         if report.failure is not None and failed is None:
             why, culprit = report.failure

@@ -8,7 +8,8 @@ from statistics import median
 
 from innet.node.messages import NodeReading
 from innet.plans import Load, Plan
-from innet.plans.bounds import DirectedLink, link_bytes
+from innet.plans.bounds import DirectedLink, folded_link_bytes
+from innet.plans.folding import fold
 from innet.topology import Topology
 from innet.topology.routes import Routes
 
@@ -21,6 +22,9 @@ _LATE_WEIGHT = 0.2
 """Of the latest reading in the part of the time in which a host is late."""
 _OWN_BPS = 1e5
 """A job that sends less has no measurable share of the links."""
+
+
+_KEPT_PLANS = 256
 
 
 class LoadWatch:
@@ -36,6 +40,7 @@ class LoadWatch:
         self._processor: dict[str, float] = {}
         self._late: dict[str, float] = {}
         self._waits_for: dict[str, tuple[str, ...]] = {}
+        self._relatives: dict[int, tuple[Plan, Traffic]] = {}
 
     def on_reading(self, node: str, reading: NodeReading) -> None:
         """``node`` reports its counters; a node that was started again begins anew."""
@@ -105,6 +110,17 @@ class LoadWatch:
         }
         return {node: 0 for node, slots in free.items() if slots <= 0}
 
+    def _relative(self, plan: Plan, routes: Routes) -> Traffic:
+        """What the sums of a plan send for each byte; of the latest plans, found once."""
+        known = self._relatives.pop(id(plan), None)
+        if known is None:
+            shares = [1 / len(plan.roots)] * len(plan.roots)
+            known = plan, folded_link_bytes(fold(plan, routes), routes, shares)
+        self._relatives[id(plan)] = known  # the plan is kept, and so is its identity
+        while len(self._relatives) > _KEPT_PLANS:
+            del self._relatives[next(iter(self._relatives))]
+        return known[1]
+
     def own_traffic(self, plans: Iterable[Plan], routes: Routes) -> Traffic:
         """What a job with these in-network plans sends, told by its ranks' own links.
 
@@ -113,7 +129,7 @@ class LoadWatch:
         """
         own: defaultdict[DirectedLink, float] = defaultdict(float)
         for plan in plans:
-            relative = link_bytes(plan, routes, [1 / len(plan.roots)] * len(plan.roots))
+            relative = self._relative(plan, routes)
             of_hosts = [
                 (rank, peer) for rank in plan.ranks for peer in self._topology.links_of[rank]
             ]

@@ -6,12 +6,13 @@ the estimates say so clearly, several times in a row, and not again for a while.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import JsonValue
 
-from innet.cluster.control.actions import Operation, Outbox
+from innet.cluster.control.actions import Compute, Operation, Outbox
 from innet.cluster.control.group_plans import Group, GroupKey
 from innet.cluster.control.groups import GroupRegistry
 from innet.cluster.control.jobs import JobRegistry
@@ -20,7 +21,7 @@ from innet.cluster.control.placements import Placements
 from innet.cluster.control.pools import PoolRegistry
 from innet.node.messages import NodeReading, producer_label
 from innet.plans import NO_LOAD, Load, Plan, ProcessorCosts
-from innet.plans.algorithms.inc import able_switches, place_under_load
+from innet.plans.algorithms.inc import TreeSearch, able_switches
 from innet.plans.cost import CostModel
 from innet.settings import PlacementSettings
 from innet.topology import Topology
@@ -43,6 +44,28 @@ class _Review:
 
     confirmed: int = 0
     rests_until_s: float = 0.0
+
+
+_Search: TypeAlias = tuple[CostModel, TreeSearch]
+_SearchKey: TypeAlias = tuple[GroupKey, str, frozenset[str]]
+"""A group, the prefix of its sums, and the switches that may add."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """The sums of a group as they are to be compared.
+
+    Attributes:
+        made: the plan as made, whose expression they keep.
+        placed: as they are placed now.
+        load: what others use.
+    """
+
+    group: Group
+    prefix: str
+    made: Plan
+    placed: Plan
+    load: Load
 
 
 class SumMover:
@@ -74,6 +97,8 @@ class SumMover:
         self._watch = LoadWatch(topology, settings.interval_s)
         self._counts_all = counts_all
         self._reviews: dict[GroupKey, _Review] = {}
+        self._searches: dict[_SearchKey, _Search] = {}
+        self._is_comparing = False
         self._next_s = 0.0
 
     def on_reading(self, node: str, reading: NodeReading) -> None:
@@ -130,8 +155,8 @@ class SumMover:
             },
         }
 
-    def review(self, now_s: float) -> Operation[None]:
-        """Move the sums of groups that others hold up."""
+    def review(self) -> None:
+        """Compare the trees of groups that others hold up, unless that is under way."""
         groups = self._groups.present()
         labels = {
             producer_label(rank, node): node for g in groups for rank, node in enumerate(g.ranks)
@@ -140,34 +165,57 @@ class SumMover:
         self._watch.on_late(labels[label] for label in late if label in labels)
         known = {group.key for group in groups}
         self._reviews = {key: found for key, found in self._reviews.items() if key in known}
-        live = self._placements.live
-        if not self._settings.moves or live.lost or live.cut:
+        if self._is_comparing or not self._may_move():
             return
         movable = [(group, prefix) for group in groups if (prefix := _movable(group))]
         divided = {job: self._divided(job) for job in {group.job for group, _ in movable}}
+        cases = []
+        for group, prefix in movable:
+            review = self._reviews.setdefault(group.key, _Review())
+            own, load = divided[group.job]
+            if own and (prefix in group.preferred or self._is_held_up(own, load)):
+                cases.append(_Case(group, prefix, group.plans[prefix], group.placed[prefix], load))
+            else:
+                review.confirmed = 0
+        if cases:
+            self._is_comparing = True
+            searches = {key: found for key, found in self._searches.items() if key[0] in known}
+            self._searches = searches
+            self._outbox.put(Compute(lambda: [self._better(case, searches) for case in cases]))
+
+    def on_compared(
+        self, found: Sequence[tuple[_Case, Plan | None]] | None, now_s: float
+    ) -> Operation[None]:
+        """Move the sums of groups for which a comparison has found better trees often enough."""
+        self._is_comparing = False
+        present = self._groups.present()
         moved = [
-            group
-            for group, prefix in movable
-            if self._moves(group, prefix, *divided[group.job], now_s)
+            case.group
+            for case, better in found or ()
+            if case.group in present
+            and case.group.placed[case.prefix] is case.placed
+            and self._may_move()
+            and self._moves(case, better, now_s)
         ]
         if moved:
             yield from self._groups.adapt()
 
-    def _moves(self, group: Group, prefix: str, own: Traffic, load: Load, now_s: float) -> bool:
-        """Choose other trees for the sums of ``prefix``, if that is due."""
-        made = group.plans[prefix]
+    def _may_move(self) -> bool:
+        live = self._placements.live
+        return self._settings.moves and not live.lost and not live.cut
+
+    def _moves(self, case: _Case, better: Plan | None, now_s: float) -> bool:
+        """Choose other trees for the sums of a group, if that is due."""
+        group, prefix = case.group, case.prefix
         review = self._reviews.setdefault(group.key, _Review())
-        better = None
-        if own and (prefix in group.preferred or self._is_held_up(own, load)):
-            better = self._better(made, group.placed[prefix], load)
         review.confirmed = 0 if better is None else review.confirmed + 1
         if better is None or review.confirmed < self._settings.confirmations:
             return False
         if now_s < review.rests_until_s:
             return False
         self._reviews[group.key] = _Review(0, now_s + self._settings.pause_s)
-        self._report(group, group.placed[prefix], better)
-        if _same_places(better, made):
+        self._report(group, case.placed, better)
+        if _same_places(better, case.made):
             group.preferred.pop(prefix, None)
         else:
             group.preferred[prefix] = better
@@ -181,14 +229,27 @@ class SumMover:
             for node in link
         )
 
-    def _better(self, made: Plan, placed: Plan, load: Load) -> Plan | None:
-        """Trees with the expression of ``made`` that are faster than ``placed`` by enough."""
-        model = CostModel(self._topology, self._processor, load, self._routes)
-        better = place_under_load(made, model, able_switches(self._topology, load))
-        if _same_places(better, placed):
-            return None
-        now_s, then_s = (model.estimate(p, _SIZE_BYTES).total_s for p in (placed, better))
-        return better if then_s < now_s * (1 - self._settings.least_gain) else None
+    def _better(
+        self, case: _Case, searches: dict[_SearchKey, _Search]
+    ) -> tuple[_Case, Plan | None]:
+        """Trees of the same expression that are faster than the present ones by enough.
+
+        It runs in a thread of its own, and reads nothing that changes.
+        """
+        able = able_switches(self._topology, case.load)
+        key = case.group.key, case.prefix, able
+        if key not in searches:
+            model = CostModel(self._topology, self._processor, NO_LOAD, self._routes)
+            searches[key] = model, TreeSearch(model, case.made.ranks, able, like=case.made)
+        idle, search = searches[key]
+        model = idle.beside(case.load)
+        fastest = search.fastest(model)
+        if fastest is None:
+            return case, None
+        now_s = model.estimate(case.placed, _SIZE_BYTES).total_s
+        if fastest.cost.total_s >= now_s * (1 - self._settings.least_gain):
+            return case, None
+        return case, fastest.plan()
 
     def _traffic_of(self, job: str) -> Traffic:
         plans = [

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from innet.cluster.control.actions import Operation, Outbox, Send
+from innet.cluster.control.actions import Compute, Operation, Outbox, Send
 from innet.cluster.control.group_keys import GroupKeys
 from innet.cluster.control.group_plans import Group, GroupPlans
 from innet.cluster.control.groups import GroupRegistry
@@ -201,7 +201,8 @@ class SimulatedControl:
         for node, reading in self._readings().items():
             self._mover.on_reading(node, reading)
         self._mover.begins_review(self.time.now_s)
-        self.run(self._mover.review(self.time.now_s))
+        self._mover.review()
+        self._tell_hosts()
         self.time.deliver_ended()
         self.time.at(self.time.now_s + self.network.settings.placement.interval_s, self._measure)
 
@@ -305,6 +306,8 @@ class SimulatedControl:
                 for method, told in action.messages:
                     self._tell(self.hosts[action.node], method, **told)
                 self._outbox.sent(action.number, ())
+            elif isinstance(action, Compute):
+                self.run(self._mover.on_compared(action.function(), self.time.now_s))
 
     def _tell(self, host: SimulatedHost, method: str, group: str, number: int, **told: Any) -> None:
         if method == "end_group":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from innet.errors import PlanError
 from innet.plans.aggregation_tree import AggregationTree, TreeReduction, reduce_along
@@ -94,52 +95,105 @@ def able_switches(topology: Topology, load: Load = NO_LOAD) -> frozenset[str]:
     )
 
 
-def place_under_load(plan: Plan, model: CostModel, able: frozenset[str]) -> Plan:
-    """The trees with the expression of an in-network ``plan`` that are fastest in ``model``.
-
-    The expression is the same, and so is each bit of a result; trees with another one do not count.
-
-    Args:
-        plan: made without named roots and places.
-        model: of the network, with its load.
-        able: the switches that may add.
-
-    >>> place_under_load(plan, CostModel(topology, load=load), able)     # doctest: +SKIP
-    """
-    choices = tree_choices(plan, model, able)
-    return _fastest(choices) if choices else plan
-
-
 @dataclass(frozen=True, slots=True)
 class TreeChoice:
-    """The sums of a plan along one or more trees, and what that costs."""
+    """The sums of a plan along one or more trees, and what that costs.
 
-    plan: Plan
+    Attributes:
+        trees: a plan of each, with the cost of it alone; the fastest first.
+        possible: how many trees there are to choose from.
+        cost: of all trees together.
+    """
+
+    trees: Sequence[tuple[float, Plan]]
+    possible: int
     cost: PlanCost
 
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The roots of the trees."""
+        return tuple(plan.roots[0].node for _, plan in self.trees)
 
-def tree_choices(
-    plan: Plan,
-    model: CostModel,
-    able: frozenset[str],
-    size_bytes: int = _TYPICAL_BYTES,
-    *,
-    each: bool = False,
-) -> list[TreeChoice]:
-    """The fastest tree with the expression of ``plan``, that with the next ones, and so on.
-
-    Those with more trees come first. Empty where no tree has this expression. Equally good trees
-    come together, unless ``each`` number of trees is of interest.
-    """
-    tops = _tops(model, plan.ranks, able)
-    trees = _trees(model, plan.ranks, able, tops, like=plan)
-    return _together(trees, model, size_bytes, each=each)
+    def plan(self) -> Plan:
+        """One plan with all trees; large ones take time to make."""
+        return _merge([plan for _, plan in self.trees], _explain_roots(self))
 
 
-def _fastest(choices: Sequence[TreeChoice]) -> Plan:
-    """The most trees that are about as fast as the fastest: they share work and slots."""
+class TreeSearch:
+    """The trees of a group, found once and compared under any load."""
+
+    def __init__(
+        self,
+        model: CostModel,
+        ranks: tuple[str, ...],
+        able: frozenset[str],
+        like: Plan | None = None,
+    ) -> None:
+        """
+        Args:
+            model: of the network, with any load.
+            ranks: of the group.
+            able: the switches that may add.
+            like: a plan whose expression the trees are to have.
+        """
+        self._ranks = ranks
+        self._able = able
+        self._like = like
+        self._routes = model.routes
+        idle = model.beside(NO_LOAD)  # nothing is faster beside others
+        tops = _tops(model, ranks, able)
+        least_s = {top: idle.least_s(ranks, top, _TYPICAL_BYTES) for top in set(tops.values())}
+        self.possible = len(least_s)
+        """How many nodes may make the sum of all ranks."""
+        # A root that only sees one finished sum pass leads to the plan of the node that made it.
+        self._roots = sorted(
+            ((least_s[top], root) for root, top in tops.items()), key=itemgetter(0)
+        )
+        self._plans: dict[str, Plan | None] = {}
+
+    def trees(self, model: CostModel) -> list[tuple[float, Plan]]:
+        """The plans of one tree with their costs, the fastest first; slow ones may be missing."""
+        found: dict[Placed, tuple[float, Plan]] = {}
+        best_s = math.inf
+        # Most switches of a large network are far from the middle, which shows without a plan.
+        for least_s, root in self._roots:
+            if least_s > best_s * (1 + 1e-9):
+                break
+            plan = self._plan_of(root)
+            if plan is not None and plan.roots[0] not in found:
+                cost_s = _rounded(model.estimate(plan, _TYPICAL_BYTES).total_s)
+                found[plan.roots[0]] = cost_s, plan
+                best_s = min(best_s, cost_s)
+        return sorted(found.values(), key=itemgetter(0))
+
+    def choices(
+        self, model: CostModel, size_bytes: int = _TYPICAL_BYTES, *, each: bool = False
+    ) -> list[TreeChoice]:
+        """The fastest tree, that with the next ones, and so on; those with more trees come first.
+
+        Equally good trees come together, unless ``each`` number of trees is of interest.
+        """
+        return _together(self.trees(model), model, size_bytes, each=each)
+
+    def fastest(self, model: CostModel) -> TreeChoice | None:
+        """The most trees that are about as fast as the fastest: they share work and slots.
+
+        ``None`` where no tree has the expression.
+        """
+        choices = self.choices(model)
+        return _fastest(choices) if choices else None
+
+    def _plan_of(self, root: str) -> Plan | None:
+        if root not in self._plans:
+            plan = _plan_below(self._routes, self._ranks, self._able, root)
+            is_like = self._like is None or _same_expression(plan, self._like)
+            self._plans[root] = plan if is_like else None
+        return self._plans[root]
+
+
+def _fastest(choices: Sequence[TreeChoice]) -> TreeChoice:
     enough_s = min(choice.cost.total_s for choice in choices) * _ABOUT_AS_FAST
-    return next(choice.plan for choice in choices if choice.cost.total_s <= enough_s)
+    return next(choice for choice in choices if choice.cost.total_s <= enough_s)
 
 
 def _together(
@@ -149,34 +203,39 @@ def _together(
     numbers = [
         n for n in range(1, len(costs) + 1) if each or n == len(costs) or costs[n] > costs[n - 1]
     ]
-    merged = [
-        _merge([plan for _, plan in trees[:number]], _explain_roots(trees[:number], len(trees)))
-        for number in numbers[:_MOST_CHOICES]
+    return [
+        TreeChoice(
+            trees[:number],
+            len(trees),
+            model.estimate_together([plan for _, plan in trees[:number]], size_bytes),
+        )
+        for number in reversed(numbers[:_MOST_CHOICES])
     ]
-    return [TreeChoice(plan, model.estimate(plan, size_bytes)) for plan in reversed(merged)]
 
 
-def _explain_roots(chosen: Sequence[tuple[float, Plan]], possible: int) -> str:
-    names = ", ".join(plan.roots[0].node for _, plan in chosen)
-    several = f"{len(chosen)} roots share the shards" if len(chosen) > 1 else "Root"
-    return f"{several}: {names}. Of {possible} possible, that is fastest beside other traffic."
+def _explain_roots(choice: TreeChoice) -> str:
+    roots = choice.roots
+    several = f"{len(roots)} roots share the shards" if len(roots) > 1 else "Root"
+    return (
+        f"{several}: {', '.join(roots)}. Of {choice.possible} possible, that is fastest beside "
+        "other traffic."
+    )
 
 
 def _plan_best_roots(model: CostModel, ranks: tuple[str, ...], able: frozenset[str]) -> Plan:
-    tops = _tops(model, ranks, able)
-    trees = _trees(model, ranks, able, tops)
+    search = TreeSearch(model, ranks, able)
+    trees = search.trees(model)
     best_cost, best = trees[0]
     like_best = [(cost, plan) for cost, plan in trees if _same_expression(plan, best)]
     if not model.load.is_empty:
-        return _fastest(_together(like_best, model, _TYPICAL_BYTES))
+        return _fastest(_together(like_best, model, _TYPICAL_BYTES)).plan()
     chosen = [plan for cost, plan in like_best if cost == best_cost]
     names = ", ".join(plan.roots[0].node for plan in chosen)
     several = f"{len(chosen)} equally good roots share the shards" if len(chosen) > 1 else "Root"
-    possible = len(set(tops.values()))
     reason = (
         "It is the only switch that can add everything."
-        if possible == 1
-        else f"Of {possible} possible roots, none is nearer to the hosts or faster to reach."
+        if search.possible == 1
+        else f"Of {search.possible} possible roots, none is nearer to the hosts or faster to reach."
     )
     return _merge(chosen, f"{several}: {names}. {reason}")
 
@@ -196,35 +255,6 @@ def _reached(model: CostModel, ranks: tuple[str, ...], able: frozenset[str]) -> 
         for root in model.switches
         if root in able and all(routes.reaches(node, root) for node in apart)
     )
-
-
-def _trees(
-    model: CostModel,
-    ranks: tuple[str, ...],
-    able: frozenset[str],
-    tops: Mapping[str, str],
-    like: Plan | None = None,
-) -> list[tuple[float, Plan]]:
-    """The plans of one tree with their costs, the fastest first; slow ones may be missing.
-
-    With ``like``, those that have its expression.
-    """
-    least_s = {root: model.least_s(ranks, top, _TYPICAL_BYTES) for root, top in tops.items()}
-    found: list[tuple[float, Plan]] = []
-    best_s = math.inf
-    # Most switches of a large network are far from the middle, which shows without making a plan.
-    for root in sorted(tops, key=least_s.__getitem__):
-        if least_s[root] > best_s * (1 + 1e-9):
-            break
-        plan = _plan_below(model.routes, ranks, able, root)
-        if like is not None and not _same_expression(plan, like):
-            continue
-        found.append((_rounded(model.estimate(plan, _TYPICAL_BYTES)), plan))
-        best_s = min(best_s, found[-1][0])
-    found.sort(key=lambda candidate: candidate[0])
-    # A root that only sees one finished sum pass leads to the plan of the node that made it.
-    plans = {plan.roots[0]: (cost, plan) for cost, plan in reversed(found)}
-    return list(reversed(plans.values()))
 
 
 def _top_below(routes: Routes, ranks: tuple[str, ...], root: str) -> str:
@@ -313,9 +343,7 @@ def _move(plan: Plan, place: Mapping[Interval, str]) -> Plan:
 
 
 def _same_expression(plan: Plan, other: Plan) -> bool:
-    return plan.intervals == other.intervals and all(
-        plan.expression(interval) == other.expression(interval) for interval in plan.intervals
-    )
+    return plan.expressions == other.expressions
 
 
 def _explain_splits(reduction: TreeReduction, root: str) -> str:
@@ -327,9 +355,9 @@ def _explain_splits(reduction: TreeReduction, root: str) -> str:
     )
 
 
-def _rounded(cost: PlanCost) -> float:
+def _rounded(time_s: float) -> float:
     """Costs of mirrored trees differ in the last bits, by the order of addition."""
-    return float(f"{cost.total_s:.9e}")
+    return float(f"{time_s:.9e}")
 
 
 def _interval(interval: Interval | str) -> Interval:

@@ -8,6 +8,7 @@ from typing import Any
 
 from innet.cluster.control.actions import (
     Action,
+    Compute,
     Kill,
     MessageOutcome,
     PingNode,
@@ -170,6 +171,8 @@ class HandDriven:
                 watch = self.watched.get(action.node)
                 if watch is None or not watch.is_attached:
                     self.killed.append(action.node)
+            case Compute():
+                self.controller.on_computed(action.function(), self.now_s)
             case ReportEvent():
                 self.reports.append(action)
 

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from innet.cluster.control import driver as driver_module
-from innet.cluster.control.actions import Send
+from innet.cluster.control.actions import Compute, Send
 from innet.cluster.control.jobs import KnownJob, LaunchRecord
+from innet.cluster.control.sum_mover import SumMover
 from innet.errors import ControlError, HostTaken
 from innet.node.controller_client import ControllerClient
 from innet.security import JobTrust
@@ -64,6 +65,20 @@ def test_a_host_that_takes_its_time_keeps_nobody_else_waiting(nodes, tmp_path):
         until(lambda: "fail_group" in nodes["h1"].told)
         assert nodes["h2"].told == []
         nodes["h2"].may_answer.set()
+
+
+def test_requests_are_answered_while_placements_are_compared(nodes, tmp_path, monkeypatch):
+    may_end, found = threading.Event(), list[object]()
+    compare = Compute(lambda: may_end.wait())
+    monkeypatch.setattr(SumMover, "review", lambda mover: mover._outbox.put(compare))
+    monkeypatch.setattr(SumMover, "on_compared", lambda _mover, result, _: found.append(result))
+    with running(tmp_path) as client:
+        client.request("watch_nodes")
+        until(lambda: any(thread.name == "innet-compute" for thread in threading.enumerate()))
+        client.request("ping")
+        assert found == []
+        may_end.set()
+        until(lambda: found[:1] == [True])
 
 
 def test_the_end_of_a_process_is_known_before_its_successor_attaches(nodes, tmp_path):

@@ -7,10 +7,11 @@ from collections import defaultdict
 import pytest
 
 from innet.cluster.control.controller import Controller
+from innet.cluster.control.jobs import KnownJob, LaunchRecord
 from innet.cluster.control.load_watch import LoadWatch
 from innet.errors import PlanError
 from innet.kv.tenant import Tenant
-from innet.node.messages import NodeReading
+from innet.node.messages import GroupReport, NodeReading, WorkerReport
 from innet.plans import Plan, ProcessorCosts, make_plan
 from innet.settings import PlacementSettings, Settings
 from innet.topology import load_topology
@@ -101,6 +102,40 @@ def test_sums_return_once_the_link_is_free_but_not_before_the_pause():
     network.pass_time(120)
     assert network.moves() == 2
     assert roots(network.placed()) == ["spine0"]
+
+
+def test_a_controller_that_starts_again_leaves_sums_where_they_have_moved():
+    network = MeasuredNetwork(interval_s=1, confirmations=1)
+    network.rates_bps["leaf0", "spine0"] = 95e6
+    network.pass_time(10)
+    ((prefix, (made, placed)),) = network.plans()[0]["plans"].items()
+    group = GroupReport(
+        name="g0",
+        number=1,
+        algorithm="inc",
+        ranks=HOSTS,
+        plans={prefix: made},
+        placed={prefix: placed},
+        ready=True,
+        left=False,
+        failure=None,
+    )
+
+    def answer(node: str, method: str, _params: object) -> object:
+        if method != "memberships" or node not in HOSTS:
+            return None
+        worker = WorkerReport(node=node, pid=1, incarnation=1, failed=None, groups=[group])
+        return worker.model_dump()
+
+    jobs = {network.job.name: KnownJob(job=network.job)}
+    successor = HandDriven(
+        Controller(TOPOLOGY, record=LaunchRecord(generation=1, jobs=jobs)), answer
+    )
+    ((_, placed),) = successor.plans()[0]["plans"].values()
+    assert roots(Plan.from_dict(placed)) == ["spine1"]
+    rules = {n: params["rules"] for n, params in successor.told_by("install_group").items()}
+    assert "spine1" in rules
+    assert "spine0" not in rules
 
 
 def test_sums_move_from_a_switch_whose_processor_another_job_keeps_busy():
