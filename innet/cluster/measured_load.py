@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from innet.cluster.emulation.runs import RunRecord
 from innet.errors import EmulationError, NoAnswer
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME, ControllerClient
-from innet.plans import Load
+from innet.plans import NO_LOAD, Load
 from innet.plans.bounds import DirectedLink
 
 _TIMEOUT_S = 5.0
@@ -16,7 +16,7 @@ _TIMEOUT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLoad:
-    """The load of a network, and its jobs.
+    """The load of a network, and its jobs; by default there are none.
 
     Attributes:
         load: what all jobs together use.
@@ -24,9 +24,9 @@ class MeasuredLoad:
         jobs: what each sends on each link, in bits a second.
     """
 
-    load: Load
-    taken: frozenset[str]
-    jobs: Mapping[str, Mapping[DirectedLink, float]]
+    load: Load = NO_LOAD
+    taken: frozenset[str] = frozenset()
+    jobs: Mapping[str, Mapping[DirectedLink, float]] = field(default_factory=dict)
 
 
 def read_load(record: RunRecord) -> MeasuredLoad:

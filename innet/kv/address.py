@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from innet.cluster.attachment import attach, detach
-from innet.cluster.emulation.runs import find_run, list_runs
+from innet.cluster.emulation.runs import find_run, names_of_runs
 from innet.cluster.machines.token_file import TokenFile
 from innet.errors import EmulationError, HostTaken, KVError
 
@@ -36,14 +36,13 @@ def network_at(address: str, token_file: Path | None = None) -> str:
     try:
         find_run(network)
     except EmulationError:
-        here = ", ".join(run.run_id for run in list_runs()) or "none"
         joining = "ADDRESS:PORT --token-file FILE"
         if token_file is not None:
             joining = f"{address} --token-file {token_file}"
         raise KVError(
             f"this machine has no node of network {network} that user {os.geteuid()} runs; "
-            f"networks here: {here}. Let it join as that user: innet node join {joining}; on a "
-            f"machine of its own: innet kv serve FILE --name {network}"
+            f"networks here: {names_of_runs()}. Let it join as that user: innet node join "
+            f"{joining}; on a machine of its own: innet kv serve FILE --name {network}"
         ) from None
     return network
 

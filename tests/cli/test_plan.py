@@ -64,7 +64,7 @@ def test_a_plan_for_some_ranks_takes_one_rack_and_says_why(cli: CliRunner) -> No
     [
         ([], "name what to plan for"),
         (["star8", "--for", "star4"], "both name what to plan for"),
-        (["--for", "nowhere"], "'nowhere' is neither a network that is up"),
+        (["--for", "nowhere"], "'nowhere' is neither a network on this machine"),
         (["star8", "--ranks", "9"], "9 ranks need as many hosts, and star8 has 8"),
         (["star8", "--ranks", "2", "--hosts", "h0,h1"], "--ranks has them chosen"),
     ],

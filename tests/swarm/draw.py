@@ -14,6 +14,7 @@ _TOPOLOGIES = (
     *("star:2", "star:3", "star:3", "star:4", "star:5", "star:8"),
     *("leaf-spine:2x1x2", "leaf-spine:2x2x2", "leaf-spine:3x2x2"),
     *("dumbbell:2", "dumbbell:3", "fat-tree:2", "wan:3x2x1", "wan:4x2x7"),
+    *("rails:2x2", "rails:4x2", "rails:3x3"),
     *("random",) * 8,
 )
 _RARE_TOPOLOGIES = ("fat-tree:4", "leaf-spine:4x2x3")

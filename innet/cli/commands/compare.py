@@ -23,6 +23,7 @@ EXAMPLES = options.examples(
     "innet compare star8 --mode netns --rate 200mbit --sizes 16MiB",
     "innet compare leaf-spine-16 --algorithms inc,ring --sizes 4KiB..1MiB",
     "innet compare star8 --mode netns --baseline gloo,openmpi",
+    "innet compare star:2 --workers-per-host 4 --memory-rate 128gbit",
 )
 
 _QUICK_SIZES = "4KiB,256KiB,4MiB"
@@ -64,6 +65,7 @@ def compare(
     as_json: options.AsJson = False,
     *,
     links: options.TopologyOptions,
+    within_hosts: options.HostOptions,
     settings: options.SetSettings = [],  # noqa: B006  # typer copies it
 ) -> None:
     """Compare allreduce algorithms over sizes: a table, JSON, an HTML report and a recording.
@@ -77,7 +79,7 @@ def compare(
     from innet.observe.web.document import SUFFIX as RECORDING_SUFFIX
     from innet.telemetry.logs.output import FileOutput
 
-    loaded = chosen_topology(topology, links)
+    loaded = chosen_topology(topology, links, within_hosts)
     schedule = _schedule(_QUICK_SIZES if quick else sizes, repetitions, quick)
     parsed_settings = chosen_settings(settings)
     directory = output or options.RESULTS / f"compare-{loaded.name}-{mode}"

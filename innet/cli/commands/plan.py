@@ -66,15 +66,14 @@ def plan(
     options.refuse_ranks_with_hosts(ranks, hosts)
     where = _where(topology, network, links, within_hosts)
     size_bytes = _size_bytes(size)
-    load = None if where.measured is None else where.measured.load
-    placed = None
-    if ranks is not None:
-        taken = () if where.measured is None else where.measured.taken
-        placed = choose_hosts(
-            where.topology, ranks, taken=taken, **({} if load is None else {"load": load})
-        )
+    measured = where.measured
+    placed = (
+        None
+        if ranks is None
+        else choose_hosts(where.topology, ranks, taken=measured.taken, load=measured.load)
+    )
     named = chosen_hosts(hosts) if placed is None else placed.hosts
-    made = chosen_plan(algorithm, where.topology, named, size_bytes, mode, load)
+    made = chosen_plan(algorithm, where.topology, named, size_bytes, mode, measured.load)
     why = _explained(made, where, size_bytes, placed, mode) if explain else None
     if as_json:
         _print_json(made, where.topology, size_bytes, why)
@@ -95,7 +94,7 @@ class _Where:
     """What is planned for: a topology, and the load of the network that is up."""
 
     topology: Topology
-    measured: MeasuredLoad | None = None
+    measured: MeasuredLoad
 
 
 def _where(
@@ -104,8 +103,8 @@ def _where(
     links: options.TimeOptions,
     within_hosts: options.HostOptions,
 ) -> _Where:
-    from innet.cluster.emulation.runs import find_run, list_runs
-    from innet.cluster.measured_load import read_load
+    from innet.cluster.emulation.runs import find_run, list_runs, names_of_runs
+    from innet.cluster.measured_load import MeasuredLoad, read_load
     from innet.errors import TopologyError
     from innet.topology import load_topology
 
@@ -117,15 +116,15 @@ def _where(
             param_hint="'--for'",
         )
     if topology is not None:
-        return _Where(chosen_topology(topology, links, within_hosts))
+        return _Where(chosen_topology(topology, links, within_hosts), MeasuredLoad())
     assert network is not None
     if all(record.run_id != network for record in list_runs()):
         try:
-            return _Where(chosen_topology(network, links, within_hosts))
+            return _Where(chosen_topology(network, links, within_hosts), MeasuredLoad())
         except TopologyError as error:
-            known = ", ".join(record.run_id for record in list_runs()) or "none"
             raise TopologyError(
-                f"{network!r} is neither a network that is up ({known}) nor a topology: {error}"
+                f"{network!r} is neither a network on this machine ({names_of_runs()}) nor a "
+                f"topology: {error}"
             ) from error
     given = asdict(links) | asdict(within_hosts)
     if any(value is not None for value in given.values()):
@@ -146,14 +145,14 @@ def _explained(
     placed: HostChoice | None,
     mode: Literal["local", "netns"] | None,
 ) -> Explanation:
-    from innet.plans import NO_LOAD, explain
+    from innet.plans import explain
 
     return explain(
         made,
         where.topology,
         size_bytes,
-        load=NO_LOAD if where.measured is None else where.measured.load,
-        jobs=None if where.measured is None else where.measured.jobs,
+        load=where.measured.load,
+        jobs=where.measured.jobs,
         hosts=placed,
         processor=None if mode is None else processor_costs(where.topology, mode),
     )

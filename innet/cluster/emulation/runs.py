@@ -309,6 +309,11 @@ def list_runs() -> list[RunRecord]:
     return sorted(records, key=lambda record: record.started_at)
 
 
+def names_of_runs() -> str:
+    """The ids of all runs on this machine, for messages about one that is not there."""
+    return ", ".join(record.run_id for record in list_runs()) or "none"
+
+
 def foreign_runs() -> list[Path]:
     """The directories of runs of other versions of innet, which :func:`list_runs` leaves out."""
     found = []
@@ -333,10 +338,9 @@ def find_run(run_id: str | None = None) -> RunRecord:
             return _load(path)
         if len(parts := _parts_of(run_id)) == 1:
             return parts[0]
-        known = ", ".join(record.run_id for record in list_runs()) or "none"
         raise EmulationError(
-            f"there is no run {run_id}. Runs on this machine: {known}. `innet up TOPOLOGY --name "
-            "NAME` starts one."
+            f"there is no run {run_id}. Runs on this machine: {names_of_runs()}. `innet up "
+            "TOPOLOGY --name NAME` starts one."
         )
     live = [record for record in list_runs() if not record.is_stale]
     if len(live) == 1:
