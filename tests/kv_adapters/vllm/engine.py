@@ -42,6 +42,8 @@ from vllm.v1.structured_output import StructuredOutputManager
 BLOCK = 4
 CHUNK = 8
 LAYERS = [f"model.layers.{index}.self_attn.attn" for index in range(12)]
+DRAFT = "draft_model.layers.0.self_attn.attn"
+"""Of a draft model: it is computed behind the others, and its name comes before theirs."""
 BLOCKS = 64
 _HEADS, _HEAD_DIM = 2, 4
 _LLAMA = {
@@ -135,6 +137,8 @@ class Engine:
         init_none_hash(sha256_cbor)
         cache = cache or cache_config()
         self._groups = cache.kv_cache_groups
+        drafts = [layer for group in self._groups for layer in group.layer_names if layer == DRAFT]
+        self._layers = [*LAYERS, *drafts]
         config.cache_config.num_gpu_blocks = BLOCKS
         register_all_kvcache_specs(config)
         # As in vLLM: the worker's side before the scheduler's.
@@ -149,7 +153,7 @@ class Engine:
         shape = (BLOCKS, BLOCK, _HEADS, 2 * _HEAD_DIM)
         self.caches = {
             layer: torch.full(shape, torch.nan, dtype=torch.bfloat16).permute(0, 2, 1, 3)
-            for layer in LAYERS
+            for layer in self._layers
         }
         self.worker.register_kv_caches(self.caches)
         self._requests = 0
@@ -205,7 +209,7 @@ class Engine:
         for scheduled in output.num_scheduled_tokens.values():
             start = self._first_computed(output)
             is_last = start + scheduled >= len(prompt)
-            for index, layer in enumerate(LAYERS):
+            for index, layer in enumerate(self._layers):
                 self.worker.wait_for_layer_load(layer)
                 self._compute(index, prompt, blocks, start, start + scheduled)
                 self.worker.save_kv_layer(layer, self.caches[layer], None)
@@ -245,15 +249,15 @@ class Engine:
         self, layer: int, prompt: list[int], blocks: list[list[int]], start: int, end: int
     ) -> None:
         values = expected(layer, prompt)
-        ids, _ = self._blocks_of_layer(LAYERS[layer], blocks)
-        cache = self.caches[LAYERS[layer]]
+        ids, _ = self._blocks_of_layer(self._layers[layer], blocks)
+        cache = self.caches[self._layers[layer]]
         for token in range(start, min(end, len(prompt))):
             assert ids[token // BLOCK], "vLLM computes into its null block"
             cache[ids[token // BLOCK], :, token % BLOCK] = values[token]
 
     def _is_right(self, prompt: list[int], blocks: list[list[int]]) -> bool:
         """Whether the next token finds what it attends to."""
-        for index, layer in enumerate(LAYERS):
+        for index, layer in enumerate(self._layers):
             ids, window = self._blocks_of_layer(layer, blocks)
             rows = self.caches[layer][ids].permute(0, 2, 1, 3).flatten(0, 1)
             first = max(0, len(prompt) - window + 1) if window else 0

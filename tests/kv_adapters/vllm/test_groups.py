@@ -23,6 +23,7 @@ from tests.kv_adapters.hosts import Hosts
 from tests.kv_adapters.vllm.engine import (
     BLOCK,
     CHUNK,
+    DRAFT,
     Engine,
     cache_config,
     make_config,
@@ -135,6 +136,25 @@ def test_a_hit_needs_the_last_window_of_a_group_and_all_of_others(
 
     assert len(absent) == len(missing), "groups share no names"
     assert ChunkLookup(count_prefix, cache, HASHES, 0, None).end_chunk() == chunks
+
+
+def test_a_draft_models_layers_are_saved_when_they_are_computed(
+    config: VllmConfig, hosts: Hosts
+) -> None:
+    cache = cache_config()
+    cache.kv_cache_groups[0].layer_names.append(DRAFT)
+    made = []
+    for host in ("a", "b"):
+        with hosts.at(host, connector):
+            made.append(Engine(config, cache))
+    one, other = made
+    one.serve(PROMPT)
+    one.saved()
+    served = other.serve(PROMPT)
+    assert (served.is_right, served.computed_tokens) == (True, len(PROMPT) - 4 * CHUNK)
+    for engine in made:
+        with hosts.at("a", connector):
+            engine.close()
 
 
 def test_state_space_layers_are_refused(config: VllmConfig, hosts: Hosts) -> None:

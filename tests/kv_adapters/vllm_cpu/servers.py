@@ -15,14 +15,12 @@ from pathlib import Path
 from typing import Final
 
 import psutil
-import torch
 from prometheus_client.parser import text_string_to_metric_families
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from shared.vllm_servers import prompt as prompt_tokens
+from shared.vllm_servers import write_model
 from tests.kv_adapters.running import documented_command, free_ports
 
-WORDS: Final = 256
 HOSTS: Final = 2
 QUICK_START: Final = "--host 127.0.0.1 --enforce-eager --max-model-len 2048 --dtype float32"
 """What makes a small model start quickly; nothing here concerns the connector."""
@@ -36,32 +34,9 @@ ENVIRONMENT: Final = {
 _POLL_S: Final = 0.3
 
 
-def write_model(folder: Path) -> None:
-    """A random model of four layers, and a tokenizer of 256 words."""
-    torch.manual_seed(1)
-    config = LlamaConfig(
-        vocab_size=WORDS,
-        hidden_size=128,
-        intermediate_size=128,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=4096,
-        bos_token_id=0,
-        eos_token_id=1,
-        initializer_range=0.2,
-    )
-    LlamaForCausalLM(config).to(torch.float32).save_pretrained(folder)
-    vocabulary = {"<s>": 0, "</s>": 1, **{f"w{i}": i for i in range(2, WORDS)}}
-    words = Tokenizer(models.WordLevel(vocabulary, unk_token="<s>"))
-    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    wrapped = PreTrainedTokenizerFast(tokenizer_object=words, bos_token="<s>", eos_token="</s>")
-    wrapped.save_pretrained(folder)
-
-
 def prompt(step: int, words: int) -> str:
     """A prompt of so many tokens; those of different steps have no prefix in common."""
-    return " ".join(f"w{(step * (place + 1)) % 251 + 2}" for place in range(words))
+    return " ".join(f"w{token}" for token in prompt_tokens(step, words))
 
 
 class Servers:
