@@ -38,6 +38,7 @@ from shared.block_servers import (
     client_command,
     missing_requirement,
     start_mooncake,
+    start_nixl,
     start_redis,
 )
 from shared.block_stores import OWN as OWN_RANK
@@ -46,7 +47,7 @@ from shared.machines import Machines, machines_of
 
 OWN = {"innet": True, "innet_sockets": False}
 """innet's pools, and whether their links are shared memory."""
-PEERS = ("redis", "redis_connections", "mooncake")
+PEERS = ("redis", "redis_connections", "mooncake", "nixl", "nixl_digest")
 TURN_DEADLINE_S = 60.0
 CALLS_OF_A_TURN = 4
 """Each block is put and got alone, and put and got among others."""
@@ -83,6 +84,8 @@ async def join_peers(
         addresses |= dict.fromkeys(("redis", "redis_connections"), await start_redis(server))
     if "mooncake" in peers:
         addresses["mooncake"] = await start_mooncake(server, STORE_BYTES)
+    if any(peer.startswith("nixl") for peer in peers):
+        addresses |= dict.fromkeys(("nixl", "nixl_digest"), await start_nixl(server, STORE_BYTES))
     for peer in peers:
         command = client_command(peer, conductor.path, addresses[peer], client.address)
         client.start(ProcessSpec(peer, command))

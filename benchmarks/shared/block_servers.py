@@ -14,7 +14,7 @@ from typing import Final
 from innet.cluster.emulation.local_fabric import free_port
 from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
 from innet.errors import EmulationError
-from shared.block_stores import MEMORY
+from shared.block_stores import MEMORY, NIXL_MEMORY
 
 _START_S: Final = 30.0
 _POLL_S: Final = 0.02
@@ -45,6 +45,8 @@ def missing_requirement(store: str) -> str | None:
                 return f"{module} is not installed (pip install redis hiredis)"
     if store == "mooncake" and importlib.util.find_spec("mooncake") is None:
         return "Mooncake is not installed (pip install --no-deps mooncake-transfer-engine-non-cuda)"
+    if store.startswith("nixl") and importlib.util.find_spec("nixl") is None:
+        return "NIXL is not installed (pip install --no-deps nixl nixl-cu12)"
     return None
 
 
@@ -83,6 +85,14 @@ async def start_mooncake(place: Place, offered_bytes: int) -> str:
     argv = (*_PROGRAM, MEMORY, address, place.address, str(offered_bytes))
     await _until_printed(place.start(ProcessSpec("mooncake-memory", argv)), "ready")
     return address
+
+
+async def start_nixl(place: Place, offered_bytes: int) -> str:
+    """Start a process with memory for NIXL's clients; returns its address."""
+    port = free_port()
+    argv = (*_PROGRAM, NIXL_MEMORY, place.address, str(port), str(offered_bytes))
+    await _until_printed(place.start(ProcessSpec("nixl-memory", argv)), "ready")
+    return f"{place.address}:{port}"
 
 
 async def _until_printed(server: SupervisedProcess, text: str) -> None:

@@ -1,14 +1,15 @@
-"""Clients of block stores, for ``kv_store.py``: innet's pool, Redis and Mooncake.
+"""Clients of block stores, for ``kv_store.py``: innet's pool, Redis, Mooncake and NIXL.
 
 As a program, this module is one process:
 
-* ``STORE SOCKET HOST:PORT OWN``: a client of Redis or Mooncake, at its own address;
+* ``STORE SOCKET HOST:PORT OWN``: a client of Redis, Mooncake or NIXL, at its own address;
 * ``mooncake_memory HOST:PORT OWN BYTES``: holds Mooncake's blocks until SIGTERM or the end of its
   parent;
+* ``nixl_memory OWN PORT BYTES``: memory for NIXL's clients;
 * ``own SOCKET NAME OUTSTANDING BYTES``: a rank of a job. Rank 0 is the client, rank 1 the home of
   all blocks; ``NAME`` is the client's team.
 
-The libraries of Redis and Mooncake are imported by their own processes alone.
+The libraries of peers are imported by their own processes alone.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from innet.cluster.emulation.syscalls import set_parent_death_signal
 from innet.errors import KVError
 from innet.worker import current_worker
 from shared.block_work import Blocks, StoreClient, take_turns
+from shared.nixl_blocks import NixlClient, NixlDigestClient, hold_nixl_memory
 from shared.own_blocks import OwnClient, be_home
 
 if TYPE_CHECKING:
@@ -196,8 +198,11 @@ _CLIENTS: dict[str, Callable[[str, str], StoreClient]] = {
     "redis": RedisClient,
     "redis_connections": RedisConnectionsClient,
     "mooncake": MooncakeClient,
+    "nixl": NixlClient,
+    "nixl_digest": NixlDigestClient,
 }
 MEMORY = "mooncake_memory"
+NIXL_MEMORY = "nixl_memory"
 OWN = "own"
 
 
@@ -221,6 +226,9 @@ def main() -> None:
     store, *arguments = sys.argv[1:]
     if store == MEMORY:
         _hold_memory(*arguments)
+        return
+    if store == NIXL_MEMORY:
+        hold_nixl_memory(*arguments)
         return
     if store == OWN:
         path, name, *numbers = arguments
