@@ -28,12 +28,25 @@ while "h2.0" not in read_run_status(find_run("prod")).pools[0]["members"]:
 """
 
 
-def engine(lab: Machines, machine: str, *commands: str) -> Program:
-    """A process on a machine that attaches, and gets its commands by standard input."""
-    token_file = lab.folder / machine / "token"
+def write_pool(lab: Machines, network: str) -> str:
+    """Write the secret of the pool's tenant, and its file with a network; returns its path."""
+    secret = lab.folder / "acme.secret"
+    secret.touch(mode=0o600)
+    secret.write_text("at least sixteen bytes")
+    file = lab.folder / "pool.yaml"
+    file.write_text(network + POOL)
+    return str(file)
+
+
+def engine(lab: Machines, machine: str, *commands: str, network: str | None = None) -> Program:
+    """A process on a machine that attaches, and gets its commands by standard input.
+
+    Without the network's name, it attaches by the address and the token with which it joined.
+    """
+    token_file = str(lab.folder / machine / "token")
+    joined = {"address": lab.address, "token_file": token_file}
     options = {
-        "address": lab.address,
-        "token_file": str(token_file),
+        **(joined if network is None else {"address": network}),
         "tenant": "acme",
         "secret": str(lab.folder / "acme.secret"),
     }
@@ -44,13 +57,9 @@ def engine(lab: Machines, machine: str, *commands: str) -> Program:
 
 async def test_engines_of_two_machines_share_blocks() -> None:
     async with machines(3) as lab:
-        secret = lab.folder / "acme.secret"
-        secret.touch(mode=0o600)
-        secret.write_text("at least sixteen bytes")
-        file = lab.folder / "pool.yaml"
-        file.write_text(star(["h1", "h2"]) + POOL)
+        file = write_pool(lab, star(["h1", "h2"]))
         where = ("--listen", lab.address, "--token-file", str(lab.folder / "token"))
-        serving = lab.innet("h0", "kv", "serve", str(file), "--name", "prod", *where, *QUICK)
+        serving = lab.innet("h0", "kv", "serve", file, "--name", "prod", *where, *QUICK)
         await serving.says("0 of")
         agents = [lab.join(machine, machine) for machine in ("h1", "h2")]
         await serving.says("the blocks of acme on 2 hosts")
