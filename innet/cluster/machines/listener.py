@@ -367,7 +367,11 @@ class MachineListener:
     def _admit(self, admitted: Admitted, request: JoinRequest, peer: Peer) -> None:
         before = self._joined.get(admitted.machine)
         if before is not None and not admitted.is_resumed:
-            self._finish(Lost(admitted.machine, f"machine {admitted.machine} joined anew"))
+            why = (
+                f"the agent of machine {admitted.machine} was started again, or has not heard from "
+                f"the launcher for {self._heartbeats.timeout_s:g} s"
+            )
+            self._finish(Lost(admitted.machine, why))
             before = None
         machine = before or JoinedMachine(
             admitted.machine, peer.address, self._run_dir, self._offered
