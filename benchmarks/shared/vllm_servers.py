@@ -80,7 +80,6 @@ def write_window_model(folder: Path, window: int) -> None:
         head_dim=32,
         query_pre_attn_scalar=32,
         layer_types=["sliding_attention", "full_attention"] * 2,
-        tie_word_embeddings=False,  # with which a model repeats a word
         sliding_window=window,
         max_position_embeddings=8192,
         bos_token_id=0,

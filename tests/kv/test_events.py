@@ -122,6 +122,16 @@ def test_a_restarted_publisher_is_noticed_and_a_second_copy_is_not() -> None:
     assert known.held == {(8, "CPU"), (9, "CPU")}
 
 
+def test_groups_of_layers_are_apart_in_what_a_replay_replaces() -> None:
+    log = EventLog(buffer_batches=1)
+    whole, window = BlocksStored((1,)), BlocksStored((1,), group=1, window=4)
+    for event in (whole, window, BlocksRemoved((1,), group=1), BlocksStored((2,))):
+        log.add(event)
+        log.cut(0.0)
+    (_, state), *_ = log.since(0)
+    assert decode(state).events == (AllCleared(), whole)
+
+
 def test_blocks_that_follow_each_other_are_one_event() -> None:
     log = EventLog()
     salted = BlocksStored((1,), None, (10, 11), 2, extra=(("s",),))
