@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ class Bottleneck:
         rate_bps: of the link.
         others_bps: what others use of it.
         jobs: the neighbour jobs that send on it, with bits a second of each.
+        in_memory: whether it joins a worker to the memory of its host.
     """
 
     link: DirectedLink
@@ -41,6 +42,7 @@ class Bottleneck:
     rate_bps: float
     others_bps: float
     jobs: Mapping[str, float]
+    in_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class Explanation:
     def sentences(self) -> list[str]:
         """The explanation for a person."""
         return [
-            f"Hosts: {', '.join(self.hosts)}.",
+            f"Hosts: {', '.join(_ranges(self.hosts))}.",
             *([] if self.hosts_why is None else [f"They are below {self.hosts_why}"]),
             self._say_adders(),
             *self._say_trees(),
@@ -107,11 +109,12 @@ class Explanation:
             f"{', '.join(roots)}) would take {say_time(time_s)}"
             for roots, time_s in self.trees
         ]
-        return [f"Trees with the same sums: {'; '.join(said)}."] if said else []
+        what = "Trees with the same sums, of which each adds an equal part of the segments"
+        return [f"{what}: {'; '.join(said)}."] if said else []
 
     def _say_algorithms(self) -> list[str]:
         said = [f"{name} {say_time(time_s)}" for name, time_s in self.algorithms.items()]
-        return [f"Algorithms: {'; '.join(said)}."] if said else []
+        return [f"Estimates of the algorithms: {'; '.join(said)}."] if said else []
 
     def _say_bottlenecks(self) -> list[str]:
         if not self.bottlenecks:
@@ -127,6 +130,8 @@ class Explanation:
                 f"Bottleneck: {alone[0]}{others} {verb} busy for {say_time(busy_s)}; nobody else "
                 f"uses {them}."
             )
+        if any(bottleneck.in_memory for bottleneck in self.bottlenecks):
+            said.append("It is within hosts: between workers and their host's memory.")
         return said
 
 
@@ -176,15 +181,38 @@ def _bottlenecks(
 ) -> tuple[Bottleneck, ...]:
     found = []
     for link, carried_bytes in bytes_per_link(plan, topology, size_bytes).items():
-        rate_bps, left_bps = topology.link_between(*link).rate_bps, load.rate_bps(topology, *link)
+        joined, left_bps = topology.link_between(*link), load.rate_bps(topology, *link)
+        rate_bps = joined.rate_bps
         if rate_bps is None or left_bps is None:
             continue
         sharing = {job: of[link] for job, of in jobs.items() if of.get(link, 0.0) > _SHARED_BPS}
         time_s = carried_bytes * 8 / left_bps
-        found.append(Bottleneck(link, time_s, rate_bps, load.used_bps(*link), sharing))
+        others_bps = load.used_bps(*link)
+        found.append(Bottleneck(link, time_s, rate_bps, others_bps, sharing, joined.in_memory))
     longest_s = max((bottleneck.time_s for bottleneck in found), default=0.0)
     longest = [b for b in found if b.time_s >= longest_s * (1 - 1e-6)]
     return tuple(sorted(longest, key=lambda b: -b.others_bps))
+
+
+def _ranges(hosts: Sequence[str]) -> list[str]:
+    """Hosts as ``--hosts`` takes them, with runs of more than two as ranges.
+
+    >>> _ranges(("h0.0", "h0.1", "h0.2", "h1.0", "h7"))
+    ['h0.0-h0.2', 'h1.0', 'h7']
+    """
+    runs: list[list[str]] = []
+    for host in hosts:
+        if runs and host == _next(runs[-1][-1]):
+            runs[-1].append(host)
+        else:
+            runs.append([host])
+    return [part for run in runs for part in ([f"{run[0]}-{run[-1]}"] if len(run) > 2 else run)]
+
+
+def _next(host: str) -> str | None:
+    """The host that counts on; ``None`` after one without a number."""
+    stem = host.rstrip("0123456789")
+    return None if stem == host else f"{stem}{int(host[len(stem) :]) + 1}"
 
 
 def _say_bottleneck(bottleneck: Bottleneck) -> str:

@@ -73,16 +73,18 @@ def choose_hosts(
 
 def _too_many(topology: Topology, ranks: int, free: int) -> str:
     hosts = len(topology.hosts)
+    has_several = any(topology.machine_of[host] != host for host in topology.hosts)
+    places = "workers" if has_several else "hosts"
     if ranks < 1:
-        return f"a job has at least 1 rank, not {ranks}; name the number of hosts that it needs"
+        return f"a job has at least 1 rank, not {ranks}; name the number of {places} that it needs"
     if ranks > hosts:
         return (
-            f"{ranks} ranks need as many hosts, and {topology.name} has {hosts}. Ask for at most "
-            f"{hosts}, or launch a larger network"
+            f"{ranks} ranks need as many {places}, and {topology.name} has {hosts}. Ask for at "
+            f"most {hosts}, or launch a larger network"
         )
     return (
-        f"{ranks} ranks need as many free hosts, and {topology.name} has {free}: jobs run on the "
-        f"other {hosts - free}, or no path leads there. Ask for fewer, or wait; `innet status` "
+        f"{ranks} ranks need as many free {places}, and {topology.name} has {free}: jobs run on "
+        f"the other {hosts - free}, or no path leads there. Ask for fewer, or wait; `innet status` "
         "shows the jobs of a network"
     )
 

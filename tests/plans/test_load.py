@@ -108,6 +108,17 @@ def test_more_ranks_than_free_hosts_are_refused(ranks, taken, message):
         choose_hosts(load_topology("leaf-spine:4x2x4"), ranks, taken=taken)
 
 
+def test_an_explanation_counts_workers_and_names_memory():
+    topology = load_topology("star:2").with_workers(4, memory_rate_bps=1e9)
+    topology = topology.with_overrides(rate_bps=1e10)
+    why = explain(make_plan("inc", topology), topology, 1 << 20)
+    said = why.sentences()
+    assert said[0] == "Hosts: h0.0-h0.3, h1.0-h1.3."
+    assert said[-1] == "It is within hosts: between workers and their host's memory."
+    with pytest.raises(PlanError, match="9 ranks need as many workers, and star-2 has 8"):
+        choose_hosts(topology, 9)
+
+
 def test_an_explanation_names_trees_bottleneck_and_neighbours():
     load = Load(link_bps={"leaf0": {"spine0": 9e8, "spine1": 9e8}})
     plan = make_plan("inc", TOPOLOGY, load=load)
