@@ -175,7 +175,9 @@ class NodeConfig(_Model):
         default=0, ge=0, description="bytes of answers that a host waits for at once; 0: no limit"
     )
     receive_rate_bps: float = Field(
-        default=0, ge=0, description="rate of a host's links, which that credit grows at"
+        default=0,
+        ge=0,
+        description="rate of a host's links, which that credit grows at; 0: it is measured",
     )
     control_socket: Path = Field(description="Unix socket path that the node answers control on")
     ndn_socket: Path = Field(description="Unix socket path that NDN programs connect to")

@@ -53,6 +53,28 @@ def receive_credit_bytes(topology: Topology, node: str, *, bulk_segment_bytes: i
     return int(rate_bps * _longest_way_s(topology, node) / 8 + queued_bytes - excess_bytes)
 
 
+def queue_credit_bytes(topology: Topology, node: str) -> int:
+    """The part of a credit that may wait in queues, for a host on a machine of its own whose links
+    have no rate in the file: there is a real port with a queue before it, whose rate nobody knows.
+
+    The host measures the other part, what fills the path. 0: there is no such port, or the rate is
+    known.
+
+    >>> from innet.topology import load_topology
+    >>> queue_credit_bytes(load_topology("star:8"), "h0")
+    262144
+    """
+    machine = topology.machine_of[node]
+    links = [
+        link
+        for peer, link in topology.links_of[machine].items()
+        if topology.placement[peer] != topology.placement[machine]
+    ]
+    if not links or topology.nodes[node].kind == "switch" or receive_rate_bps(topology, node):
+        return 0
+    return min(link.mark_threshold_bytes for link in links) // _ranks_at(topology, machine)
+
+
 def receive_rate_bps(topology: Topology, node: str) -> float:
     """The rate of all links of a host together; 0 where there is no credit.
 
@@ -173,9 +195,13 @@ def _most_queued_s(topology: Topology, host: str) -> float:
         for link in links
         if not link.in_memory or link.rate_bps is not None
     )
-    share = _share_of_uplinks(topology, machine) / len(topology.workers_of.get(machine, (host,)))
+    share = _share_of_uplinks(topology, machine) / _ranks_at(topology, machine)
     queued = min(marks) * share
     return min(8 * queued / rate_bps, MOST_QUEUED_S)
+
+
+def _ranks_at(topology: Topology, machine: str) -> int:
+    return len(topology.ranks_on([machine]))
 
 
 def _there_and_back_s(link: Link) -> float:

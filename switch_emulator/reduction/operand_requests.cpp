@@ -41,7 +41,8 @@ OperandRequests::OperandRequests(Forwarder& forwarder, const ReducerOptions& opt
       interest_lifetime_(options.interest_lifetime),
       own_name_(options.own_name),
       answers_(options.answers == nullptr ? own_answers_ : *options.answers),
-      credit_({options.receive_credit_bytes, options.receive_rate_bps, kFirstCreditBytes},
+      credit_({options.receive_credit_bytes, options.receive_rate_bps, kFirstCreditBytes,
+               options.receive_rate_bps == 0},
               &answers_),
       expected_bytes_(kFirstExpectedBytes),
       patience_(kShortestPatience) {}
@@ -221,7 +222,7 @@ void OperandRequests::take_answered(std::uint32_t request, std::size_t answer_by
     } else {
         detector.on_answered(request, now);
     }
-    credit_.on_answer(answer_bytes, marked);
+    credit_.on_answer(answer_bytes, marked, detector.rtt().minimum(), now);
     release(request);
 }
 

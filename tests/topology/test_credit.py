@@ -3,9 +3,10 @@
 import pytest
 
 from innet.settings import Settings
-from innet.topology import load_topology
+from innet.topology import Host, Topology, load_topology
 from innet.topology.credit import (
     longest_round_trip_s,
+    queue_credit_bytes,
     receive_credit_bytes,
     with_timers_for,
 )
@@ -20,6 +21,27 @@ def test_slow_links_queue_a_tenth_of_a_second_and_faster_ones_what_causes_no_mar
     star = load_topology("star:4").with_overrides(rate_bps=rate_bps, delay_s=0.0)
     on_two_links_bytes = 2 * star.links[0].mtu_bytes
     assert receive_credit_bytes(star, "h0") == on_two_links_bytes + queued_bytes
+
+
+def test_workers_of_a_machine_share_half_of_the_queue_before_a_port_of_unknown_rate() -> None:
+    star = load_topology("star:4").with_overrides(rate_bps=None, queue_bytes=400_000)
+    assert queue_credit_bytes(star, "h0") == 200_000
+    shared = star.with_workers(2)
+    assert [queue_credit_bytes(shared, name) for name in ("h0.0", "h0.1")] == [100_000, 100_000]
+    assert queue_credit_bytes(shared, "h0") == 0  # its workers ask, the host's node only forwards
+
+
+def test_where_no_port_is_passed_or_its_rate_is_known_no_queue_is_guessed() -> None:
+    star = load_topology("star:4")
+    assert queue_credit_bytes(star.with_overrides(rate_bps=1e9), "h0") == 0
+    assert queue_credit_bytes(star, "s0") == 0
+    beside_switch = Topology(
+        name=star.name,
+        nodes={**star.nodes, "h0": Host(name="h0", machine="launcher")},
+        links=star.links,
+    )
+    assert queue_credit_bytes(beside_switch, "h0") == 0
+    assert queue_credit_bytes(beside_switch, "h1") > 0
 
 
 @pytest.mark.parametrize(("rate_bps", "delay_s"), [(1e6, 0.0), (1e9, 0.2), (None, 0.2)])

@@ -56,7 +56,8 @@ constexpr std::uint64_t kFirstWindows = 2;
 
 CreditOptions credit_of_links(const EndpointOptions& options) {
     return {options.receive_credit_bytes, options.receive_rate_bps,
-            kFirstWindows * kUsualAnswerBytes * options.initial_window};
+            kFirstWindows * kUsualAnswerBytes * options.initial_window,
+            options.receive_rate_bps == 0};
 }
 
 bool wants_room(wire::NackReason reason) {
@@ -73,7 +74,9 @@ Fetcher::Fetcher(const EndpointOptions& options, const wire::Name& own_name, For
       counters_(counters),
       answers_(options.answers == nullptr ? own_answers_ : *options.answers),
       credit_(credit_of_links(options), &answers_),
-      own_credit_({.most_bytes = options.receive_credit_bytes}, &answers_) {
+      own_credit_({.most_bytes = options.receive_credit_bytes,
+                   .measures_path = options.receive_rate_bps == 0},
+                  &answers_) {
     requesters_.use(flow_to(own_name, AnswerOrder::kLocal, options.initial_window));
 }
 
@@ -228,7 +231,8 @@ void Fetcher::on_data(const wire::DataView& data, bool marked, TimePoint now) {
             continue;
         }
         flow->on_answered(key, marked, now);
-        credit_of(*flow).on_answer(answer_bytes(target, name->segment), marked);
+        credit_of(*flow).on_answer(answer_bytes(target, name->segment), marked,
+                                   flow->detector().rtt().minimum(), now);
         if (!on_own_flow(*flow)) flow->trust();
         target.on_answered();
         const std::uint32_t home = target.flow;

@@ -26,8 +26,7 @@ std::uint64_t Fetcher::most_awaited(const FetchSpec& spec) const {
     const double share = static_cast<double>(spec.end_segment - spec.first_segment) /
                          static_cast<double>(whole.segments());
     const double segment_bytes = static_cast<double>(whole.segment_bytes) * options_.virtual_scale;
-    const double segments =
-        share * static_cast<double>(options_.receive_credit_bytes) / segment_bytes;
+    const double segments = share * credit_.most() / segment_bytes;
     return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(segments));
 }
 
@@ -43,6 +42,9 @@ void Fetcher::repeat_lost(std::uint32_t flow_number, TimePoint now) {
             continue;
         }
         flow.make_ready(request.key);
+        const TargetState& target = targets_[TargetTable::place_of(request.key)];
+        const std::uint64_t segment = TargetTable::segment_of(request.key);
+        credit_of(flow).on_loss(answer_bytes(target, segment));
         if (request.cause == LossCause::kGap) {
             INNET_LOG(kFetch, "a gap: requests a segment again");
             ++counters_.retransmissions_by_gap;
@@ -50,7 +52,6 @@ void Fetcher::repeat_lost(std::uint32_t flow_number, TimePoint now) {
         }
         INNET_LOG(kFetch, "a timeout: requests a segment again");
         ++counters_.retransmissions_by_timeout;
-        const TargetState& target = targets_[TargetTable::place_of(request.key)];
         const std::uint32_t timeouts = std::max(request.consecutive_timeouts, flow.silent_rounds());
         if (timeouts >= options_.timeouts_before_self_evaluation && target.can_self_evaluate &&
             !on_own_flow(flow)) {

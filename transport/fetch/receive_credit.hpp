@@ -16,6 +16,9 @@
 // only lengthen queues, which sums of other nodes wait in: while such sums are awaited, too, the
 // credit grows slowly from the first answer on, and to half: finished sums are fetched with a
 // credit of their own, and come through the same queue.
+//
+// Where nobody knows the links' rate, `most_bytes` is the part of a queue alone, and what fills the
+// path is measured.
 
 #include <algorithm>
 #include <chrono>
@@ -23,6 +26,7 @@
 #include <limits>
 
 #include "transport/fetch/loss_detector.hpp"
+#include "transport/fetch/path_meter.hpp"
 
 namespace innet {
 
@@ -30,6 +34,7 @@ struct CreditOptions {
     std::uint64_t most_bytes = 0;   ///< 0: no limit
     double rate_bps = 0;            ///< after silence, it grows at this rate; 0: half is there
     std::uint64_t first_bytes = 0;  ///< granted at once after silence
+    bool measures_path = false;     ///< what fills the path is added to `most_bytes`
 };
 
 class ReceiveCredit {
@@ -48,7 +53,7 @@ class ReceiveCredit {
     }
     /// Whether one more may be requested of a publication that is late.
     bool has_room_for_late() const {
-        return !limited() || 2 * (awaited_.in_flight + awaited_.held) < options_.most_bytes;
+        return !limited() || 2 * static_cast<double>(awaited_.in_flight + awaited_.held) < most();
     }
     /// When credit is free again, if no answer arrives before; kNever: not without an answer.
     TimePoint room_at() const {
@@ -63,6 +68,7 @@ class ReceiveCredit {
     /// Before a request that counts leaves.
     void on_request(TimePoint now) {
         if (awaited_.in_flight > 0) return;
+        meter_.on_first_request(now);
         busy_since_ = now;
         path_bytes_ = kNotKnown;
     }
@@ -77,12 +83,23 @@ class ReceiveCredit {
     AwaitedBytes& awaited() { return awaited_; }
     const AwaitedBytes& awaited() const { return awaited_; }
 
-    void on_answer(std::size_t size_bytes, bool marked) {
+    /// The most that may be awaited at once.
+    double most() const { return static_cast<double>(options_.most_bytes) + meter_.path_bytes(); }
+
+    /// `shortest_rtt` of its flow is `Duration::max()` before the first sample.
+    void on_answer(std::size_t size_bytes, bool marked, Duration shortest_rtt, TimePoint now) {
         if (!limited()) return;
         const auto answer = static_cast<double>(size_bytes);
-        const auto most = static_cast<double>(options_.most_bytes);
-        granted_bytes_ += marked ? -answer / 2 : answer * most / (kRoundsToRegain * granted_bytes_);
-        granted_bytes_ = std::clamp(granted_bytes_, most / kLeastShare, most);
+        if (options_.measures_path) {
+            const double before = most();
+            meter_.on_answer(size_bytes, shortest_rtt, now);
+            granted_bytes_ *= most() / before;
+        }
+        grant(marked ? -answer / 2 : answer * most() / (kRoundsToRegain * granted_bytes_));
+    }
+    /// A request is repeated. Where no queue sets marks, a lost answer counts as a marked one.
+    void on_loss(std::size_t size_bytes) {
+        if (limited() && options_.measures_path) grant(-static_cast<double>(size_bytes) / 2);
     }
 
   private:
@@ -95,9 +112,12 @@ class ReceiveCredit {
     static constexpr double kShareBesideSums = 2;
     static constexpr double kNotKnown = std::numeric_limits<double>::infinity();
 
+    void grant(double more_bytes) {
+        granted_bytes_ = std::clamp(granted_bytes_ + more_bytes, most() / kLeastShare, most());
+    }
     bool grows() const { return options_.rate_bps > 0; }
     double most_in_flight() const {
-        const double left_to_others = static_cast<double>(options_.most_bytes) / kLeastOfOthers;
+        const double left_to_others = most() / kLeastOfOthers;
         const double beside_held = granted_bytes_ - static_cast<double>(awaited_.held);
         const double most = granted_bytes_ / (path_bytes_ == kNotKnown ? 1 : kShareBesideSums);
         return std::min(most, std::max(beside_held, left_to_others));
@@ -109,6 +129,7 @@ class ReceiveCredit {
     TimePoint busy_since_{};         ///< something has been in flight all the time
     double path_bytes_ = kNotKnown;  ///< in flight when the first answer since then came
     AwaitedBytes awaited_;
+    PathMeter meter_;
 };
 
 }  // namespace innet

@@ -46,7 +46,7 @@ from innet.node.node_config import (
 from innet.node.routing import NextHops, next_hops
 from innet.telemetry.logs.output import ConsoleOutput, OutputSink
 from innet.topology import Topology, dump_yaml
-from innet.topology.credit import receive_credit_bytes, receive_rate_bps
+from innet.topology.credit import queue_credit_bytes, receive_credit_bytes, receive_rate_bps
 from innet.topology.model import LAUNCHER_MACHINE
 from innet.topology.summary import impairments
 
@@ -353,6 +353,11 @@ class Network:
         node = self._topology.nodes[name]
         is_worker = self._topology.role_of(name) == "worker"
         digest = hashlib.sha256(f"{self._seed}/{name}".encode()).digest()
+        credit_bytes = receive_credit_bytes(
+            self._topology, name, bulk_segment_bytes=self._bulk_segment_bytes
+        )
+        if self._mode == "cluster":
+            credit_bytes = credit_bytes or queue_credit_bytes(self._topology, name)
         return NodeConfig(
             run_id=self._run_id,
             node=name,
@@ -363,11 +368,7 @@ class Network:
             routes=tuple(RouteConfig(node=to, face=face) for to, face in hops[name].items()),
             slots=node.slots if node.kind == "switch" else 0,
             cache_bytes=node.cache_bytes,
-            receive_credit_bytes=receive_credit_bytes(
-                self._topology,
-                name,
-                bulk_segment_bytes=self._bulk_segment_bytes,
-            ),
+            receive_credit_bytes=credit_bytes,
             receive_rate_bps=receive_rate_bps(self._topology, name),
             cache_policy=node.cache_policy if node.kind == "switch" else HOST_CACHE_POLICY,
             control_socket=self.socket_path(control_socket_name(name)),

@@ -591,6 +591,23 @@ TEST_CASE("all fetches of a node together stay within its credit") {
     CHECK(two == data);
 }
 
+TEST_CASE("a credit without a rate grows by what fills a long path") {
+    EndpointOptions options;
+    options.receive_credit_bytes = 3000;
+    const auto data = pattern(400'000, 3);
+    const auto fetches_within = [&](double rate_bps, Duration limit) {
+        options.receive_rate_bps = rate_bps;
+        Pair pair({.delay = 5ms}, 1, options);
+        std::vector<std::uint8_t> into(data.size());
+        pair.second.endpoint().submit(1, publish_only(publication(1, 0, data)), pair.network.now());
+        pair.first.endpoint().submit(2, fetch_only(fetch(1, 0, into)), pair.network.now());
+        return pair.run_until_complete(pair.first, 2, limit);
+    };
+    // Three or four segments a round trip take 1 s.
+    CHECK(!fetches_within(1e9, 700ms));
+    CHECK(fetches_within(0, 700ms));
+}
+
 TEST_CASE("abort ends every local operation and fails requests for its tensors") {
     Pair pair;
     const auto tensor = pattern(3000, 14);

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <utility>
+
 #include "transport/fetch/receive_credit.hpp"
 
 namespace innet {
@@ -21,17 +23,21 @@ std::size_t granted(ReceiveCredit& credit, TimePoint now = kStart) {
     return count;
 }
 
+void answer(ReceiveCredit& credit, bool marked) {
+    credit.on_answer(kAnswer, marked, Duration::max(), kStart);
+}
+
 TEST_CASE("a credit of 0 is no limit") {
     ReceiveCredit credit({});
     credit.awaited().in_flight = 1ULL << 40;
-    credit.on_answer(kAnswer, true);
+    answer(credit, true);
     CHECK(credit.has_room(kStart));
 }
 
 TEST_CASE("answers without marks let a credit grow to all of it and no further") {
     ReceiveCredit credit({.most_bytes = kMost});
     const std::size_t first = granted(credit);
-    for (int i = 0; i < 10'000; ++i) credit.on_answer(kAnswer, false);
+    for (int i = 0; i < 10'000; ++i) answer(credit, false);
     CHECK(first < granted(credit));
     CHECK(granted(credit) == kMost / kAnswer);
 }
@@ -39,15 +45,15 @@ TEST_CASE("answers without marks let a credit grow to all of it and no further")
 TEST_CASE("a round trip of marks halves a credit, and never takes all of it") {
     ReceiveCredit credit({.most_bytes = kMost});
     const std::size_t before = granted(credit);
-    for (std::size_t i = 0; i < before; ++i) credit.on_answer(kAnswer, true);
+    for (std::size_t i = 0; i < before; ++i) answer(credit, true);
     CHECK(granted(credit) <= before / 2 + 1);
-    for (int i = 0; i < 10'000; ++i) credit.on_answer(kAnswer, true);
+    for (int i = 0; i < 10'000; ++i) answer(credit, true);
     CHECK(granted(credit) >= 1);
 }
 
 TEST_CASE("held answers take from a credit, and leave a quarter to others") {
     ReceiveCredit credit({.most_bytes = kMost});
-    for (int i = 0; i < 10'000; ++i) credit.on_answer(kAnswer, false);
+    for (int i = 0; i < 10'000; ++i) answer(credit, false);
     credit.awaited().held = kMost / 2;
     CHECK(granted(credit) == kMost / 2 / kAnswer);
     credit.awaited().held = 2 * kMost;
@@ -126,6 +132,55 @@ TEST_CASE("an answer frees its share of the table at once") {
     CHECK(!credit.has_room(kStart));
     credit.awaited().in_flight -= kAnswer;
     CHECK(credit.has_room(kStart));
+}
+
+/// A credit whose path has 16 answers in a round trip of a millisecond.
+ReceiveCredit measured_credit() {
+    ReceiveCredit credit({.most_bytes = kMost, .measures_path = true});
+    credit.on_request(kStart);
+    for (int i = 1; i <= 10'000; ++i) {
+        const TimePoint now = kStart + i * std::chrono::nanoseconds(62'500);
+        credit.on_answer(kAnswer, false, std::chrono::milliseconds(1), now);
+    }
+    return credit;
+}
+
+/// Answers that may be awaited at once, without an end.
+std::size_t room_of(ReceiveCredit& credit) {
+    for (; credit.has_room(kStart); credit.awaited().in_flight += kAnswer) {
+    }
+    return std::exchange(credit.awaited().in_flight, 0) / kAnswer;
+}
+
+TEST_CASE("where nobody knows the rate, what fills the path is granted beside the queue") {
+    ReceiveCredit credit = measured_credit();
+    CHECK(room_of(credit) == kMost / kAnswer + 16);
+}
+
+TEST_CASE("where nobody knows the rate, losses shrink a credit and answers restore it") {
+    ReceiveCredit credit = measured_credit();
+    const std::size_t before = room_of(credit);
+    for (std::size_t i = 0; i < before; ++i) credit.on_loss(kAnswer);
+    CHECK(room_of(credit) <= before / 2 + 1);
+    for (int i = 0; i < 10'000; ++i) answer(credit, false);
+    CHECK(room_of(credit) == before);
+}
+
+TEST_CASE("one loss in a hundred leaves a credit whole") {
+    ReceiveCredit credit = measured_credit();
+    const std::size_t before = room_of(credit);
+    for (int i = 1; i <= 10'000; ++i) {
+        if (i % 100 == 0) credit.on_loss(kAnswer);
+        answer(credit, false);
+    }
+    CHECK(room_of(credit) >= before - 1);
+}
+
+TEST_CASE("where the rate is known, a loss is no sign of a full queue") {
+    ReceiveCredit credit({.most_bytes = kMost, .rate_bps = kRate, .first_bytes = kMost});
+    const std::size_t before = room_of(credit);
+    for (int i = 0; i < 1'000; ++i) credit.on_loss(kAnswer);
+    CHECK(room_of(credit) == before);
 }
 
 }  // namespace
