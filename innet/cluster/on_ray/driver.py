@@ -82,12 +82,9 @@ def connect(address: str) -> None:
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     server = Address.parsed(address.removeprefix(_CLIENT))
-    is_client = address.startswith(_CLIENT)
     for attempt in range(_TRIES):
         try:
-            require_server(server, named=is_client)
-            if is_client:
-                _require_admission(address)
+            require_server(server, named=address.startswith(_CLIENT))
             ray.init(address, log_to_driver=False, logging_level="warning")
         except EmulationError:
             raise
@@ -101,8 +98,13 @@ def connect(address: str) -> None:
 def connect_problem(address: str, error: BaseException) -> str:
     """Why a cluster cannot be used, and what helps."""
     said = _first_words(error)
-    if refusal := _refusal(error):
-        return _refused(address, refusal)
+    refusal = _refusal(error) or (address.startswith(_CLIENT) and _refusal_of_server(address))
+    if refusal:
+        return (
+            f"the Ray cluster at {address} refuses this process: {refusal}. Give it the cluster's "
+            "token: RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN_PATH or RAY_AUTH_TOKEN in the "
+            "environment"
+        )
     if "ersion mismatch" in str(error):
         return f"the Ray cluster has another version: {error}. Install the same here"
     if address.startswith(_CLIENT):
@@ -138,26 +140,16 @@ def _refusal(error: BaseException | None) -> str:
     return ""
 
 
-def _require_admission(address: str) -> None:
-    """Ask a client server for something small: Ray's client waits for half a minute if refused.
-
-    Raises:
-        EmulationError: it does not accept this process.
-    """
+def _refusal_of_server(address: str) -> str:
+    """Why a client server does not accept this process: Ray's client tells that it waited."""
     ping = ClusterInfoRequest(type=ClusterInfoType.PING)
     with contextlib.closing(init_grpc_channel(address.removeprefix(_CLIENT))) as channel:
         try:
             RayletDriverStub(channel).ClusterInfo(ping, timeout=_PROBE_S)
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.UNAUTHENTICATED:
-                raise EmulationError(_refused(address, _NOT_ADMITTED)) from error
-
-
-def _refused(address: str, refusal: str) -> str:
-    return (
-        f"the Ray cluster at {address} refuses this process: {refusal}. Give it the cluster's "
-        "token: RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN_PATH or RAY_AUTH_TOKEN in the environment"
-    )
+                return _NOT_ADMITTED
+    return ""
 
 
 def view(address: str) -> ClusterView:

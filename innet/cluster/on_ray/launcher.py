@@ -96,7 +96,7 @@ class RayMachines:
         except subprocess.TimeoutExpired:
             raise EmulationError(
                 f"the Ray cluster at {self._address} does not answer within {_VIEW_TIMEOUT_S:g} s. "
-                "Check the cluster with `ray status` on one of its nodes, and try again"
+                "Check the address, and set RAY_USE_TLS and RAY_AUTH_MODE as the cluster has them"
             ) from None
         notices = [notice for line in asked.stdout.splitlines() if (notice := _notice(line))]
         for notice in notices:
