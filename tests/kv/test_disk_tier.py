@@ -151,6 +151,18 @@ def test_what_is_damaged_is_missed_and_the_tier_goes_on(data: st.DataObject) -> 
         run(work(Path(folder)))
 
 
+def test_a_header_that_forbids_to_write_is_damage(tmp_path: Path) -> None:
+    async def work() -> None:
+        await filled(tmp_path, 8)
+        content = bytearray((tmp_path / FILE_NAME).read_bytes())
+        content[18] = 3  # the version of the format that is needed to write
+        (tmp_path / FILE_NAME).write_bytes(content)
+        await filled(tmp_path, 12)
+        assert await whole_blocks(tmp_path) >= set(range(8, 12))
+
+    asyncio.run(work())
+
+
 def test_a_block_larger_than_what_may_wait_is_written_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,7 +34,6 @@ _FAULTS_OF_THE_DISK = (
     sqlite3.SQLITE_LOCKED,
     sqlite3.SQLITE_NOMEM,
     sqlite3.SQLITE_PERM,
-    sqlite3.SQLITE_READONLY,
 )
 _SCHEMA = (
     """
@@ -139,7 +138,7 @@ class BlockDatabase:
             try:
                 self._write(dropped, added)
             except sqlite3.Error as error:
-                if not _is_damage(error):
+                if not self._is_damage(error):
                     return False
                 self.reset()
                 self._write((), added)
@@ -180,7 +179,7 @@ class BlockDatabase:
             try:
                 return self._connected()
             except sqlite3.Error as error:
-                if not _is_damage(error):
+                if not self._is_damage(error):
                     raise
             self._delete()
             return self._connected()
@@ -230,6 +229,14 @@ class BlockDatabase:
                     )
                 path.chmod(0o600)
 
+    def _is_damage(self, error: sqlite3.Error) -> bool:
+        """Whether the file is damaged, rather than the disk full or another process in the way."""
+        # The low byte of a code is its kind.
+        kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+        if kind == sqlite3.SQLITE_READONLY:  # the file's header can say so, too
+            return os.access(self._path, os.W_OK)
+        return kind not in _FAULTS_OF_THE_DISK
+
     def _delete(self) -> None:
         for path in self._files():
             path.unlink(missing_ok=True)
@@ -237,13 +244,6 @@ class BlockDatabase:
     def _files(self) -> list[Path]:
         suffixes = ("", "-wal", "-shm", "-journal")
         return [self._path.with_name(self._path.name + suffix) for suffix in suffixes]
-
-
-def _is_damage(error: sqlite3.Error) -> bool:
-    """Whether the file is damaged, rather than the disk full or another process in the way."""
-    # The low byte of a code is its kind.
-    kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
-    return kind not in _FAULTS_OF_THE_DISK
 
 
 def _listed(row: tuple[object, ...]) -> BlockRecord | None:
