@@ -17,7 +17,10 @@ from tests.docs.command_lines import ROOT
 from tests.docs.workspace import Workspace
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
-_TIMEOUT_S = 240
+WITH_VLLM = ("prefill-decode",)
+"""Tutorials that ``make kv-adapters`` follows."""
+TIMEOUT_S = 240.0
+"""Of a command."""
 _OUTPUT_TIMEOUT_S = 60
 _FENCE = re.compile(r"```(\w*)$")
 _SAVE_AS = re.compile(r"Save this as `([\w.]+)`")
@@ -68,7 +71,8 @@ def steps_of(text: str) -> Iterator[Step]:
 class Reader:
     """A shell in a workspace, and what it has printed."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, timeout_s: float = TIMEOUT_S) -> None:
+        self._timeout_s = timeout_s
         self._directory = workspace.directory
         self._log = self._directory / "shell.log"
         with self._log.open("w") as log:
@@ -120,8 +124,8 @@ class Reader:
         self._shell.stdin.write(f"{{ {command}\n}} </dev/null; echo $? >{status}.new\n")
         self._shell.stdin.write(f"mv {status}.new {status}\n")
         self._shell.stdin.flush()
-        if not _becomes_true(status.exists, _TIMEOUT_S):
-            return f"did not end within {_TIMEOUT_S} s\n{self._shown()}"
+        if not _becomes_true(status.exists, self._timeout_s):
+            return f"did not end within {self._timeout_s:g} s\n{self._shown()}"
         code = status.read_text().strip()
         return "" if code == "0" else f"exit code {code}\n{self._shown()}"
 
@@ -159,9 +163,11 @@ def _becomes_true(condition: Callable[[], bool], timeout_s: float) -> bool:
     return True
 
 
-def follow(page: Path, workspace: Workspace) -> Iterator[tuple[Step, str]]:
+def follow(
+    page: Path, workspace: Workspace, timeout_s: float = TIMEOUT_S
+) -> Iterator[tuple[Step, str]]:
     """Do all steps of a page; each with what went wrong. A reader stops at the first error."""
-    with Reader(workspace) as reader:
+    with Reader(workspace, timeout_s) as reader:
         for step in steps_of(page.read_text()):
             why = reader.follow(step)
             yield step, why
