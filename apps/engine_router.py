@@ -32,6 +32,7 @@ def main() -> None:
         "--engine", action="append", required=True, metavar="NAME=URL", help="repeatable"
     )
     parser.add_argument("--index", metavar="URL", help="of `innet kv index`")
+    parser.add_argument("--model", help="its name in the index, where that has several")
     parser.add_argument("--router", choices=ROUTERS, default="pool")
     parser.add_argument("--port", type=int, default=8080, help="on loopback; default 8080")
     parser.add_argument(
@@ -46,7 +47,7 @@ def main() -> None:
     load = LoadTime(0.001, arguments.gbit * _GIGABIT) if arguments.gbit else None
     costs = Costs(load=load, token_bytes=arguments.token_bytes)
     router = make_router(arguments.router, costs, [engine.name for engine in engines])
-    placement = Placement(engines, router, costs, arguments.index)
+    placement = Placement(engines, router, costs, arguments.index, arguments.model)
     web.run_app(Front(placement).app(), host="127.0.0.1", port=arguments.port)
 
 

@@ -7,25 +7,30 @@ python benchmarks/kv_router.py --quick
 * ``<trace>_<memory>_<router>_*``: a replay in virtual time (:mod:`shared.routed_engines`), with
   engines that have their own blocks ``alone`` or load those of others from a ``pool``.
 * ``lookups_per_s``: of prompts in an index of all engines' blocks, by processor time of one thread.
-* ``http_lookups_per_s``: of the same over HTTP on loopback, in calls of 64 prompts, by processor
-  time of the server and the client.
+* ``http_<form>_<batch>_lookups_per_s``: of the same over HTTP on loopback, one call after the other
+  on one connection, in calls of 1 or 16 prompts, as lists (``prompts``) or in base64 (``packed``).
+* ``http_<form>_<batch>_processor_s_per_lookup``: of the server.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import functools
 import json
 import random
+import struct
+import sys
 import time
-import urllib.request
+from asyncio.subprocess import PIPE
 from collections.abc import Sequence
-from http import HTTPStatus
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from innet.errors import KVError
 from innet.kv.events.index import PrefixIndex
 from innet.kv.events.routing import ROUTERS, Costs, make_router
 from innet.kv.events.service import PoolDirectory, serving
@@ -42,7 +47,8 @@ PREFIX_BLOCKS = 3
 """That ``prefix-hash`` hashes: the first are the same in nearly all conversations."""
 LATENCY_S = 0.001
 GIGABIT = 1e9 / 8
-BATCH = 64
+BATCHES = (1, 16)
+CLIENT = Path(__file__).parent / "shared" / "lookup_client.py"
 MEMBERS = 16
 BLOCK = 16
 PROMPT_TOKENS = 2048
@@ -109,30 +115,48 @@ async def _lookups(prompts: int) -> Figures:
     began_s = time.process_time()
     for tokens in questions:
         _locate(directory.index, tokens, members)
-    took_s = time.process_time() - began_s
-    bodies = [
-        json.dumps({"prompts": questions[start : start + BATCH], "members": members}).encode()
-        for start in range(0, prompts, BATCH)
-    ]
+    figures: Figures = {"lookups_per_s": prompts / (time.process_time() - began_s)}
     async with serving(directory) as address:
-        began_s = time.process_time()
-        await asyncio.to_thread(_ask, f"{address}/v1/locate", bodies)
-        http_s = time.process_time() - began_s
-    return {
-        "lookups_per_s": prompts / took_s,
-        "http_lookups_per_s": prompts / http_s,
-    }
+        for form in ("prompts", "packed"):
+            for batch in BATCHES:
+                bodies = _bodies(form, questions, members, batch)
+                began_s = time.process_time()
+                took_s = await _ask(address, bodies)
+                prefix = f"http_{form}_{batch}"
+                figures |= {
+                    f"{prefix}_lookups_per_s": prompts / took_s,
+                    f"{prefix}_processor_s_per_lookup": (time.process_time() - began_s) / prompts,
+                }
+    return figures
+
+
+def _bodies(form: str, questions: list[list[int]], members: list[str], batch: int) -> list[bytes]:
+    """Bodies of requests, of so many prompts each."""
+    given: list[list[int]] | list[str] = questions
+    if form == "packed":
+        arrays = (np.array(tokens, "<u4").tobytes() for tokens in questions)
+        given = [base64.b64encode(each).decode() for each in arrays]
+    return [
+        json.dumps({form: given[start : start + batch], "members": members}).encode()
+        for start in range(0, len(given), batch)
+    ]
 
 
 def _locate(index: PrefixIndex, tokens: list[int], members: list[str]) -> None:
     index.locate(LOOKUP_MODEL, tokens, members=members)
 
 
-def _ask(url: str, bodies: list[bytes]) -> None:
-    for body in bodies:
-        with urllib.request.urlopen(urllib.request.Request(url, body)) as answer:
-            assert answer.status == HTTPStatus.OK
-            answer.read()
+async def _ask(address: str, bodies: list[bytes]) -> float:
+    """The seconds that the requests take, sent by another process."""
+    host, port = address.removeprefix("http://").split(":")
+    client = await asyncio.create_subprocess_exec(
+        sys.executable, CLIENT, host, port, "/v1/locate", stdin=PIPE, stdout=PIPE
+    )
+    sent = b"".join(struct.pack("<Q", len(body)) + body for body in bodies)
+    output, _ = await client.communicate(sent)
+    if client.returncode:
+        raise KVError(f"the client of the index ended with {client.returncode}")
+    return float(output)
 
 
 def _print(figures: Figures, traces: dict[str, tuple[PromptRequest, ...]]) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import logging
 import math
 import time
 from dataclasses import dataclass, field
 
 import aiohttp
+import numpy as np
 
 from innet.kv.events.index import Holding, Location
 from innet.kv.events.routing import Costs, Prompt, Router
@@ -15,6 +18,8 @@ _INDEX_TIMEOUT = aiohttp.ClientTimeout(total=1.0)
 """An index that does not answer within it is as one that is down."""
 _DOWN_S = 2.0
 """After an engine could not be reached, others are asked for so long."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -49,7 +54,12 @@ class Placement:
     """Chooses engines for prompts, with what the pool's index knows."""
 
     def __init__(
-        self, engines: list[Engine], router: Router, costs: Costs, index_url: str | None
+        self,
+        engines: list[Engine],
+        router: Router,
+        costs: Costs,
+        index_url: str | None,
+        model: str | None = None,
     ) -> None:
         """
         Args:
@@ -57,11 +67,14 @@ class Placement:
             router: that chooses.
             costs: of serving prompts.
             index_url: of ``innet kv index``; ``None``: nothing is known about blocks.
+            model: as in the topics of events, if the index has blocks of several.
         """
         self.engines = engines
         self._router = router
         self._costs = costs
         self._index_url = index_url
+        self._model = model
+        self._refusal = ""
 
     async def place(
         self, session: aiohttp.ClientSession, tokens: list[int]
@@ -79,14 +92,25 @@ class Placement:
         nothing = Location(0, 0, tuple(Holding(name, 0, 0, 0, 0) for name in names))
         if self._index_url is None or not tokens:
             return nothing
-        body = {"prompts": [tokens], "members": names}
+        packed = base64.b64encode(np.asarray(tokens, "<u4").tobytes()).decode()
+        body = {"packed": [packed], "members": names, "model": self._model}
         try:
             url = f"{self._index_url}/v1/locate"
             async with session.post(url, json=body, timeout=_INDEX_TIMEOUT) as answer:
-                [found] = (await answer.json())["locations"]
+                document = await answer.json()
+                if not answer.ok:
+                    self._show_refusal(str(document["error"]))
+                    return nothing
+                [found] = document["locations"]
         except (aiohttp.ClientError, TimeoutError, KeyError, ValueError):
             return nothing
         holdings = tuple(
             Holding(*(each[key] for key in Holding._fields)) for each in found["holdings"]
         )
         return Location(found["tokens"], found["block_tokens"], holdings)
+
+    def _show_refusal(self, error: str) -> None:
+        """Log why the index answers no look-ups, once for each reason."""
+        if error != self._refusal:
+            self._refusal = error
+            _log.warning("requests are placed without the index, which refuses look-ups: %s", error)

@@ -81,8 +81,15 @@ class Routed:
 
 
 @asynccontextmanager
-async def routed(router: RouterName = "pool", dead: Sequence[str] = ()) -> AsyncIterator[Routed]:
+async def routed(
+    router: RouterName = "pool",
+    dead: Sequence[str] = (),
+    model: str | None = None,
+    others: Sequence[str] = (),
+) -> AsyncIterator[Routed]:
     directory = PoolDirectory()
+    for other in others:
+        directory.apply("h2", other, [BlocksStored((7,), None, (1,) * 16, 16)])
     texts = tuple(ord(c) for c in "a text of more than thirty-two characters")[:32]
     for first, tokens in ((0, tuple(PROMPT)), (1 << 20, texts)):
         hashes = tuple(first + number for number in range(len(tokens) // 16))
@@ -101,7 +108,7 @@ async def routed(router: RouterName = "pool", dead: Sequence[str] = ()) -> Async
         ]
         index = await stack.enter_async_context(serving(directory))
         costs = Costs()
-        placement = Placement(engines, make_router(router, costs, NAMES), costs, index)
+        placement = Placement(engines, make_router(router, costs, NAMES), costs, index, model)
         url = await stack.enter_async_context(served(Front(placement).app()))
         session = await stack.enter_async_context(aiohttp.ClientSession())
         yield Routed(url, session, hold)
@@ -114,6 +121,20 @@ async def test_a_request_goes_to_the_engine_that_has_its_prefix() -> None:
         assert await router.engine_of("a text of more than thirty-two characters") == "h1"
         async with router.session.get(f"{router.url}/v1/models") as answer:
             assert (await answer.json())["data"][0]["id"] == "llama"
+
+
+async def test_where_the_index_has_several_models_the_router_names_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with routed(model="llama", others=["qwen"]) as router:
+        router.hold.set()
+        assert [await router.engine_of(PROMPT) for _ in range(3)] == ["h1"] * 3
+        assert not caplog.records
+    async with routed(others=["qwen"]) as router:
+        router.hold.set()
+        assert len({await router.engine_of(PROMPT) for _ in range(6)}) == 3
+        [record] = caplog.records
+        assert "name one of llama, qwen" in record.getMessage()
 
 
 async def test_answers_are_streamed() -> None:

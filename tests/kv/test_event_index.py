@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import re
 import urllib.error
@@ -12,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -274,12 +276,19 @@ async def client() -> AsyncIterator[Ask]:
 
 
 async def test_prompts_are_located_over_http() -> None:
-    question = {"prompts": [[1, 2, 3, 4, 9], [7]], "members": ["h1", "h2"], "near": "h1"}
+    question: dict[str, Any] = {
+        "prompts": [[1, 2, 3, 4, 9], [7]],
+        "members": ["h1", "h2"],
+        "near": "h1",
+    }
     async with client() as ask:
         status, answer = await ask("/v1/locate", json.dumps(question))
         first, second = answer["locations"]
         assert (status, first["tokens"], first["block_tokens"]) == (200, 4, 2)
         assert second["tokens"] == 0
+        tokens = [np.array(each, "<u4").tobytes() for each in question.pop("prompts")]
+        packed = [base64.b64encode(each).decode() for each in tokens]
+        assert await ask("/v1/locate", json.dumps(question | {"packed": packed})) == (200, answer)
         here = {"member": "h1", "tokens": 2, "memory_tokens": 0, "gpu_tokens": 0, "blocks": 1}
         none = {"member": "h2", "tokens": 0, "memory_tokens": 0, "gpu_tokens": 0, "blocks": 0}
         assert first["holdings"] == [here | {"distance": 0}, none | {"distance": 2}]
@@ -288,7 +297,15 @@ async def test_prompts_are_located_over_http() -> None:
 
 
 async def test_invalid_requests_are_refused() -> None:
-    bodies = ["{", "{}", '{"prompts": [[-1]]}', '{"prompts": [[1]], "x": 1}', '{"prompts": [[""]]}']
+    bodies = [
+        "{",
+        "{}",
+        '{"packed": ["AAA="]}',
+        '{"packed": ["?"]}',
+        '{"prompts": [[-1]]}',
+        '{"prompts": [[1]], "x": 1}',
+        '{"prompts": [[""]]}',
+    ]
     async with client() as ask:
         for body in bodies:
             status, answer = await ask("/v1/locate", body)

@@ -361,6 +361,8 @@ def _key(parent: int, packed: bytes, extra: tuple[Extra | None, ...]) -> int:
 def _packed(tokens: TokenIds) -> bytes:
     try:
         if isinstance(tokens, np.ndarray):
+            if tokens.dtype == np.uint32 and tokens.ndim == 1:
+                return tokens.tobytes()
             tokens = tokens.astype(np.int64, casting="safe").tolist()
         return array("I", tokens).tobytes()
     except (OverflowError, ValueError, TypeError) as error:

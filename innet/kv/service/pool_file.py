@@ -42,6 +42,9 @@ class TenantSpecification(Specification):
     memory: Size = optional("of each host, for blocks that it is home to; 256MiB by default")
     disk: Size = optional("behind that memory; 0 by default")
     weight: int = optional("part of the switches' memory; 1 by default", ge=1, le=MAX_WEIGHT)
+    model_name: str = optional(
+        "of its only model, in the topics of events; by default the model's digest"
+    )
 
 
 class PoolSpecification(Specification):
@@ -142,6 +145,8 @@ class PoolFile:
         )
         if pool.events:
             options["events"] = RUN_EVENTS
+        if "model_name" in given:
+            options["model_name"] = given["model_name"]
         if "memory" in given:
             options["offered_memory"] = given["memory"]
         if "disk" in given:

@@ -27,7 +27,7 @@ pool:
   replicas: 2
   events: true
   tenants:
-    acme: {secret: acme.secret, memory: 1GiB, disk: 2GiB, weight: 3}
+    acme: {secret: acme.secret, memory: 1GiB, disk: 2GiB, weight: 3, model-name: llama}
     umbra: {secret: acme.secret}
 """
 
@@ -53,6 +53,7 @@ def test_each_tenant_has_a_member_with_its_quota(tmp_path: Path) -> None:
     assert acme.secret == umbra.secret == SECRET.encode()
     assert acme.folder == tmp_path / "blocks"
     assert acme.events == "run"
+    assert (acme.model_name, umbra.model_name) == ("llama", "")
 
 
 def test_an_object_storage_takes_the_place_of_the_disks(tmp_path: Path) -> None:
