@@ -7,10 +7,14 @@ overlapping requests, no windows, losses or deadlines. Hence a whole trace takes
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+import zlib
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 
+from innet.kv.pool.directory import POPULAR, SUMMARY_S
 from innet.kv.pool.peers import Placement
 from innet.lab.compare.measurement import BlockPlaces
 from innet.lab.replay.plan import NETWORK, Assignment, ReplayPlan, requests_of
@@ -21,6 +25,26 @@ from innet.topology.routes import Routes
 
 Pending = dict[str, set[str]]
 """By node, the neighbours that wait for the answer to an Interest."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """A block at a host.
+
+    Attributes:
+        since_s: when it came; summaries tell of it a little later.
+        is_copy: another host has put it.
+        asked: how often others have requested it here.
+    """
+
+    since_s: float
+    is_copy: bool
+    asked: int = 0
+
+    @property
+    def is_popular(self) -> bool:
+        """See :mod:`innet.kv.pool.directory`."""
+        return self.asked >= POPULAR and not self.is_copy
 
 
 class BlockModel:
@@ -61,10 +85,15 @@ class BlockModel:
         weights = plan.home_weights
         self._placement = Placement(weights, replicas=plan.replicas) if weights else None
         self._notes: dict[bytes, str] = {}
+        self._held: defaultdict[bytes, dict[str, _Held]] = defaultdict(dict)
+        """By block and host, in designs with one store for each host."""
+        self._now_s = 0.0
         self._local = self._given = self._computed = self._puts = 0
         routes = Routes(topology)
         self._next_hop = cache(routes.next_hop)
+        self._distance = cache(routes.distance)
         self._homes_of = cache(self._place)
+        self._neighbours = cache(self._by_distance)
 
     def replay(self, requests: Sequence[PromptRequest], assign: Assignment = "round-robin") -> None:
         """Serve all requests, one after the other."""
@@ -74,6 +103,7 @@ class BlockModel:
             for number, request in requests_of(rank, len(self._hosts), requests, assign)
         )
         for _, host, request in turns:
+            self._now_s = request.arrival_s
             self._serve(host, request.blocks)
 
     @property
@@ -105,14 +135,60 @@ class BlockModel:
         if self._workers[host].use(block) or (host in homes and self._homes[host].use(block)):
             self._local += 1
             return True
-        for home in homes:
-            if self._fetch(host, home, block, depth):
-                self._workers[host].put(block, depth, is_copy=self._plan.shares_memory)
+        for member in self._members_in_order(host, block, homes):
+            if self._fetch(host, member, block, depth):
+                self._keep(host, block, depth, is_copy=self._plan.shares_memory)
                 return True
         return False
 
+    def _members_in_order(self, host: str, block: bytes, homes: Sequence[str]) -> Sequence[str]:
+        """The members to ask, as :class:`~innet.kv.pool.directory.HolderDirectory` orders them."""
+        held = {
+            member: each
+            for member, each in self._held[block].items()
+            if member in self._homes and member != host and each.since_s + SUMMARY_S <= self._now_s
+        }
+        if not held:
+            return homes
+        nearest = next(self._in_turn(host, block, held))
+        others = [home for home in homes if home != host]
+        if others and any(each.is_popular for each in held.values()):
+            distance = min(self._distance(host, home) for home in others)
+            if self._distance(host, nearest) >= distance:
+                return (*homes, nearest)
+        return (nearest, *homes)
+
+    def _in_turn(self, host: str, block: bytes, held: dict[str, _Held]) -> Iterator[str]:
+        number = zlib.crc32(block) >> 1
+        for group in self._neighbours(host):
+            first = number % len(group)
+            yield from (member for member in group[first:] + group[:first] if member in held)
+
+    def _by_distance(self, host: str) -> list[list[str]]:
+        others = sorted(self._homes.keys() - {host}, key=lambda to: (self._distance(host, to), to))
+        groups = groupby(others, key=lambda to: self._distance(host, to))
+        return [list(group) for _, group in groups]
+
+    def _keep(self, host: str, block: bytes, depth: int, *, is_copy: bool) -> bool:
+        """Put a block into a host's own store; whether it stays."""
+        is_new = block not in self._workers[host]
+        gone = self._workers[host].put(block, depth, is_copy=is_copy)
+        if self._plan.shares_memory:
+            if is_new:
+                self._held[block][host] = _Held(self._now_s, is_copy)
+            for victim in gone:
+                self._held[victim].pop(host, None)
+        return block not in gone
+
+    def _count_request(self, host: str, block: bytes) -> None:
+        """Another host has loaded a block of this host's own store."""
+        if host not in self._homes:
+            self._workers[host].demote(block)  # only homes ask, and have it afterwards
+        elif block in self._workers[host] and self._plan.shares_memory:
+            self._held[block][host].asked += 1
+
     def _fetch(self, asker: str, home: str, block: bytes, depth: int) -> bool:
-        """Fetch a block from its home, from a cache on the path, or through the home."""
+        """Fetch a block from a member, from a cache on the path, or through its home."""
         pending: Pending = {}
         at = self._ask(pending, asker, home, block)
         if at in self._switches:
@@ -121,30 +197,36 @@ class BlockModel:
             return True
         if asker != home and self._homes[home].use(block):
             self._given += 1
+            self._count_request(home, block)
             self._answer(pending, home, block)
             return True
-        source = self._notes.get(block)
+        source = self._notes.get(block) if home in self._homes_of(block) else None
         if source is None or source == asker or block not in self._workers[source]:
             return False
         self._given += 1
         self._answer(pending, self._ask(pending, home, source, block), block)
-        if self._plan.shares_memory:
-            self._workers[source].demote(block)
-        self._homes[home].put(block, self._own_depth(depth))
+        self._workers[source].use(block)
+        self._count_request(source, block)
+        self._keep_at_home(home, block, depth)
         self._homes[home].use(block)  # a requester has caused the fetch
         return True
 
     def _put(self, host: str, block: bytes, depth: int) -> None:
         homes = self._homes_of(block)
         self._puts += len(homes)
-        gone = self._workers[host].put(block, depth)
-        if self._plan.design == NETWORK and block not in gone:
+        if self._keep(host, block, depth, is_copy=False) and self._plan.design == NETWORK:
             self._notes[block] = host
             return
         for home in homes:
             if home != host and block not in self._homes[home]:
                 pending: Pending = {}
                 self._answer(pending, self._ask(pending, home, host, block), block)
+            self._keep_at_home(home, block, depth)
+
+    def _keep_at_home(self, home: str, block: bytes, depth: int) -> None:
+        if self._plan.shares_memory:
+            self._keep(home, block, self._own_depth(depth), is_copy=False)
+        else:
             self._homes[home].put(block, self._own_depth(depth))
 
     def _ask(self, pending: Pending, asker: str, towards: str, block: bytes) -> str:

@@ -143,11 +143,13 @@ class NetworkOptions:
         weight: the pool's share of the node's tables, beside other pools and the job.
         packet_bytes: limit of a block's packets.
         first_nonce: of the requests from here; no other process of the node is near it.
+        distance: the cost of the route to a member.
     """
 
     weight: int = 1
     packet_bytes: int
     first_nonce: int
+    distance: Callable[[str], int]
 
 
 class NodeBlockNetwork:
@@ -174,6 +176,7 @@ class NodeBlockNetwork:
         """
         self.node = name
         self.tenant = tenant.component
+        self.distance = options.distance
         has_room = options.packet_bytes >= _PACKET_BYTES_FOR_SEVERAL
         self.most_kept_at_once = MAX_KEPT_AT_ONCE if has_room else 1
         self._host = host

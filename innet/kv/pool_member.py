@@ -17,6 +17,7 @@ from contextlib import (
     asynccontextmanager,
 )
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
@@ -37,6 +38,7 @@ from innet.kv.pool_options import RUN_EVENTS, MemberOptions, PoolOptions
 from innet.kv.tenant import Tenant
 from innet.node.messages import PoolReport
 from innet.node.runtime import network_threads
+from innet.topology.routes import Routes
 from innet.worker import Worker, current_worker
 from innet.worker.collector import AskedObjects, LoopCollector
 
@@ -386,6 +388,11 @@ async def open_worker_network(
     async def ask_members() -> Mapping[str, int]:
         return await asyncio.to_thread(worker.pools.members, tenant.component)
 
+    @cache
+    def distance(member: str) -> int:
+        return routes().distance(worker.config.node, member)
+
+    routes = cache(lambda: Routes(worker.topology()))
     host = LoopHost(worker.node, worker.asked_objects)
     network = NodeBlockNetwork(
         worker.config.node,
@@ -396,6 +403,7 @@ async def open_worker_network(
             weight=weight,
             packet_bytes=worker.block_segment_bytes + PACKET_OVERHEAD_BYTES,
             first_nonce=secrets.randbits(_NONCE_BITS),
+            distance=distance,
         ),
     )
     try:

@@ -98,6 +98,7 @@ class FakeFabric:
         tenant: whose blocks they have.
         nodes: by name.
         members: those that offer memory, and bytes of each.
+        distances: of members from any node, where it is not 1.
         joined: nodes of :meth:`member`, once their networks are asked for.
     """
 
@@ -106,6 +107,7 @@ class FakeFabric:
     ) -> None:
         self.tenant = tenant
         self.members = dict(members)
+        self.distances: dict[str, int] = {}
         self.joined: list[str] = []
         self.nodes = {name: Node() for name in (*members, *others)}
 
@@ -136,6 +138,9 @@ class FakeNetwork:
 
     def members(self) -> Mapping[str, int]:
         return dict(self._fabric.members)
+
+    def distance(self, member: str) -> int:
+        return self._fabric.distances.get(member, 1)
 
     def nonce(self) -> str:
         return f"{next(self._nonces):x}"

@@ -104,7 +104,9 @@ async def pools(tamper: dict[tuple[str, str], Tamper]) -> AsyncIterator[Mapping[
                     host,
                     TENANT,
                     ask_members,
-                    NetworkOptions(weight=1, packet_bytes=1400, first_nonce=0),
+                    NetworkOptions(
+                        weight=1, packet_bytes=1400, first_nonce=0, distance=lambda _: 1
+                    ),
                 )
                 await network.start()
                 stack.push_async_callback(network.stop)

@@ -187,18 +187,27 @@ def test_who_keeps_nothing_fetched_asks_again() -> None:
     with_pools(work, local_blocks=10, settings=WHEN_ASKED)
 
 
-def test_what_its_home_has_got_is_the_first_that_a_shared_store_drops() -> None:
+def test_what_its_home_has_got_is_the_first_that_a_producer_without_offered_memory_drops() -> None:
     async def work(pools: Pools) -> None:
-        homed_at_h1 = [n for n in range(40) if pools.first_home(n) is pools.fabric.nodes["h1"]]
-        first, second, third = homed_at_h1[:3]
+        await pools.put(1, 2)
+        assert await pools.got(2)
+        await pools.put(3)
+        assert [pools["user"].here(key(n)) for n in (1, 2, 3)] == [True, False, True]
+        assert all([await pools.got(n) for n in (1, 2, 3)])
+
+    with_pools(work, members=2, local_blocks=2, settings=WHEN_ASKED)
+
+
+def test_a_member_keeps_what_it_has_put_when_others_have_loaded_it() -> None:
+    async def work(pools: Pools) -> None:
+        first, second, third = [
+            n for n in range(40) if pools.first_home(n) is pools.fabric.nodes["h1"]
+        ][:3]
         await pools.put(first, second, at="h0")
-        assert await pools.got(second)
-        assert sorted(pools.serving(second)) == ["h0", "h1"]
+        assert await pools.got(first)
         await pools.put(third, at="h0")
-        assert pools.serving(second) == ["h1"]
-        assert all([await pools.got(n) for n in (second, third)])
-        assert pools.serving(first) == ["h0"]
-        assert pools["h0"].statistics().served == 0  # it is no home of these
+        assert [pools["h0"].here(key(n)) for n in (first, second, third)] == [True, False, True]
+        assert pools["h0"].statistics().delivered == 1
         assert pools["h0"].statistics().tiers["shared memory"].blocks == 2
 
     with_pools(work, members=2, blocks=2, settings=WHEN_ASKED)

@@ -41,7 +41,11 @@ async def network() -> AsyncIterator[NodeBlockNetwork]:
     node.start()
     host = LoopHost(node, AskedObjects(node))
     made = NodeBlockNetwork(
-        HOST, host, TENANT, members, NetworkOptions(packet_bytes=1400, first_nonce=0)
+        HOST,
+        host,
+        TENANT,
+        members,
+        NetworkOptions(packet_bytes=1400, first_nonce=0, distance=lambda _: 1),
     )
     try:
         await made.start()

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from innet.errors import KVError
-from innet.kv.names import BlockKey
+from innet.kv.pool.directory import HolderDirectory, Summary
 from innet.kv.pool.network import (
     BlockNetwork,
     Cause,
+    Contents,
     KeepOptions,
     KeepOutcome,
     KeptBlock,
@@ -32,6 +33,7 @@ from innet.kv.pool.requests import (
     PoolRequest,
     Unpin,
     is_request,
+    is_summary_request,
 )
 from innet.kv.pool.served import ServedBlocks
 from innet.kv.pool.settings import PoolSettings
@@ -72,6 +74,7 @@ class PoolNode:
         served: the blocks that this node serves.
         store: for blocks that others may request.
         local: for this node itself; it may be ``store``.
+        directory: of members that have a block; ``None``: homes alone are asked.
     """
 
     network: BlockNetwork
@@ -83,6 +86,7 @@ class PoolNode:
     served: ServedBlocks
     store: ServedStore
     local: LocalStore
+    directory: HolderDirectory | None
 
     @property
     def stores(self) -> Sequence[LocalStore]:
@@ -105,6 +109,7 @@ class Home:
         self._settings = node.settings
         self._counts = node.counts
         self._store = node.store
+        self._summary = Summary(node.store.tiers.memory)
         self._lease_timer: asyncio.TimerHandle | None = None
         # Requesters wait longer than the home waits for the producer, so that they do not
         # take the home for dead when the producer is.
@@ -295,23 +300,19 @@ class Home:
 
     def _on_block_requested(self, name: str) -> None:
         memory, tier = self._store.tiers.memory, self._store.tier(name)
-        if self._node.local is self._store and not self._is_home_of(name):
-            # The home has the block afterwards, so this one becomes a copy.
-            memory.demote(name)
+        entry = memory.entry(name)
+        if entry is not None:
+            entry.asked += 1
+        self._counts.served += tier is not None
+        node = self._network.node
+        if self._node.directory is not None and node not in self._network.members():
+            memory.demote(name)  # only homes ask: they have it afterwards, so this is a copy
         else:
-            self._counts.served += tier is not None
             memory.use(name)
         if tier is Tier.DISK:
             self._begin(self._load(name))
         elif tier is None and name in self._store.index:
             self._begin(self._fetch_deferred_for_others(name))
-
-    def _is_home_of(self, name: str) -> bool:
-        try:
-            block_hash = BlockKey.parse(name).block_hash
-        except KVError:
-            return False
-        return self._network.node in self._members.homes(block_hash)
 
     async def _load(self, name: str) -> None:
         async with self._disk_window:
@@ -323,11 +324,9 @@ class Home:
         self._counts.served += fetched
 
     async def _answer(self, name: str, outcomes: Sequence[KeepOutcome]) -> None:
-        answer = await self._answer_to(name, outcomes)
-        if not answer.done:
-            self._counts.refused.update(answer.refusals())
+        contents = await self._answer_to(name, outcomes)
         try:
-            await self._network.publish(name, answer.encoded())
+            await self._network.publish(name, contents)
         except KVError as error:  # the network is closed, or the node stops
             _log.info("no answer to %s: %s", name, error)
             return
@@ -342,12 +341,18 @@ class Home:
         self._answers.pop(name).cancel()
         self._network.withdraw(name)
 
-    async def _answer_to(self, name: str, outcomes: Sequence[KeepOutcome]) -> Answer:
+    async def _answer_to(self, name: str, outcomes: Sequence[KeepOutcome]) -> Contents:
+        if is_summary_request(name):
+            return self._summary.contents()
+        failed = Answer(False, _FAILED)
         try:
-            request = PoolRequest.parse(name)
+            work = self._execute(PoolRequest.parse(name), outcomes)
+            answer = await self._result_or(name, work, failed)
         except KVError:
-            return Answer(False, "no such request")
-        return await self._result_or(name, self._execute(request, outcomes), Answer(False, _FAILED))
+            answer = Answer(False, "no such request")
+        if not answer.done:
+            self._counts.refused.update(answer.refusals())
+        return answer.encoded()
 
     async def _execute(self, request: PoolRequest, outcomes: Sequence[KeepOutcome]) -> Answer:
         name, action, requester = request.block.name, request.action, request.requester

@@ -130,6 +130,9 @@ class BlockNetwork(Protocol):
         returned mapping never changes: after a change there is a new one.
         """
 
+    def distance(self, member: str) -> int:
+        """The cost of the route to another member: less is nearer."""
+
     def nonce(self) -> str:
         """A hexadecimal number for a request, which no process of this node has used before."""
 

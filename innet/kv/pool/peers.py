@@ -118,6 +118,12 @@ class Members:
         """The homes of a block except this node."""
         return [home for home in self.homes(key.block_hash) if home != self._network.node]
 
+    def answers(self, member: str) -> bool:
+        """Whether a node is a member that is not left out."""
+        failing = self._failing.get(member)
+        is_left_out = failing is not None and failing.open_until_s > now_s()
+        return member in self._network.members() and not is_left_out
+
     def own_depth(self, depth: int) -> int:
         """A block's depth as one home counts it, which keeps every n-th block of a prompt."""
         return depth * self._replicas // max(self._replicas, len(self._network.members()))

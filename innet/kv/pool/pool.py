@@ -15,6 +15,7 @@ import numpy as np
 from innet.errors import KVError
 from innet.kv.names import BlockKey
 from innet.kv.pool.announcements import Announcements
+from innet.kv.pool.directory import HolderDirectory
 from innet.kv.pool.home import Home, PoolNode
 from innet.kv.pool.network import BlockNetwork, Cause, Contents
 from innet.kv.pool.peers import Members, PeerClient
@@ -144,6 +145,8 @@ class BlockPool:
             ending.callback(node.served.close)
             ending.callback(self._home.close)
             ending.callback(self.announcements.close)
+            if node.directory is not None:
+                ending.callback(node.directory.close)
             await wait_to_end(serving)
         if not serving.cancelled():
             serving.result()
@@ -403,16 +406,18 @@ class BlockPool:
         served = ServedBlocks(network)
         store = ServedStore(offered, served, settings)
         members = Members(network, settings.replicas, settings.leave_out_s)
+        peers = PeerClient(network, members, settings.put_timeout_s)
         return PoolNode(
             network=network,
             settings=settings,
             counts=counts,
             members=members,
-            peers=PeerClient(network, members, settings.put_timeout_s),
+            peers=peers,
             window=Window(settings.window),
             served=served,
             store=store,
             local=store if local is offered else LocalStore(local, served, settings),
+            directory=HolderDirectory(network, members, peers) if local is offered else None,
         )
 
     async def _each(

@@ -11,12 +11,13 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from innet.errors import KVError
 from innet.kv.names import BlockKey
 from innet.kv.pool.home import Home, PoolNode
 from innet.kv.pool.peers import placement_among
+from innet.kv.pool.tiers import Entry
 from innet.kv.pool.waiting import gather, now_s
 
 LOOK_S: Final = 0.5
@@ -96,7 +97,7 @@ class Replicator:
                 change = Change(change.after, change.after, now_s())
 
     async def hand_over(self) -> int:
-        """Copy all blocks that this node is home to, to their homes without it.
+        """Copy all blocks that this node is home to or has put, to their homes without it.
 
         Returns:
             How many copies others keep.
@@ -152,12 +153,18 @@ class Replicator:
             homes = before.homes(key.block_hash)
             have = [h for h in homes if h not in change.gone and h in change.before]
             have = [h for h in have if leaves or h in change.after]
+            found = tiers.entry(name)
+            if leaves and found is not None and self._is_producer(found):
+                have = [self._own]  # homes have only heard of it
             if self._own not in (have if leaves else have[:1]):
                 continue
             missing = tuple(h for h in after.homes(key.block_hash) if h not in have)
-            found = tiers.entry(name)
             if missing and found is not None:
                 yield _Copies(key, found.depth, found.size, missing)
+
+    def _is_producer(self, entry: Entry[Any]) -> bool:
+        """Whether this node has put a block that stays where it was put."""
+        return self._node.directory is not None and not entry.is_copy
 
     async def _copy_all(self, blocks: Iterable[_Copies]) -> int:
         """Make copies, as many at once as the window has; the number that succeeded."""

@@ -14,6 +14,9 @@ block:
 * ``pin/…/<lease_ms>``: protect it from eviction for that long;
 * ``unpin/…``: end that; ``drop/…``: drop the block.
 
+``/kv/<tenant>/request/<member>/<requester>/<nonce>/summary`` has no block: the answer says which
+blocks the member has in memory (:mod:`innet.kv.pool.directory`).
+
 A nonce is never used twice, so that no cache on the path has an earlier answer.
 """
 
@@ -43,6 +46,7 @@ MAX_NUMBER: Final = 10**9 - 1
 MAX_KEPT_AT_ONCE: Final = 4
 """Blocks that one request asks to keep."""
 
+_SUMMARY: Final = "summary"
 _NODE = re.compile(NAME_PATTERN)
 _NONCE = re.compile(r"[0-9a-f]{1,64}")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
@@ -190,6 +194,20 @@ def is_request(name: str) -> bool:
     (True, False)
     """
     return name.split("/")[3:4] == [REQUEST_COMPONENT]
+
+
+def summary_request_name(tenant: str, member: str, requester: str, nonce: str) -> str:
+    """The name of a request for a member's summary."""
+    return f"{requests_prefix(tenant, member)}/{requester}/{nonce}/{_SUMMARY}"
+
+
+def is_summary_request(name: str) -> bool:
+    """Whether a request is for a summary.
+
+    >>> is_summary_request(summary_request_name("a1b2", "h1", "h0", "7"))
+    True
+    """
+    return name.split("/")[_HEAD_COMPONENTS - 1 :] == [_SUMMARY]
 
 
 def requests_prefix(tenant: str, member: str) -> str:

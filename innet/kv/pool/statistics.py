@@ -100,6 +100,12 @@ class PoolStatistics:
     store_times: Durations = field(default_factory=Durations)
 
     @property
+    def delivered(self) -> int:
+        """Blocks that others have loaded from here, without those that only crossed it as their
+        home: their producers count them."""
+        return self.served - self.brought
+
+    @property
     def hit_rate(self) -> float:
         """Found blocks over requested blocks; 0 before the first.
 

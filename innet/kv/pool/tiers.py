@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +48,7 @@ class Entry(Generic[Kept]):
         pinned: the tier may not evict it.
         is_copy: another node keeps the block, so it is not worth a place on disk.
         since_s: when it came, in the time of the event loop.
+        asked: how often other nodes have requested it here.
     """
 
     size: int
@@ -56,6 +57,7 @@ class Entry(Generic[Kept]):
     pinned: bool = False
     is_copy: bool = False
     since_s: float = 0.0
+    asked: int = 0
 
 
 class BlockTier(Generic[Kept]):
@@ -95,6 +97,10 @@ class BlockTier(Generic[Kept]):
     def names(self) -> list[str]:
         """All blocks."""
         return list(self._entries)
+
+    def entries(self) -> Mapping[str, Entry[Kept]]:
+        """All blocks, with what the tier knows of them."""
+        return self._entries
 
     def entry(self, name: str) -> Entry[Kept] | None:
         """What the tier knows of a block; this does not count as a use."""

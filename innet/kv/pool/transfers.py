@@ -184,10 +184,13 @@ class BlockTransfers:
             await self._node.local.keep(name, block, 0, is_copy=self._defers)
 
     def _turns(self, key: BlockKey, end_s: float) -> Iterator[tuple[str, float]]:
-        """The other homes to ask one after the other, each for its part of the time left."""
+        """The members to ask one after the other, each for its part of the time left: the nearest
+        that have the block, as far as is known, then its homes."""
+        directory = self._node.directory
         homes = self._node.members.other_homes(key)
-        for index, home in enumerate(homes):
-            yield home, max(0.0, end_s - now_s()) / (len(homes) - index)
+        asked = homes if directory is None else directory.in_order(key.name, homes)
+        for index, member in enumerate(asked):
+            yield member, max(0.0, end_s - now_s()) / (len(asked) - index)
 
     def _no_answer(self, key: BlockKey) -> Cause:
         return Cause.ABSENT if self._node.members.homes(key.block_hash) else Cause.NO_HOME

@@ -47,7 +47,6 @@ class ReplayStatistics:
     Attributes:
         local: blocks found in the memory of the requesting host.
         fetched: blocks received over the network.
-        own_home: of these, blocks homed at the requesting host, which their producer sent.
         missed: blocks that were computed.
         late: fetches that exceeded their deadline; the blocks count as missed.
         puts: blocks that a home received.
@@ -57,7 +56,6 @@ class ReplayStatistics:
 
     local: int = 0
     fetched: int = 0
-    own_home: int = 0
     missed: int = 0
     late: int = 0
     puts: int = 0
@@ -76,7 +74,6 @@ class ReplayStatistics:
             self.local += 1
         else:
             self.fetched += 1
-            self.own_home += place is Place.PRODUCER
 
 
 class Replay:
@@ -123,11 +120,11 @@ class Replay:
 
         Args:
             statistics: of all workers.
-            served: blocks that homes have sent.
+            served: blocks that members have sent to the workers that requested them.
             switch_hits: of each content store.
         """
         written = self._written
-        homes = min(served + statistics.own_home, statistics.fetched)
+        homes = min(served, statistics.fetched)
         on_path = statistics.fetched - homes
         hits = sum(switch_hits.values())
         references = ReferenceRates.of(
@@ -336,7 +333,7 @@ class ReplayResult(BaseModel):
 
     Attributes:
         statistics: of its timed requests.
-        served: blocks that it has sent as their home.
+        served: blocks that it has sent to the workers that requested them.
     """
 
     statistics: ReplayStatistics
@@ -377,7 +374,7 @@ class ReplayWork:
 
     def report(self) -> ReplayResult:
         """The counters so far."""
-        return ReplayResult(statistics=self._statistics, served=self._pool.statistics().served)
+        return ReplayResult(statistics=self._statistics, served=self._pool.statistics().delivered)
 
     async def _serve(
         self, number: int, request: PromptRequest, show: Callable[[BaseModel], None]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
 
 from innet.errors import SimulationError
 from innet.kv.node_network import NetworkOptions, NodeBlockNetwork
 from innet.kv.tenant import Tenant
 from innet.lab.simulation.simulation import Simulation
 from innet.node.messages import PoolReport
+from innet.topology.routes import Routes
 
 
 class SimulatedPools:
@@ -35,6 +37,7 @@ class SimulatedPools:
         """All nodes of ``sim`` serve the pools."""
         self._sim = sim
         self._registry = sim.control.pools
+        self._routes = Routes(sim.topology)
         self._opened = 0
         self._numbers: dict[tuple[str, str], int] = {}
         """The number of the last membership, by host and tenant."""
@@ -86,6 +89,7 @@ class SimulatedPools:
                 weight=weight,
                 packet_bytes=self._sim.packet_bytes,
                 first_nonce=self._sim.network.number("kv nonce", host, number),
+                distance=cache(lambda member: self._routes.distance(host, member)),
             ),
         )
         try:

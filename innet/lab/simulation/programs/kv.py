@@ -74,7 +74,9 @@ class SimulatedMember:
     @property
     def served(self) -> int:
         """Number of blocks that the host has sent as their home."""
-        return self._served_before + (0 if self._pool is None else self._pool.statistics().served)
+        return self._served_before + (
+            0 if self._pool is None else self._pool.statistics().delivered
+        )
 
     async def run(self) -> None:
         """Be a member of the pool until cancelled."""

@@ -1,0 +1,161 @@
+"""The members that have a block, as they said lately: a get asks the nearest one first.
+
+Members ask each other for summaries of their memory (Fan et al., "Summary cache: a scalable
+wide-area web cache sharing protocol", SIGCOMM 1998): sorted hashes of the names of its blocks. A
+block that came since the last summary is found through its homes; one that has gone, or a wrong
+hit of a hash, costs a round trip.
+
+A block that others have often requested from the member that put it is popular, and summaries say
+so: it is then requested from its home, unless another member is nearer. Homes differ from block to
+block, so the links of one producer do not carry all of a prompt that many use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from innet.errors import KVError
+from innet.kv.pool.network import BlockNetwork, Cause, Contents, Sealed
+from innet.kv.pool.peers import Members, PeerClient
+from innet.kv.pool.requests import summary_request_name
+from innet.kv.pool.tiers import Entry, MemoryTier
+from innet.kv.pool.waiting import gather, now_s
+
+SUMMARY_S: Final = 1.0
+"""Between two looks at the summaries, while this node looks blocks up."""
+_BLOCKS_PER_S: Final = 20_000
+"""A summary of more blocks is made less often: it takes a microsecond for each."""
+_MOST_NEIGHBOURS: Final = 32
+"""Members whose summaries a node has: the nearest ones."""
+_MOST_HOLDERS: Final = 2
+"""Members that are asked for a block before its homes."""
+
+POPULAR: Final = 8
+"""Requests of others after which a block moves to its home."""
+
+_Numbers = npt.NDArray[np.uint32]
+
+_log = logging.getLogger(__name__)
+
+
+class Summary:
+    """The blocks in this node's memory, for other members."""
+
+    def __init__(self, memory: MemoryTier) -> None:
+        self._memory = memory
+        self._contents: Contents | None = None
+        self._until_s = -math.inf
+
+    def contents(self) -> Contents:
+        """A number of 32 bits for each block, in ascending order: 31 bits of a hash, and whether
+        it is popular."""
+        if self._contents is None or now_s() >= self._until_s:
+            entries = self._memory.entries()
+            numbers = (_hash_of(name) << 1 | is_popular(entry) for name, entry in entries.items())
+            summary = np.fromiter(numbers, "<u4", len(entries))
+            summary.sort()
+            self._contents = summary.view(np.uint8)
+            self._until_s = now_s() + max(SUMMARY_S / 2, len(entries) / _BLOCKS_PER_S)
+        return self._contents
+
+
+class HolderDirectory:
+    """The summaries of other members, nearest first."""
+
+    def __init__(self, network: BlockNetwork, members: Members, peers: PeerClient) -> None:
+        """
+        Args:
+            network: knows the distances of members.
+            members: of the pool.
+            peers: requests to them.
+        """
+        self._network = network
+        self._members = members
+        self._peers = peers
+        self._groups: list[list[tuple[str, _Numbers]]] = []
+        """Members at equal distance, the nearest group first."""
+        self._looked_s = -math.inf
+        self._looking: asyncio.Task[None] | None = None
+
+    def in_order(self, name: str, homes: Sequence[str]) -> list[str]:
+        """The members to ask for a block, one after the other.
+
+        They are at most two that had it lately, the nearest first, and then its homes; of a popular
+        one, its homes come before holders that are no nearer.
+
+        Looks at the summaries again, in the background, if they are older than a second.
+        """
+        if now_s() >= self._looked_s + SUMMARY_S and self._looking is None:
+            self._looking = asyncio.ensure_future(self._look())
+        holders = [each for each in self._holders(_hash_of(name)) if self._members.answers(each[0])]
+        nearer = [member for member, _ in holders[:_MOST_HOLDERS]]
+        others: list[str] = []
+        if homes and any(popular for _, popular in holders):
+            distance = min(map(self._network.distance, homes))
+            others = [each for each in nearer if self._network.distance(each) >= distance]
+        return list(dict.fromkeys((*(m for m in nearer if m not in others), *homes, *others)))
+
+    def close(self) -> None:
+        """Look at no further summaries."""
+        if self._looking is not None:
+            self._looking.cancel()
+
+    def _holders(self, hashed: int) -> Iterator[tuple[str, bool]]:
+        """Members that had a block, and whether it was popular there."""
+        wanted = np.uint32(hashed << 1)
+        for group in self._groups:
+            # Members at equal distance share the requests: each is the first for its part.
+            first = hashed % len(group)
+            for member, summary in group[first:] + group[:first]:
+                place = int(summary.searchsorted(wanted))
+                if place < len(summary) and summary[place] >> 1 == hashed:
+                    yield member, bool(summary[place] & 1)
+
+    async def _look(self) -> None:
+        try:
+            own = self._network.node
+            distances = {
+                member: self._network.distance(member)
+                for member in self._network.members()
+                if member != own
+            }
+            nearest = sorted(distances, key=lambda member: (distances[member], member))
+            asked = nearest[:_MOST_NEIGHBOURS]
+            answers = await gather([self._ask(member) for member in asked])
+            known = [each for each in zip(asked, answers, strict=True) if each[1] is not None]
+            by_distance = groupby(known, key=lambda each: distances[each[0]])
+            self._groups = [
+                [(member, hashes) for member, hashes in group if hashes is not None]
+                for _, group in by_distance
+            ]
+        except KVError as error:  # the network is closed
+            _log.debug("no summaries: %s", error)
+        finally:
+            self._looked_s, self._looking = now_s(), None
+
+    async def _ask(self, member: str) -> _Numbers | None:
+        """A member's blocks; ``None``: it does not say."""
+        network = self._network
+        name = summary_request_name(network.tenant, member, network.node, network.nonce())
+        answer = await self._peers.fetch(name, member, SUMMARY_S)
+        if isinstance(answer, Cause) or answer.contents.nbytes % 4:
+            return None
+        return answer.contents.view("<u4")
+
+
+def _hash_of(name: str) -> int:
+    return zlib.crc32(name.encode()) >> 1
+
+
+def is_popular(entry: Entry[Sealed]) -> bool:
+    """Whether others have requested a block that this node has put so often that it moves."""
+    return entry.asked >= POPULAR and not entry.is_copy
