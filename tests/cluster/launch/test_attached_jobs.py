@@ -137,7 +137,7 @@ async def test_a_process_attaches_again_after_it_has_detached(session: Session) 
 
 @on_one_network
 async def test_the_death_of_a_rank_is_reported_and_frees_the_hosts(session: Session) -> None:
-    survivor, victim = await start_ranks(session, "wait", 2)
+    survivor, victim = await start_ranks(session, "wait", 2, "h0.0", "h0.1")
     for process in (survivor, victim):
         await read_until(process, "ready")
     victim.kill()
@@ -151,7 +151,7 @@ async def test_the_death_of_a_rank_is_reported_and_frees_the_hosts(session: Sess
 @on_one_network
 async def test_hosts_of_a_job_that_has_lost_a_rank_are_waited_for(session: Session) -> None:
     """The other one may be dead, too, and its machine not be lost yet."""
-    gone, silent = await start_ranks(session, "wait", 2)
+    gone, silent = await start_ranks(session, "wait", 2, "h0.0", "h0.1")
     for process in (gone, silent):
         await read_until(process, "ready")
     silent.send_signal(signal.SIGSTOP)
@@ -169,7 +169,7 @@ async def test_hosts_of_a_job_that_has_lost_a_rank_are_waited_for(session: Sessi
 
 @on_one_network
 async def test_attached_ranks_are_shown_as_live_while_they_are(session: Session) -> None:
-    processes = await start_ranks(session, "wait", 2)
+    processes = await start_ranks(session, "wait", 2, "h0.0", "h0.1")
     for process in processes:
         await read_until(process, "ready")
     record = find_run(session.network.run_id)
@@ -185,7 +185,7 @@ async def test_attached_ranks_are_shown_as_live_while_they_are(session: Session)
 
 async def test_ranks_end_when_their_network_does() -> None:
     async with up() as session:
-        processes = await start_ranks(session, "wait", 2)
+        processes = await start_ranks(session, "wait", 2, "h0.0", "h0.1")
         for process in processes:
             await read_until(process, "ready")
         run_id = session.network.run_id
@@ -230,7 +230,7 @@ async def test_ranks_that_do_not_come_are_named(session: Session) -> None:
 
 @on_one_network
 async def test_a_rank_number_is_given_once(session: Session) -> None:
-    first, second = await start_ranks(session, "wait", 2)
+    first, second = await start_ranks(session, "wait", 2, "h0.0", "h0.1")
     for process in (first, second):
         await read_until(process, "ready")
     for said in await said_by(await start_ranks(session, "add", 2)):
