@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from innet.kv.pool import PoolSettings
 from innet.kv.pool.directory import POPULAR, SUMMARY_S
+from innet.kv.pool.network import Cause, Sealed
+from innet.kv.pool.requests import is_summary_request
+from tests.kv.fake_network import FakeNetwork
 from tests.kv.pools import Pools, key, with_pools
 
 WHEN_ASKED = PoolSettings(puts="when-asked")
@@ -51,6 +56,31 @@ def test_what_a_member_has_dropped_since_is_found_at_its_home() -> None:
         assert await pools.got(number, at="other")
 
     with_pools(work, members=4, settings=WHEN_ASKED)
+
+
+def test_a_member_whose_summary_is_late_stays_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    fetch = FakeNetwork.fetch
+
+    async def fetch_late(
+        network: FakeNetwork, name: str, source: str, timeout_s: float
+    ) -> Sealed | Cause:
+        if not is_summary_request(name):
+            return await fetch(network, name, source, timeout_s)
+        await asyncio.sleep(timeout_s)
+        return Cause.LATE
+
+    async def work(pools: Pools) -> None:
+        looked_up = pools.first_home(999)
+        home = next(name for name in ("h1", "h2") if pools.fabric.nodes[name] is not looked_up)
+        (number,) = homed_at(pools, home)
+        await pools.put(number, at=home)
+        for _ in range(4):
+            await learn(pools, "h0")
+        await asyncio.sleep(SUMMARY_S)  # the last summary is late by now
+        assert await pools.got(number, at="h0")
+
+    monkeypatch.setattr(FakeNetwork, "fetch", fetch_late)
+    with_pools(work, members=3, settings=WHEN_ASKED)
 
 
 def test_a_block_that_many_load_from_its_producer_moves_to_its_home() -> None:

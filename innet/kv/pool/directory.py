@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from innet.errors import KVError
 from innet.kv.pool.network import BlockNetwork, Cause, Contents, Sealed
-from innet.kv.pool.peers import Members, PeerClient
+from innet.kv.pool.peers import Members
 from innet.kv.pool.requests import summary_request_name
 from innet.kv.pool.tiers import Entry, MemoryTier
 from innet.kv.pool.waiting import gather, now_s
@@ -71,16 +71,14 @@ class Summary:
 class HolderDirectory:
     """The summaries of other members, nearest first."""
 
-    def __init__(self, network: BlockNetwork, members: Members, peers: PeerClient) -> None:
+    def __init__(self, network: BlockNetwork, members: Members) -> None:
         """
         Args:
             network: knows the distances of members.
             members: of the pool.
-            peers: requests to them.
         """
         self._network = network
         self._members = members
-        self._peers = peers
         self._groups: list[list[tuple[str, _Numbers]]] = []
         """Members at equal distance, the nearest group first."""
         self._looked_s = -math.inf
@@ -146,7 +144,8 @@ class HolderDirectory:
         """A member's blocks; ``None``: it does not say."""
         network = self._network
         name = summary_request_name(network.tenant, member, network.node, network.nonce())
-        answer = await self._peers.fetch(name, member, SUMMARY_S)
+        # Not recorded as a failure: a large summary may be late where blocks are not.
+        answer = await network.fetch(name, member, SUMMARY_S)
         if isinstance(answer, Cause) or answer.contents.nbytes % 4:
             return None
         return answer.contents.view("<u4")

@@ -406,18 +406,17 @@ class BlockPool:
         served = ServedBlocks(network)
         store = ServedStore(offered, served, settings)
         members = Members(network, settings.replicas, settings.leave_out_s)
-        peers = PeerClient(network, members, settings.put_timeout_s)
         return PoolNode(
             network=network,
             settings=settings,
             counts=counts,
             members=members,
-            peers=peers,
+            peers=PeerClient(network, members, settings.put_timeout_s),
             window=Window(settings.window),
             served=served,
             store=store,
             local=store if local is offered else LocalStore(local, served, settings),
-            directory=HolderDirectory(network, members, peers) if local is offered else None,
+            directory=HolderDirectory(network, members) if local is offered else None,
         )
 
     async def _each(
