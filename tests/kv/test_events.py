@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -52,6 +54,8 @@ EVENTS = st.one_of(
     st.builds(BlocksRemoved, st.tuples(HASHES), st.sampled_from(["CPU", "STORAGE"]), GROUPS),
     st.just(AllCleared()),
 )
+DEEP = json.loads("[" * 500 + "]" * 500)
+"""Lists in each other, more than Python's stack has frames for."""
 BATCHES = st.lists(st.lists(EVENTS, min_size=1, max_size=4), max_size=12)
 
 
@@ -154,7 +158,14 @@ def test_blocks_that_follow_each_other_are_one_event() -> None:
                            "token_ids": [1, 2, 3], "block_size": 2}]]),
      msgpack.packb([1.0, [{"type": "BlockRemoved", "block_hashes": [1], "medium": [1]}]]),
      msgpack.packb([1.0, [{"type": "BlockStored", "block_hashes": [1], "parent_block_hash": None,
-                           "token_ids": [], "block_size": 2, "extra_keys": [[{}]]}]])],
+                           "token_ids": [], "block_size": 2, "extra_keys": [[{}]]}]]),
+     msgpack.packb([1.0, [{"type": "BlockStored", "block_hashes": [1], "parent_block_hash": None,
+                           "token_ids": [], "block_size": 2, "extra_keys": [DEEP]}]]),
+     msgpack.packb([1.0, [{"type": "BlockStored", "block_hashes": [1], "parent_block_hash": None,
+                           "token_ids": [-1], "block_size": 1}]]),
+     msgpack.packb([1.0, [{"type": "BlockStored", "block_hashes": [1], "parent_block_hash": None,
+                           "token_ids": [1 << 32], "block_size": 1}]]),
+     msgpack.packb([1.0, [{"type": "BlockRemoved", "block_hashes": [1], "group_idx": math.inf}]])],
 )  # fmt: skip
 def test_what_is_no_batch_is_refused(payload: bytes) -> None:
     with pytest.raises(KVError, match="no batch of KV events"):

@@ -7,6 +7,7 @@ in all versions, so maps are read by old and new consumers.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,6 +25,16 @@ DISK: Final = "STORAGE"
 """vLLM's names of media."""
 
 _HASH_BITS: Final = 64
+_INVALID: Final = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    msgpack.UnpackException,
+)
+"""Errors of reading a message that is not a batch."""
 _WINDOW_KIND: Final = "sliding_window"
 """vLLM's names of such caches begin so."""
 
@@ -116,7 +127,7 @@ def decode(payload: bytes) -> Batch:
         time_s, events, *_ = msgpack.unpackb(payload)
         found = [_event(event) for event in events]
         return Batch(float(time_s), tuple(event for event in found if event is not None))
-    except (ValueError, TypeError, LookupError, AttributeError, msgpack.UnpackException) as error:
+    except _INVALID as error:
         raise KVError(
             f"a message of {len(payload)} bytes is no batch of KV events ({error!r}): connect to "
             "the events of a pool, or of vLLM 0.23 or later"
@@ -159,7 +170,7 @@ def _event(document: Mapping[str, Any]) -> Event | None:
         case "BlockStored":
             parent, extra = document["parent_block_hash"], document.get("extra_keys") or ()
             hashes = _hashes(document["block_hashes"])
-            tokens = tuple(map(int, document["token_ids"]))
+            tokens = tuple(array("I", document["token_ids"]))
             size = int(document["block_size"]) if tokens else 0
             if size < 0 or len(tokens) not in (0, size * len(hashes)):
                 raise ValueError(f"{len(tokens)} tokens in {len(hashes)} blocks of {size}")
