@@ -92,7 +92,10 @@ class Placement:
         nothing = Location(0, 0, tuple(Holding(name, 0, 0, 0, 0) for name in names))
         if self._index_url is None or not tokens:
             return nothing
-        packed = base64.b64encode(np.asarray(tokens, "<u4").tobytes()).decode()
+        try:
+            packed = base64.b64encode(np.asarray(tokens, "<u4").tobytes()).decode()
+        except OverflowError:  # no engine has such tokens, and the one that is chosen says so
+            return nothing
         body = {"packed": [packed], "members": names, "model": self._model}
         try:
             url = f"{self._index_url}/v1/locate"

@@ -137,6 +137,12 @@ async def test_where_the_index_has_several_models_the_router_names_one(
         assert "name one of llama, qwen" in record.getMessage()
 
 
+async def test_engines_judge_tokens_that_no_model_has() -> None:
+    async with routed() as router:
+        router.hold.set()
+        assert [await router.engine_of([each]) in NAMES for each in (-1, 1 << 32)] == [True] * 2
+
+
 async def test_answers_are_streamed() -> None:
     async with routed() as router:
         body = {"prompt": PROMPT, "stream": True}
