@@ -81,7 +81,9 @@ def _plain_obstacle(connection: socket.socket) -> str:
     """Why a server is none without TLS: it answers with something else than settings."""
     try:
         connection.sendall(_PREFACE)
-        answer = connection.recv(_FRAME_BYTES, socket.MSG_WAITALL)
+        # MSG_WAITALL does not wait on a socket with a timeout.
+        with connection.makefile("rb") as received:
+            answer = received.read(_FRAME_BYTES)
     except TimeoutError:
         return ""
     except ConnectionError:

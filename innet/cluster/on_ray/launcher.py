@@ -168,6 +168,7 @@ class RayMachines:
         if may_restart and self._processes is not None:
             self._drivers_left -= 1
             self._has_machines = False
+            self._given_up.clear()
             self._said.clear()
             self._output(LAUNCHER_LABEL, f"{how}; Ray starts the machines again")
             self._driver = self._processes.spawn(driver.spec, self._sink(self._output))

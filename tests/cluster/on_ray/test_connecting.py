@@ -247,3 +247,13 @@ def test_the_remedy_for_a_lost_machine_tells_whether_ray_starts_it_again() -> No
     assert "is back" in machines.remedy("h2")
     machines._on_driver_ended(ended("was killed"))
     assert "Ray does not start it again" in machines.remedy("h2")
+
+
+def test_a_driver_that_is_started_again_starts_the_machines_that_were_given_up() -> None:
+    machines = RayMachines(RayOptions("ray", {"CPU": 1}, wait_s=1, restarts=1))
+    machines._processes = cast(Any, SimpleNamespace(spawn=lambda *_: None))
+    take = machines._sink(lambda *_: None)
+    take("ray", Notice(machine="h1", error="its actor died").model_dump_json())
+    take("ray", Notice(machine="h2", line="joined").model_dump_json())
+    machines._on_driver_ended(ended("was killed", -9))
+    assert "is back" in machines.remedy("h1")

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import socket
+import struct
+import termios
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +18,7 @@ pytest.importorskip("grpc", reason="gRPC is not installed: pip install 'innet[ra
 import grpc
 
 from innet.cluster.machines.addresses import Address
-from innet.cluster.on_ray.handshake import require_server
+from innet.cluster.on_ray.handshake import _plain_obstacle, require_server
 from innet.errors import EmulationError
 from tests.cluster.on_ray.certificates import certificates
 
@@ -60,6 +65,31 @@ def test_servers_that_do_as_this_process_does_pass(plain, encrypted, own) -> Non
     require_server(encrypted, TLS | own, named=True)
     elsewhere = Address("127.0.0.2", encrypted.port)  # which the certificate does not have
     require_server(elsewhere, TLS | own, named=False)
+
+
+def test_a_server_whose_first_frame_arrives_in_parts_passes() -> None:
+    client, server = socket.socketpair()
+
+    def answer() -> None:
+        for part in (bytes((0, 0, 0)), bytes((4, 0, 0, 0, 0, 0))):
+            server.sendall(part)
+            while _unread_bytes(client):  # the next part comes after the client has read this one
+                pass
+
+    with client, server:
+        client.settimeout(5)
+        answering = threading.Thread(target=answer)
+        answering.start()
+        obstacle = _plain_obstacle(client)
+        while answering.is_alive():  # what a client that stopped early has not read
+            if _unread_bytes(client):
+                client.recv(9)
+        assert obstacle == ""
+
+
+def _unread_bytes(connection: socket.socket) -> int:
+    (number,) = struct.unpack("i", fcntl.ioctl(connection, termios.FIONREAD, bytes(4)))
+    return int(number)
 
 
 def test_a_server_with_tls_is_told_to_a_process_without(encrypted) -> None:
