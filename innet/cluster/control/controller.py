@@ -259,6 +259,7 @@ class Controller:
         for worker in workers:
             self._hosts.restore(worker)
         self._groups.restore(workers, record)
+        self._mover.on_restored()
         self._pools.restore(workers)
         self._announcements.keep_apart(self._jobs.prefixes())
         nodes = (*self._topology.switches, *(worker.node for worker in workers))

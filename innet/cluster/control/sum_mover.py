@@ -105,6 +105,15 @@ class SumMover:
         """A node reports its counters."""
         self._watch.on_reading(node, reading)
 
+    def on_restored(self) -> None:
+        """A controller has read from workers where the sums of groups are made.
+
+        Sums that do not move are elsewhere because of a switch that was lost: they return with it.
+        """
+        if not self._settings.moves:
+            for group in self._groups.present():
+                group.preferred.clear()
+
     def begins_review(self, now_s: float) -> bool:
         """Whether it is time for the next :meth:`review`."""
         if now_s < self._next_s:

@@ -104,7 +104,8 @@ def test_sums_return_once_the_link_is_free_but_not_before_the_pause():
     assert roots(network.placed()) == ["spine0"]
 
 
-def test_a_controller_that_starts_again_leaves_sums_where_they_have_moved():
+@pytest.mark.parametrize(("moves", "expected"), [(True, ["spine1"]), (False, ["spine0", "spine1"])])
+def test_a_controller_that_starts_again_leaves_sums_that_may_move_in_place(moves, expected):
     network = MeasuredNetwork(interval_s=1, confirmations=1)
     network.rates_bps["leaf0", "spine0"] = 95e6
     network.pass_time(10)
@@ -129,13 +130,17 @@ def test_a_controller_that_starts_again_leaves_sums_where_they_have_moved():
 
     jobs = {network.job.name: KnownJob(job=network.job)}
     successor = HandDriven(
-        Controller(TOPOLOGY, record=LaunchRecord(generation=1, jobs=jobs)), answer
+        Controller(
+            TOPOLOGY,
+            settings=Settings(placement=PlacementSettings(moves=moves)),
+            record=LaunchRecord(generation=1, jobs=jobs),
+        ),
+        answer,
     )
     ((_, placed),) = successor.plans()[0]["plans"].values()
-    assert roots(Plan.from_dict(placed)) == ["spine1"]
+    assert roots(Plan.from_dict(placed)) == expected
     rules = {n: params["rules"] for n, params in successor.told_by("install_group").items()}
-    assert "spine1" in rules
-    assert "spine0" not in rules
+    assert [spine for spine in ("spine0", "spine1") if spine in rules] == expected
 
 
 def test_sums_move_from_a_switch_whose_processor_another_job_keeps_busy():
