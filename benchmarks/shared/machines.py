@@ -41,7 +41,6 @@ class Program:
     def take(self, _label: str, line: str) -> None:
         """Take a line that it prints."""
         self.lines.append(line)
-        __import__("os").environ.get("DBG") and print(_label, line, flush=True)
         self.printed.set()
 
     async def says(self, text: str) -> None:
