@@ -138,6 +138,29 @@ def test_a_hit_needs_the_last_window_of_a_group_and_all_of_others(
     assert ChunkLookup(count_prefix, cache, HASHES, 0, None).end_chunk() == chunks
 
 
+@pytest.mark.parametrize("present", [0, 100])
+def test_missing_windows_of_a_long_prompt_take_few_lookups(
+    config: VllmConfig, present: int
+) -> None:
+    options = ConnectorOptions(chunk_tokens=CHUNK)
+    cache = CacheIdentity(config, cache_config(2 * CHUNK, 4), options, "ab" * 16)
+    hashes = [chunk.to_bytes(2, "big") for chunk in range(500)]
+    held = {key for each in hashes[:present] for key in cache.window_keys(each, behind=1)}
+    lookups = 0
+
+    def count_prefix(keys: Sequence[BlockKey], _wait: object) -> Future[int]:
+        nonlocal lookups
+        lookups += 1
+        counted: Future[int] = Future()
+        counted.set_result(next((n for n, key in enumerate(keys) if key not in held), len(keys)))
+        return counted
+
+    end = ChunkLookup(count_prefix, cache, hashes, 0, None).end_chunk()
+    assert end is not None
+    assert end in range(3 * present // 4, present + 1)
+    assert lookups <= 32
+
+
 def test_a_draft_models_layers_are_saved_when_they_are_computed(
     config: VllmConfig, hosts: Hosts
 ) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from concurrent.futures import Future
+from typing import Final
 
 from innet.kv.adapters.lookups import CountPrefix, Wait
 from innet.kv.adapters.vllm.cache_identity import CacheIdentity
 
 _log = logging.getLogger(__name__)
+
+_EXACT_MISSES: Final = 4
+"""Incomplete windows after which the search takes larger steps: a request waits for it."""
 
 
 class ChunkLookup:
@@ -17,7 +21,9 @@ class ChunkLookup:
 
     Groups without a sliding window need all chunks; the others, those that the window behind the
     prefix covers. So the first lookup counts chunks of the former; then windows of the latter are
-    looked up, from that end back to the first that is complete.
+    looked up, from that end back to the first that is complete. After several incomplete ones each
+    step is a quarter of what is left: a long prompt without any window takes few lookups, and at
+    least three quarters of a prefix are found.
 
     Attributes:
         first_chunk: the first chunk that vLLM does not have itself.
@@ -45,6 +51,7 @@ class ChunkLookup:
         self._hashes = hashes
         self._wait = wait
         self._end = len(hashes)
+        self._misses = 0
         self._window: list[int] | None = None
         keys = [key for each in hashes[first_chunk:] for key in cache.dense_keys(each)]
         self._per_chunk = len(keys) // max(1, len(hashes) - first_chunk)
@@ -63,7 +70,7 @@ class ChunkLookup:
             if self._window is None:
                 self._end = self.first_chunk + found // self._per_chunk
             elif found < len(self._window):
-                self._end = self._window[found]  # no prefix beyond a missing chunk is complete
+                self._go_back(self._window[found])
             else:
                 break
             self._look_at_window()
@@ -74,6 +81,12 @@ class ChunkLookup:
         """End the search."""
         if self._counting is not None:
             self._counting.cancel()
+
+    def _go_back(self, missing: int) -> None:
+        """End at a missing chunk, or before it: the window of each longer prefix covers it."""
+        self._misses += 1
+        left = missing - self.first_chunk if self._misses > _EXACT_MISSES else 0
+        self._end = missing - left // 4
 
     def _look_at_window(self) -> None:
         """Look up what the window before the present end covers, the last chunk first."""
