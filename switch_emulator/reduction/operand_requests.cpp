@@ -246,7 +246,12 @@ const wire::Name& OperandRequests::hint(std::uint32_t request) const {
 }
 
 void OperandRequests::collect(TimePoint now, std::vector<LostRequest>& into) {
+    const std::size_t first = into.size();
     flows_.for_each_due(now, [&](FlowPlace place) { flows_[place].detector.collect(now, into); });
+    for (std::size_t i = first; i < into.size(); ++i) {
+        const bool limited = requests_[static_cast<std::uint32_t>(into[i].key)].limited;
+        if (limited && into[i].cause != LossCause::kRefresh) credit_.on_loss(expected_bytes_);
+    }
 }
 
 TimePoint OperandRequests::next_deadline() const {

@@ -40,7 +40,7 @@ struct EndpointOptions {
     /// Bytes of answers from other nodes on their way at once, over all flows; 0: no limit. Flows
     /// that start together know nothing of each other, and fill the last link's queue together.
     std::uint64_t receive_credit_bytes = 0;
-    /// Of this node's links: what the credit grows at after silence. 0: half of it is there.
+    /// Of this node's links: the credit grows at it after silence. 0: what fills them is measured.
     double receive_rate_bps = 0;
     /// Segments that this node may add at once. With a credit it begins with all of them.
     std::uint32_t evaluation_window = 512;

@@ -51,6 +51,16 @@ TEST_CASE("contributions are fetched within the credit") {
         f.pass(400 * ReducerFixture::kMillisecond);
         CHECK(f.times_asked(f.operand_uri("3")) > 0);
     }
+    SUBCASE("lost contributions take from it") {
+        f.pass(400 * ReducerFixture::kMillisecond);
+        for (const std::string rank : {"0", "1", "2", "3"}) {
+            f.arrive(f.operand_uri(rank), std::vector<float>{1});
+        }
+        CHECK(f.answers().size() == 1);
+        REQUIRE(f.admit(f.operand_uri("0-3", 10)) == Admission::kAccepted);
+        CHECK(f.times_asked(f.operand_uri("0", 10)) == 1);
+        CHECK(f.times_asked(f.operand_uri("1", 10)) == 0);
+    }
     SUBCASE("a reduction without requesters frees its slot") {
         REQUIRE(f.admit(f.operand_uri("0-3", 10)) == Admission::kAccepted);
         CHECK(f.times_asked(f.operand_uri("0", 10)) == 0);
