@@ -60,7 +60,8 @@ def test_servers_start_without_a_gpu_and_are_members_of_one_pool(tmp_path: Path)
                 assert "starting it anew" not in output.read_text(), output.read_text()[-5000:]
                 threading.Event().wait(POLL_S)
         for host in range(2):
-            member = f'innet_kv_lookups_total{{engine="lmcache",node="h{host}",tenant="acme"}}'
+            labels = f'engine="lmcache",model="",node="h{host}",tenant="acme"'
+            member = f"innet_kv_lookups_total{{{labels}}}"
             while member not in text_at(metrics, "/metrics"):
                 threading.Event().wait(POLL_S)
     finally:
