@@ -46,19 +46,18 @@ def vllm_name(model: str, weights: str) -> str:
                 quantization=None,
             ),
         )
-        group = SimpleNamespace(kv_cache_spec=_Spec(), layer_names=["layers.0"])
+        group = SimpleNamespace(kv_cache_spec=_attention_spec(), layer_names=["layers.0"])
         cache = SimpleNamespace(kv_cache_groups=[group], hash_block_size=None)
         options = SimpleNamespace(chunk_tokens=16, layers_per_object=1, weights=weights)
         name: str = identity.CacheIdentity(engine, cache, options, TENANT).key(0, bytes(32)).name
         return name
 
 
-class _Spec:
-    block_size = 16
-    dtype = "torch.bfloat16"
-
-    def __repr__(self) -> str:
-        return "spec"
+def _attention_spec() -> Any:
+    """A cache of full attention; without vLLM its class is a stand-in that knows no fields."""
+    with adapter_module("vllm", "cache_groups") as groups:
+        fields = {"block_size": 16, "dtype": "torch.bfloat16", "__repr__": lambda _: "spec"}
+        return object.__new__(type("_Spec", (groups.FullAttentionSpec,), fields))
 
 
 def lmcache_object_name(model: str, weights: str) -> str:
