@@ -16,7 +16,7 @@ _TIMEOUT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLoad:
-    """The load of a network, and its jobs; by default there are none.
+    """The load of a network and its jobs; empty by default.
 
     Attributes:
         load: what all jobs together use.

@@ -56,7 +56,7 @@ class FoldedPlan:
 
 
 def fold(plan: Plan, routes: Routes) -> FoldedPlan:
-    """``plan`` with its racks folded; the same plan where there are none."""
+    """Fold the racks of ``plan``; without racks, return it unchanged."""
     rules = _rules_of_racks(plan, routes)
     if not rules:
         return FoldedPlan(plan, {})

@@ -64,7 +64,7 @@ class MachineStarter(Protocol):
         """Wait for the next reason why a machine, or all, cannot come any more."""
 
     def remedy(self, machine: str) -> str:
-        """What users can do for a machine that is lost."""
+        """The next step after a machine is lost."""
 
     async def close(self) -> None:
         """Wait until the agents have ended, and end those that do not."""

@@ -78,7 +78,7 @@ def _tls_context(environment: Mapping[str, str]) -> ssl.SSLContext | None:
 
 
 def _plain_obstacle(connection: socket.socket) -> str:
-    """Why a server is none without TLS: it answers with something else than settings."""
+    """Why a server does not speak HTTP/2 without TLS: its first frame is no SETTINGS frame."""
     try:
         connection.sendall(_PREFACE)
         # MSG_WAITALL does not wait on a socket with a timeout.

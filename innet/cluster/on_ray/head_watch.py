@@ -13,7 +13,7 @@ _SILENT_S: Final = 4.0
 
 
 class HeadWatch:
-    """Says when the head (GCS) stops to answer, and when it answers again.
+    """Reports when the head (GCS) stops answering, and when it answers again.
 
     A thread of its own asks, because a question waits as long as there is no answer.
     """

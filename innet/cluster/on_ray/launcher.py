@@ -154,7 +154,7 @@ class RayMachines:
         return await self._failures.get()
 
     def remedy(self, machine: str) -> str:
-        """What users can do for a machine that is lost: Ray starts it again, or does not."""
+        """The next step after a machine is lost, which depends on whether Ray restarts it."""
         is_over = self._has_said_why or self._is_over or machine in self._given_up
         if not is_over:
             return "Run the job again when `innet up` has printed that the machine is back"

@@ -1,4 +1,4 @@
-"""Users are told when the head of a Ray cluster stops to answer, and when it answers again."""
+"""Users are told when the head of a Ray cluster stops answering, and when it answers again."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ ONE = star(["h1"], h1="machine: {rack: a}")
 
 @dataclass
 class Outcome:
-    """What programs printed, by what was wrong with their environment."""
+    """The output of programs, by the fault in their environment."""
 
     sums: dict[str, str] = field(default_factory=dict)
     refusals: dict[str, str] = field(default_factory=dict)

@@ -41,7 +41,7 @@ class Pair:
     consumer: Server
 
     def lone(self, tokens: list[int]) -> Completion:
-        """What an engine without a pool answers when it has the prompt's whole chunks itself.
+        """The answer of an engine without a pool that has cached the prompt's whole chunks.
 
         The producer never loads. Steps of the same size have the same bits.
         """
@@ -64,7 +64,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 
 
 def loaded(server: Server, tokens: list[int], request: str = "") -> tuple[Completion, int]:
-    """What a server answers, and how many tokens it has loaded for that."""
+    """A server's answer, and the number of tokens that it loaded for it."""
     before = server.loaded_tokens
     return server.complete(tokens, request=request), server.loaded_tokens - before
 
