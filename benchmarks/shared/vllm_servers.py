@@ -27,6 +27,8 @@ from transformers import (
     Gemma3TextConfig,
     LlamaConfig,
     LlamaForCausalLM,
+    PretrainedConfig,
+    PreTrainedModel,
     PreTrainedTokenizerFast,
 )
 
@@ -50,43 +52,39 @@ def write_tokenizer(folder: Path) -> None:
 
 def write_model(folder: Path, *, layers: int = 4, width: int = 128) -> None:
     """A random model of four heads, two of them for keys and values, and its tokenizer."""
-    torch.manual_seed(1)
-    config = LlamaConfig(
-        vocab_size=WORDS,
-        hidden_size=width,
-        intermediate_size=width,
-        num_hidden_layers=layers,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=8192,
-        bos_token_id=0,
-        eos_token_id=1,
-        initializer_range=0.2,
-    )
-    LlamaForCausalLM(config).to(torch.float32).save_pretrained(folder)
-    write_tokenizer(folder)
+    _write(LlamaForCausalLM, LlamaConfig(num_hidden_layers=layers, **_sizes(width)), folder)
 
 
 def write_window_model(folder: Path, window: int) -> None:
     """A random model of four layers: every second one has a sliding window of so many tokens."""
-    torch.manual_seed(1)
     config = Gemma3TextConfig(
-        vocab_size=WORDS,
-        hidden_size=128,
-        intermediate_size=128,
         num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=2,
         head_dim=32,
         query_pre_attn_scalar=32,
         layer_types=["sliding_attention", "full_attention"] * 2,
         sliding_window=window,
-        max_position_embeddings=8192,
-        bos_token_id=0,
-        eos_token_id=1,
-        initializer_range=0.2,
+        **_sizes(width=128),
     )
-    Gemma3ForCausalLM(config).to(torch.float32).save_pretrained(folder)
+    _write(Gemma3ForCausalLM, config, folder)
+
+
+def _sizes(width: int) -> dict[str, Any]:
+    return {
+        "vocab_size": WORDS,
+        "hidden_size": width,
+        "intermediate_size": width,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 8192,
+        "bos_token_id": 0,
+        "eos_token_id": 1,
+        "initializer_range": 0.2,
+    }
+
+
+def _write(model: type[PreTrainedModel], config: PretrainedConfig, folder: Path) -> None:
+    torch.manual_seed(1)
+    model(config).to(torch.float32).save_pretrained(folder)
     write_tokenizer(folder)
 
 

@@ -45,6 +45,8 @@ LAYERS = [f"model.layers.{index}.self_attn.attn" for index in range(12)]
 DRAFT = "draft_model.layers.0.self_attn.attn"
 """Of a draft model: it is computed behind the others, and its name comes before theirs."""
 BLOCKS = 64
+PROMPT = [(7 * place) % 500 for place in range(4 * CHUNK + BLOCK + 1)]
+"""Four chunks, a block and a token."""
 _HEADS, _HEAD_DIM = 2, 4
 _LLAMA = {
     "architectures": ["LlamaForCausalLM"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -25,42 +25,17 @@ from innet.kv.events.wire import decode
 from innet.kv.names import BlockKey
 from innet.kv.pool.network import Contents
 from tests.kv_adapters.hosts import Hosts
-from tests.kv_adapters.vllm.engine import (
-    BLOCK,
-    CHUNK,
-    LAYERS,
-    Engine,
-    cache_config,
-    make_config,
-    write_model,
-)
-
-PROMPT = [(7 * place) % 500 for place in range(4 * CHUNK + BLOCK + 1)]
-"""Four chunks, a block and a token."""
-
-
-@pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> VllmConfig:
-    """Made once: vLLM imports the model's class in a process of its own for it."""
-    folder = tmp_path_factory.mktemp("model")
-    write_model(folder)
-    return make_config(folder)
+from tests.kv_adapters.vllm.conftest import MakeEngine
+from tests.kv_adapters.vllm.engine import BLOCK, CHUNK, LAYERS, PROMPT, Engine, cache_config
 
 
 @pytest.fixture(params=[False, True], ids=["layer by layer", "between steps"])
 def engines(
-    request: pytest.FixtureRequest, config: VllmConfig, hosts: Hosts
-) -> Iterator[tuple[Engine, Engine]]:
+    request: pytest.FixtureRequest, config: VllmConfig, engine: MakeEngine
+) -> tuple[Engine, Engine]:
     """At hosts ``a`` and ``b``."""
     config.kv_transfer_config.kv_connector_extra_config["load_between_steps"] = request.param
-    made = []
-    for name in ("a", "b"):
-        with hosts.at(name, connector):
-            made.append(Engine(config))
-    yield made[0], made[1]
-    for engine in made:
-        with hosts.at("a", connector):
-            engine.close()
+    return engine("a"), engine("b")
 
 
 def test_what_one_engine_computes_another_loads(
@@ -86,7 +61,9 @@ def test_a_prompt_that_goes_on_otherwise_loads_what_is_common(
     assert served.computed_tokens == len(prompt) - 2 * CHUNK
 
 
-def test_events_have_the_tokens_of_chunks(config: VllmConfig, hosts: Hosts) -> None:
+def test_events_have_the_tokens_of_chunks(
+    config: VllmConfig, hosts: Hosts, engine: MakeEngine
+) -> None:
     own = deepcopy(config)
     own.kv_transfer_config.kv_connector_extra_config["events"] = "run"
     events = BlockEvents("home")
@@ -96,11 +73,9 @@ def test_events_have_the_tokens_of_chunks(config: VllmConfig, hosts: Hosts) -> N
         hosts.hosts["home"].blocks.watch(events.on_tier)
 
     hosts.hosts["home"].submit(watch()).result()
-    with hosts.at("a", connector):
-        engine = Engine(own)
-        engine.serve(PROMPT)
-        engine.saved()
-        engine.close()
+    one = engine("a", own)
+    one.serve(PROMPT)
+    one.saved()
     [log] = events.streams.values()
     index = PrefixIndex()
     while (batch := log.cut(0.0)) is not None:
@@ -120,26 +95,17 @@ def rank_of_two(config: VllmConfig, rank: int, **options: str) -> VllmConfig:
 
 
 def test_a_chunk_exists_once_all_tensor_parallel_ranks_have_saved_their_parts(
-    config: VllmConfig, hosts: Hosts
+    config: VllmConfig, engine: MakeEngine
 ) -> None:
     standing = {"address": "prod", "secret": "acme.secret"}
-    made = []
-
-    def engine(name: str, rank: int) -> Engine:
-        with hosts.at(name, connector):
-            made.append(Engine(rank_of_two(config, rank, **standing)))
-        return made[-1]
-
     for rank in range(2):
-        engine("a", rank).serve(PROMPT)
-        made[-1].saved()
-        served = engine("b", 0).serve(PROMPT)
+        one = engine("a", rank_of_two(config, rank, **standing))
+        one.serve(PROMPT)
+        one.saved()
+        served = engine("b", rank_of_two(config, 0, **standing)).serve(PROMPT)
         assert served.is_right
         loaded = 4 * CHUNK if rank else 0
         assert served.computed_tokens == len(PROMPT) - loaded, f"rank {rank} has saved its part"
-    for each in made:
-        with hosts.at("a", connector):
-            each.close()
 
 
 def test_no_two_layouts_share_names(config: VllmConfig) -> None:
@@ -163,9 +129,9 @@ def test_no_two_layouts_share_names(config: VllmConfig) -> None:
     assert names(rank_of_two(config, 1)) == layouts[2], "after a restart as well"
 
 
-def test_several_workers_need_a_standing_pool(config: VllmConfig, hosts: Hosts) -> None:
-    with hosts.at("a", connector), pytest.raises(KVError, match="give address"):
-        Engine(rank_of_two(config, 0))
+def test_several_workers_need_a_standing_pool(config: VllmConfig, engine: MakeEngine) -> None:
+    with pytest.raises(KVError, match="give address"):
+        engine("a", rank_of_two(config, 0))
 
 
 def test_layers_are_saved_once_and_while_later_ones_are_computed(
@@ -244,19 +210,15 @@ def test_a_home_out_of_reach_is_a_miss(hosts: Hosts, engines: tuple[Engine, Engi
 
 @pytest.mark.parametrize("weights", ["", "fine-tuned"])
 def test_other_weights_have_other_blocks(
-    hosts: Hosts, engines: tuple[Engine, Engine], config: VllmConfig, weights: str
+    engines: tuple[Engine, Engine], config: VllmConfig, engine: MakeEngine, weights: str
 ) -> None:
     one, _ = engines
     one.serve(PROMPT)
     one.saved()
     other = deepcopy(config)
     other.kv_transfer_config.kv_connector_extra_config["weights"] = weights
-    with hosts.at("b", connector):
-        engine = Engine(other)
-        assert engine.serve(PROMPT).computed_tokens == (
-            len(PROMPT) if weights else len(PROMPT) - 4 * CHUNK
-        )
-        engine.close()
+    loaded = 0 if weights else 4 * CHUNK
+    assert engine("b", other).serve(PROMPT).computed_tokens == len(PROMPT) - loaded
 
 
 def _two_workers(config: VllmConfig) -> None:
@@ -293,20 +255,15 @@ def test_what_it_cannot_serve_is_refused(
         InnetConnector(changed, KVConnectorRole.WORKER, cache_config())
 
 
-def test_what_the_network_cannot_take_is_left_out_whole(hosts: Hosts, config: VllmConfig) -> None:
+def test_what_the_network_cannot_take_is_left_out_whole(
+    hosts: Hosts, config: VllmConfig, engine: MakeEngine
+) -> None:
     slow = deepcopy(config)
     slow.kv_transfer_config.kv_connector_extra_config["saving_bytes"] = 0
-    engines = []
-    for name, its_config in (("a", slow), ("b", config)):
-        with hosts.at(name, connector):
-            engines.append(Engine(its_config))
-    one, other = engines
+    one, other = engine("a", slow), engine("b")
     with hosts.slow_to_put("a"):
         one.serve(PROMPT)
         one.serve(PROMPT[1:])  # while the first is on its way
     one.saved()
     assert other.serve(PROMPT).computed_tokens == len(PROMPT) - 4 * CHUNK
     assert other.serve(PROMPT[1:]).computed_tokens == len(PROMPT) - 1
-    with hosts.at("a", connector):
-        for engine in engines:
-            engine.close()

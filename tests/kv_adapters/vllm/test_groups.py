@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 
 import pytest
@@ -20,26 +20,13 @@ from innet.kv.adapters.vllm.cache_identity import CacheIdentity, ConnectorOption
 from innet.kv.adapters.vllm.chunk_lookup import ChunkLookup
 from innet.kv.names import BlockKey
 from tests.kv_adapters.hosts import Hosts
-from tests.kv_adapters.vllm.engine import (
-    BLOCK,
-    CHUNK,
-    DRAFT,
-    Engine,
-    cache_config,
-    make_config,
-    write_model,
-)
-from tests.kv_adapters.vllm.test_connector import PROMPT
-
-MakeEngine = Callable[[str], Engine]
+from tests.kv_adapters.vllm.conftest import MakeEngine
+from tests.kv_adapters.vllm.engine import BLOCK, CHUNK, DRAFT, PROMPT, Engine, cache_config
 
 
 @pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> VllmConfig:
-    """Made once, as in the tests of the connector; steps are shorter than a chunk."""
-    folder = tmp_path_factory.mktemp("model")
-    write_model(folder)
-    config = make_config(folder)
+def config(config: VllmConfig) -> VllmConfig:
+    """Its steps are shorter than a chunk."""
     config.scheduler_config.max_num_batched_tokens = CHUNK - 2
     return config
 
@@ -48,25 +35,14 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> VllmConfig:
     params=[(CHUNK // 2, 2), (2 * CHUNK + 3, 3), (CHUNK // 2, 4)],
     ids=["narrow window", "wide window", "windows alone"],
 )
-def engine(
-    request: pytest.FixtureRequest, config: VllmConfig, hosts: Hosts
-) -> Iterator[MakeEngine]:
-    """Makes an engine at a host."""
-    made = []
-
-    def make(host: str) -> Engine:
-        with hosts.at(host, connector):
-            made.append(Engine(config, cache_config(*request.param)))
-        return made[-1]
-
-    yield make
-    for each in made:
-        with hosts.at("a", connector):
-            each.close()
+def engines(request: pytest.FixtureRequest, engine: MakeEngine) -> tuple[Engine, Engine]:
+    """At hosts ``a`` and ``b``."""
+    cache = cache_config(*request.param)
+    return engine("a", cache=cache), engine("b", cache=cache)
 
 
-def test_another_engine_loads_what_its_groups_need(engine: MakeEngine) -> None:
-    one, other = engine("a"), engine("b")
+def test_another_engine_loads_what_its_groups_need(engines: tuple[Engine, Engine]) -> None:
+    one, other = engines
     computed = one.serve(PROMPT)
     assert computed.is_right
     assert computed.computed_tokens == len(PROMPT)
@@ -76,8 +52,10 @@ def test_another_engine_loads_what_its_groups_need(engine: MakeEngine) -> None:
     assert served.computed_tokens == len(PROMPT) - 4 * CHUNK
 
 
-def test_a_prompt_that_goes_on_loads_behind_what_the_engine_has(engine: MakeEngine) -> None:
-    one, other = engine("a"), engine("b")
+def test_a_prompt_that_goes_on_loads_behind_what_the_engine_has(
+    engines: tuple[Engine, Engine],
+) -> None:
+    one, other = engines
     one.serve(PROMPT)
     one.saved()
     other.serve(PROMPT[: CHUNK + BLOCK])
@@ -87,9 +65,9 @@ def test_a_prompt_that_goes_on_loads_behind_what_the_engine_has(engine: MakeEngi
 
 
 def test_a_poisoned_part_lets_the_whole_prompt_be_computed(
-    engine: MakeEngine, hosts: Hosts
+    engines: tuple[Engine, Engine], hosts: Hosts
 ) -> None:
-    one, other = engine("a"), engine("b")
+    one, other = engines
     one.serve(PROMPT)
     one.saved()
     hosts.home.forges = True
@@ -162,22 +140,15 @@ def test_missing_windows_of_a_long_prompt_take_few_lookups(
 
 
 def test_a_draft_models_layers_are_saved_when_they_are_computed(
-    config: VllmConfig, hosts: Hosts
+    engine: MakeEngine,
 ) -> None:
     cache = cache_config()
     cache.kv_cache_groups[0].layer_names.append(DRAFT)
-    made = []
-    for host in ("a", "b"):
-        with hosts.at(host, connector):
-            made.append(Engine(config, cache))
-    one, other = made
+    one, other = engine("a", cache=cache), engine("b", cache=cache)
     one.serve(PROMPT)
     one.saved()
     served = other.serve(PROMPT)
     assert (served.is_right, served.computed_tokens) == (True, len(PROMPT) - 4 * CHUNK)
-    for engine in made:
-        with hosts.at("a", connector):
-            engine.close()
 
 
 def test_state_space_layers_are_refused(config: VllmConfig, hosts: Hosts) -> None:
