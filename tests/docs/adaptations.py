@@ -13,6 +13,7 @@ _SKIPPED = {
     r"0\.0\.0\.0": "would listen on all addresses of this machine",
     r"--listen|node join|rack": "needs other machines; tests/cluster/several_machines runs them",
     r"kv (locate|index)|/v1/locate|engine_router": "needs members that publish; see tests/cli",
+    r"dynamo\.indexer|/register ": "needs NVIDIA Dynamo; `make kv-adapters` runs its indexer",
     r"kv serve": "needs a file of a pool; tests/cli/test_kv_serve.py serves one",
     r"broker\.example": "needs a broker on another machine",
     r"tests\.swarm --scenario": "FILE stands for what an earlier command has printed",

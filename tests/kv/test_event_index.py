@@ -140,7 +140,7 @@ def test_the_pools_stream_has_tokens_as_soon_as_a_member_says_them() -> None:
     assert list(pool.streams) == [b"kv@pool@m"]
     numbered = log.cut(0.0)
     assert numbered is not None
-    assert decode(numbered[1]).events == (AllCleared(), bare, whole)
+    assert decode(numbered[1]).events == (AllCleared(), whole)
     for member in "abcd":
         pool.apply("m", index.apply(member, "m", [BlocksRemoved((1,))]))
     numbered = log.cut(0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -36,7 +37,7 @@ from innet.kv.events.wire import (
     event_hash,
 )
 from innet.kv.hash_chain import chain, root_hash
-from innet.kv.names import BlockFamily
+from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.pool.store import Tier
 from innet.kv.pool_member import PoolMember
 from innet.kv.pool_options import MemberOptions
@@ -139,7 +140,7 @@ def test_groups_of_layers_are_apart_in_what_a_replay_replaces() -> None:
 def test_blocks_that_follow_each_other_are_one_event() -> None:
     log = EventLog()
     salted = BlocksStored((1,), None, (10, 11), 2, extra=(("s",),))
-    for event in (salted, BlocksStored((2,), 1, (12, 13), 2), BlocksStored((4,), 3, (5, 6), 2)):
+    for event in (BlocksStored((2,), 1, (12, 13), 2), salted, BlocksStored((4,), 3, (5, 6), 2)):
         log.add(event)
     numbered = log.cut(0.0)
     assert numbered is not None
@@ -210,7 +211,81 @@ def test_a_block_is_published_when_all_its_layers_are_here() -> None:
     assert published(events) == [BlocksStored((2,), 1, (7, 8), 2)]
     events.on_tier(0, REST.name(one), Tier.MEMORY)
     events.on_tier(0, FAMILY.name(one), Tier.MEMORY)
-    assert published(events) == [BlocksStored((1,), None, (5, 6), 2, extra=(("s",),))]
+    both = BlocksStored((1, 2), None, (5, 6, 7, 8), 2, extra=(("s",), None))
+    assert published(events) == [BlocksRemoved((2,)), both]
+
+
+class Strict:
+    """A consumer that leaves out blocks whose predecessor it does not know, and counts copies."""
+
+    def __init__(self, *, knows_all: bool) -> None:
+        """``knows_all``: from another stream."""
+        self.knows_all = knows_all
+        self.copies: Counter[tuple[int, str | None]] = Counter()
+
+    def apply(self, events: list[Event]) -> None:
+        for event in events:
+            match event:
+                case BlocksStored():
+                    for each in single_blocks(event):
+                        known = each.hashes[0] if not each.tokens else each.parent
+                        if known is None or self.knows_all or known in self.held:
+                            self.copies[each.hashes[0], each.medium] += 1
+                case BlocksRemoved():
+                    for removed in event.hashes:
+                        self.copies[removed, event.medium] -= 1
+                        self.copies += Counter()  # none below zero
+                case AllCleared():
+                    self.copies.clear()
+
+    @property
+    def held(self) -> set[int]:
+        return {each for each, _ in self.copies}
+
+
+BLOCKS = range(1, 5)
+"""Each follows the half of its number; the first follows none."""
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(BLOCKS), st.sampled_from([*Tier, None, "described"])),
+        max_size=20,
+    ),
+    st.booleans(),
+    st.data(),
+)
+def test_consumers_learn_of_blocks_in_whatever_order_they_come(
+    changes: list[tuple[int, Any]], are_described: bool, data: st.DataObject
+) -> None:
+    events, whole = BlockEvents("h0"), BlockFamily("a1b2", "00ff", "raw", 0, 1)
+    consumer = Strict(knows_all=data.draw(st.booleans()))
+    here: dict[int, Tier] = {}
+    described: set[int] = set()
+    for number, change in [*((each, "described") for each in BLOCKS if are_described), *changes]:
+        name = bytes(31) + bytes([number])
+        if change == "described":
+            parent = bytes(31) + bytes([number // 2]) if number > 1 else None
+            events.describe_block(BlockKey(whole, name), parent, (number, 9))
+            described.add(number)
+            continue
+        events.on_tier(0, whole.name(name), change)
+        here.pop(number, None)
+        if change is not None:
+            here[number] = change
+        is_sent = data.draw(st.booleans(), label="sent")
+        if is_sent and events.streams:
+            consumer.apply(published(events))
+    if events.streams:
+        consumer.apply(published(events))
+    medium = {Tier.MEMORY: "CPU", Tier.DISK: "STORAGE"}
+    assert all(count == 1 for count in consumer.copies.values())
+    assert set(consumer.copies) <= {(number, medium[tier]) for number, tier in here.items()}
+    for number in here:
+        chain_of = {number >> step for step in range(number.bit_length())}
+        if chain_of <= here.keys() and chain_of <= described:
+            assert number in consumer.held
 
 
 def test_tokens_that_become_known_later_are_published() -> None:
@@ -221,7 +296,7 @@ def test_tokens_that_become_known_later_are_published() -> None:
     assert list(events.streams) == [b"kv@h0@llama"]
     assert published(events)[-1] == BlocksStored((0,))
     events.describe(FAMILY, [bytes(32)], [5, 6], 2)
-    assert published(events) == [BlocksStored((0,), None, (5, 6), 2)]
+    assert published(events) == [BlocksRemoved((0,)), BlocksStored((0,), None, (5, 6), 2)]
 
 
 def test_a_named_stream_has_one_model(caplog: pytest.LogCaptureFixture) -> None:
@@ -363,7 +438,7 @@ def test_encoded_batches_are_vllms_documents() -> None:
     assert document == {
         "type": "BlockStored", "block_hashes": [1, 2], "parent_block_hash": None,
         "token_ids": [3, 4], "block_size": 1, "lora_id": None, "medium": "CPU", "lora_name": None,
-        "group_idx": 0, "locality": "LOCAL",
+        "group_idx": 0, "kv_cache_spec_kind": "full_attention", "locality": "LOCAL",
     }  # fmt: skip
     assert removed["medium"] == "STORAGE"
     assert cleared == {"type": "AllBlocksCleared"}

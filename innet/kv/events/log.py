@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
+import itertools
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Final
 
 from innet.kv.events.wire import (
@@ -34,7 +37,7 @@ class EventLog:
     def __init__(self, buffer_batches: int = DEFAULT_BUFFER_BATCHES) -> None:
         """``buffer_batches``: kept for replays."""
         self._most = buffer_batches
-        self._pending: list[_Run | Event] = [AllCleared()]
+        self._pending: list[Event] = [AllCleared()]
         self._sent: deque[Numbered] = deque()
         self._next = 0
         self._before: dict[tuple[int, int, str | None], BlocksStored] = {}
@@ -51,22 +54,20 @@ class EventLog:
         return bool(self._pending)
 
     def add(self, event: Event) -> None:
-        """Add an event to the next batch; blocks that follow each other become one event."""
-        last = self._pending[-1] if self._pending else None
-        if isinstance(event, BlocksStored):
-            if isinstance(last, _Run) and last.extend(event):
-                return
-            self._pending.append(_Run(event))
-        elif isinstance(event, AllCleared):
-            self._pending = [event]  # nothing before it matters
-        else:
-            self._pending.append(event)
+        """Add an event to the next batch."""
+        if isinstance(event, AllCleared):
+            self._pending.clear()  # nothing before it matters
+        self._pending.append(event)
 
     def cut(self, time_s: float) -> Numbered | None:
-        """The next batch, if there are events."""
+        """The next batch, if there are events.
+
+        Blocks that follow each other become one event. A block is stored after its predecessor,
+        because some consumers (llm-d's) leave out blocks whose predecessor they do not know.
+        """
         if not self._pending:
             return None
-        events = tuple(each.event() if isinstance(each, _Run) else each for each in self._pending)
+        events = tuple(_arranged(self._pending))
         self._pending.clear()
         numbered = self._next, encode(Batch(time_s, events))
         self._next += 1
@@ -86,7 +87,8 @@ class EventLog:
         sent = [(each, payload) for each, payload in self._sent if each >= number]
         if number >= first:
             return sent
-        state = Batch(self._before_s, (AllCleared(), *self._before.values()))
+        stored = _arranged([AllCleared(), *self._before.values()])
+        state = Batch(self._before_s, tuple(stored))
         return [(first - 1, encode(state)), *sent]
 
     def _apply(self, batch: Batch) -> None:
@@ -101,6 +103,53 @@ class EventLog:
                         self._before.pop((each, event.group, event.medium), None)
                 case AllCleared():
                     self._before.clear()
+
+
+def _arranged(events: Iterable[Event]) -> Iterator[Event]:
+    """The same in fewer events, predecessors before the blocks that follow them."""
+    for _, part in groupby(events, type):
+        same = list(part)
+        stored = [each for each in same if isinstance(each, BlocksStored)]
+        yield from _runs(_predecessors_first(stored))
+        removed = [each for each in same if isinstance(each, BlocksRemoved)]
+        for _, alike in groupby(removed, lambda each: (each.medium, each.group)):
+            first, *rest = alike
+            hashes = itertools.chain(first.hashes, *(each.hashes for each in rest))
+            yield replace(first, hashes=tuple(hashes))
+        yield from (each for each in same if isinstance(each, AllCleared))
+
+
+def _predecessors_first(stored: Sequence[BlocksStored]) -> Iterator[BlocksStored]:
+    def place(event: BlocksStored, block: int | None) -> tuple[int, str | None, int | None]:
+        return event.group, event.medium, block
+
+    described = {place(each, block) for each in stored if each.tokens for block in each.hashes}
+    followers: defaultdict[tuple[int, str | None, int | None], list[BlocksStored]]
+    followers = defaultdict(list)
+    todo = []
+    for event in reversed(stored):
+        if event.tokens and place(event, event.parent) in described:
+            followers[place(event, event.parent)].append(event)
+        elif event.tokens or place(event, event.hashes[0]) not in described:
+            todo.append(event)
+    while todo or followers:
+        todo = todo or followers.popitem()[1]  # of invalid blocks that precede each other
+        event = todo.pop()
+        yield event
+        for block in event.hashes:
+            todo += followers.pop(place(event, block), [])
+
+
+def _runs(stored: Iterable[BlocksStored]) -> Iterator[BlocksStored]:
+    run: _Run | None = None
+    for event in stored:
+        if run is not None and run.extend(event):
+            continue
+        if run is not None:
+            yield run.event()
+        run = _Run(event)
+    if run is not None:
+        yield run.event()
 
 
 class _Run:

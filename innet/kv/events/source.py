@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -35,7 +35,7 @@ class _Described:
         salt: of a prompt's first block.
     """
 
-    parent: int | None
+    parent: bytes | None
     tokens: tuple[int, ...]
     salt: str
 
@@ -48,11 +48,19 @@ class _Block:
         parts: the tier and the end of each range of layers, by store and first layer.
         medium: on which it was published; ``None``: it was not.
         has_tokens: whether it was published with them.
+        follows: the block before it, while that was not published here.
+        is_rooted: whether it was published behind all blocks before it.
     """
 
     parts: dict[tuple[int, int], tuple[Tier, int]]
     medium: str | None = None
     has_tokens: bool = False
+    follows: _Place | None = None
+    is_rooted: bool = False
+
+
+_Place = tuple[BlockFamily, bytes]
+"""A block in all of its layers."""
 
 
 class BlockEvents:
@@ -62,6 +70,10 @@ class BlockEvents:
     these are on. Its hash is the last 64 bits of that in its name. Members that only keep blocks
     for others do not know their tokens, and publish hashes alone, as vLLM does of blocks in its
     offloading tiers.
+
+    Consumers may leave out blocks whose predecessor they do not know (llm-d's) or take them for
+    blocks without a salt (Dynamo's). So blocks that came before their predecessor are removed and
+    stored again behind it.
 
     Attributes:
         member: the node.
@@ -79,9 +91,10 @@ class BlockEvents:
         self.on_pending: Callable[[], None] = lambda: None
         self._model = model
         self._logs: dict[str, EventLog] = {}
-        self._blocks: dict[tuple[BlockFamily, bytes], _Block] = {}
+        self._blocks: dict[_Place, _Block] = {}
         self._ends: dict[BlockFamily, int] = {}
-        self._described: OrderedDict[tuple[BlockFamily, bytes], _Described] = OrderedDict()
+        self._described: OrderedDict[_Place, _Described] = OrderedDict()
+        self._followers: defaultdict[_Place, set[_Place]] = defaultdict(set)
         self._left_out: set[str] = set()
 
     @property
@@ -129,8 +142,7 @@ class BlockEvents:
         """
         key = _model(block.family), block.block_hash
         if key not in self._described:
-            before = None if parent is None else event_hash(parent)
-            self._described[key] = _Described(before, tokens, salt)
+            self._described[key] = _Described(parent, tokens, salt)
             here = self._blocks.get(key)
             if here is not None and not here.has_tokens:
                 self._publish(key, here)
@@ -164,12 +176,13 @@ class BlockEvents:
     def clear(self) -> None:
         """This node has no block any more."""
         self._blocks.clear()
+        self._followers.clear()
         for log in self._logs.values():
             log.add(AllCleared())
         self.on_pending()
 
-    def _publish(self, key: tuple[BlockFamily, bytes], block: _Block) -> None:
-        model, block_hash = key
+    def _publish(self, key: _Place, block: _Block) -> None:
+        model, _ = key
         medium, before = self._medium(model, block), block.medium
         described = self._described.get(key)
         has_news = medium is not None and described is not None and not block.has_tokens
@@ -178,15 +191,64 @@ class BlockEvents:
         log = self._log_of(model.model_digest)
         if log is None:
             return
-        each = event_hash(block_hash)
-        group, window = group_of(model.layout)
-        if medium is not None:
-            log.add(replace(_stored(each, medium, described), group=group, window=window))
-            block.has_tokens = described is not None
-        if before not in (None, medium):
-            log.add(BlocksRemoved((each,), before, group))
         block.medium = medium
+        again = self._follow(key, block, described.parent) if described and has_news else []
+        for place in (key, *again) if medium == before else again:
+            log.add(self._removed(place, self._blocks[place].medium))
+        if medium is not None:
+            for place in (key, *again):
+                log.add(self._stored(place, self._blocks[place]))
+        if before not in (None, medium):
+            log.add(self._removed(key, before))
+        if medium is None:
+            self._unfollow(key, block)
         self.on_pending()
+
+    def _follow(self, key: _Place, block: _Block, parent: bytes | None) -> list[_Place]:
+        """Note the block's predecessor; the published blocks that are to be stored again behind."""
+        block.has_tokens = True
+        if parent is not None:
+            before = key[0], parent
+            predecessor = self._blocks.get(before)
+            if predecessor is None or not predecessor.is_rooted:
+                block.follows = before
+                self._followers[before].add(key)
+                return []
+        todo, again = [key], []
+        while todo:
+            place = todo.pop()
+            self._blocks[place].is_rooted = True
+            for each in self._followers.pop(place, ()):
+                self._blocks[each].follows = None
+                todo.append(each)
+                again.append(each)
+        return again
+
+    def _unfollow(self, key: _Place, block: _Block) -> None:
+        """The block is no longer published."""
+        block.has_tokens = block.is_rooted = False
+        if block.follows is not None:
+            self._followers[block.follows].discard(key)
+            if not self._followers[block.follows]:
+                del self._followers[block.follows]
+            block.follows = None
+
+    def _stored(self, key: _Place, block: _Block) -> BlocksStored:
+        group, window = group_of(key[0].layout)
+        bare = BlocksStored((event_hash(key[1]),), medium=block.medium, group=group, window=window)
+        described = self._described.get(key)
+        if described is None:
+            return bare
+        return replace(
+            bare,
+            parent=None if described.parent is None else event_hash(described.parent),
+            tokens=described.tokens,
+            block_tokens=len(described.tokens),
+            extra=((described.salt,),) if described.salt else (),
+        )
+
+    def _removed(self, key: _Place, medium: str | None) -> BlocksRemoved:
+        return BlocksRemoved((event_hash(key[1]),), medium, group_of(key[0].layout)[0])
 
     def _medium(self, model: BlockFamily, block: _Block) -> str | None:
         """The slowest medium of the block's layers; ``None``: some layers are missing."""
@@ -219,11 +281,3 @@ class BlockEvents:
 def _model(family: BlockFamily) -> BlockFamily:
     """Stands for all ranges of layers of a model's blocks."""
     return BlockFamily(family.tenant, family.model_digest, family.layout, 0, 1)
-
-
-def _stored(each: int, medium: str, described: _Described | None) -> BlocksStored:
-    if described is None:
-        return BlocksStored((each,), medium=medium)
-    extra = ((described.salt,),) if described.salt else ()
-    tokens = described.tokens
-    return BlocksStored((each,), described.parent, tokens, len(tokens), medium, extra)

@@ -37,6 +37,7 @@ _INVALID: Final = (
 """Errors of reading a message that is not a batch."""
 _WINDOW_KIND: Final = "sliding_window"
 """vLLM's names of such caches begin so."""
+_FULL_KIND: Final = "full_attention"
 
 
 def event_hash(block_hash: bytes) -> int:
@@ -147,10 +148,10 @@ def _document(event: Event) -> dict[str, Any]:
                 "medium": event.medium,
                 "lora_name": event.lora,
                 "group_idx": event.group,
+                "kv_cache_spec_kind": _WINDOW_KIND if event.window else _FULL_KIND,
                 "locality": "LOCAL",
             }
             if event.window:
-                stored["kv_cache_spec_kind"] = _WINDOW_KIND
                 stored["kv_cache_spec_sliding_window"] = event.window
             return stored | {"extra_keys": event.extra} if event.extra else stored
         case BlocksRemoved():

@@ -39,7 +39,7 @@ def test_vllms_classes_decode_a_batch() -> None:
     assert (stored.token_ids, stored.block_size) == ([5, 6, 7, 8], 2)
     assert (stored.medium, stored.locality) == (vllm_events.MEDIUM_STORAGE, "LOCAL")
     assert (stored.lora_name, stored.extra_keys) == ("tuned", [("salt",), None])
-    assert (stored.group_idx, stored.kv_cache_spec_kind) == (0, None)
+    assert (stored.group_idx, stored.kv_cache_spec_kind) == (0, "full_attention")
     assert (window.group_idx, window.medium) == (1, vllm_events.MEDIUM_CPU)
     assert (window.kv_cache_spec_kind, window.kv_cache_spec_sliding_window) == (
         "sliding_window",
