@@ -2,8 +2,8 @@
 
 The network reads and writes host memory. The input of an operation is copied from the device before
 the operation starts, and the result is copied back at its end. Large tensors go in chunks: while
-one chunk is on the network, the next one leaves the device. The copies run on a stream of their
-own, behind the work that is queued on the caller's stream.
+one chunk is on the network, the next one leaves the device. The copies run on streams of their
+own, one for each direction, behind the work that is queued on the caller's stream at the call.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ Submit = Callable[[Sequence[Step]], CompositeWork]
 HostOf = Callable[[torch.Tensor], torch.Tensor]
 """Returns the host copy of a tensor, of its shape and type; a tensor on the host is its own."""
 
+Store = Callable[[torch.Tensor], Copy]
+"""Starts to copy a tensor from the host to a tensor of a device."""
+
 
 class Device(Protocol):
     """A device whose memory the network cannot reach."""
@@ -39,15 +42,16 @@ class Device(Protocol):
     def fetch(self, host: torch.Tensor, tensor: torch.Tensor) -> Copy:
         """Start to copy ``tensor`` to ``host``, behind the work that is queued on the device."""
 
-    def store(self, tensor: torch.Tensor, host: torch.Tensor) -> Copy:
-        """Start to copy ``host`` to ``tensor``."""
+    def storing(self, tensor: torch.Tensor) -> Store:
+        """Returns what starts to copy to ``tensor``, behind the work that is queued by now."""
 
 
 class Cuda:
-    """NVIDIA's devices, through pinned memory and a stream of its own on each."""
+    """NVIDIA's devices, through pinned memory and two streams of its own on each."""
 
     def __init__(self) -> None:
-        self._streams: dict[torch.device, torch.cuda.Stream] = {}
+        self._outbound: dict[torch.device, torch.cuda.Stream] = {}
+        self._inbound: dict[torch.device, torch.cuda.Stream] = {}
 
     def holds(self, tensor: torch.Tensor) -> bool:
         """Whether the tensor is on a CUDA device."""
@@ -59,13 +63,21 @@ class Cuda:
 
     def fetch(self, host: torch.Tensor, tensor: torch.Tensor) -> Copy:
         """Copy out, behind the current stream."""
-        stream = self._stream(tensor.device)
+        stream = _stream(self._outbound, tensor.device)
         stream.wait_stream(torch.cuda.current_stream(tensor.device))
         return self._copy(host, tensor.detach(), tensor, stream)
 
-    def store(self, tensor: torch.Tensor, host: torch.Tensor) -> Copy:
-        """Copy in."""
-        return self._copy(tensor.detach(), host, tensor, self._stream(tensor.device))
+    def storing(self, tensor: torch.Tensor) -> Store:
+        """Copy in, behind the current stream: until then it may read the tensor, or memory that
+        was another tensor's before."""
+        stream = _stream(self._inbound, tensor.device)
+        queued = torch.cuda.current_stream(tensor.device).record_event()
+
+        def store(host: torch.Tensor) -> Copy:
+            stream.wait_event(queued)
+            return self._copy(tensor.detach(), host, tensor, stream)
+
+        return store
 
     def _copy(
         self,
@@ -83,11 +95,14 @@ class Cuda:
             done.synchronize, lambda: torch.cuda.current_stream(tensor.device).wait_event(done)
         )
 
-    def _stream(self, device: torch.device) -> torch.cuda.Stream:
-        stream = self._streams.get(device)
-        if stream is None:
-            stream = self._streams[device] = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        return stream
+
+def _stream(
+    streams: dict[torch.device, torch.cuda.Stream], device: torch.device
+) -> torch.cuda.Stream:
+    stream = streams.get(device)
+    if stream is None:
+        stream = streams[device] = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    return stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +182,10 @@ class Staging:
             self._device.fetch(twins[id(tensor)], tensor) for tensor in on_device(call.reads)
         ]
 
+        stores = [
+            (self._device.storing(tensor), twins[id(tensor)]) for tensor in on_device(call.writes)
+        ]
+
         def ready() -> None:
             for copy in fetched:
                 copy.wait()
@@ -181,9 +200,7 @@ class Staging:
             return submit_all(steps)
 
         def store() -> None:
-            stored.extend(
-                self._device.store(tensor, twins[id(tensor)]) for tensor in on_device(call.writes)
-            )
+            stored.extend(store(host) for store, host in stores)
 
         return Step(submit, store, ready)
 

@@ -38,9 +38,12 @@ class Reduction:
 
     def prepared(self, tensor: torch.Tensor) -> torch.Tensor:
         """The contribution of this rank: the tensor, or a multiple of it."""
-        if self.factor is None:
+        factor = self.factor
+        if factor is None:
             return tensor
-        return (tensor.detach() * self.factor).to(tensor.dtype)
+        if isinstance(factor, torch.Tensor):  # on the device, where the tensor is its host copy
+            factor = factor.to(tensor.device)
+        return (tensor.detach() * factor).to(tensor.dtype)
 
     def finish(self, result: torch.Tensor, size: int) -> None:
         """Turn the network's result into the caller's, in place."""
@@ -212,6 +215,24 @@ def as_array(tensor: torch.Tensor) -> Array:
             f"a tensor of {tensor.dtype} cannot be sent: {error}. Send its bits as "
             "tensor.contiguous().view(torch.uint8)."
         ) from error
+
+
+def on_host(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors in the processor's memory: those of devices are copied, contiguous.
+
+    CUDA's are copied together, to pinned memory, and awaited once.
+    """
+    found = []
+    for tensor in tensors:
+        if tensor.is_cuda:
+            host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+            host.copy_(tensor.detach(), non_blocking=True)
+        else:
+            host = tensor.cpu()
+        found.append(host)
+    for device in {tensor.device for tensor in tensors if tensor.is_cuda}:
+        torch.cuda.current_stream(device).synchronize()
+    return found
 
 
 def as_tensor(array: Array) -> torch.Tensor:

@@ -1,4 +1,9 @@
-"""Every operation of torch.distributed over innet and over Gloo, with the same tensors."""
+"""Every operation of torch.distributed over innet and over Gloo, with the same tensors.
+
+Its argument is the device of innet's tensors; Gloo's are on the CPU.
+"""
+
+import sys
 
 import torch
 import torch.distributed as dist
@@ -10,8 +15,9 @@ BITS = ("BAND", "BOR", "BXOR")
 
 
 def values(*shape, seed=0, dtype=torch.float32):
-    generator = torch.Generator().manual_seed(1000 * seed + dist.get_rank())
-    return torch.randint(1, 4, shape, generator=generator).to(dtype)
+    generator = torch.Generator("cpu").manual_seed(1000 * seed + dist.get_rank())
+    drawn = torch.randint(1, 4, shape, generator=generator, device="cpu")
+    return drawn.to(torch.get_default_device(), dtype)
 
 
 def reductions(group):
@@ -170,7 +176,7 @@ CASES = (
 
 def same(ours, theirs):
     if isinstance(ours, torch.Tensor):
-        return torch.equal(ours, theirs)
+        return torch.equal(ours.cpu(), theirs)
     return ours == theirs
 
 
@@ -179,7 +185,9 @@ def main():
     dist.init_process_group("innet")
     gloo = dist.new_group(backend="gloo")
     for case in CASES:
-        ours, theirs = list(case(dist.group.WORLD)), list(case(gloo))
+        with torch.device(sys.argv[1]):
+            ours = list(case(dist.group.WORLD))
+        theirs = list(case(gloo))
         agree = len(ours) == len(theirs) and all(map(same, ours, theirs))
         print(f"{case.__name__}: agree {agree}" + ("" if agree else f" {ours} {theirs}"))
     print("all cases done")
