@@ -14,7 +14,7 @@ from transformers.cache_utils import DynamicLayer
 from innet.errors import KVError, PrefixLost
 from innet.kv.layout import KVArray
 from innet.kv.prefix_cache import LoadedLayers
-from innet.torch_backend.tensors import as_source, as_tensor
+from innet.torch_backend.tensors import as_source, as_tensor, on_host
 
 Pair = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
@@ -23,34 +23,41 @@ def keys_and_values(cache: DynamicCache, first_token: int = 0) -> list[Pair]:
     """A cache's keys and values of the tokens from ``first_token`` on, for :meth:`KVPool.put`.
 
     Args:
-        cache: of one prompt (a batch of 1); not copied.
+        cache: of one prompt (a batch of 1), not copied unless it is on a device.
         first_token: earlier tokens are left out.
 
     Raises:
         KVError: the cache has several prompts, or has dropped tokens already.
     """
-    return [
-        (_tokens_first(layer.keys, first_token), _tokens_first(layer.values, first_token))
+    states = [
+        states[0, :, first_token:].transpose(0, 1)
         for layer in map(_checked, cache.layers)
+        for states in (layer.keys, layer.values)
     ]
+    arrays = iter([np.asarray(as_source(tensor)) for tensor in on_host(states)])
+    return list(zip(arrays, arrays, strict=True))
 
 
-def cache_with(kv: KVArray, config: PretrainedConfig) -> DynamicCache:
+def cache_with(
+    kv: KVArray, config: PretrainedConfig, device: torch.device | str = "cpu"
+) -> DynamicCache:
     """A cache with the keys and values of a prefix.
 
     Args:
         kv: from :meth:`KVPool.get_longest_prefix`; without tokens, the cache is empty.
         config: of the model.
+        device: of the model.
 
     Example::
 
         n, kv = pool.blocking.get_longest_prefix(tokens)
-        model(input_ids=ids[:, n:], past_key_values=cache_with(kv, model.config))
+        cache = cache_with(kv, model.config, model.device)
+        model(input_ids=ids[:, n:], past_key_values=cache)
     """
     cache = DynamicCache(config=config)
     if kv.shape[2]:
         for index, (keys, values) in enumerate(kv):
-            cache.update(_heads_first(keys), _heads_first(values), index)
+            cache.update(_heads_first(keys, device), _heads_first(values, device), index)
     return cache
 
 
@@ -91,7 +98,8 @@ class _ArrivingLayer(DynamicLayer):  # type: ignore[misc]
         arrivals, self._arrivals = self._arrivals, None
         if arrivals is not None:
             keys, values = arrivals.layer(self._index)
-            super().update(_heads_first(keys), _heads_first(values))
+            device = key_states.device
+            super().update(_heads_first(keys, device), _heads_first(values, device))
         return super().update(key_states, value_states, *args, **options)
 
     def get_seq_length(self) -> int:
@@ -140,11 +148,6 @@ def _checked(layer: Any) -> Any:
     return layer
 
 
-def _tokens_first(states: torch.Tensor, first_token: int) -> npt.NDArray[Any]:
-    """From ``(1, heads, tokens, head_dim)``."""
-    return np.asarray(as_source(states[0, :, first_token:].transpose(0, 1)))
-
-
-def _heads_first(array: npt.NDArray[Any]) -> torch.Tensor:
-    """To ``(1, heads, tokens, head_dim)``."""
-    return as_tensor(array).transpose(0, 1).unsqueeze(0)
+def _heads_first(array: npt.NDArray[Any], device: torch.device | str) -> torch.Tensor:
+    """To ``(1, heads, tokens, head_dim)`` on the device."""
+    return as_tensor(array).to(device).transpose(0, 1).unsqueeze(0)

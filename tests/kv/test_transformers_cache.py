@@ -23,8 +23,15 @@ TOKENS = torch.randint(64, (1, 40), generator=torch.Generator().manual_seed(3))
 PREFIX = 24
 
 
+@pytest.fixture(params=["cpu", "cuda"])
+def device(request: pytest.FixtureRequest) -> str:
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device: there is none here")
+    return str(request.param)
+
+
 @pytest.fixture(params=[torch.float32, torch.bfloat16])
-def model(request: pytest.FixtureRequest) -> LlamaForCausalLM:
+def model(request: pytest.FixtureRequest, device: str) -> LlamaForCausalLM:
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=64,
@@ -34,7 +41,7 @@ def model(request: pytest.FixtureRequest) -> LlamaForCausalLM:
         num_attention_heads=4,
         num_key_value_heads=2,
     )
-    return LlamaForCausalLM(config).eval().to(request.param)
+    return LlamaForCausalLM(config).eval().to(device, request.param)
 
 
 @pytest.fixture
@@ -46,7 +53,8 @@ def pool(model: LlamaForCausalLM) -> Iterator[innet.KVPool]:
 
 @torch.no_grad()
 def _compute(model: LlamaForCausalLM, cache: DynamicCache, start: int, end: int) -> torch.Tensor:
-    output = model(input_ids=TOKENS[:, start:end], past_key_values=cache, use_cache=True)
+    ids = TOKENS[:, start:end].to(model.device)
+    output = model(input_ids=ids, past_key_values=cache, use_cache=True)
     logits: torch.Tensor = output.logits
     return logits
 
@@ -60,7 +68,8 @@ def test_what_is_injected_goes_on_to_the_bit(model: LlamaForCausalLM, pool: inne
 
     found, kv = pool.blocking.get_longest_prefix(TOKENS[0].numpy())
     assert found == PREFIX
-    assert torch.equal(_compute(model, cache_with(kv, model.config), PREFIX, 40), expected)
+    cache = cache_with(kv, model.config, model.device)
+    assert torch.equal(_compute(model, cache, PREFIX, 40), expected)
 
     arriving = arriving_cache(pool.blocking.layers(TOKENS[0].numpy()), 3)
     assert arriving is not None
