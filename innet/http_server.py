@@ -75,6 +75,10 @@ async def serving_http(
             timeout_graceful_shutdown=1,
         )
     )
+    if listener.family != socket.AF_UNIX:
+        # Connections inherit it. asyncio sets it on sockets that name their protocol alone, and
+        # without it a response's body waits for the acknowledgement of its head: 40 ms.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with listener:
         task = asyncio.create_task(server.serve(sockets=[listener]))
         try:
