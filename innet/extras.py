@@ -15,6 +15,7 @@ EXTRAS: Final = {
     "starlette": "web",
     "uvicorn": "web",
     "msgpack": "events",
+    "msgspec": "events",
 }
 """Extras of ``pyproject.toml`` by the library that they install."""
 

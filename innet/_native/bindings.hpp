@@ -22,6 +22,7 @@ void bind_signing_speed(nanobind::module_& module);
 void bind_processor_speed(nanobind::module_& module);
 void bind_captures(nanobind::module_& module);
 void bind_eviction(nanobind::module_& module);
+void bind_block_keys(nanobind::module_& module);
 void bind_build_information(nanobind::module_& module);
 
 }  // namespace innet::bindings

@@ -23,5 +23,6 @@ NB_MODULE(_core, module) {
     innet::bindings::bind_processor_speed(module);
     innet::bindings::bind_captures(module);
     innet::bindings::bind_eviction(module);
+    innet::bindings::bind_block_keys(module);
     innet::bindings::bind_build_information(module);
 }

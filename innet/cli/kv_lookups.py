@@ -71,14 +71,16 @@ def locate(
 
     Reads the events of the members (option [cyan]events[/] of a pool) from the beginning.
     """
+    prompt = _prompt(tokens, tokens_file)
+    sources = _sources(on, stream, tenant)
+    import msgspec
+
     from innet.kv.events.service import LocateRequest
 
-    prompt = _prompt(tokens, tokens_file)
     request = LocateRequest(prompts=[prompt], model=model, near=near)
-    sources = _sources(on, stream, tenant)
     found = asyncio.run(_locate(sources, request))
     if as_json:
-        say(json.dumps(found.model_dump()))
+        say(msgspec.json.encode(found).decode())
     else:
         _show(found, len(prompt))
 
@@ -129,7 +131,7 @@ def _prompt(tokens: str | None, tokens_file: Path | None) -> list[int]:
 
 
 def _sources(on: str | None, streams: list[str] | None, tenant: str | None) -> _Sources:
-    for library in ("msgpack", "starlette", "uvicorn"):
+    for library in ("msgpack", "msgspec", "starlette", "uvicorn"):
         extras.require(library, "a look-up of prefixes")
     from innet.kv.events.service import hops
 

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import re
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -13,22 +14,25 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from innet.errors import KVError
+from innet.http_server import serving_http
 from innet.kv.events.endpoints import Endpoints
 from innet.kv.events.follower import Stream
 from innet.kv.events.index import PrefixIndex
 from innet.kv.events.pool_stream import PoolStream
 from innet.kv.events.publisher import publishing
-from innet.kv.events.service import PoolDirectory, following, serving
+from innet.kv.events.service import PoolDirectory, following, hops, make_app, serving
 from innet.kv.events.source import BlockEvents
 from innet.kv.events.wire import AllCleared, BlocksRemoved, BlocksStored, Event, decode
 from innet.kv.names import BlockFamily
 from innet.kv.pool.store import Tier
+from innet.topology import load_topology
 from tests.kv.test_events import State
 
 Prompt = tuple[int, ...]
@@ -292,6 +296,7 @@ async def test_prompts_are_located_over_http() -> None:
         here = {"member": "h1", "tokens": 2, "memory_tokens": 0, "gpu_tokens": 0, "blocks": 1}
         none = {"member": "h2", "tokens": 0, "memory_tokens": 0, "gpu_tokens": 0, "blocks": 0}
         assert first["holdings"] == [here | {"distance": 0}, none | {"distance": 2}]
+        assert await ask("/v1/locate", '{"prompts": []}') == (200, {"locations": []})
         _, members = await ask("/v1/members")
         assert members == {"models": ["llama"], "blocks": {"h0": 2, "h1": 1}}
 
@@ -305,12 +310,28 @@ async def test_invalid_requests_are_refused() -> None:
         '{"prompts": [[-1]]}',
         '{"prompts": [[1]], "x": 1}',
         '{"prompts": [[""]]}',
+        '{"prompts": [[4294967296]]}',
+        '{"prompts": [[1]], "model": "other"}',
     ]
     async with client() as ask:
         for body in bodies:
             status, answer = await ask("/v1/locate", body)
             assert status == 400
             assert answer["error"]
+
+
+async def test_prompts_are_located_in_msgpack() -> None:
+    directory = PoolDirectory()
+    directory.apply("h0", "llama", [BlocksStored((1, 2), None, (1, 2, 3, 4), 2)])
+    question = {"packed": [np.array([1, 2, 3], "<u4").tobytes()]}
+    headers = {"Content-Type": "application/msgpack"}
+    async with serving(directory) as address:
+        request = urllib.request.Request(
+            f"{address}/v1/locate", msgspec.msgpack.encode(question), headers
+        )
+        answer = await asyncio.to_thread(lambda: urllib.request.urlopen(request).read())
+        [location] = msgspec.msgpack.decode(answer)["locations"]
+        assert (location["tokens"], location["holdings"][0]["member"]) == (2, "h0")
 
 
 async def test_a_client_that_leaves_within_its_request_is_no_error(
@@ -325,6 +346,37 @@ async def test_a_client_that_leaves_within_its_request_is_no_error(
         await reader.read()
         writer.close()
     assert "Traceback" not in caplog.text
+
+
+async def test_requests_that_are_too_large_or_too_slow_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("innet.kv.events.service._MOST_BODY_BYTES", 64)
+    monkeypatch.setattr("innet.kv.events.service._BODY_S", 0.01)
+    async with client() as ask:
+        status, answer = await ask("/v1/locate", json.dumps({"prompts": [list(range(100))]}))
+        assert (status, "64 bytes" in answer["error"]) == (413, True)
+    async with serving(PoolDirectory()) as address:
+        host, port = address.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        head = f"POST /v1/locate HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n\r\n{{"
+        writer.write(head.encode())
+        assert (await reader.readline()).startswith(b"HTTP/1.1 408 ")
+        assert await reader.read()  # to its end: the server closes the connection
+        writer.close()
+
+
+async def test_a_response_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    async with serving_http(make_app(PoolDirectory()), listener):
+        assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_distances_are_counted_from_hosts_of_the_network() -> None:
+    distance = hops(load_topology("star:2"))
+    assert [distance("h0", to) for to in ("h0", "h1", "elsewhere")] == [0, 2, None]
+    with pytest.raises(KVError, match="no such host"):
+        distance("elsewhere", "h0")
 
 
 async def test_a_page_whose_name_resolves_to_loopback_reads_nothing() -> None:

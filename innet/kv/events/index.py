@@ -3,6 +3,9 @@
 Blocks are found by their tokens and not by hashes, so the index follows engines and pools whose
 hashes differ. A block's key is a hash of its tokens and of the key before it, valid in this process
 alone.
+
+A look-up probes one block after the other: a block may be held although the one before it was
+evicted, so a binary search for the end of the prefix would be wrong.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from innet._native import _core
 from innet.errors import KVError
 from innet.kv.events.log import single_blocks
 from innet.kv.events.wire import GPU, MEMORY, AllCleared, BlocksRemoved, BlocksStored, Event, Extra
@@ -24,9 +28,11 @@ _MOST_UNHELD: Final = 1 << 17
 """Blocks without a holder whose keys are kept: later blocks follow them, or they come back."""
 _MOST_WAITING: Final = 1 << 17
 """Blocks whose predecessor is not known, with their tokens."""
-_LEVELS: Final = {GPU: 0, None: 0, MEMORY: 1}
-"""Of media, fastest first; all others are the slowest."""
-_SLOWEST: Final = 2
+_GPU, _MEMORY, _ANYWHERE = 1, 2, 4
+_LEVEL_BITS: Final = 3
+_LEVELS: Final = {GPU: _GPU | _MEMORY | _ANYWHERE, MEMORY: _MEMORY | _ANYWHERE}
+"""What a copy on a medium counts as; on all others it is there, but slow."""
+_HASH_MASK: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +82,6 @@ class Location:
     holdings: tuple[Holding, ...]
 
 
-_Levels = tuple[int, int, int]
-
-
 @dataclass(slots=True)
 class _Model:
     """A model's blocks.
@@ -87,7 +90,7 @@ class _Model:
         held: media by hash and member.
         keys: by hash.
         hashes: by key; several publishers may hash the same tokens differently.
-        holders: members by key, as bits of three numbers: on an accelerator, in memory, anywhere.
+        holders: members by key, three bits each: on its accelerator, in memory, anywhere.
         unheld: hashes with a key and without a holder, the oldest first.
         waiting: blocks by the hash of their predecessor, which is not known yet, and their own.
         waiting_blocks: how many these are.
@@ -100,7 +103,7 @@ class _Model:
     )
     keys: dict[int, int] = field(default_factory=dict)
     hashes: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    holders: dict[int, _Levels] = field(default_factory=dict)
+    holders: dict[int, int] = field(default_factory=dict)
     unheld: OrderedDict[int, None] = field(default_factory=OrderedDict)
     waiting: OrderedDict[int, dict[int, BlocksStored]] = field(default_factory=OrderedDict)
     waiting_blocks: int = 0
@@ -127,7 +130,8 @@ class PrefixIndex:
 
     def __init__(self) -> None:
         self._models: defaultdict[str, _Model] = defaultdict(_Model)
-        self._bits: dict[str, int] = {}
+        self._shifts: dict[str, int] = {}
+        """Of each member's bits in :attr:`_Model.holders`."""
 
     @property
     def models(self) -> list[str]:
@@ -137,7 +141,7 @@ class PrefixIndex:
     @property
     def members(self) -> list[str]:
         """All members so far."""
-        return list(self._bits)
+        return list(self._shifts)
 
     def blocks(self, member: str) -> int:
         """How many blocks a member has."""
@@ -145,7 +149,7 @@ class PrefixIndex:
 
     def apply(self, member: str, model: str, events: Iterable[Event]) -> list[Change]:
         """Apply events of a member; what they changed."""
-        self._bits.setdefault(member, 1 << len(self._bits))
+        self._shifts.setdefault(member, _LEVEL_BITS * len(self._shifts))
         changes: list[Change] = []
         of_model = self._models[model]
         for event in events:
@@ -197,9 +201,9 @@ class PrefixIndex:
         found = Location(0, 0, tuple(Holding(each, 0, 0, 0, 0) for each in members or ()))
         for size in sizes:
             assert of_model is not None
-            walk = _Walk(of_model.holders, size)
-            walk.follow(packed, _root(size, lora), ((salt,),) if salt else ())
-            located = walk.location(self._bits, members)
+            extra = ((salt,),) if salt else ()
+            walk = _Walk(size, _keys(_root(size, lora), packed, size, extra), of_model.holders)
+            located = walk.location(self._shifts, members)
             found = max(found, located, key=lambda each: each.tokens)
         return found
 
@@ -212,9 +216,9 @@ class PrefixIndex:
         media.add(block.medium)
         is_described = each not in model.keys and bool(block.tokens)
         if is_described:
-            _resolve(model, block, self._bits)
+            _resolve(model, block, self._shifts)
         elif is_new and each in model.keys:
-            _set_holders(model, each, self._bits)
+            _set_holders(model, each, self._shifts)
         if is_new or is_described:
             changes.append(Change(block, int(is_new)))
 
@@ -233,11 +237,11 @@ class PrefixIndex:
         if not media:
             del model.held[member][each]
         if each in model.keys:
-            _set_holders(model, each, self._bits)
+            _set_holders(model, each, self._shifts)
         changes.append(Change(BlocksStored((each,), medium=medium), -1))
 
 
-def _resolve(model: _Model, first: BlocksStored, bits: Mapping[str, int]) -> None:
+def _resolve(model: _Model, first: BlocksStored, shifts: Mapping[str, int]) -> None:
     """Give a block its key, and all that waited for it."""
     todo = [first]
     while todo:
@@ -251,26 +255,25 @@ def _resolve(model: _Model, first: BlocksStored, bits: Mapping[str, int]) -> Non
             model.wait(block, block.parent)
             continue
         model.sizes.add((block.block_tokens, block.lora))
-        key = _key(parent, _packed(block.tokens), block.extra)
+        [key] = _keys(parent, _packed(block.tokens), len(block.tokens), block.extra)
         model.keys[each] = key
         model.hashes[key] = (*model.hashes.get(key, ()), each)
-        _set_holders(model, each, bits)
+        _set_holders(model, each, shifts)
         todo += model.pop_waiting(each)
 
 
-def _set_holders(model: _Model, each: int, bits: Mapping[str, int]) -> None:
+def _set_holders(model: _Model, each: int, shifts: Mapping[str, int]) -> None:
     """Enter the holders of a block with a key."""
     key = model.keys[each]
-    levels = [0, 0, 0]
+    holders = 0
     is_held = False
     for same in model.hashes[key]:
         for member, held in model.held.items():
             for medium in held.get(same, ()):
                 is_held |= same == each
-                for level in range(_LEVELS.get(medium, _SLOWEST), _SLOWEST + 1):
-                    levels[level] |= bits[member]
-    if levels[_SLOWEST]:
-        model.holders[key] = levels[0], levels[1], levels[2]
+                holders |= _LEVELS.get(medium or GPU, _ANYWHERE) << shifts[member]
+    if holders:
+        model.holders[key] = holders
     else:
         model.holders.pop(key, None)
     model.unheld.pop(each, None)
@@ -291,71 +294,68 @@ def _forget_key(model: _Model, each: int) -> None:
 class _Walk:
     """Follows a prompt's blocks from the first on, as long as one has a holder."""
 
-    def __init__(self, holders: Mapping[int, _Levels], size: int) -> None:
-        self._holders = holders
+    def __init__(self, size: int, keys: Sequence[int], holders: Mapping[int, int]) -> None:
         self._size = size
-        self._blocks = 0
-        self._runs: list[tuple[_Levels, int]] = []
+        self._runs: list[tuple[int, int]] = []
         """Blocks that follow each other and have the same holders, and how many."""
-
-    def follow(self, packed: bytes, key: int, extra: tuple[Extra, ...]) -> None:
-        """Walk from the root's ``key``."""
-        step, holders, runs = 4 * self._size, self._holders, self._runs
-        last: _Levels | None = None
-        first = blocks = 0
-        for start in range(0, len(packed) - step + 1, step):
-            key = _key(key, packed[start : start + step], extra)
-            extra = ()
-            levels = holders.get(key)
-            if levels != last:
-                if last is not None:
-                    runs.append((last, blocks - first))
-                last, first = levels, blocks
-            if levels is None:
+        last = first = blocks = 0
+        for key in keys:
+            held = holders.get(key, 0)
+            if held != last:
+                if blocks:
+                    self._runs.append((last, blocks - first))
+                last, first = held, blocks
+            if not held:
                 break
             blocks += 1
-        if last is not None:
-            runs.append((last, blocks - first))
+        if last:
+            self._runs.append((last, blocks - first))
         self._blocks = blocks
 
-    def location(self, bits: Mapping[str, int], members: Sequence[str] | None) -> Location:
+    def location(self, shifts: Mapping[str, int], members: Sequence[str] | None) -> Location:
         """The result; of all members with a block, or of the chosen ones."""
         some = 0
-        for levels, _ in self._runs:
-            some |= levels[_SLOWEST]
+        for held, _ in self._runs:
+            some |= held
         if members is None:
-            members = [member for member, bit in bits.items() if bit & some]
-            holdings = [self._holding(member, bits[member]) for member in members]
+            there = [(name, shift) for name, shift in shifts.items() if some >> shift & _ANYWHERE]
+            holdings = [self._holding(*each) for each in there]
             holdings.sort(key=lambda each: (-each.tokens, -each.memory_tokens, each.member))
         else:
             holdings = [
-                self._holding(member, bit)
-                if (bit := bits.get(member, 0)) & some
+                self._holding(member, shift)
+                if (shift := shifts.get(member)) is not None and some >> shift & _ANYWHERE
                 else Holding(member, 0, 0, 0, 0)
                 for member in members
             ]
         return Location(self._size * self._blocks, self._size, tuple(holdings))
 
-    def _holding(self, member: str, bit: int) -> Holding:
-        prefixes = [0, 0, 0]
-        is_prefix = [True, True, True]
-        held = 0
-        for levels, blocks in self._runs:
-            for level, holders in enumerate(levels):
-                is_prefix[level] &= bool(holders & bit)
-                prefixes[level] += blocks * is_prefix[level]
-            held += blocks * bool(levels[_SLOWEST] & bit)
-        gpu, memory, tokens = (self._size * blocks for blocks in prefixes)
-        return Holding(member, tokens, memory, gpu, held)
+    def _holding(self, member: str, shift: int) -> Holding:
+        gpu = memory = anywhere = held = 0
+        prefix = _GPU | _MEMORY | _ANYWHERE
+        for holders, blocks in self._runs:
+            levels = holders >> shift
+            prefix &= levels
+            if prefix & _GPU:
+                gpu += blocks
+            if prefix & _MEMORY:
+                memory += blocks
+            if prefix & _ANYWHERE:
+                anywhere += blocks
+            if levels & _ANYWHERE:
+                held += blocks
+        size = self._size
+        return Holding(member, size * anywhere, size * memory, size * gpu, held)
 
 
 def _root(size: int, lora: str | None) -> int:
-    return hash((size, lora))
+    return hash((size, lora)) & _HASH_MASK
 
 
-def _key(parent: int, packed: bytes, extra: tuple[Extra | None, ...]) -> int:
-    """64 bits, keyed by the process's hash seed: a prompt cannot be made to collide."""
-    return hash((parent, packed, extra if extra and extra[0] is not None else ()))
+def _keys(parent: int, packed: bytes, size: int, extra: tuple[Extra | None, ...]) -> list[int]:
+    """64 bits for each block, under the process's key: a prompt cannot be made to collide."""
+    first = hash(extra) & _HASH_MASK if extra and extra[0] is not None else 0
+    return _core.block_keys(parent, packed, 4 * size, first)
 
 
 def _packed(tokens: TokenIds) -> bytes:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import base64
+import functools
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final
 
+import msgspec
 import numpy as np
 import zmq.asyncio
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from innet.errors import KVError, PlanError
 from innet.http_server import serving_http
@@ -28,74 +30,107 @@ from innet.kv.events.wire import Event
 from innet.kv.hash_chain import TokenIds
 from innet.topology import Topology
 from innet.topology.routes import Routes
-from innet.validation_messages import first_message
 
 Distance = Callable[[str, str], int | None]
 """Links between two hosts; ``None``: not known."""
 
 _MOST_BODY_BYTES: Final = 64 << 20
+_BODY_S: Final = 30.0
+"""A request that is not complete by then is refused, so that it holds no connection."""
+_JSON: Final = "application/json"
+_MSGPACK: Final = "application/msgpack"
 _HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
+_DISTANCES: Final = 1 << 16
+"""Pairs of hosts whose distance is kept."""
+
+TokenId = Annotated[int, Meta(ge=0, le=(1 << 32) - 1)]
 
 
-class LocateRequest(BaseModel):
-    """Prompts to look up."""
+class LocateRequest(Struct, forbid_unknown_fields=True):
+    """Prompts to look up: `prompts`, `packed`, or both."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    prompts: Annotated[list[list[TokenId]], Meta(description="Token ids of each prompt")] | (
+        UnsetType
+    ) = UNSET
+    packed: (
+        Annotated[
+            list[bytes],
+            Meta(
+                description="More prompts: token ids of 32 bits, little-endian, in JSON as base64. "
+                "They take less processor time"
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    model: Annotated[
+        str | None, Meta(description="As in topics; may be omitted if there is one")
+    ] = None
+    members: Annotated[
+        list[str] | None,
+        Meta(
+            description="Candidates; by default all members that have a block of the prompt",
+        ),
+    ] = None
+    near: Annotated[str | None, Meta(description="Host from which distances are counted")] = None
+    salt: Annotated[str, Meta(description="Cache salt of the prompts")] = ""
+    lora: Annotated[str | None, Meta(description="Name of the adapter")] = None
 
-    prompts: list[list[int]] = Field(default=[], description="Token ids of each prompt")
-    packed: list[str] = Field(
-        default=[],
-        description="More prompts, each in base64: token ids of 32 bits, little-endian. They take "
-        "less processor time",
-    )
-    model: str | None = Field(
-        default=None, description="As in topics; may be omitted if there is one"
-    )
-    members: list[str] | None = Field(
-        default=None,
-        description="Candidates; by default all members that have a block of the prompt",
-    )
-    near: str | None = Field(default=None, description="Host from which distances are counted")
-    salt: str = Field(default="", description="Cache salt of the prompts")
-    lora: str | None = Field(default=None, description="Name of the adapter")
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if not (self.prompts or self.packed):
-            raise ValueError("expected `prompts` or `packed` with at least one prompt")
-        return self
-
-
-class MemberHolding(BaseModel):
+class MemberHolding(Struct):
     """What a member has of a prompt."""
 
     member: str
-    tokens: int = Field(description="Longest prefix that it has, on any medium")
-    memory_tokens: int = Field(description="The same in memory, its accelerator's included")
-    gpu_tokens: int = Field(description="The same on its accelerator")
-    blocks: int = Field(description="Blocks that it has of the prefix of all members together")
-    distance: int | None = Field(description="Links from the host `near`; null: not known")
+    tokens: Annotated[int, Meta(description="Longest prefix that it has, on any medium")]
+    memory_tokens: Annotated[
+        int, Meta(description="The same in memory, its accelerator's included")
+    ]
+    gpu_tokens: Annotated[int, Meta(description="The same on its accelerator")]
+    blocks: Annotated[
+        int, Meta(description="Blocks that it has of the prefix of all members together")
+    ]
+    distance: Annotated[int | None, Meta(description="Links from the host `near`; null: not known")]
 
 
-class PromptLocation(BaseModel):
+class PromptLocation(Struct):
     """Where a prompt's prefix is."""
 
-    tokens: int = Field(description="Longest prefix of which each block has a holder")
-    block_tokens: int = Field(description="Tokens of a block; 0: no block is known")
-    holdings: list[MemberHolding] = Field(description="Longest prefix first, or as in `members`")
+    tokens: Annotated[int, Meta(description="Longest prefix of which each block has a holder")]
+    block_tokens: Annotated[int, Meta(description="Tokens of a block; 0: no block is known")]
+    holdings: Annotated[
+        list[MemberHolding], Meta(description="Longest prefix first, or as in `members`")
+    ]
 
 
-class LocateResponse(BaseModel):
+class LocateResponse(Struct):
     """The answer for each prompt, in their order: `prompts`, then `packed`."""
 
     locations: list[PromptLocation]
 
 
+class Members(Struct):
+    """The models, and how many blocks each member has."""
+
+    models: list[str]
+    blocks: dict[str, int]
+
+
+class Error(Struct):
+    """What is wrong with a request."""
+
+    error: str
+
+
 def hops(topology: Topology) -> Distance:
-    """Distances in links of a topology."""
+    """Distances in links of a topology; from a host that it lacks, they raise a KVError."""
     routes = Routes(topology)
 
+    @functools.lru_cache(_DISTANCES)
     def distance(near: str, to: str) -> int | None:
+        if near not in topology.nodes:
+            raise KVError(
+                f"distances cannot be counted from {near!r}: the network has no such host. Name "
+                f"one of its hosts, such as {topology.hosts[0]}"
+            )
         try:
             return len(routes.path(near, to)) - 1
         except (PlanError, KeyError):  # a member that is no host of it
@@ -134,49 +169,41 @@ class PoolDirectory:
                 are invalid.
         """
         model = self._model(request.model)
+        prompts, packed = request.prompts or [], request.packed or []
+        if request.prompts is request.packed is UNSET:
+            raise KVError("the request has no prompts: give `prompts` or `packed`")
         located = (
             self.index.locate(
                 model, tokens, members=request.members, salt=request.salt, lora=request.lora
             )
-            for tokens in (*request.prompts, *map(_unpacked, request.packed))
+            for tokens in (*prompts, *map(_unpacked, packed))
         )
-        return LocateResponse(locations=[self._shown(each, request.near) for each in located])
+        return LocateResponse([self._shown(each, request.near) for each in located])
 
     def _model(self, name: str | None) -> str:
         models = self.index.models
-        if name is not None:
-            return name
-        if len(models) > 1:
-            raise KVError(
-                f"there are blocks of several models: name one of {', '.join(sorted(models))}"
-            )
-        return models[0] if models else ""
+        if name is None and len(models) < 2:
+            return models[0] if models else ""
+        if name is None or (models and name not in models):
+            problem = "of several models" if name is None else f"of other models than {name!r} only"
+            raise KVError(f"there are blocks {problem}: name one of {', '.join(sorted(models))}")
+        return name
 
     def _shown(self, location: Location, near: str | None) -> PromptLocation:
-        return PromptLocation(
-            tokens=location.tokens,
-            block_tokens=location.block_tokens,
-            holdings=[
-                MemberHolding(
-                    member=each.member,
-                    tokens=each.tokens,
-                    memory_tokens=each.memory_tokens,
-                    gpu_tokens=each.gpu_tokens,
-                    blocks=each.blocks,
-                    distance=None if near is None else self._distance(near, each.member),
-                )
-                for each in location.holdings
-            ],
-        )
+        holdings = [
+            MemberHolding(*each, None if near is None else self._distance(near, each.member))
+            for each in location.holdings
+        ]
+        return PromptLocation(location.tokens, location.block_tokens, holdings)
 
 
-def _unpacked(text: str) -> TokenIds:
-    try:
-        return np.frombuffer(base64.b64decode(text, validate=True), "<u4")
-    except ValueError as error:
+def _unpacked(prompt: bytes) -> TokenIds:
+    if len(prompt) % 4:
         raise KVError(
-            f"invalid prompt in `packed`: {error}. Expected base64 of token ids, each of 32 bits"
-        ) from error
+            f"invalid prompt of {len(prompt)} bytes in `packed`: expected token ids of 32 bits, "
+            "4 bytes each"
+        )
+    return np.frombuffer(prompt, "<u4")
 
 
 @asynccontextmanager
@@ -225,29 +252,17 @@ async def serving(directory: PoolDirectory, port: int = 0) -> AsyncIterator[str]
 def make_app(directory: PoolDirectory) -> Starlette:
     """The HTTP interface; requests under other names than loopback's are refused."""
 
-    async def locate(request: Request) -> Response:
-        try:
-            body = await _body(request)
-            found = directory.locate(LocateRequest.model_validate_json(body))
-            return Response(found.model_dump_json(), media_type="application/json")
-        except ValidationError as error:
-            return JSONResponse({"error": first_message(error)}, 400)
-        except KVError as error:
-            return JSONResponse({"error": str(error)}, 400)
-        except ClientDisconnect:
-            return Response(status_code=400)  # nobody reads it
-
     async def members(_: Request) -> Response:
         index = directory.index
         blocks = {member: index.blocks(member) for member in index.members}
-        return JSONResponse({"models": index.models, "blocks": blocks})
+        return _json_response(Members(index.models, blocks))
 
     async def openapi(_: Request) -> Response:
         return JSONResponse(openapi_document())
 
     return Starlette(
         routes=[
-            Route("/v1/locate", locate, methods=["POST"]),
+            Route("/v1/locate", _LookUps(directory), methods=["POST"]),
             Route("/v1/members", members),
             Route("/openapi.json", openapi),
         ],
@@ -255,38 +270,99 @@ def make_app(directory: PoolDirectory) -> Starlette:
     )
 
 
-async def _body(request: Request) -> bytes:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _MOST_BODY_BYTES:
-            raise KVError(
-                f"the request is larger than {_MOST_BODY_BYTES} bytes: send fewer prompts"
-            )
-    return bytes(body)
+def _json_response(answer: Struct) -> Response:
+    return Response(msgspec.json.encode(answer), media_type=_JSON)
+
+
+class _Refusal(Exception):
+    """A request that is not read to its end."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class _LookUps:
+    """Answers look-ups: in ASGI, because Starlette's requests and responses cost as much as two."""
+
+    def __init__(self, directory: PoolDirectory) -> None:
+        self._directory = directory
+        self._json = msgspec.json.Decoder(LocateRequest), msgspec.json.Encoder()
+        self._msgpack = msgspec.msgpack.Decoder(LocateRequest), msgspec.msgpack.Encoder()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, in the form in which it is."""
+        is_msgpack = (b"content-type", _MSGPACK.encode()) in scope["headers"]
+        decoder, encoder = self._msgpack if is_msgpack else self._json
+        headers = [(b"content-type", (_MSGPACK if is_msgpack else _JSON).encode())]
+        status = 200
+        answer: LocateResponse | Error
+        try:
+            body = await _body(receive)
+            if body is None:
+                return  # nobody reads an answer
+            answer = self._directory.locate(decoder.decode(body))
+        except (KVError, msgspec.MsgspecError) as error:
+            status, answer = 400, Error(str(error))
+        except _Refusal as refusal:
+            status, answer = refusal.status, Error(str(refusal))
+            headers.append((b"connection", b"close"))  # the rest of the body is not read
+        data = encoder.encode(answer)
+        headers.append((b"content-length", str(len(data)).encode()))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": data})
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """A request's body; ``None``: the client has left.
+
+    Raises:
+        _Refusal: it is too large or too late.
+    """
+    chunks: list[bytes] = []
+    left = _MOST_BODY_BYTES
+    try:
+        async with asyncio.timeout(_BODY_S):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return None
+                chunks.append(message.get("body", b""))
+                left -= len(chunks[-1])
+                if left < 0:
+                    raise _Refusal(
+                        413,
+                        f"the request is larger than {_MOST_BODY_BYTES} bytes: send fewer prompts "
+                        "in a call",
+                    )
+                if not message.get("more_body"):
+                    return b"".join(chunks)
+    except TimeoutError:
+        raise _Refusal(
+            408, f"the request did not arrive within {_BODY_S:g} s: send it again"
+        ) from None
 
 
 def openapi_document() -> dict[str, Any]:
     """The interface, in OpenAPI 3.1."""
-    schemas: dict[str, Any] = {}
-    for model in (LocateRequest, LocateResponse):
-        schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-        schemas |= schema.pop("$defs", {})
-        schemas[model.__name__] = schema
+    _, schemas = msgspec.json.schema_components(
+        (LocateRequest, LocateResponse, Members, Error),
+        ref_template="#/components/schemas/{name}",
+    )
 
-    def of(name: str) -> dict[str, Any]:
-        return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+    def of(name: str, *forms: str) -> dict[str, Any]:
+        schema = {"schema": {"$ref": f"#/components/schemas/{name}"}}
+        return {"content": dict.fromkeys(forms or (_JSON,), schema)}
 
-    members = {
-        "type": "object",
-        "properties": {
-            "models": {"type": "array", "items": {"type": "string"}},
-            "blocks": {"type": "object", "additionalProperties": {"type": "integer"}},
-        },
+    def refused(what: str) -> dict[str, Any]:
+        return {"description": what, **of("Error", _JSON, _MSGPACK)}
+
+    located = {
+        "200": {"description": "Found", **of("LocateResponse", _JSON, _MSGPACK)},
+        "400": refused("Invalid request"),
+        "408": refused("The request did not arrive in time"),
+        "413": refused("The request is too large"),
     }
-    schemas["Members"] = members
-    error = {"type": "object", "properties": {"error": {"type": "string"}}}
-    schemas["Error"] = error
     return {
         "openapi": "3.1.0",
         "info": {"title": "innet: where prefixes are", "version": "1"},
@@ -294,17 +370,14 @@ def openapi_document() -> dict[str, Any]:
             "/v1/locate": {
                 "post": {
                     "summary": "The members that have the longest prefixes of prompts",
-                    "requestBody": {"required": True, "content": of("LocateRequest")},
-                    "responses": {
-                        "200": {"description": "Found", "content": of("LocateResponse")},
-                        "400": {"description": "Invalid request", "content": of("Error")},
-                    },
+                    "requestBody": {"required": True, **of("LocateRequest", _JSON, _MSGPACK)},
+                    "responses": located,
                 }
             },
             "/v1/members": {
                 "get": {
                     "summary": "The models, and how many blocks each member has",
-                    "responses": {"200": {"description": "Now", "content": of("Members")}},
+                    "responses": {"200": {"description": "Now", **of("Members")}},
                 }
             },
         },
