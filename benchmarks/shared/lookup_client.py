@@ -1,7 +1,9 @@
 """A client that costs little: it sends finished HTTP requests over one connection.
 
-python benchmarks/shared/lookup_client.py HOST PORT PATH, with bodies on standard input, each after
-its length in 8 bytes. It prints the seconds that all took.
+python benchmarks/shared/lookup_client.py HOST PORT PATH TYPE ROUNDS, with bodies of that content
+type on standard input, each after its length in 8 bytes, and a length of 0 after the last. It
+prints a line when it has them, waits for a line, sends all so many times, and prints the seconds
+that they took.
 """
 
 from __future__ import annotations
@@ -13,29 +15,35 @@ import time
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
-_HEAD: Final = "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {length}\r\n\r\n"
+_HEAD: Final = (
+    "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    "Content-Type: {form}\r\nContent-Length: {length}\r\n\r\n"
+)
 _END: Final = b"\r\n\r\n"
 _READ_BYTES: Final = 1 << 16
 
 
 def main() -> None:
     """Send one request after the other."""
-    host, port, path = sys.argv[1:]
+    host, port, path, form, rounds = sys.argv[1:]
     requests = [
-        _HEAD.format(path=path, length=len(body)).encode() + body
+        _HEAD.format(path=path, form=form, length=len(body)).encode() + body
         for body in _bodies(sys.stdin.buffer)
     ]
     with socket.create_connection((host, int(port))) as connection:
+        print("ready", flush=True)
+        sys.stdin.buffer.readline()
         began_s = time.perf_counter()
-        for request in requests:
-            connection.sendall(request)
-            _read_answer(connection)
+        for _ in range(int(rounds)):
+            for request in requests:
+                connection.sendall(request)
+                _read_answer(connection)
         print(time.perf_counter() - began_s)
 
 
 def _bodies(source: BinaryIO) -> Iterator[bytes]:
-    while length := source.read(8):
-        yield source.read(struct.unpack("<Q", length)[0])
+    while length := struct.unpack("<Q", source.read(8))[0]:
+        yield source.read(length)
 
 
 def _read_answer(connection: socket.socket) -> None:
