@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
+from copy import deepcopy
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("vllm", reason="vLLM is not installed here: `make kv-adapters` tests with it")
 
 import torch
-from vllm.config import VllmConfig
+from vllm.config import SpeculativeConfig, VllmConfig
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
-from vllm.v1.kv_cache_interface import KVCacheGroupSpec, MambaSpec
+from vllm.v1.kv_cache_interface import KVCacheConfig, KVCacheGroupSpec, MambaSpec
 
 from innet.errors import KVError
 from innet.kv.adapters.vllm import InnetConnector, connector
@@ -21,7 +23,15 @@ from innet.kv.adapters.vllm.chunk_lookup import ChunkLookup
 from innet.kv.names import BlockKey
 from tests.kv_adapters.hosts import Hosts
 from tests.kv_adapters.vllm.conftest import MakeEngine
-from tests.kv_adapters.vllm.engine import BLOCK, CHUNK, DRAFT, PROMPT, Engine, cache_config
+from tests.kv_adapters.vllm.engine import (
+    BLOCK,
+    CHUNK,
+    DRAFT,
+    PROMPT,
+    Engine,
+    cache_config,
+    write_model,
+)
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +159,38 @@ def test_a_draft_models_layers_are_saved_when_they_are_computed(
     one.saved()
     served = other.serve(PROMPT)
     assert (served.is_right, served.computed_tokens) == (True, len(PROMPT) - 4 * CHUNK)
+
+
+def test_blocks_are_shared_with_the_same_draft_model_alone(
+    config: VllmConfig, tmp_path: Path
+) -> None:
+    def speculating(name: str, weights: bytes = b"weights") -> str:
+        """The digest of a server's blocks."""
+        own, cache = deepcopy(config), cache_config()
+        method = {"method": "ngram", "prompt_lookup_max": 3}
+        if name != "ngram":
+            draft = tmp_path / name
+            draft.mkdir()
+            write_model(draft)
+            (draft / "pytorch_model.bin").write_bytes(weights)
+            method = {"method": "draft_model", "model": str(draft)}
+            cache.kv_cache_groups[0].layer_names.append(DRAFT)
+        own.speculative_config = SpeculativeConfig(
+            target_model_config=own.model_config,
+            target_parallel_config=own.parallel_config,
+            num_speculative_tokens=2,
+            **method,
+        )
+        return digest(own, cache)
+
+    def digest(own: VllmConfig, cache: KVCacheConfig) -> str:
+        identity = CacheIdentity(own, cache, ConnectorOptions(chunk_tokens=CHUNK), "ab" * 16)
+        return identity.spans[0].families[0].model_digest
+
+    alone, drafted = digest(config, cache_config()), speculating("one")
+    assert speculating("ngram") == alone, "it has no cache of its own"
+    assert speculating("same") == drafted
+    assert len({alone, drafted, speculating("tuned", b"tuned weights")}) == 3
 
 
 def test_state_space_layers_are_refused(config: VllmConfig, hosts: Hosts) -> None:

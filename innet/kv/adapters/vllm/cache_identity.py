@@ -194,7 +194,7 @@ def _facts(
     config: VllmConfig, groups: list[CacheGroup], options: ConnectorOptions
 ) -> dict[str, Any]:
     model, cache = config.model_config, config.cache_config
-    return {
+    facts = {
         "vllm": vllm.__version__,
         **model_facts(model.model, options.weights),
         "revision": model.revision,
@@ -207,6 +207,17 @@ def _facts(
         "chunk_tokens": options.chunk_tokens,
         "hash": cache.prefix_caching_hash_algo,
     }
+    speculative = config.speculative_config
+    if speculative is not None and speculative.uses_draft_kv_cache():
+        draft = speculative.draft_model_config
+        facts["draft"] = {
+            "method": speculative.method,
+            **model_facts(draft.model, options.weights),
+            "revision": draft.revision,
+            "dtype": str(draft.dtype),
+            "quantization": str(draft.quantization),
+        }
+    return facts
 
 
 def _configuration(config: Any) -> dict[str, Any]:
