@@ -43,10 +43,9 @@ nb::object outcome_of(RequestedObject& requested) {
 
 // Deferred: the node runs these with its next event, without a wake-up of its own.
 void adopt_objects(NodeHandle& self, const std::vector<std::string>& objects) {
-    std::vector<wire::Name> names;
-    for (const std::string& object : objects) names.push_back(name_from_uri(object));
-    self.post_deferred_or_throw(
-        [names = std::move(names)](Engine& engine) { engine.endpoint.adopt_objects(names); });
+    self.post_deferred_or_throw([names = names_from_uris(objects)](Engine& engine) {
+        engine.endpoint.adopt_objects(names);
+    });
 }
 
 void acknowledge_kept(NodeHandle& self, const wire::Name& requests, std::size_t objects,

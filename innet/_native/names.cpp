@@ -25,6 +25,12 @@ wire::Name name_from_uri(std::string_view uri) {
     return *name;
 }
 
+std::vector<wire::Name> names_from_uris(const std::vector<std::string>& uris) {
+    std::vector<wire::Name> names;
+    for (const std::string& uri : uris) names.push_back(name_from_uri(uri));
+    return names;
+}
+
 void choose_name_hash_key() {
     std::random_device random;
     const auto draw = [&] { return std::uint64_t{random()} << 32U | std::uint64_t{random()}; };

@@ -143,16 +143,37 @@ std::shared_ptr<security::Signer> NodeHandle::object_signer(const SigningKey& ke
 
 OperationId NodeHandle::fetch_object(const wire::Name& name, const wire::Name& hint,
                                      const wire::Name& signer, nb::handle_t<ObjectBuffer> into,
-                                     double timeout_s, bool may_be_absent, bool root_only) {
-    BufferClaim claim(*nb::cast<const ObjectBuffer&>(into).memory);
-    ObjectFetchSpec spec{name, hint,          signer,   nb::cast<const ObjectBuffer&>(into).memory,
-                         {},   may_be_absent, root_only};
-    const OperationId id =
-        begin({nb::borrow(into)}, [spec = std::move(spec), timeout = from_seconds(timeout_s)](
-                                      Engine& engine, OperationId operation) mutable {
+                                     double timeout_s, bool may_be_absent) {
+    const std::shared_ptr<ObjectMemory>& memory = nb::cast<const ObjectBuffer&>(into).memory;
+    return begin_fetch({name, hint, signer, memory, {}, may_be_absent, false}, {nb::borrow(into)},
+                       timeout_s, false);
+}
+
+std::vector<std::pair<OperationId, ObjectBuffer>> NodeHandle::fetch_objects(
+    const std::vector<std::string>& names, const wire::Name& hint, const wire::Name& signer,
+    double timeout_s, bool root_only, bool deferred) {
+    std::vector<std::pair<OperationId, ObjectBuffer>> fetches;
+    for (const wire::Name& name : names_from_uris(names)) {
+        const auto memory = std::make_shared<ObjectMemory>();
+        const bool is_last = fetches.size() + 1 == names.size();
+        const OperationId id = begin_fetch({name, hint, signer, memory, {}, true, root_only}, {},
+                                           timeout_s, deferred || !is_last);
+        fetches.emplace_back(id, ObjectBuffer{memory, nb::none()});
+    }
+    return fetches;
+}
+
+OperationId NodeHandle::begin_fetch(ObjectFetchSpec spec, std::vector<nb::object> owners,
+                                    double timeout_s, bool deferred) {
+    BufferClaim claim(*spec.memory);
+    const OperationId id = begin(
+        std::move(owners),
+        [spec = std::move(spec), timeout = from_seconds(timeout_s)](Engine& engine,
+                                                                    OperationId operation) mutable {
             spec.deadline = engine.now + timeout;
             engine.endpoint.fetch_object(operation, std::move(spec), engine.now);
-        });
+        },
+        deferred);
     claim.keep();
     return id;
 }
@@ -503,13 +524,14 @@ void bind_offered_objects_of(nb::class_<NodeHandle>& node) {
             "name"_a,
             "Drops a published or expected object; pending Interests for it are refused at once.")
         .def(
-            "withdraw_object_deferred",
-            [](NodeHandle& self, const wire::Name& name) {
-                self.post_deferred_or_throw(
-                    [name](Engine& engine) { engine.endpoint.withdraw_object(name); });
+            "withdraw_objects_deferred",
+            [](NodeHandle& self, const std::vector<std::string>& objects) {
+                self.post_deferred_or_throw([names = names_from_uris(objects)](Engine& engine) {
+                    for (const wire::Name& name : names) engine.endpoint.withdraw_object(name);
+                });
             },
-            "name"_a,
-            "Withdraws a published object before the node serves it again, without waking the "
+            "objects"_a,
+            "Withdraws published objects before the node serves them again, without waking the "
             "node up.");
 }
 
@@ -552,10 +574,14 @@ void bind_objects_of(nb::class_<NodeHandle>& node) {
              "Publishes a fetched object under its name, without verifying it again: receivers "
              "reject it if its bytes were changed.")
         .def("fetch_object", &NodeHandle::fetch_object, "name"_a, "hint"_a, "signer"_a, "into"_a,
-             "timeout_s"_a, "may_be_absent"_a = false, "root_only"_a = false,
+             "timeout_s"_a, "may_be_absent"_a = false,
              "may_be_absent: the object's prefix is registered there with wait=False; the fetch "
-             "ends soon when no producer answers there. root_only: fetches the root manifest "
-             "alone.");
+             "ends soon when no producer answers there.")
+        .def("fetch_objects", &NodeHandle::fetch_objects, "names"_a, "hint"_a, "signer"_a,
+             nb::kw_only(), "timeout_s"_a, "root_only"_a = false, "deferred"_a = false,
+             "Fetches objects that may be absent, each into a buffer of its own: (operation, "
+             "buffer) of each. root_only: fetches the root manifests alone. deferred: starts with "
+             "the next operation, or when a queue starts it.");
     bind_offered_objects_of(node);
 }
 

@@ -60,7 +60,11 @@ class NodeHandle {
                                bool lend, bool deferred);
     OperationId fetch_object(const wire::Name& name, const wire::Name& hint,
                              const wire::Name& signer, nanobind::handle_t<ObjectBuffer> into,
-                             double timeout_s, bool may_be_absent, bool root_only);
+                             double timeout_s, bool may_be_absent);
+    /// Fetches that start together: each operation, and the buffer that it fills.
+    std::vector<std::pair<OperationId, ObjectBuffer>> fetch_objects(
+        const std::vector<std::string>& names, const wire::Name& hint, const wire::Name& signer,
+        double timeout_s, bool root_only, bool deferred);
     OperationId publish_sealed_object(const wire::Name& name, ReadableBytes bytes,
                                       nanobind::bytes root, std::size_t max_packet_bytes);
     OperationId publish_fetched_object(const wire::Name& name,
@@ -87,6 +91,8 @@ class NodeHandle {
     OperationId begin(std::vector<nanobind::object> owners,
                       std::function<void(driver::Engine&, OperationId)> function,
                       bool deferred = false);
+    OperationId begin_fetch(ObjectFetchSpec spec, std::vector<nanobind::object> owners,
+                            double timeout_s, bool deferred);
 
     /// For the node's thread alone. Created once per key, because creation takes longer than
     /// signing.

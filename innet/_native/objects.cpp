@@ -17,11 +17,20 @@ ObjectArray array_of(nb::handle_t<ObjectBuffer> self) {
     return ObjectArray(bytes.data(), {bytes.size()}, self);
 }
 
+/// An object is read in place, and not written to: others may be served it.
+int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+    const std::span<std::uint8_t> bytes = nb::inst_ptr<ObjectBuffer>(self)->memory->bytes();
+    return PyBuffer_FillInfo(view, self, bytes.data(), static_cast<Py_ssize_t>(bytes.size()), 1,
+                             flags);
+}
+
+PyType_Slot buffer_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {0, nullptr}};
+
 }  // namespace
 
 void bind_object_buffer(nb::module_& module) {
     nb::class_<ObjectBuffer>(
-        module, "ObjectBuffer",
+        module, "ObjectBuffer", nb::type_slots(buffer_slots),
         "Memory for one object, of unknown size or of the caller's. A second fetch into it raises "
         "ValueError: others may be served what is there.")
         .def("__init__",

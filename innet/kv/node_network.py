@@ -8,13 +8,15 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import Context
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Protocol, TypeVar
 
+import numpy as np
+
 from innet._native import _core
 from innet.errors import ControlError, KVError
+from innet.kv.node_operations import NodeOperations
 from innet.kv.pool.network import (
     Cause,
     Contents,
@@ -81,39 +83,6 @@ class _Fetched(Sealed):
     buffer: _core.ObjectBuffer
 
 
-class _Operation(asyncio.Future[Result]):
-    """The result of a node's operation.
-
-    Attributes:
-        operation: of the node.
-        delivery: delivers its completion.
-    """
-
-    operation: int
-    delivery: BatchedDelivery
-
-
-class _Fetch(_Operation[Result]):
-    """A fetch, which the node gives up when its result is cancelled."""
-
-    def cancel(self, msg: Any | None = None) -> bool:
-        if not self.done():
-            self.delivery.cancel(self.operation)
-        return super().cancel(msg)
-
-
-class _BatchedFuture(_Operation[Result]):
-    """The result of an operation whose completion is batched with others until it is awaited."""
-
-    def add_done_callback(
-        self, callback: Callable[[Any], object], *, context: Context | None = None
-    ) -> None:
-        """Awaiting a future adds a callback."""
-        if not self.done():
-            self.delivery.flush(self.operation)
-        super().add_done_callback(callback, context=context)
-
-
 def _is_published(name: str, status: int, detail: str) -> bool:
     """
     Raises:
@@ -130,8 +99,7 @@ def _hint_of(node: str) -> _core.Name:
 
 
 def _fetched(buffer: _core.ObjectBuffer) -> _Fetched:
-    contents: Contents = buffer.array()
-    contents.flags.writeable = False
+    contents: Contents = np.frombuffer(buffer, np.uint8)  # type: ignore[call-overload]
     return _Fetched(contents, buffer.root(), buffer)
 
 
@@ -197,7 +165,7 @@ class NodeBlockNetwork:
         self._reported: list[int] = []  # sizes of kept blocks that are not acknowledged
         self._room_bytes: int | None = None
         self._has_events = asyncio.Event()
-        self._under_way: dict[int, asyncio.Future[Any]] = {}
+        self._operations = NodeOperations(host.collector)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._refreshing: asyncio.Task[None] | None = None
 
@@ -226,12 +194,7 @@ class NodeBlockNetwork:
         with suppress(asyncio.CancelledError):
             await self._refreshing
         self._refreshing = None
-        for operation in self._under_way:
-            self._host.collector.flush(operation)
-            self._host.collector.cancel(operation)
-        while self._under_way:
-            await asyncio.wait(tuple(self._under_way.values()))
-            await asyncio.sleep(0)  # cancelled operations end a little later
+        await self._operations.stop()
         with suppress(RuntimeError):  # the node has been stopped
             self._host.node.stop_keeping(self._requests)
             self._host.asked_objects.ignore(self._keys.prefix)
@@ -266,7 +229,7 @@ class NodeBlockNetwork:
                 raise KVError(f"{name} cannot be signed: {detail}")
             return Sealed(contents, signed.root())
 
-        return self._result_of(_BatchedFuture, operation, published)
+        return self._operations.result_of(operation, published, batched=True)
 
     def publish_sealed(self, name: str, block: Sealed) -> asyncio.Future[Sealed | None]:
         """See :meth:`BlockNetwork.publish_sealed`; it has begun when this returns."""
@@ -282,7 +245,7 @@ class NodeBlockNetwork:
         def published(status: int, detail: str) -> Sealed | None:
             return block if _is_published(name, status, detail) else None
 
-        return self._result_of(_Operation, operation, published)
+        return self._operations.result_of(operation, published)
 
     def expect(self, name: str) -> None:
         with self._running() as node:
@@ -292,17 +255,23 @@ class NodeBlockNetwork:
         """See :meth:`BlockNetwork.withdraw`; a closed network serves nothing."""
         self._tell(lambda node: node.withdraw_object(_core.Name(name)))
 
-    def end_serving(self, name: str) -> None:
+    def end_serving(self, names: Sequence[str]) -> None:
         """See :meth:`BlockNetwork.end_serving`; it causes no wake-up of the node's thread."""
-        self._tell(lambda node: node.withdraw_object_deferred(_core.Name(name)))
+        self._tell(lambda node: node.withdraw_objects_deferred(names))
 
     def fetch(self, name: str, source: str, timeout_s: float) -> asyncio.Future[Sealed | Cause]:
         """See :meth:`BlockNetwork.fetch`; it has begun when this returns."""
-        return self._fetch(name, source, timeout_s, _fetched)
+        return self._fetch([name], source, timeout_s, _fetched)
+
+    def fetch_together(
+        self, names: Sequence[str], source: str, timeout_s: float
+    ) -> asyncio.Future[list[Sealed | Cause]]:
+        """See :meth:`BlockNetwork.fetch_together`; all have begun when this returns."""
+        return self._fetch(names, source, timeout_s, _fetched, is_single=False)
 
     def probe(self, name: str, source: str, timeout_s: float) -> asyncio.Future[Cause | None]:
         """See :meth:`BlockNetwork.probe`; it has begun when this returns."""
-        return self._fetch(name, source, timeout_s, lambda _: None, root_only=True)
+        return self._fetch([name], source, timeout_s, lambda _: None, root_only=True)
 
     def start_keeping(self, options: KeepOptions) -> None:
         with self._running() as node:
@@ -391,72 +360,41 @@ class NodeBlockNetwork:
 
     def _fetch(
         self,
-        name: str,
+        names: Sequence[str],
         source: str,
         timeout_s: float,
         convert: Callable[[_core.ObjectBuffer], Result],
         *,
         root_only: bool = False,
-    ) -> asyncio.Future[Result | Cause]:
-        """The buffer of a completed fetch, converted by ``convert``, or why it failed."""
-        buffer = _core.ObjectBuffer()
+        is_single: bool = True,
+    ) -> asyncio.Future[Any]:
+        """The buffers of completed fetches, converted by ``convert``, or why they failed."""
         try:
-            operation = self._open_node().fetch_object(
-                _core.Name(name),
+            fetches = self._open_node().fetch_objects(
+                names,
                 self._hint_of(source),
                 self._signer,
-                buffer,
-                timeout_s,
-                may_be_absent=True,
+                timeout_s=timeout_s,
                 root_only=root_only,
+                deferred=self._host.collector.starts_deferred(),
             )
         except RuntimeError as error:  # the node has been stopped
-            _log.debug("cannot fetch %s from %s: %s", name, source, error)
-            unreachable: asyncio.Future[Result | Cause] = self._running_loop().create_future()
-            unreachable.set_result(Cause.UNREACHABLE)
+            _log.debug("cannot fetch %s from %s: %s", names, source, error)
+            unreachable: asyncio.Future[Any] = self._running_loop().create_future()
+            causes = [Cause.UNREACHABLE] * len(names)
+            unreachable.set_result(causes[0] if is_single else causes)
             return unreachable
 
-        def fetched(status: int, detail: str) -> Result | Cause:
+        def fetched(
+            place: int, status: int, detail: str, buffer: _core.ObjectBuffer
+        ) -> Result | Cause:
             failure = self._failure(status)
             if failure is None:
                 return convert(buffer)
-            _log.debug("%s from %s is %s: %s", name, source, failure.value, detail)
+            _log.debug("%s from %s is %s: %s", names[place], source, failure.value, detail)
             return failure
 
-        return self._result_of(_Fetch, operation, fetched)
-
-    def _result_of(
-        self,
-        kind: type[_Operation[Result]],
-        operation: int,
-        convert: Callable[[int, str], Result],
-    ) -> asyncio.Future[Result]:
-        """An operation's status and detail, converted by ``convert``, or the error that it raises.
-
-        Args:
-            kind: of the result; with :class:`_BatchedFuture` the completion is delivered with
-                others' until the result is awaited.
-            operation: of the node.
-            convert: raises KVError or returns the result.
-        """
-        collector = self._host.collector
-        under_way = self._under_way
-
-        def end(status: int, detail: str) -> None:
-            del under_way[operation]
-            if future.done():  # cancelled
-                return
-            try:
-                future.set_result(convert(status, detail))
-            except KVError as error:
-                future.set_exception(error)
-
-        future = kind(loop=self._running_loop())
-        future.operation, future.delivery = operation, collector
-        under_way[operation] = future
-        is_batched = kind is _BatchedFuture
-        (collector.deliver_batched if is_batched else collector.deliver)(operation, end)
-        return future
+        return self._operations.results_of(fetches, fetched, is_single=is_single)
 
     @contextmanager
     def _running(self) -> Iterator[_core.NodeHandle]:

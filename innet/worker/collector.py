@@ -8,7 +8,7 @@ import logging
 import os
 import select
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -47,6 +47,14 @@ class BatchedDelivery(Delivery, Protocol):
     def flush(self, operation: int) -> None:
         """Deliver a batched operation like all others from now on; one that waits for others to
         start does so now."""
+
+    def deliver_all(self, callbacks: Mapping[int, Callback]) -> None:
+        """Call each callback when its operation ends: the last one as by :meth:`deliver`, the
+        others batched."""
+
+    def starts_deferred(self) -> bool:
+        """Whether an operation that begins now can be deferred, because the delivery starts it at
+        the end of this turn of the event loop."""
 
 
 class _PendingCallbacks:
@@ -224,6 +232,7 @@ class LoopCollector:
         self._loop = asyncio.get_running_loop()
         self._queue = _core.CompletionQueue(node)
         self._callbacks = _PendingCallbacks(node)
+        self._is_delivering = self._has_deferred = False
         self._loop.add_reader(self._queue.fd, self._deliver_ended)
 
     def deliver(self, operation: int, callback: Callback) -> None:
@@ -240,10 +249,23 @@ class LoopCollector:
         if self._add(operation, callback):
             self._queue.add_batched(operation)
 
+    def deliver_all(self, callbacks: Mapping[int, Callback]) -> None:
+        """Call each callback when its operation ends: the last one as by :meth:`deliver`, the
+        others batched."""
+        is_working = [self._add(operation, callback) for operation, callback in callbacks.items()]
+        if all(is_working):
+            self._queue.add_all(list(callbacks))
+
     def flush(self, operation: int) -> None:
         """Deliver a batched operation like all others from now on; one that waits for others to
         start does so now."""
         self._queue.flush(operation)
+
+    def starts_deferred(self) -> bool:
+        """Whether an operation that begins now can be deferred: it does so because of a completion,
+        and so may others, which start together with it."""
+        self._has_deferred = self._is_delivering
+        return self._is_delivering
 
     def cancel(self, operation: int) -> None:
         """Give the operation up."""
@@ -268,10 +290,18 @@ class LoopCollector:
             self._loop.remove_reader(self._queue.fd)
             self._callbacks.fail(error)
             return
+        self._is_delivering = True
         for end in ended:
             self._callbacks.end(*end)
+        self._loop.call_soon(self._end_turn)  # after the callbacks of futures that ended
         if (exits := self._callbacks.take_exit()) is not None:
             raise exits
+
+    def _end_turn(self) -> None:
+        self._is_delivering = False
+        if self._has_deferred:
+            self._has_deferred = False
+            self._queue.start_deferred()
 
 
 AskedObject = tuple[str, _core.KeptObject | list[int | None] | None]

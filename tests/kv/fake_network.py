@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import itertools
 from collections import Counter
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -169,8 +169,9 @@ class FakeNetwork:
         self._own.withdrawals[name] += 1
         self._own.change()
 
-    def end_serving(self, name: str) -> None:
-        self._own.serves.pop(name, None)
+    def end_serving(self, names: Sequence[str]) -> None:
+        for name in names:
+            self._own.serves.pop(name, None)
 
     async def fetch(self, name: str, source: str, timeout_s: float) -> Sealed | Cause:
         if self._own.breaks:
@@ -189,6 +190,11 @@ class FakeNetwork:
         if block.root != _signed(name, contents):
             return Cause.UNTRUSTED
         return Sealed(contents, block.root)
+
+    async def fetch_together(
+        self, names: Sequence[str], source: str, timeout_s: float
+    ) -> list[Sealed | Cause]:
+        return await asyncio.gather(*(self.fetch(name, source, timeout_s) for name in names))
 
     async def probe(self, name: str, source: str, timeout_s: float) -> Cause | None:
         try:

@@ -152,7 +152,7 @@ def test_a_block_that_gave_way_to_another_publication_is_served_after_that() -> 
         await cluster.put(0)
         network, name = cluster.networks[HOME], cluster.key(0).name
         await network.publish(name, contents(0))
-        network.end_serving(name)
+        network.end_serving([name])
         cluster.drop_caches()
         assert cluster.home.statistics().kept == {}
         await asyncio.sleep(0.1)
@@ -174,7 +174,7 @@ def test_a_kept_block_is_withdrawn_once_it_is_adopted() -> None:
         await asyncio.sleep(0.01)
         assert cluster.is_served(0)
         network.adopt(name)
-        network.end_serving(name)
+        network.end_serving([name])
         await asyncio.sleep(0.01)
         assert not cluster.is_served(0)
 

@@ -101,6 +101,28 @@ def test_a_block_is_fetched_as_it_was_signed_and_passed_on_so(run, tenant):
     run(program)
 
 
+def test_of_fetches_together_each_has_an_end_of_its_own(run, tenant):
+    names = [block_name(tenant, number) for number in range(5)]
+
+    async def program(networks: Networks) -> None:
+        for number in (0, 1, 3, 4):
+            await networks["h0"].publish(names[number], contents(number))
+        ends = await networks["h1"].fetch_together(names, "h0", TIMEOUT_S)
+        assert ends.pop(2) is Cause.ABSENT
+        for number, end in zip((0, 1, 3, 4), ends, strict=True):
+            assert isinstance(end, Sealed)
+            assert np.array_equal(end.contents, contents(number))
+            assert not end.contents.flags.writeable
+        networks["h0"].expect(names[2])
+        fetching = networks["h1"].fetch_together(names, "h0", TIMEOUT_S)
+        fetching.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await fetching
+        assert isinstance(await networks["h1"].fetch(names[0], "h0", TIMEOUT_S), Sealed)
+
+    run(program)
+
+
 @pytest.mark.parametrize("mtu_bytes", [1500, 9000, 40_000, 65_000])
 def test_a_block_fills_the_packets_that_links_have_room_for(mtu_bytes):
     size = 500_000

@@ -165,8 +165,8 @@ class BlockNetwork(Protocol):
     def withdraw(self, name: str) -> None:
         """Stop serving the object; waiting requesters receive a Nack."""
 
-    def end_serving(self, name: str) -> None:
-        """Stop serving a published object that nobody waits for."""
+    def end_serving(self, names: Sequence[str]) -> None:
+        """Stop serving published objects that nobody waits for."""
 
     def fetch(self, name: str, source: str, timeout_s: float) -> Awaitable[Sealed | Cause]:
         """Fetch an object from the node ``source``, or from a cache on the path.
@@ -179,6 +179,11 @@ class BlockNetwork(Protocol):
         Returns:
             The block, or why it did not arrive.
         """
+
+    def fetch_together(
+        self, names: Sequence[str], source: str, timeout_s: float
+    ) -> Awaitable[list[Sealed | Cause]]:
+        """:meth:`fetch` several objects; it ends when all fetches have ended."""
 
     def probe(self, name: str, source: str, timeout_s: float) -> Awaitable[Cause | None]:
         """Why neither ``source`` nor a cache on the path has an object; ``None`` if one has.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from innet.errors import KVError
@@ -104,12 +104,11 @@ class ServedBlocks:
         if not self._is_closed:
             self._publications[name].holders += 1
 
-    def release(self, name: str) -> None:
-        """End one hold of a block."""
-        # After close, nothing is held.
-        publication = self._publications.get(name)
-        if publication is not None:
-            self._release(name, publication)
+    def release(self, *names: str) -> None:
+        """End one hold of each block."""
+        ended = [name for name in names if self._is_last_hold(name)]
+        if ended:
+            self._end_serving(ended)
 
     def expect(self, name: str) -> None:
         """Let requesters of the block wait while nobody holds it."""
@@ -158,23 +157,36 @@ class ServedBlocks:
             held = await self.published(publication.publishing)
         finally:
             if held is None:
-                self._release(name, publication)
+                self.release(name)
         return held
 
-    def _release(self, name: str, publication: _Publication) -> None:
+    def _is_last_hold(self, name: str) -> bool:
+        """End one hold of a block; whether to end serving it now."""
+        publication = self._publications.get(name)
+        if publication is None:  # after close, nothing is held
+            return False
         publication.holders -= 1
         if publication.publishing.done():
-            self._end(name, publication)
-        else:
-            # A publication in progress cannot be withdrawn, but another part may hold it meanwhile.
-            publication.publishing.add_done_callback(lambda _: self._end(name, publication))
+            return self._is_over(name, publication)
 
-    def _end(self, name: str, publication: _Publication) -> None:
+        # A publication in progress cannot be withdrawn, but another part may hold it meanwhile.
+        def ended(_: object) -> None:
+            if self._is_over(name, publication):
+                self._end_serving([name])
+
+        publication.publishing.add_done_callback(ended)
+        return False
+
+    def _is_over(self, name: str, publication: _Publication) -> bool:
+        """Whether nobody holds a publication, which is then forgotten."""
         if publication.holders or self._publications.get(name) is not publication:
-            return
+            return False
         del self._publications[name]
-        self._network.end_serving(name)
-        if name in self._expected:
+        return True
+
+    def _end_serving(self, names: Sequence[str]) -> None:
+        self._network.end_serving(names)
+        for name in self._expected.intersection(names):
             self._network.expect(name)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from innet._native import _core
@@ -158,8 +158,17 @@ class SimulatedCollector:
         """Call ``callback`` when the operation ends; a simulation needs no batches."""
         self.deliver(operation, callback)
 
+    def deliver_all(self, callbacks: Mapping[int, Callable[[int, str], None]]) -> None:
+        """:meth:`deliver` for several operations."""
+        for operation, callback in callbacks.items():
+            self.deliver(operation, callback)
+
     def flush(self, operation: int) -> None:
         """Nothing: a simulation holds no completion back."""
+
+    def starts_deferred(self) -> bool:
+        """No: a simulated operation starts as soon as it begins."""
+        return False
 
     def discard(self, operation: int) -> None:
         """Drop the completion of an operation."""

@@ -1,0 +1,139 @@
+"""Operations of a node, as futures of a pool's event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextvars import Context
+from functools import partial
+from typing import Any, TypeVar
+
+from innet._native import _core
+from innet.errors import KVError
+from innet.worker.collector import BatchedDelivery
+
+Result = TypeVar("Result")
+
+
+class _BatchedFuture(asyncio.Future[Result]):
+    """The result of an operation whose completion is batched with others until it is awaited."""
+
+    def __init__(self, flush: Callable[[], None]) -> None:
+        """``flush``: delivers the completion like all others from now on."""
+        super().__init__()
+        self._flush = flush
+
+    def add_done_callback(
+        self, callback: Callable[[Any], object], *, context: Context | None = None
+    ) -> None:
+        """Awaiting a future adds a callback."""
+        if not self.done():
+            self._flush()
+        super().add_done_callback(callback, context=context)
+
+
+class _Fetches(asyncio.Future[Any]):
+    """The results of fetches, which the node gives up when this is cancelled.
+
+    Attributes:
+        delivery: delivers their completions, the last operation's with a wake-up.
+        results: of the fetches, as far as they have ended.
+        left: the places of those that have not, by their operations.
+        last: the last operation.
+    """
+
+    delivery: BatchedDelivery
+    results: list[Any]
+    left: dict[int, int]
+    last: int
+
+    def end(self, operation: int, result: object) -> bool:
+        """A fetch has ended; whether it was the last of all."""
+        self.results[self.left.pop(operation)] = result
+        if operation == self.last:
+            for other in self.left:
+                self.delivery.flush(other)
+        return not self.left and not self.done()
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        if not self.done():
+            for operation in self.left:
+                self.delivery.cancel(operation)
+        return super().cancel(msg)
+
+
+class NodeOperations:
+    """The operations of a node that are under way for one pool."""
+
+    def __init__(self, delivery: BatchedDelivery) -> None:
+        """``delivery``: delivers completions in the event loop of the pool."""
+        self._delivery = delivery
+        self._under_way: dict[int, asyncio.Future[Any]] = {}
+
+    async def stop(self) -> None:
+        """Cancel all, and wait until they have ended."""
+        for operation in self._under_way:
+            self._delivery.flush(operation)
+            self._delivery.cancel(operation)
+        while self._under_way:
+            await asyncio.wait(tuple(self._under_way.values()))
+            await asyncio.sleep(0)  # cancelled operations end a little later
+
+    def result_of(
+        self, operation: int, convert: Callable[[int, str], Result], *, batched: bool = False
+    ) -> asyncio.Future[Result]:
+        """An operation's status and detail, converted by ``convert``, or the error that it raises.
+
+        Args:
+            operation: of the node.
+            convert: raises KVError or returns the result.
+            batched: the completion is delivered with others' until the result is awaited.
+        """
+        delivery, under_way = self._delivery, self._under_way
+
+        def end(status: int, detail: str) -> None:
+            del under_way[operation]
+            if future.done():  # cancelled
+                return
+            try:
+                future.set_result(convert(status, detail))
+            except KVError as error:
+                future.set_exception(error)
+
+        future: asyncio.Future[Result] = (
+            _BatchedFuture(partial(delivery.flush, operation)) if batched else asyncio.Future()
+        )
+        under_way[operation] = future
+        (delivery.deliver_batched if batched else delivery.deliver)(operation, end)
+        return future
+
+    def results_of(
+        self,
+        fetches: Sequence[tuple[int, _core.ObjectBuffer]],
+        convert: Callable[[int, int, str, _core.ObjectBuffer], Result],
+        *,
+        is_single: bool = False,
+    ) -> asyncio.Future[Any]:
+        """The results of fetches, when all have ended.
+
+        Args:
+            fetches: the operations, and their buffers.
+            convert: returns the result of the place, status, detail and buffer of a fetch.
+            is_single: there is one fetch, whose result alone is wanted.
+        """
+        future, under_way = _Fetches(), self._under_way
+        future.delivery = self._delivery
+        future.results = [None] * len(fetches)
+        future.left = {operation: place for place, (operation, _) in enumerate(fetches)}
+        future.last = fetches[-1][0]
+
+        def end(operation: int, buffer: _core.ObjectBuffer, status: int, detail: str) -> None:
+            del under_way[operation]
+            result = convert(future.left[operation], status, detail, buffer)
+            if future.end(operation, result):
+                future.set_result(future.results[0] if is_single else future.results)
+
+        for operation, _ in fetches:
+            under_way[operation] = future
+        self._delivery.deliver_all({each[0]: partial(end, *each) for each in fetches})
+        return future
