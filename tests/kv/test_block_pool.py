@@ -169,6 +169,52 @@ def test_equal_gets_at_once_are_one_fetch() -> None:
     with_pools(work)
 
 
+def test_gets_together_are_each_blocks_own_wherever_it_is() -> None:
+    numbers = range(40)
+
+    async def work(pools: Pools) -> None:
+        await pools.put(*numbers)
+        for node in (pools.first_home(0), pools.first_home(1)):
+            node.reachable = False
+        alone = asyncio.ensure_future(pools.got(5))
+        keys = [key(n) for n in (*numbers, 99, 3)]
+        found = await pools["other"].get_many(keys)
+        for number, block in zip((*numbers, 99, 3), found, strict=True):
+            assert (block is None) == (number == 99), number
+            assert block is None or np.array_equal(block, contents(number))
+        assert await alone
+        assert pools["other"].statistics().misses.total() == 1
+        assert pools["other"].statistics().hits.total() == len(keys)
+
+    with_pools(work, members=4, settings=PoolSettings(replicas=3))
+
+
+def test_blocks_that_are_here_wait_for_no_others() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(*range(30))
+        assert await pools.got(29)
+        vars(pools.fabric.nodes["h0"]).update(alive=False)
+        found = await pools["other"].get_many([key(n) for n in range(30)], timeout_s=2.0)
+        assert [block is not None for block in found] == [False] * 29 + [True]
+
+    with_pools(work, members=1, local_blocks=100)
+
+
+def test_gets_together_that_are_cancelled_leave_their_places() -> None:
+    async def work(pools: Pools) -> None:
+        await pools.put(*range(20))
+        getting = asyncio.ensure_future(pools["other"].get_many([key(n) for n in range(20)]))
+        shares = asyncio.ensure_future(pools.got(0))
+        await asyncio.sleep(0.0005)
+        getting.cancel()
+        await asyncio.wait([getting])
+        assert await shares
+        found = await pools["other"].get_many([key(n) for n in range(20)])
+        assert all(block is not None for block in found)
+
+    with_pools(work)
+
+
 def test_who_gives_up_does_not_end_the_fetch_of_another() -> None:
     async def work(pools: Pools) -> None:
         await pools.put(1)

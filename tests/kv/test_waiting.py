@@ -73,6 +73,30 @@ def test_who_is_cancelled_keeps_no_place(given: bool) -> None:
     run(work())
 
 
+@pytest.mark.parametrize("gives_up", ["never", "in time", "by cancellation"])
+def test_who_wants_several_places_gets_them_at_once_and_before_those_behind(gives_up: str) -> None:
+    async def work() -> None:
+        window, log = Window(4), list[str]()
+        assert window.try_enter(3)
+        several = asyncio.ensure_future(window.enter(5.0 if gives_up == "in time" else 100.0, 3))
+        single = asyncio.ensure_future(stay(window, log, "single", 100, 50))
+        await asyncio.sleep(1)
+        assert not log, "one place is free, and who came first wants three"
+        if gives_up == "never":
+            window.leave(3)
+            await several
+            window.leave(2)
+        elif gives_up == "by cancellation":
+            several.cancel()
+        await asyncio.wait([several])
+        await single
+        window.leave(1 if gives_up == "never" else 3)
+        assert log == ["single"]
+        assert window.try_enter(4)
+
+    run(work())
+
+
 def test_who_has_come_in_at_the_end_of_his_time_stays() -> None:
     async def work() -> None:
         window, log = Window(1), list[str]()

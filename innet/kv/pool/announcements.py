@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,8 +15,9 @@ import numpy as np
 
 from innet.errors import KVError
 from innet.kv.names import BlockFamily, BlockKey
-from innet.kv.pool.home import Home, PoolNode
+from innet.kv.pool.home import Home
 from innet.kv.pool.network import Cause, Contents
+from innet.kv.pool.pool_node import PoolNode
 from innet.kv.pool.transfers import BlockTransfers, Found
 from innet.kv.pool.waiting import gather, now_s
 
@@ -125,7 +126,7 @@ class Announcements:
         contents = Announcement(network.node, tuple(keys)).encoded()
         key = announcement_key(network.tenant, request)
         try:
-            ends = await self._transfers.put(key, contents, 0)
+            [ends] = await self._transfers.put([(key, contents, 0)])
         except BaseException:
             self.withdraw(request)
             raise
@@ -187,12 +188,15 @@ class Announcements:
         self._node.counts.count_lookup(count, gap, len(keys))
         return count
 
-    def on_put(self, name: str) -> bool:
-        """Whether the block was announced; its publication now answers its requesters."""
-        was_announced = self._pending.pop(name, 0) > 0
-        if was_announced:
+    def on_put(self, names: Iterable[str]) -> list[str]:
+        """Those of the blocks that were announced; their publication now answers their
+        requesters."""
+        if not self._pending:
+            return []
+        announced = [name for name in names if self._pending.pop(name, 0) > 0]
+        for name in announced:
             self._node.served.forget_expected(name)
-        return was_announced
+        return announced
 
     def close(self) -> None:
         """End all leases."""

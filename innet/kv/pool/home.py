@@ -6,13 +6,11 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from innet.errors import KVError
-from innet.kv.pool.directory import HolderDirectory, Summary
+from innet.kv.pool.directory import Summary
 from innet.kv.pool.network import (
-    BlockNetwork,
     Cause,
     Contents,
     KeepOptions,
@@ -22,7 +20,7 @@ from innet.kv.pool.network import (
     Sealed,
     UnfinishedRequest,
 )
-from innet.kv.pool.peers import Members, PeerClient
+from innet.kv.pool.pool_node import PoolNode
 from innet.kv.pool.requests import (
     DONE,
     Answer,
@@ -35,11 +33,8 @@ from innet.kv.pool.requests import (
     is_request,
     is_summary_request,
 )
-from innet.kv.pool.served import ServedBlocks
-from innet.kv.pool.settings import PoolSettings
-from innet.kv.pool.statistics import PoolStatistics
-from innet.kv.pool.store import DeferredBlock, LocalStore, ServedStore, Tier
-from innet.kv.pool.waiting import SingleFlight, Window, gather, now_s
+from innet.kv.pool.store import DeferredBlock, LocalStore, Tier
+from innet.kv.pool.waiting import SingleFlight, gather, now_s
 
 Result = TypeVar("Result")
 
@@ -58,40 +53,6 @@ _MOST_ANSWERS: Final = 4096
 _FAILED: Final = "failed"
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class PoolNode:
-    """The shared parts of a pool at one node.
-
-    Attributes:
-        network: of this node, for one tenant.
-        settings: of the pool.
-        counts: of its operations.
-        members: of the pool.
-        peers: requests to them.
-        window: of blocks in flight.
-        served: the blocks that this node serves.
-        store: for blocks that others may request.
-        local: for this node itself; it may be ``store``.
-        directory: of members that have a block; ``None``: homes alone are asked.
-    """
-
-    network: BlockNetwork
-    settings: PoolSettings
-    counts: PoolStatistics
-    members: Members
-    peers: PeerClient
-    window: Window
-    served: ServedBlocks
-    store: ServedStore
-    local: LocalStore
-    directory: HolderDirectory | None
-
-    @property
-    def stores(self) -> Sequence[LocalStore]:
-        """All stores: one or two."""
-        return (self.store,) if self.local is self.store else (self.store, self.local)
 
 
 class Home:
@@ -143,12 +104,16 @@ class Home:
 
     def has(self, name: str) -> bool:
         """Whether this node has a block; this does not count as a use."""
-        if self._has(name):
+        if self.has_now(name):
             return True
         if not self._store.tiers.memory.capacity_bytes:  # the network keeps nothing
             return False
         self.drain_requests()
-        return self._has(name)
+        return self.has_now(name)
+
+    def has_now(self, name: str) -> bool:
+        """:meth:`has`, apart from blocks that the network kept on its own since the last look."""
+        return self._store.tier(name) is not None or self._node.local.tier(name) is not None
 
     async def get(self, name: str) -> Sealed | None:
         """A block that this node has."""
@@ -215,9 +180,6 @@ class Home:
         self._store.forget(name)
         gone = [store.drop(name, holder) for store in self._node.stores]
         return all(gone)
-
-    def _has(self, name: str) -> bool:
-        return any(store.tier(name) for store in self._node.stores)
 
     async def _pin(
         self, name: str, holder: str, lease_s: float, stores: Sequence[LocalStore]

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import heapq
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeAlias, TypeVar
 
 from innet.errors import KVError
@@ -174,6 +174,9 @@ async def await_members(
     return True
 
 
+DeepBlock: TypeAlias = tuple[BlockKey, int]
+"""A block and its depth in its prompt."""
+
 _Kind: TypeAlias = tuple[str, str, tuple[str, str, str]]
 """Member, source, and what all blocks of one request share."""
 
@@ -183,20 +186,20 @@ class _Batch:
 
     Attributes:
         blocks: with their depths.
-        others: the callers that wait for each block but the first.
+        others: the other callers, which wait.
     """
 
-    def __init__(self, key: BlockKey, depth: int) -> None:
-        self.blocks = [(key, depth)]
+    def __init__(self, blocks: Sequence[DeepBlock]) -> None:
+        self.blocks = list(blocks)
         self.others: list[asyncio.Future[Answer | Cause | GivenUp]] = []
 
-    async def join(self, key: BlockKey, depth: int) -> Cause | GivenUp | None:
-        """Add a block and wait for the answer; ``None`` when it is kept."""
-        self.blocks.append((key, depth))
+    async def join(self, blocks: Sequence[DeepBlock]) -> list[Cause | None] | GivenUp:
+        """Add blocks and wait for the answer; for each ``None`` when it is kept."""
+        first = len(self.blocks)
+        self.blocks += blocks
         self.others.append(asyncio.get_running_loop().create_future())
-        place = len(self.others)
         answer = await self.others[-1]
-        return answer if isinstance(answer, GivenUp) else _refusal(answer, place)
+        return answer if isinstance(answer, GivenUp) else _refusals(answer, first, len(blocks))
 
     def end(self, answer: Answer | Cause | GivenUp) -> None:
         """Pass the answer to all waiting callers."""
@@ -225,9 +228,19 @@ class PeerClient:
         self._timeout_s = timeout_s
         self._open: dict[_Kind, _Batch] = {}
 
-    def fetch(self, name: str, member: str, timeout_s: float) -> Awaitable[Sealed | Cause]:
-        """A block from ``member``, or why it did not arrive."""
-        return self._recorded(member, self._network.fetch(name, member, timeout_s))
+    async def fetch(
+        self, names: Sequence[str], member: str, timeout_s: float
+    ) -> list[Sealed | Cause]:
+        """Blocks from ``member``, or why they did not arrive."""
+        failure: Cause | None = Cause.LATE
+        began_s = now_s()
+        try:
+            fetched = await self._network.fetch_together(names, member, timeout_s)
+            causes = [end for end in fetched if isinstance(end, Cause)]
+            failure = causes[0] if len(causes) == len(names) else None
+            return fetched
+        finally:
+            self._members.record_result(member, failure, began_s)
 
     def probe(self, name: str, member: str, timeout_s: float) -> Awaitable[Cause | None]:
         """Why ``member`` does not have a block; ``None`` if it has."""
@@ -246,25 +259,36 @@ class PeerClient:
 
     async def request(self, member: str, action: Action) -> Cause | None:
         """Send a request; ``None`` when it is done, and else why it is not."""
-        return _refusal(await self._answer(member, action), 0)
+        return _refusals(await self._answer(member, action), 0, 1)[0]
 
     async def request_homes(self, key: BlockKey, action: Action) -> list[Cause | None]:
         """Send a request to a block's other homes; :meth:`request` for each."""
         homes = self._members.other_homes(key)
         return await gather([self.request(home, action) for home in homes])
 
-    async def keep(self, member: str, key: BlockKey, depth: int, source: str) -> Cause | None:
-        """Let ``member`` keep a block, fetched from ``source``; ``None`` when it has it, and else
-        why it has not."""
-        kind = (member, source, kind_of(key))
+    async def keep(
+        self, member: str, blocks: Sequence[DeepBlock], source: str
+    ) -> list[Cause | None]:
+        """Let ``member`` keep blocks, fetched from ``source``; for each ``None`` when it has it,
+        and else why it has not.
+
+        Args:
+            member: a home.
+            blocks: of one tenant, model and layout, as many as one request may have.
+            source: has them.
+        """
+        most = self._network.most_kept_at_once
+        if len(blocks) == most:
+            return _refusals(await self._answer(member, Keep(tuple(blocks), source)), 0, most)
+        kind = (member, source, kind_of(blocks[0][0]))
         while True:
             batch = self._open.get(kind)
-            if batch is None or len(batch.blocks) >= self._network.most_kept_at_once:
+            if batch is None or len(batch.blocks) + len(blocks) > most:
                 break
-            end = await batch.join(key, depth)
-            if not isinstance(end, GivenUp):
-                return end
-        batch = self._open[kind] = _Batch(key, depth)
+            ends = await batch.join(blocks)
+            if not isinstance(ends, GivenUp):
+                return ends
+        batch = self._open[kind] = _Batch(blocks)
         answer: Answer | Cause | GivenUp = GivenUp.GIVEN_UP
         try:
             try:
@@ -273,7 +297,7 @@ class PeerClient:
                 if self._open.get(kind) is batch:
                     del self._open[kind]
             answer = await self._answer(member, Keep(tuple(batch.blocks), source))
-            return _refusal(answer, 0)
+            return _refusals(answer, 0, len(blocks))
         finally:
             batch.end(answer)
 
@@ -283,7 +307,11 @@ class PeerClient:
         return answer if isinstance(answer, Cause) else Answer.decode(answer.contents)
 
 
-def _refusal(answer: Answer | Cause, place: int) -> Cause | None:
+def _refusals(answer: Answer | Cause, first: int, count: int) -> list[Cause | None]:
+    """For each of ``count`` blocks of a request why it is not kept."""
     if isinstance(answer, Cause):
-        return answer
-    return None if answer.refusal_of(place) is None else Cause.REFUSED
+        return [answer] * count
+    if answer.done:
+        return [None] * count
+    places = range(first, first + count)
+    return [None if answer.refusal_of(place) is None else Cause.REFUSED for place in places]

@@ -15,19 +15,17 @@ import numpy as np
 from innet.errors import KVError
 from innet.kv.names import BlockKey
 from innet.kv.pool.announcements import Announcements
-from innet.kv.pool.directory import HolderDirectory
-from innet.kv.pool.home import Home, PoolNode
+from innet.kv.pool.home import Home
 from innet.kv.pool.network import BlockNetwork, Cause, Contents
-from innet.kv.pool.peers import Members, PeerClient
+from innet.kv.pool.pool_node import PoolNode
 from innet.kv.pool.replication import Replicator
 from innet.kv.pool.requests import MAX_NUMBER, Drop, Pin, Unpin
-from innet.kv.pool.served import ServedBlocks
 from innet.kv.pool.settings import PoolSettings
 from innet.kv.pool.statistics import Place, PoolStatistics
-from innet.kv.pool.store import LocalStore, ServedStore, Tier, TieredStore
+from innet.kv.pool.store import Tier, TieredStore
 from innet.kv.pool.tiers import MemoryTier
-from innet.kv.pool.transfers import BlockTransfers, Found
-from innet.kv.pool.waiting import Window, gather, now_s, wait_to_end
+from innet.kv.pool.transfers import BlockTransfers, Found, NewBlock
+from innet.kv.pool.waiting import gather, now_s, wait_to_end
 from innet.node.messages import tenant_prefix
 
 Result = TypeVar("Result")
@@ -83,8 +81,10 @@ class BlockPool:
             )
         self._settings = settings
         self._tenant = network.tenant
-        self._counts = PoolStatistics()
-        self._node = self._parts(network, local, offered or TieredStore(MemoryTier(0)))
+        self._node = PoolNode.of_stores(
+            network, settings, local, offered or TieredStore(MemoryTier(0))
+        )
+        self._counts = self._node.counts
         self._home = Home(self._node)
         self._transfers = BlockTransfers(self._node, self._home)
         self.announcements = Announcements(self._node, self._home, self._transfers)
@@ -167,47 +167,22 @@ class BlockPool:
         Raises:
             KVError: ``contents`` are not bytes in one dimension, or the pool is closed.
         """
-        self._check(key)
-        contents = _checked(contents)
-        if not 0 <= depth <= MAX_NUMBER:
-            raise KVError(f"the depth of a block is from 0 to {MAX_NUMBER}, not {depth}")
-        began_s = now_s()
-        window = self._node.window
-        was_announced = self.announcements.on_put(key.name)
-        if not window.try_enter():
-            try:
-                await window.enter()
-            except asyncio.CancelledError:
-                if was_announced:
-                    self._node.served.refuse(key.name)
-                raise
-        try:
-            ends = await self._transfers.put(key, contents, depth)
-        finally:
-            window.leave()
-        self._counts.puts += 1
-        self._counts.put_bytes += contents.nbytes
-        self._counts.store_times.add(now_s() - began_s)
-        copies = ends.count(None)
-        self._counts.copies += copies
-        if copies < len(ends):
-            self._counts.lost_copies.update(end for end in ends if end is not None)
-        return copies
+        return (await self._put([(key, contents)], depth))[0]
 
     async def put_many(
         self, blocks: Sequence[tuple[BlockKey, Contents]], *, first_depth: int = 0
     ) -> list[int]:
         """:meth:`put` blocks that follow each other in a prompt."""
         homes = [0] * len(blocks)
-        left = iter(enumerate(blocks))
+        size = 1 if self._settings.puts == "when-asked" else self._together
+        left = iter(range(0, len(blocks), size))
 
-        async def put_one_by_one() -> None:
-            for index, (key, contents) in left:
-                homes[index] = await self.put(key, contents, depth=first_depth + index)
+        async def put_in_turn() -> None:
+            for start in left:
+                end = start + size
+                homes[start:end] = await self._put(blocks[start:end], first_depth + start)
 
-        # Beyond the window, a task for each block would only wait for one of these.
-        at_once = min(len(blocks), self._settings.window)
-        await asyncio.gather(*(put_one_by_one() for _ in range(at_once)))
+        await gather([put_in_turn() for _ in self._in_turn(len(blocks), size)])
         return homes
 
     async def get(
@@ -252,21 +227,36 @@ class BlockPool:
             found = await self._transfers.load_announced(key, producer, time_s)
         else:
             found = await self._transfers.load(key, time_s)
-        if not isinstance(found, Found):
-            self._counts.misses[found] += 1
-            return None, found
-        contents = found.block.contents.view()
-        contents.flags.writeable = False
-        self._counts.hits[found.place] += 1
-        self._counts.hit_bytes += contents.nbytes
-        self._counts.load_times.add(now_s() - began_s)
-        return contents, found.place
+        return self._counted(found, began_s)
 
     async def get_many(
         self, keys: Sequence[BlockKey], *, timeout_s: float | None = None
     ) -> list[Contents | None]:
         """:meth:`get` for several blocks."""
-        return await gather([self.get(key, timeout_s=timeout_s) for key in keys])
+        began_s, time_s = now_s(), self._timeout(timeout_s)
+        found: list[Contents | None] = [None] * len(keys)
+        self._home.drain_kept()
+        far = list[int]()
+        near = list[int]()
+        for place, key in enumerate(keys):
+            self._check(key)
+            (far if self._transfers.is_far(key) else near).append(place)
+        size = self._together
+        left = iter(range(0, len(far), size))
+
+        async def get_near(place: int) -> None:
+            found[place] = await self.get(keys[place], timeout_s=time_s)
+
+        async def get_far() -> None:
+            for start in left:
+                places = far[start : start + size]
+                left_s = max(0.0, began_s + time_s - now_s())
+                loads = await self._transfers.load_together([keys[at] for at in places], left_s)
+                for place, load in zip(places, loads, strict=True):
+                    found[place], _ = self._counted(load, began_s)
+
+        await gather([*map(get_near, near), *(get_far() for _ in self._in_turn(len(far), size))])
+        return found
 
     def here(self, key: BlockKey) -> bool:
         """Whether this node itself has a block."""
@@ -401,23 +391,56 @@ class BlockPool:
                 counted.tiers[f"{what} disk"] = store.disk.statistics()
         return counted
 
-    def _parts(self, network: BlockNetwork, local: TieredStore, offered: TieredStore) -> PoolNode:
-        settings, counts = self._settings, self._counts
-        served = ServedBlocks(network)
-        store = ServedStore(offered, served, settings)
-        members = Members(network, settings.replicas, settings.leave_out_s)
-        return PoolNode(
-            network=network,
-            settings=settings,
-            counts=counts,
-            members=members,
-            peers=PeerClient(network, members, settings.put_timeout_s),
-            window=Window(settings.window),
-            served=served,
-            store=store,
-            local=store if local is offered else LocalStore(local, served, settings),
-            directory=HolderDirectory(network, members) if local is offered else None,
-        )
+    @property
+    def _together(self) -> int:
+        """Blocks of a request: a second one is under way while the home handles the first."""
+        return max(1, min(self._node.network.most_kept_at_once, self._settings.window // 2))
+
+    def _in_turn(self, blocks: int, together: int) -> range:
+        """Tasks for blocks: beyond the window, another one would only wait for one of these."""
+        return range(math.ceil(min(blocks, self._settings.window) / together))
+
+    def _counted(
+        self, found: Found | Cause, began_s: float
+    ) -> tuple[Contents, Place] | tuple[None, Cause]:
+        """The result of a load, which is counted."""
+        if not isinstance(found, Found):
+            self._counts.misses[found] += 1
+            return None, found
+        contents = found.block.contents
+        if contents.flags.writeable:
+            contents = contents.view()
+            contents.flags.writeable = False
+        self._counts.hits[found.place] += 1
+        self._counts.hit_bytes += contents.nbytes
+        self._counts.load_times.add(now_s() - began_s)
+        return contents, found.place
+
+    async def _put(
+        self, blocks: Sequence[tuple[BlockKey, Contents]], first_depth: int
+    ) -> list[int]:
+        """:meth:`put` blocks whose homes keep them by one request."""
+        if not 0 <= first_depth <= MAX_NUMBER + 1 - len(blocks):
+            raise KVError(f"the depth of a block is from 0 to {MAX_NUMBER}, not {first_depth}")
+        new: list[NewBlock] = []
+        for key, contents in blocks:
+            self._check(key)
+            new.append((key, _checked(contents), first_depth + len(new)))
+        began_s, window, count = now_s(), self._node.window, len(new)
+        announced = self.announcements.on_put(key.name for key, _ in blocks)
+        if not window.try_enter(count):
+            try:
+                await window.enter(places=count)
+            except asyncio.CancelledError:
+                for name in announced:
+                    self._node.served.refuse(name)
+                raise
+        try:
+            ends = await self._transfers.put(new)
+        finally:
+            window.leave(count)
+        self._counts.count_puts(ends, sum(each[1].nbytes for each in new), now_s() - began_s)
+        return [each.count(None) for each in ends]
 
     async def _each(
         self, keys: Sequence[BlockKey], work: Callable[[BlockKey], Awaitable[Result]]

@@ -15,8 +15,9 @@ from typing import Any, Final
 
 from innet.errors import KVError
 from innet.kv.names import BlockKey
-from innet.kv.pool.home import Home, PoolNode
+from innet.kv.pool.home import Home
 from innet.kv.pool.peers import placement_among
+from innet.kv.pool.pool_node import PoolNode
 from innet.kv.pool.tiers import Entry
 from innet.kv.pool.waiting import gather, now_s
 
@@ -180,7 +181,7 @@ class Replicator:
     async def _copy(self, member: str, block: _Copies) -> bool:
         depth = self._node.members.prompt_depth(block.depth)
         try:
-            end = await self._node.peers.keep(member, block.key, depth, self._own)
+            [end] = await self._node.peers.keep(member, [(block.key, depth)], self._own)
         except KVError as error:
             _log.info("%s is not copied to %s: %s", block.key.name, member, error)
             return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
@@ -125,6 +126,19 @@ class PoolStatistics:
             self.misses[gap] += 1
             if after := looked_up - found - 1:
                 self.misses[Cause.AFTER_GAP] += after
+
+    def count_puts(
+        self, ends: Sequence[Sequence[Cause | None]], size_bytes: int, duration_s: float
+    ) -> None:
+        """Count blocks that were put together, by their ends at their homes."""
+        self.puts += len(ends)
+        self.put_bytes += size_bytes
+        for each in ends:
+            self.store_times.add(duration_s)
+            copies = each.count(None)
+            self.copies += copies
+            if copies < len(each):
+                self.lost_copies.update(end for end in each if end is not None)
 
     def counters(self, tenant: str, engine: str, model: str = "") -> dict[str, Any]:
         """The document of a pool, as :class:`innet.telemetry.messages.PoolCounters` has it.

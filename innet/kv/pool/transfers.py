@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from innet.kv.names import BlockKey
-from innet.kv.pool.home import Home, PoolNode
+from innet.kv.pool.home import Home
 from innet.kv.pool.network import Cause, Contents, Sealed
-from innet.kv.pool.requests import Note
+from innet.kv.pool.pool_node import PoolNode
+from innet.kv.pool.requests import Note, kind_of
 from innet.kv.pool.statistics import Place
 from innet.kv.pool.store import Tier
 from innet.kv.pool.waiting import SingleFlight, gather, now_s
@@ -24,6 +25,10 @@ _REFUSALS: Final = 2
 """Refusals in a row by which a producer has withdrawn a block: one may be a home's answer to
 another request of this node for the block, because a node has one PIT entry for both."""
 _SERVED: Final = {Tier.MEMORY: Place.HOME_MEMORY, Tier.DISK: Place.HOME_DISK}
+
+
+NewBlock: TypeAlias = tuple[BlockKey, Contents, int]
+"""A block that is put, its bytes, and its depth in its prompt."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,11 @@ class BlockTransfers:
         self._keeps = any(store.tiers.capacity_bytes for store in node.stores)
         self._fetches: SingleFlight[str, Sealed | Cause] = SingleFlight()
 
+    def is_far(self, key: BlockKey) -> bool:
+        """Whether a load asks other homes for a block at once, as far as is known."""
+        name = key.name
+        return not (self._home.has_now(name) or name in self._node.store.index)
+
     async def load(self, key: BlockKey, timeout_s: float) -> Found | Cause:
         """A block, or why it was not found, within ``timeout_s``."""
         name = key.name
@@ -65,9 +75,41 @@ class BlockTransfers:
                     found = await self._load_here(name) or await self._load_deferred(name)
                 if found is not None:
                     return found
-            return await self._load_from_homes(key, name, end_s)
+            while name in self._fetches:
+                self._node.counts.shared += 1
+                async with asyncio.timeout_at(end_s):
+                    fetched = await self._fetches.run(name, lambda: self._fetch_one(key, end_s))
+                if isinstance(fetched, Sealed):
+                    return Found(fetched, Place.NETWORK)
+                # The other load may have had less time than this one.
+            return (await self.load_together([key], max(0.0, end_s - now_s())))[0]
         except TimeoutError:
             return Cause.LATE
+
+    async def load_together(
+        self, keys: Sequence[BlockKey], timeout_s: float
+    ) -> list[Found | Cause]:
+        """:meth:`load` for blocks that are far: at most as many as the window has places."""
+        end_s = now_s() + timeout_s
+        own = {key.name: key for key in keys if self._fetches.begin(key.name)}
+        ends: dict[str, Sealed | Cause] = {}
+        try:
+            if own:
+                ends = await self._fetch(own, end_s)
+        finally:
+            for name in own:
+                self._fetches.end(name, ends.get(name))
+        found: list[Found | Cause] = []
+        for key in keys:
+            end = ends.get(key.name)
+            if end is None:  # another load fetches it
+                found.append(await self.load(key, max(0.0, end_s - now_s())))
+            else:
+                found.append(Found(end, Place.NETWORK) if isinstance(end, Sealed) else end)
+        return found
+
+    async def _fetch_one(self, key: BlockKey, end_s: float) -> Sealed | Cause:
+        return (await self._fetch({key.name: key}, end_s))[key.name]
 
     async def load_announced(self, key: BlockKey, producer: str, timeout_s: float) -> Found | Cause:
         """A block that ``producer`` has announced, awaited there; a home may have it as well."""
@@ -81,7 +123,7 @@ class BlockTransfers:
             if where is Place.PRODUCER:
                 fetched = await self._node.network.fetch(key.name, producer, left_s)
                 if isinstance(fetched, Sealed):
-                    await self._keep_fetched(key.name, fetched)
+                    await self._keep_fetched([key.name], [fetched])
                     return Found(fetched, Place.PRODUCER)
                 left_s = max(0.0, end_s - now_s())
             found = await self.load(key, left_s)
@@ -123,7 +165,7 @@ class BlockTransfers:
             async with asyncio.timeout_at(end_s), self._node.window:
                 if name in self._node.store.index and await self._home.fetch_deferred(name):
                     return None
-                for home, time_s in self._turns(key, end_s):
+                for home, time_s in _turns(self._asked(key), end_s):
                     absence = await self._node.peers.probe(name, home, time_s)
                     if absence is None:
                         return None
@@ -150,67 +192,103 @@ class BlockTransfers:
         block = self._node.store.lingering(name) if found is None else found.block
         return None if block is None else Found(block, Place.PRODUCER)
 
-    async def _load_from_homes(self, key: BlockKey, name: str, end_s: float) -> Found | Cause:
-        while name in self._fetches:
-            self._node.counts.shared += 1
-            async with asyncio.timeout_at(end_s):
-                found = await self._fetches.run(name, lambda: self._fetch(key, name, end_s))
-            if isinstance(found, Sealed):
-                return Found(found, Place.NETWORK)
-            # The other load may have had less time than this one.
-        found = await self._fetches.run(name, lambda: self._fetch(key, name, end_s))
-        return Found(found, Place.NETWORK) if isinstance(found, Sealed) else found
-
-    async def _fetch(self, key: BlockKey, name: str, end_s: float) -> Sealed | Cause:
-        cause: Cause | None = None
-        if not self._node.window.try_enter():
+    async def _fetch(self, keys: Mapping[str, BlockKey], end_s: float) -> dict[str, Sealed | Cause]:
+        """Blocks of other members by their names, all at once."""
+        window, count = self._node.window, len(keys)
+        if not window.try_enter(count):
             try:
-                await self._node.window.enter(end_s)
-            except TimeoutError:  # loads that share this fetch may have more time
-                return Cause.LATE
+                await window.enter(end_s, count)
+            except TimeoutError:  # loads that share a fetch may have more time
+                return dict.fromkeys(keys, Cause.LATE)
         try:
-            for home, time_s in self._turns(key, end_s):
-                fetched = await self._node.peers.fetch(name, home, time_s)
-                if isinstance(fetched, Sealed):
-                    await self._keep_fetched(name, fetched)
-                    return fetched
-                cause = cause or fetched
-            return cause or self._no_answer(key)
+            asked = {name: self._asked(key) for name, key in keys.items()}
+            ends = await self._fetch_nearest(asked, end_s)
+            lacking = [name for name in keys if not isinstance(ends.get(name), Sealed)]
+            if lacking:
+                others = [
+                    self._fetch_from(asked[name][1:], keys[name], name, end_s, ends.get(name))
+                    for name in lacking
+                ]
+                ends |= zip(lacking, await gather(others), strict=True)
+            return ends
         finally:
-            self._node.window.leave()
+            window.leave(count)
 
-    async def _keep_fetched(self, name: str, block: Sealed) -> None:
-        if self._keeps_fetched:
-            await self._node.local.keep(name, block, 0, is_copy=self._defers)
+    async def _fetch_nearest(
+        self, asked: Mapping[str, Sequence[str]], end_s: float
+    ) -> dict[str, Sealed | Cause]:
+        """Fetch each block from the first of the members to ask for it, if there is one."""
+        names_of: dict[str, list[str]] = {}
+        for name, members in asked.items():
+            if members:
+                names_of.setdefault(members[0], []).append(name)
+        turns = max(map(len, asked.values())) or 1
+        time_s = max(0.0, end_s - now_s()) / turns
+        fetched = await gather(
+            [self._node.peers.fetch(names, member, time_s) for member, names in names_of.items()]
+        )
+        ends: dict[str, Sealed | Cause] = {}
+        for names, some in zip(names_of.values(), fetched, strict=True):
+            ends |= zip(names, some, strict=True)
+            await self._keep_fetched(names, some)
+        return ends
 
-    def _turns(self, key: BlockKey, end_s: float) -> Iterator[tuple[str, float]]:
-        """The members to ask one after the other, each for its part of the time left: the nearest
-        that have the block, as far as is known, then its homes."""
+    async def _fetch_from(
+        self,
+        members: Sequence[str],
+        key: BlockKey,
+        name: str,
+        end_s: float,
+        cause: Sealed | Cause | None,
+    ) -> Sealed | Cause:
+        for member, time_s in _turns(members, end_s):
+            [fetched] = await self._node.peers.fetch([name], member, time_s)
+            if isinstance(fetched, Sealed):
+                await self._keep_fetched([name], [fetched])
+                return fetched
+            cause = cause or fetched
+        return cause or self._no_answer(key)
+
+    async def _keep_fetched(self, names: Sequence[str], blocks: Sequence[Sealed | Cause]) -> None:
+        if not self._keeps_fetched:
+            return
+        for name, block in zip(names, blocks, strict=True):
+            if isinstance(block, Sealed):
+                await self._node.local.keep(name, block, 0, is_copy=self._defers)
+
+    def _asked(self, key: BlockKey) -> list[str]:
+        """The members to ask one after the other: the nearest that have the block, as far as is
+        known, then its homes."""
         directory = self._node.directory
         homes = self._node.members.other_homes(key)
-        asked = homes if directory is None else directory.in_order(key.name, homes)
-        for index, member in enumerate(asked):
-            yield member, max(0.0, end_s - now_s()) / (len(asked) - index)
+        return homes if directory is None else directory.in_order(key.name, homes)
 
     def _no_answer(self, key: BlockKey) -> Cause:
         return Cause.ABSENT if self._node.members.homes(key.block_hash) else Cause.NO_HOME
 
-    async def put(self, key: BlockKey, contents: Contents, depth: int) -> list[Cause | None]:
-        """Sign a block and copy it to its homes, or notify them; this node keeps it, too, as far as
-        there is room.
+    async def put(self, blocks: Sequence[NewBlock]) -> list[list[Cause | None]]:
+        """Sign blocks and copy them to their homes, or notify these; this node keeps them, too, as
+        far as there is room.
 
-        The caller may change ``contents`` when this has ended, even if it was cancelled.
+        The caller may change their bytes when this has ended, even if it was cancelled.
+
+        Args:
+            blocks: at most as many as one request may have; with ``puts="when-asked"`` one.
 
         Returns:
-            For each home why it does not have it, or ``None`` if it has it or knows who has.
+            For each block and each of its homes why it does not have it, or ``None`` if it has it
+            or knows who has.
         """
         if self._keeps:
-            return await self._put(key, contents.copy(), depth)
+            return await self._put(
+                [(key, contents.copy(), depth) for key, contents, depth in blocks]
+            )
         try:
-            return await self._put(key, contents, depth)
+            return await self._put(blocks)
         except BaseException:
             # Other bytes would be signed, and homes that were asked already would keep them.
-            await self._node.served.wait_until_signed(key.name)
+            for key, _, _ in blocks:
+                await self._node.served.wait_until_signed(key.name)
             raise
 
     async def replicate(self, key: BlockKey, nodes: Sequence[str]) -> bool:
@@ -224,34 +302,69 @@ class BlockTransfers:
         finally:
             node.served.release(name)
 
-    async def _put(self, key: BlockKey, contents: Contents, depth: int) -> list[Cause | None]:
-        node, name = self._node, key.name
-        homes = node.members.homes(key.block_hash)
-        others = [home for home in homes if home != node.network.node]
-        is_home = len(others) < len(homes)
-        signing = self._start_signing(name, contents)
-        block = None if signing is not None else await self._seal(name, contents)
+    async def _put(self, blocks: Sequence[NewBlock]) -> list[list[Cause | None]]:
+        served = self._node.served
+        names = [key.name for key, _, _ in blocks]
+        held: list[tuple[str, Sealed | asyncio.Future[Sealed | None]]] = []
         try:
-            if block is not None and self._defers and node.local.put(name, block, depth):
-                note = Note(key, depth, node.network.node)
-                told = await gather([node.peers.request(home, note) for home in others])
-                return [*told, None] if is_home else told
-            # Homes fetch the block while it is signed.
-            ends = await gather(
-                [node.peers.keep(home, key, depth, node.network.node) for home in others]
-            )
-            if signing is not None:
-                block = await node.served.published(signing)
-            if block is not None:
-                if is_home:
-                    own_depth = node.members.own_depth(depth)
-                    kept = await node.store.keep(name, block, own_depth)
-                    ends.append(None if kept else Cause.REFUSED)
-                if self._keeps and node.store.tier(name) is None:
-                    node.local.put(name, block, depth)
+            for name, (_, contents, _) in zip(names, blocks, strict=True):
+                signing = self._start_signing(name, contents)
+                held.append((name, signing or await self._seal(name, contents)))
+            if self._defers and (told := await self._note_homes(held[0][1], blocks[0])) is not None:
+                return [told]
+            # Homes fetch the blocks while they are signed.
+            ends = await self._keep_at_homes(blocks)
+            for (name, sealed), new, its_ends in zip(held, blocks, ends, strict=True):
+                block = sealed if isinstance(sealed, Sealed) else await served.published(sealed)
+                if block is not None and self._keeps:
+                    await self._keep_here(name, block, new, its_ends)
             return ends
         finally:
-            node.served.release(name)
+            served.release(*(name for name, _ in held))
+
+    async def _note_homes(
+        self, sealed: Sealed | asyncio.Future[Sealed | None], new: NewBlock
+    ) -> list[Cause | None] | None:
+        """Keep a block here and notify its homes; ``None``: there is no room for it here."""
+        (key, _, depth), node = new, self._node
+        if not isinstance(sealed, Sealed) or not node.local.put(key.name, sealed, depth):
+            return None
+        homes, own = node.members.homes(key.block_hash), node.network.node
+        note = Note(key, depth, own)
+        told = await gather([node.peers.request(home, note) for home in homes if home != own])
+        return [*told, None] if own in homes else told
+
+    async def _keep_at_homes(self, blocks: Sequence[NewBlock]) -> list[list[Cause | None]]:
+        """Let the other homes of blocks keep them; for each block the causes of those that do
+        not."""
+        node, own = self._node, self._node.network.node
+        ends: list[list[Cause | None]] = [[] for _ in blocks]
+        asked: dict[tuple[str, tuple[str, str, str]], list[int]] = {}
+        for place, (key, _, _) in enumerate(blocks):
+            for home in node.members.homes(key.block_hash):
+                if home != own:
+                    asked.setdefault((home, kind_of(key)), []).append(place)
+        answers = await gather(
+            [
+                node.peers.keep(home, [(blocks[at][0], blocks[at][2]) for at in places], own)
+                for (home, _), places in asked.items()
+            ]
+        )
+        for places, causes in zip(asked.values(), answers, strict=True):
+            for place, cause in zip(places, causes, strict=True):
+                ends[place].append(cause)
+        return ends
+
+    async def _keep_here(
+        self, name: str, block: Sealed, new: NewBlock, ends: list[Cause | None]
+    ) -> None:
+        """Keep a block at this node, and add an end if it is a home."""
+        (key, _, depth), node = new, self._node
+        if node.network.node in node.members.homes(key.block_hash):
+            kept = await node.store.keep(name, block, node.members.own_depth(depth))
+            ends.append(None if kept else Cause.REFUSED)
+        if node.store.tier(name) is None:
+            node.local.put(name, block, depth)
 
     def _start_signing(self, name: str, contents: Contents) -> asyncio.Future[Sealed | None] | None:
         if self._defers or (self._keeps and self._home.has(name)):
@@ -273,8 +386,14 @@ class BlockTransfers:
 
         async def keep(node: str) -> bool:
             for source in sources:
-                if await self._node.peers.keep(node, key, 0, source) is None:
+                if await self._node.peers.keep(node, [(key, 0)], source) == [None]:
                     return True
             return False
 
         return all(await gather([keep(node) for node in nodes]))
+
+
+def _turns(members: Sequence[str], end_s: float) -> Iterator[tuple[str, float]]:
+    """Members to ask one after the other, each for its part of the time left."""
+    for index, member in enumerate(members):
+        yield member, max(0.0, end_s - now_s()) / (len(members) - index)

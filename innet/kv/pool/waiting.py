@@ -111,6 +111,18 @@ class SingleFlight(Generic[Key, Result]):
             if not own.done():
                 own.set_result(GivenUp.GIVEN_UP)
 
+    def begin(self, key: Key) -> bool:
+        """Begin work that others wait for until :meth:`end`; false: equal work is running."""
+        if key in self._flights:
+            return False
+        self._flights[key] = asyncio.get_running_loop().create_future()
+        return True
+
+    def end(self, key: Key, result: Result | None) -> None:
+        """End work; without a result, one of the waiting callers starts again."""
+        own = self._flights.pop(key)
+        own.set_result(GivenUp.GIVEN_UP if result is None else result)
+
 
 class Window:
     """A semaphore whose waiters have deadlines, first come, first served.
@@ -122,48 +134,51 @@ class Window:
     def __init__(self, size: int) -> None:
         """``size``: how many may be in it."""
         self._free = size
-        self._waiting: deque[tuple[asyncio.Future[None], float]] = deque()
+        self._waiting: deque[tuple[asyncio.Future[None], float, int]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def enter(self, end_s: float = math.inf) -> None:
-        """Wait for a place; :meth:`leave` gives it back.
+    async def enter(self, end_s: float = math.inf, places: int = 1) -> None:
+        """Wait for places; :meth:`leave` gives them back.
 
         Args:
             end_s: deadline, by the event loop's clock.
+            places: how many, all at once; at most the window has.
 
         Raises:
-            TimeoutError: there was no place until then.
+            TimeoutError: there was no room until then.
         """
-        if self.try_enter():
+        if self.try_enter(places):
             return
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((place, end_s))
+        entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((entered, end_s, places))
         self._wake_up_at(end_s)
         try:
-            await place
+            await entered
         except asyncio.CancelledError:
-            if not place.cancelled() and place.exception() is None:
-                self.leave()  # the place was given to this waiter, which was cancelled
+            has_entered = not entered.cancelled() and entered.exception() is None
+            self.leave(places if has_entered else 0)
             raise
 
-    def leave(self) -> None:
-        """Give the place to the first waiter."""
+    def leave(self, places: int = 1) -> None:
+        """Give the places to the first waiters."""
+        self._free += places
         while self._waiting:
-            place, _ = self._waiting.popleft()
-            if not place.done():
-                place.set_result(None)
-                break
-        else:
-            self._free += 1
+            entered, _, wanted = self._waiting[0]
+            if not entered.done():
+                if wanted > self._free:
+                    break
+                self._free -= wanted
+                entered.set_result(None)
+            self._waiting.popleft()
         if not self._waiting and self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def try_enter(self) -> bool:
-        """Take a place if one is free."""
-        if not self._free:
+    def try_enter(self, places: int = 1) -> bool:
+        """Take places if they are free and nobody waits."""
+        if self._waiting or places > self._free:
             return False
-        self._free -= 1  # nobody waits
+        self._free -= places
         return True
 
     async def __aenter__(self) -> None:
@@ -182,12 +197,14 @@ class Window:
     def _end_waits(self, until_s: float) -> None:
         self._timer = None
         waiting, self._waiting = self._waiting, deque()
-        for place, end_s in waiting:
-            if place.done():
+        for waiter in waiting:
+            entered, end_s, _ = waiter
+            if entered.done():
                 continue
             if end_s <= until_s:
-                place.set_exception(TimeoutError())
+                entered.set_exception(TimeoutError())
             else:
-                self._waiting.append((place, end_s))
+                self._waiting.append(waiter)
+        self.leave(0)  # those that wait for fewer places may have been behind one that gave up
         if self._waiting:
-            self._wake_up_at(min(end_s for _, end_s in self._waiting))
+            self._wake_up_at(min(end_s for _, end_s, _ in self._waiting))
