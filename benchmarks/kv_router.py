@@ -1,19 +1,21 @@
 """Three routers before engines: hit rate and time to the first token.
 
 python benchmarks/kv_router.py --json
-python benchmarks/kv_router.py conversation_trace.jsonl
+INNET_CONVERSATION_TRACE=conversation_trace.jsonl python benchmarks/kv_router.py
 python benchmarks/kv_router.py --quick
 
 * ``<trace>_<memory>_<router>_*``: a replay in virtual time (:mod:`shared.routed_engines`), with
-  engines that have their own blocks ``alone`` or load those of others from a ``pool``.
+  engines that have their own blocks ``alone`` or load those of others from a ``pool``; of
+  generated traces, the mean over the seeds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import fmean
 
 from rich.console import Console
 from rich.table import Table
@@ -23,10 +25,9 @@ from innet.kv.prefill import LoadTime
 from innet.lab.compare.progress import ProgressBar
 from innet.lab.traces import BLOCK_TOKENS, PromptRequest, load_trace
 from shared.benchmark import Benchmark, Figures, argument_parser
-from shared.generated_traces import GENERATED
+from shared.request_traces import GENERATED, recorded
 from shared.routed_engines import RoutedEngines
 
-SLICE = Path(__file__).resolve().parents[1] / "workloads" / "traces" / "conversation.jsonl"
 PREFIX_BLOCKS = 3
 """That ``prefix-hash`` hashes: the first are the same in nearly all conversations."""
 LATENCY_S = 0.001
@@ -34,25 +35,33 @@ GIGABIT = 1e9 / 8
 
 
 def main() -> None:
-    """All traces with all routers, and look-ups."""
+    """All traces with all routers."""
     parser = argument_parser("routers before engines, by recorded and generated requests")
-    parser.add_argument("trace", nargs="?", type=Path, default=SLICE, help="default: a slice")
+    parser.add_argument("trace", nargs="?", type=Path, help="default: $INNET_CONVERSATION_TRACE")
     parser.add_argument("--engines", type=int, default=8, help="default 8")
     parser.add_argument("--blocks", type=int, default=500, help="of each engine; default 500")
     parser.add_argument("--gbit", type=float, default=100, help="rate of loading; default 100")
     parser.add_argument("--generated", type=int, help="requests of a trace; default 1000")
+    parser.add_argument("--seeds", type=int, help="of each generated trace; default 3, quick: 1")
     arguments = parser.parse_args()
     requests = arguments.generated or (300 if arguments.quick else 1000)
+    seeds = range(1, 1 + (arguments.seeds or (1 if arguments.quick else 3)))
+    recording = arguments.trace or recorded(quick=arguments.quick)
     benchmark = Benchmark("kv_router", arguments, deadline_s=3600)
 
     async def measure(progress: ProgressBar) -> Figures:
-        text = await asyncio.to_thread(arguments.trace.read_text, encoding="utf-8")
-        traces = {"conversation": load_trace(arguments.trace, text)}
-        traces |= {name: make(requests) for name, make in GENERATED.items()}
+        text = await asyncio.to_thread(recording.read_text, encoding="utf-8")
+        traces = {"conversation": [load_trace(recording, text)]}
+        traces |= {
+            name: [make(requests, seed) for seed in seeds] for name, make in GENERATED.items()
+        }
         load = LoadTime(LATENCY_S, arguments.gbit * GIGABIT)
         figures: Figures = {}
-        for name, trace in traces.items():
-            figures |= _routed(name, trace, load, arguments.engines, arguments.blocks)
+        for done, (name, variants) in enumerate(traces.items()):
+            progress(done / len(traces), name)
+            figures |= await asyncio.to_thread(
+                _routed, name, variants, load, arguments.engines, arguments.blocks
+            )
         _print(figures, traces)
         return figures
 
@@ -60,26 +69,32 @@ def main() -> None:
 
 
 def _routed(
-    name: str, trace: Sequence[PromptRequest], load: LoadTime, engines: int, blocks: int
+    name: str,
+    variants: Sequence[Sequence[PromptRequest]],
+    load: LoadTime,
+    engines: int,
+    blocks: int,
 ) -> Figures:
+    """The means over the variants of a trace."""
     figures: Figures = {}
     for memory, loading in (("alone", None), ("pool", load)):
         costs = Costs(load=loading, token_scale=BLOCK_TOKENS, prefix_tokens=PREFIX_BLOCKS)
         for router in ROUTERS:
             make = functools.partial(make_router, router, costs)
-            outcome = RoutedEngines(engines, blocks, costs, make).replay(trace)
+            each = [RoutedEngines(engines, blocks, costs, make).replay(trace) for trace in variants]
             prefix = f"{name}_{memory}_{router.replace('-', '_')}"
-            figures |= {f"{prefix}_{key}": value for key, value in outcome.figures().items()}
+            for key in each[0].figures():
+                figures[f"{prefix}_{key}"] = fmean(outcome.figures()[key] for outcome in each)
     return figures
 
 
-def _print(figures: Figures, traces: dict[str, tuple[PromptRequest, ...]]) -> None:
-    table = Table("trace", "memory", "router", "hit rate", "first token, mean", "median", "90 %")
+def _print(figures: Figures, traces: Iterable[str]) -> None:
+    table = Table("trace", "memory", "router", "hit rate", "first token, mean", "median", "95 %")
     for name in traces:
         for memory in ("alone", "pool"):
             for router in ROUTERS:
                 prefix = f"{name}_{memory}_{router.replace('-', '_')}_"
-                keys = ("mean", "p50", "p90")
+                keys = ("mean", "p50", "p95")
                 times = [f"{figures[f'{prefix}first_token_{key}_s']:.2f} s" for key in keys]
                 table.add_row(name, memory, router, f"{figures[prefix + 'hit_rate']:.3f}", *times)
     Console(width=110, stderr=True).print(table)

@@ -1,13 +1,13 @@
 """Recorded requests to a language model: one store of any size, and a cluster of 16 hosts.
 
-python benchmarks/kv_trace.py conversation_trace.jsonl --json
+INNET_CONVERSATION_TRACE=conversation_trace.jsonl python benchmarks/kv_trace.py --json
 python benchmarks/kv_trace.py --quick
 
 * ``one_store_*``: one store with LRU for all requests.
 * ``modelled_*``: the whole trace over the cluster, the memory spread in each design, block by block
   (:mod:`shared.block_model`): no time, no overlap.
 * ``chats_*``, ``agents_*``, ``documents_*``: the same for generated requests
-  (:mod:`shared.generated_traces`), whose blocks are used again in other ways.
+  (:mod:`shared.request_traces`), whose blocks are used again in other ways; means over the seeds.
 * ``simulated_*``, ``modelled_part_*``: the trace's beginning, packet by packet and block by block,
   which says what the model is worth.
 * ``hot_prefix_copies``: how often the link of the host that computed a prompt carries each of its
@@ -21,9 +21,10 @@ import asyncio
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 from innet.cli.experiments import SimulationProgress
 from innet.errors import SimulationError
@@ -42,9 +43,8 @@ from innet.settings import Settings
 from innet.topology import Topology, load_topology
 from shared.benchmark import Benchmark, Figures, argument_parser, quantity
 from shared.block_model import BlockModel, busiest_link
-from shared.generated_traces import GENERATED
+from shared.request_traces import GENERATED, recorded
 
-SLICE = Path(__file__).resolve().parents[1] / "workloads" / "traces" / "conversation.jsonl"
 STORES_BLOCKS = (1000, 10_000, 30_000, 50_000, 100_000, None)
 MTU_BYTES = 65_000
 QUEUE_BYTES = 16 << 20
@@ -55,7 +55,7 @@ BLOCK_TOKENS = 512
 def main() -> None:
     """One store, the whole trace by blocks, a part of it by packets, and a hot prefix."""
     parser = argument_parser("hit rates and bytes on the links of a replay of recorded requests")
-    parser.add_argument("trace", nargs="?", type=Path, default=SLICE, help="default: a slice")
+    parser.add_argument("trace", nargs="?", type=Path, help="default: $INNET_CONVERSATION_TRACE")
     parser.add_argument("--topology", default="leaf-spine:4x2x4", help="default leaf-spine:4x2x4")
     parser.add_argument(
         "--memory",
@@ -73,7 +73,9 @@ def main() -> None:
     parser.add_argument(
         "--part", type=int, help="requests to simulate packet by packet; default 300, quick: 50"
     )
+    parser.add_argument("--seeds", type=int, help="of each generated trace; default 3, quick: 1")
     arguments = parser.parse_args()
+    arguments.trace = arguments.trace or recorded(quick=arguments.quick)
     benchmark = Benchmark("kv_trace", arguments, deadline_s=3600)
 
     async def measure(progress: ProgressBar) -> Figures:
@@ -90,10 +92,9 @@ def main() -> None:
             )
         for name, generate in GENERATED.items():
             progress(0.0, f"{name}, block by block")
-            made = generate(arguments.generated or (300 if arguments.quick else 6000))
             for memory in arguments.memory:
                 figures |= await asyncio.to_thread(
-                    modelled, made, topology, arguments, memory, f"{name}_{memory}"
+                    generated, generate, topology, arguments, memory, f"{name}_{memory}"
                 )
         comparison = await simulated(topology, arguments, benchmark, progress)
         benchmark.show(comparison)
@@ -115,6 +116,25 @@ def one_store(requests: tuple[PromptRequest, ...]) -> Figures:
             requests, BlockStore(blocks)
         )
         for blocks in STORES_BLOCKS
+    }
+
+
+def generated(
+    generate: Callable[[int, int], tuple[PromptRequest, ...]],
+    topology: Topology,
+    arguments: argparse.Namespace,
+    memory_blocks: int,
+    key: str,
+) -> Figures:
+    """:func:`modelled` for generated requests: the means over the seeds."""
+    number = arguments.generated or (300 if arguments.quick else 6000)
+    seeds = range(1, 1 + (arguments.seeds or (1 if arguments.quick else 3)))
+    each = [
+        modelled(generate(number, seed), topology, arguments, memory_blocks, key) for seed in seeds
+    ]
+    return {
+        name: value if isinstance(value, str) else fmean(figures[name] for figures in each)
+        for name, value in each[0].items()
     }
 
 

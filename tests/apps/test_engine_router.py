@@ -194,3 +194,22 @@ def test_idle_engines_share_new_prompts_and_keep_their_own() -> None:
     )
     assert router.choose(Prompt(PROMPT, there), [0.0] * 3) == 1
     assert router.choose(Prompt(PROMPT, there), [0.0, 60.0, 0.0]) != 1
+
+
+def test_an_engine_that_computes_much_keeps_its_blocks_from_other_prompts() -> None:
+    router = make_router("pool", Costs(), NAMES)
+    nothing = Location(0, 16, tuple(Holding(each, 0, 0, 0, 0) for each in NAMES))
+    for _ in range(3):
+        assert router.choose(Prompt(PROMPT, nothing), [0.0, 60.0, 60.0]) == 0
+    beginning = Location(
+        64,
+        16,
+        tuple(Holding(each, n, n, 0, 1) for each, n in zip(NAMES, (64, 0, 0), strict=True)),
+    )
+    assert router.choose(Prompt(PROMPT, beginning), [0.0] * 3) == 1
+    conversation = Location(
+        1984,
+        16,
+        tuple(Holding(each, n, n, 0, 1) for each, n in zip(NAMES, (1984, 0, 0), strict=True)),
+    )
+    assert router.choose(Prompt(PROMPT, conversation), [0.0] * 3) == 0

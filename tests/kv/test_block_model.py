@@ -11,7 +11,7 @@ from innet.lab.traces import PromptRequest
 from innet.lab.workload.document import KvSpecification
 from innet.topology import load_topology
 from shared.block_model import BlockModel, busiest_link
-from shared.generated_traces import GENERATED
+from shared.request_traces import GENERATED
 
 TOPOLOGY = load_topology("leaf-spine:4x2x4")
 HOSTS = TOPOLOGY.hosts
@@ -79,7 +79,7 @@ def test_what_a_producer_has_dropped_is_computed_again() -> None:
 
 @pytest.mark.parametrize("reuse", GENERATED)
 def test_network_finds_what_home_finds_and_loads_links_less(reuse: str) -> None:
-    requests = GENERATED[reuse](800)
+    requests = GENERATED[reuse](800, 1)
     asked = sum(len(request.blocks) for request in requests)
     written = KvSpecification.model_validate(
         {"kind": "kv", "trace": reuse, "block": 1 << 20, "cache": "4000blocks"}

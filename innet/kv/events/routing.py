@@ -18,9 +18,7 @@ from innet.kv.prefill import LoadTime, PrefillCost
 RouterName = Literal["round-robin", "prefix-hash", "pool"]
 ROUTERS: Final[tuple[RouterName, ...]] = get_args(RouterName)
 _LATELY_KEPT: Final = 0.995
-"""Of an engine's work lately, with each request of all engines."""
-_LATELY_WEIGHT: Final = 0.02
-"""Of that work beside the time to the first token (benchmarks/kv_router.py)."""
+"""Of what an engine computed lately, with each request of all engines: the last 200 count most."""
 _POINTS: Final = 64
 """Of an engine on the ring of hashes."""
 
@@ -133,30 +131,35 @@ class PrefixHash:
 
 
 class PoolAware:
-    """The engine that has the first token soonest: with its queue, its blocks and the pool's.
+    """The engine where a request costs least time: until its first token, and later requests'.
 
-    An engine that computed much lately is chosen a little less: otherwise idle engines that are
-    equal, or nearly, leave all new prompts to one of them, whose memory loses the old ones.
+    Until the first token, that is the wait and the time of serving. Blocks that are computed
+    displace others, which cost about as much again if they are requested first. That is more
+    likely the faster an engine's memory is overwritten. So the time of serving counts ``1 + r``
+    times, with the entries that the engine computed lately in relation to the mean as ``r``.
     """
 
     def __init__(self, costs: Costs) -> None:
         """``costs`` of serving a prompt."""
         self._costs = costs
-        self._lately_s: list[float] = []
+        self._computed: list[float] = []
+        """Entries that each engine computed lately."""
 
     def choose(self, prompt: Prompt, waits_s: Sequence[float]) -> int:
         """See :class:`Router`."""
         tokens, pool = len(prompt.tokens), prompt.location.tokens
         own = [holding.memory_tokens for holding in prompt.location.holdings]
-        lately = self._lately_s or [0.0] * len(own)
+        computed = self._computed or [0.0] * len(own)
+        mean = sum(computed) / len(computed) or 1.0
 
-        def cost_s(engine: int) -> tuple[float, float]:
-            ready_s = waits_s[engine] + self._costs.serve_s(tokens, own[engine], pool)
-            return ready_s + _LATELY_WEIGHT * lately[engine], lately[engine]
+        def cost(engine: int) -> tuple[float, float]:
+            serve_s = self._costs.serve_s(tokens, own[engine], pool)
+            relation = computed[engine] / mean
+            return waits_s[engine] + serve_s * (1 + relation), relation
 
-        chosen = min(_up(waits_s), key=cost_s)
-        self._lately_s = [_LATELY_KEPT * work_s for work_s in lately]
-        self._lately_s[chosen] += self._costs.serve_s(tokens, own[chosen], own[chosen])
+        chosen = min(_up(waits_s), key=cost)
+        self._computed = [_LATELY_KEPT * entries for entries in computed]
+        self._computed[chosen] += tokens - own[chosen]
         return chosen
 
 

@@ -1,20 +1,31 @@
-"""Generated requests to language models, whose blocks are used again in other ways than recorded
-ones."""
+"""Requests to language models: recorded ones, and generated ones whose blocks are used again in
+other ways."""
 
 from __future__ import annotations
 
+import os
 import random
 from bisect import bisect
 from collections.abc import Callable
 from itertools import accumulate, count
+from pathlib import Path
 from typing import Final
 
 from innet.kv.hash_chain import HASH_BYTES
 from innet.lab.traces import BLOCK_TOKENS, PromptRequest
 
+SLICE: Final = Path(__file__).resolve().parents[2] / "workloads" / "traces" / "conversation.jsonl"
+"""The beginning of Mooncake's conversation trace."""
+_WHOLE: Final = "INNET_CONVERSATION_TRACE"
+"""The variable that names the file with all of it."""
 _INTERVAL_S: Final = 0.3
 _OUTPUT_TOKENS: Final = 300
 _LIVE_SESSIONS: Final = 300
+
+
+def recorded(*, quick: bool) -> Path:
+    """The conversation trace: all of it, if it is there and ``quick`` is false."""
+    return SLICE if quick else Path(os.environ.get(_WHOLE) or SLICE)
 
 
 def chats(requests: int, seed: int = 1) -> tuple[PromptRequest, ...]:
@@ -58,7 +69,7 @@ def documents(requests: int, seed: int = 1) -> tuple[PromptRequest, ...]:
     return tuple(made.requests)
 
 
-GENERATED: Final[dict[str, Callable[[int], tuple[PromptRequest, ...]]]] = {
+GENERATED: Final[dict[str, Callable[[int, int], tuple[PromptRequest, ...]]]] = {
     "chats": chats,
     "agents": agents,
     "documents": documents,
