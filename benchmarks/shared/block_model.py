@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 
-from innet.kv.pool.directory import POPULAR, SUMMARY_S
 from innet.kv.pool.peers import Placement
+from innet.kv.pool.summary import POPULAR, SUMMARY_S
 from innet.lab.compare.measurement import BlockPlaces
 from innet.lab.replay.plan import NETWORK, Assignment, ReplayPlan, requests_of
 from innet.lab.replay.single_store import BlockStore

@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 
+from innet.errors import PlanError
 from innet.kv.pool import PoolSettings
-from innet.kv.pool.directory import POPULAR, SUMMARY_S
 from innet.kv.pool.network import Cause, Sealed
-from innet.kv.pool.requests import is_summary_request
+from innet.kv.pool.requests import summary_version
+from innet.kv.pool.summary import POPULAR, SUMMARY_S
 from tests.kv.fake_network import FakeNetwork
 from tests.kv.pools import Pools, key, with_pools
 
@@ -64,7 +65,7 @@ def test_a_member_whose_summary_is_late_stays_a_home(monkeypatch: pytest.MonkeyP
     async def fetch_late(
         network: FakeNetwork, name: str, source: str, timeout_s: float
     ) -> Sealed | Cause:
-        if not is_summary_request(name):
+        if summary_version(name) is None:
             return await fetch(network, name, source, timeout_s)
         await asyncio.sleep(timeout_s)
         return Cause.LATE
@@ -81,6 +82,28 @@ def test_a_member_whose_summary_is_late_stays_a_home(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(FakeNetwork, "fetch", fetch_late)
     with_pools(work, members=3, settings=WHEN_ASKED)
+
+
+def test_a_member_without_a_route_is_asked_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    distance = FakeNetwork.distance
+
+    def without_h1(network: FakeNetwork, member: str) -> int:
+        if member == "h1":
+            raise PlanError("the topology has no node 'h1'")
+        return distance(network, member)
+
+    async def work(pools: Pools) -> None:
+        (number,) = homed_at(pools, "h3")
+        await pools.put(number, at="h1")
+        assert await pools.got(number, at="h2")
+        await learn(pools, "h0")
+        fetched = len(pools.fabric.nodes["h2"].fetched)
+        assert await pools.got(number, at="h0")
+        assert pools.fabric.nodes["h0"].fetched
+        assert len(pools.fabric.nodes["h2"].fetched) == fetched
+
+    monkeypatch.setattr(FakeNetwork, "distance", without_h1)
+    with_pools(work, members=4, settings=WHEN_ASKED)
 
 
 def test_a_block_that_many_load_from_its_producer_moves_to_its_home() -> None:
@@ -115,7 +138,7 @@ def test_who_looks_nothing_up_asks_nobody_for_summaries() -> None:
     async def work(pools: Pools) -> None:
         def summaries() -> int:
             names = [name for node in pools.fabric.nodes.values() for name in node.fetched]
-            return sum(name.endswith("/summary") for name in names)
+            return sum(summary_version(name) is not None for name in names)
 
         await pools.put(1, at="h0")
         await asyncio.sleep(20 * SUMMARY_S)

@@ -1,9 +1,9 @@
 """The members that have a block, as they said lately: a get asks the nearest one first.
 
 Members ask each other for summaries of their memory (Fan et al., "Summary cache: a scalable
-wide-area web cache sharing protocol", SIGCOMM 1998): sorted hashes of the names of its blocks. A
-block that came since the last summary is found through its homes; one that has gone, or a wrong
-hit of a hash, costs a round trip.
+wide-area web cache sharing protocol", SIGCOMM 1998): sorted hashes of the names of its blocks, of
+which the changes alone are sent again. A block that came since the last summary is found through
+its homes; one that has gone, or a wrong hit of a hash, costs a round trip.
 
 A block that others have often requested from the member that put it is popular, and summaries say
 so: it is then requested from its home, unless another member is nearer. Homes differ from block to
@@ -15,57 +15,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import zlib
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from innet.errors import KVError
-from innet.kv.pool.network import BlockNetwork, Cause, Contents, Sealed
+from innet.errors import KVError, PlanError
+from innet.kv.pool.network import BlockNetwork, Cause
 from innet.kv.pool.peers import Members
 from innet.kv.pool.requests import summary_request_name
-from innet.kv.pool.tiers import Entry, MemoryTier
+from innet.kv.pool.summary import NO_VERSION, SUMMARY_S, Numbers, Version, hash_of, read_answer
 from innet.kv.pool.waiting import gather, now_s
 
-SUMMARY_S: Final = 1.0
-"""Between two looks at the summaries, while this node looks blocks up."""
-_BLOCKS_PER_S: Final = 20_000
-"""A summary of more blocks is made less often: it takes a microsecond for each."""
 _MOST_NEIGHBOURS: Final = 32
 """Members whose summaries a node has: the nearest ones."""
 _MOST_HOLDERS: Final = 2
 """Members that are asked for a block before its homes."""
 
-POPULAR: Final = 8
-"""Requests of others after which a block moves to its home."""
-
-_Numbers = npt.NDArray[np.uint32]
-
 _log = logging.getLogger(__name__)
-
-
-class Summary:
-    """The blocks in this node's memory, for other members."""
-
-    def __init__(self, memory: MemoryTier) -> None:
-        self._memory = memory
-        self._contents: Contents | None = None
-        self._until_s = -math.inf
-
-    def contents(self) -> Contents:
-        """A number of 32 bits for each block, in ascending order: 31 bits of a hash, and whether
-        it is popular."""
-        if self._contents is None or now_s() >= self._until_s:
-            entries = self._memory.entries()
-            numbers = (_hash_of(name) << 1 | is_popular(entry) for name, entry in entries.items())
-            summary = np.fromiter(numbers, "<u4", len(entries))
-            summary.sort()
-            self._contents = summary.view(np.uint8)
-            self._until_s = now_s() + max(SUMMARY_S / 2, len(entries) / _BLOCKS_PER_S)
-        return self._contents
 
 
 class HolderDirectory:
@@ -79,7 +47,8 @@ class HolderDirectory:
         """
         self._network = network
         self._members = members
-        self._groups: list[list[tuple[str, _Numbers]]] = []
+        self._versions: dict[str, Version] = {}
+        self._groups: list[list[tuple[str, Numbers]]] = []
         """Members at equal distance, the nearest group first."""
         self._looked_s = -math.inf
         self._looking: asyncio.Task[None] | None = None
@@ -94,12 +63,12 @@ class HolderDirectory:
         """
         if now_s() >= self._looked_s + SUMMARY_S and self._looking is None:
             self._looking = asyncio.ensure_future(self._look())
-        holders = [each for each in self._holders(_hash_of(name)) if self._members.answers(each[0])]
+        holders = [each for each in self._holders(hash_of(name)) if self._members.answers(each[0])]
         nearer = [member for member, _ in holders[:_MOST_HOLDERS]]
         others: list[str] = []
         if homes and any(popular for _, popular in holders):
-            distance = min(map(self._network.distance, homes))
-            others = [each for each in nearer if self._network.distance(each) >= distance]
+            distance = min(map(self._distance, homes))
+            others = [each for each in nearer if self._distance(each) >= distance]
         return list(dict.fromkeys((*(m for m in nearer if m not in others), *homes, *others)))
 
     def close(self) -> None:
@@ -122,12 +91,13 @@ class HolderDirectory:
         try:
             own = self._network.node
             distances = {
-                member: self._network.distance(member)
+                member: self._distance(member)
                 for member in self._network.members()
                 if member != own
             }
             nearest = sorted(distances, key=lambda member: (distances[member], member))
             asked = nearest[:_MOST_NEIGHBOURS]
+            self._versions = {m: self._versions.get(m, NO_VERSION) for m in asked}
             answers = await gather([self._ask(member) for member in asked])
             known = [each for each in zip(asked, answers, strict=True) if each[1] is not None]
             by_distance = groupby(known, key=lambda each: distances[each[0]])
@@ -140,21 +110,28 @@ class HolderDirectory:
         finally:
             self._looked_s, self._looking = now_s(), None
 
-    async def _ask(self, member: str) -> _Numbers | None:
+    async def _ask(self, member: str) -> Numbers | None:
         """A member's blocks; ``None``: it does not say."""
         network = self._network
-        name = summary_request_name(network.tenant, member, network.node, network.nonce())
+        known = self._versions[member]
+        name = summary_request_name(
+            network.tenant, member, network.node, network.nonce(), known.number
+        )
         # Not recorded as a failure: a large summary may be late where blocks are not.
         answer = await network.fetch(name, member, SUMMARY_S)
-        if isinstance(answer, Cause) or answer.contents.nbytes % 4:
+        if isinstance(answer, Cause):
             return None
-        return answer.contents.view("<u4")
+        try:
+            self._versions[member] = read_answer(answer.contents, known)
+        except KVError as error:
+            _log.debug("no summary of %s: %s", member, error)
+            self._versions[member] = NO_VERSION
+            return None
+        return self._versions[member].numbers
 
-
-def _hash_of(name: str) -> int:
-    return zlib.crc32(name.encode()) >> 1
-
-
-def is_popular(entry: Entry[Sealed]) -> bool:
-    """Whether others have requested a block that this node has put so often that it moves."""
-    return entry.asked >= POPULAR and not entry.is_copy
+    def _distance(self, member: str) -> float:
+        """A member that has left, or that joined after this node read the topology, is farthest."""
+        try:
+            return self._network.distance(member)
+        except PlanError:
+            return math.inf

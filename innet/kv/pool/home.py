@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 from innet.errors import KVError
-from innet.kv.pool.directory import Summary
 from innet.kv.pool.network import (
     Cause,
     Contents,
@@ -31,9 +30,10 @@ from innet.kv.pool.requests import (
     PoolRequest,
     Unpin,
     is_request,
-    is_summary_request,
+    summary_version,
 )
 from innet.kv.pool.store import DeferredBlock, LocalStore, Tier
+from innet.kv.pool.summary import POPULAR, Summary
 from innet.kv.pool.waiting import SingleFlight, gather, now_s
 
 Result = TypeVar("Result")
@@ -71,6 +71,7 @@ class Home:
         self._counts = node.counts
         self._store = node.store
         self._summary = Summary(node.store.tiers.memory)
+        node.store.watch(self._summary.on_tier)
         self._lease_timer: asyncio.TimerHandle | None = None
         # Requesters wait longer than the home waits for the producer, so that they do not
         # take the home for dead when the producer is.
@@ -265,6 +266,8 @@ class Home:
         entry = memory.entry(name)
         if entry is not None:
             entry.asked += 1
+            if entry.asked == POPULAR:
+                self._summary.on_tier(name, Tier.MEMORY)
         self._counts.served += tier is not None
         node = self._network.node
         if self._node.directory is not None and node not in self._network.members():
@@ -304,8 +307,8 @@ class Home:
         self._network.withdraw(name)
 
     async def _answer_to(self, name: str, outcomes: Sequence[KeepOutcome]) -> Contents:
-        if is_summary_request(name):
-            return self._summary.contents()
+        if (known := summary_version(name)) is not None:
+            return await self._summary.answer(known)
         failed = Answer(False, _FAILED)
         try:
             work = self._execute(PoolRequest.parse(name), outcomes)

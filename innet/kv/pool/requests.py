@@ -14,8 +14,9 @@ block:
 * ``pin/…/<lease_ms>``: protect it from eviction for that long;
 * ``unpin/…``: end that; ``drop/…``: drop the block.
 
-``/kv/<tenant>/request/<member>/<requester>/<nonce>/summary`` has no block: the answer says which
-blocks the member has in memory (:mod:`innet.kv.pool.directory`).
+``/kv/<tenant>/request/<member>/<requester>/<nonce>/summary/<version>`` has no block: the answer
+says which blocks the member has in memory, or what has changed since the version that the requester
+has (:mod:`innet.kv.pool.summary`).
 
 A nonce is never used twice, so that no cache on the path has an earlier answer.
 """
@@ -196,18 +197,21 @@ def is_request(name: str) -> bool:
     return name.split("/")[3:4] == [REQUEST_COMPONENT]
 
 
-def summary_request_name(tenant: str, member: str, requester: str, nonce: str) -> str:
-    """The name of a request for a member's summary."""
-    return f"{requests_prefix(tenant, member)}/{requester}/{nonce}/{_SUMMARY}"
+def summary_request_name(tenant: str, member: str, requester: str, nonce: str, version: int) -> str:
+    """The name of a request for a member's summary, by one that has a version of it (0: none)."""
+    return f"{requests_prefix(tenant, member)}/{requester}/{nonce}/{_SUMMARY}/{version}"
 
 
-def is_summary_request(name: str) -> bool:
-    """Whether a request is for a summary.
+def summary_version(name: str) -> int | None:
+    """The version that the requester of a summary has; ``None``: the request is another one.
 
-    >>> is_summary_request(summary_request_name("a1b2", "h1", "h0", "7"))
-    True
+    >>> summary_version(summary_request_name("a1b2", "h1", "h0", "7", 5))
+    5
     """
-    return name.split("/")[_HEAD_COMPONENTS - 1 :] == [_SUMMARY]
+    match name.split("/")[_HEAD_COMPONENTS - 1 :]:
+        case [verb, version] if verb == _SUMMARY and _NUMBER.fullmatch(version):
+            return int(version)
+    return None
 
 
 def requests_prefix(tenant: str, member: str) -> str:

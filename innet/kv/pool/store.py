@@ -231,7 +231,7 @@ class LocalStore:
         self.tiers = tiers
         self._served = served
         self._longest_lease_s = settings.longest_lease_s
-        self._listener: TierListener | None = None
+        self._listeners: list[TierListener] = []
         self._leases = LeaseTable()
         self._loading: SingleFlight[str, Sealed | None] = SingleFlight()
         if tiers.disk is not None:
@@ -245,7 +245,7 @@ class LocalStore:
 
     def watch(self, listener: TierListener) -> None:
         """Report the blocks that are here, and from now on each change of a block's tier."""
-        self._listener = listener
+        self._listeners.append(listener)
         disk = self.tiers.disk
         for name in {*self.tiers.memory.names(), *(() if disk is None else disk.names())}:
             listener(name, self.tier(name))
@@ -339,8 +339,8 @@ class LocalStore:
         tier = self.tier(name)
         if tier is None:
             self._leases.end_all(name)
-        if self._listener is not None:
-            self._listener(name, tier)
+        for listener in self._listeners:
+            listener(name, tier)
 
     def _on_loaded(self, name: str) -> None:
         """A block came from disk; it is served at this moment and may not be in memory."""
