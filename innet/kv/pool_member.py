@@ -29,7 +29,7 @@ from innet.kv.address import network_at, network_use
 from innet.kv.events.endpoints import Endpoints
 from innet.kv.loop_thread import LoopThread
 from innet.kv.node_network import NetworkOptions, NodeBlockNetwork
-from innet.kv.pool import BlockPool, DiskTier, MemoryTier, TieredStore
+from innet.kv.pool import BlockPool, DiskTier, LayeredTier, MemoryTier, TieredStore
 from innet.kv.pool.network import BlockNetwork
 from innet.kv.pool.object_storage import ObjectStorage, is_url
 from innet.kv.pool.peers import await_members
@@ -225,15 +225,20 @@ class PoolMember(LoopThread):
 
     async def _start(self, open_network: OpenNetwork) -> None:
         options = self._options
-        offered_bytes = options.offered_memory_bytes + options.offered_disk_bytes
+        sizes = options.store_bytes("offered")
+        # What is on the disk is in the object storage, too.
+        offered_bytes = sizes.memory + max(sizes.disk, sizes.objects)
         try:
             async with AsyncExitStack() as opened:
                 local, offered = await self._open_stores(opened)
                 network = await self._stack.enter_async_context(open_network(offered_bytes))
                 self._network = network
-                if options.secret is None and options.folder is not None:
+                if options.secret is None:
                     # Nobody knows the job's own secret after the job: its blocks would be useless.
-                    self._stack.push_async_callback(asyncio.to_thread, _remove, self._folder())
+                    for folder in (options.folder, options.objects_url):
+                        if folder:
+                            below = self._below(folder)
+                            self._stack.push_async_callback(asyncio.to_thread, _remove, below)
                 self.blocks = BlockPool(
                     network, local=local, offered=offered, settings=options.settings
                 )
@@ -269,17 +274,26 @@ class PoolMember(LoopThread):
         return local, offered
 
     async def _store(self, purpose: Literal["local", "offered", "shared"]) -> TieredStore:
-        memory_bytes, disk_bytes = self._options.store_bytes(purpose)
-        memory = MemoryTier(memory_bytes, self._options.policy)
-        if not disk_bytes:
+        options = self._options
+        sizes = options.store_bytes(purpose)
+        memory = MemoryTier(sizes.memory, options.policy)
+        if not sizes.disk:
             return TieredStore(memory)
-        folder = self._folder(purpose)
-        disk = await DiskTier.open(folder, disk_bytes, self._options.policy)
-        return TieredStore(memory, disk, is_saved=self._options.secret is not None)
+        assert options.folder is not None
+        is_saved = options.secret is not None
+        folder = self._below(options.folder, purpose)
+        disk = await DiskTier.open(folder, sizes.disk, options.policy)
+        if not sizes.objects:
+            return TieredStore(memory, disk, is_saved)
+        url = self._below(options.objects_url, purpose)
+        try:
+            objects = await DiskTier.open(url, sizes.objects, options.policy)
+        except BaseException:
+            await disk.close()
+            raise
+        return TieredStore(memory, LayeredTier(disk, objects), is_saved)
 
-    def _folder(self, *parts: str) -> Path | str:
-        folder = self._options.folder
-        assert folder is not None
+    def _below(self, folder: Path | str, *parts: str) -> Path | str:
         parts = (self.tenant, self.node, *parts)
         if is_url(folder):
             return "/".join((str(folder).rstrip("/"), *parts))

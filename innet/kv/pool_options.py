@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypedDict, get_type_hints
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict, get_type_hints
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
@@ -23,7 +23,7 @@ DEFAULT_ENGINE: Final = "python"
 RUN_EVENTS: Final = "run"
 """As ``events``: a socket in the run directory."""
 _ENGINE: Final = re.compile(r"[A-Za-z0-9_-]{1,32}")
-_SIZES: Final = ("memory", "disk", "offered_memory", "offered_disk")
+_SIZES: Final = ("memory", "disk", "objects", "offered_memory", "offered_disk", "offered_objects")
 _DEFAULT_BYTES: Final = 256 << 20
 _SETTINGS: Final = ("replicas", "window", "timeout_s", "puts", "keeps_fetched")
 """Options that :class:`PoolSettings` has under the same names."""
@@ -55,15 +55,22 @@ class PoolOptions(TypedDict, total=False):
     and ``offered_memory`` are one store."""
     disk: Size
     """Behind that memory; default 0."""
+    objects: Size
+    """In the object storage behind that disk; default 0."""
     offered_memory: Size
     """For blocks of all members that this process is home to; default ``256MiB``, and 0 with an
     ``address``: the members of a standing pool stay, and this process may not."""
     offered_disk: Size
     """Behind that memory; default 0."""
+    offered_objects: Size
+    """In the object storage behind that disk; default 0."""
+    objects_url: str
+    """Of the object storage behind the disks, such as ``s3://bucket/blocks``; needed if ``objects``
+    or ``offered_objects`` is more than 0."""
     folder: Annotated[Path | str | None, BeforeValidator(_path)]
     """For blocks on disk; needed if a disk is more than 0. Each host has a subfolder of its own,
     which is removed at the end if the secret is the job's. A URL such as ``s3://bucket/blocks``
-    keeps them in an object storage that fsspec reaches."""
+    keeps them in an object storage that fsspec reaches, in place of a disk."""
     policy: PolicyName
     """Chooses the blocks to evict; default ``second-use``."""
     replicas: int
@@ -107,6 +114,14 @@ _Options: Final = create_model(
 )
 
 
+class StoreBytes(NamedTuple):
+    """Sizes of a store's tiers."""
+
+    memory: int
+    disk: int
+    objects: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class MemberOptions:
     """:class:`PoolOptions`, checked, with sizes in bytes."""
@@ -122,6 +137,9 @@ class MemberOptions:
     disk_bytes: int = 0
     offered_memory_bytes: int = _DEFAULT_BYTES
     offered_disk_bytes: int = 0
+    objects_bytes: int = 0
+    offered_objects_bytes: int = 0
+    objects_url: str = ""
     folder: Path | str | None = None
     weight: int = 1
     engine: str = DEFAULT_ENGINE
@@ -164,16 +182,21 @@ class MemberOptions:
         """One store holds this process's own blocks and those that it is home to."""
         return self.settings.puts == "when-asked"
 
-    def store_bytes(self, purpose: Literal["local", "offered", "shared"]) -> tuple[int, int]:
-        """Sizes of a store's memory and disk."""
-        local = (self.memory_bytes, self.disk_bytes)
-        offered = (self.offered_memory_bytes, self.offered_disk_bytes)
-        sums = (local[0] + offered[0], local[1] + offered[1])
+    def store_bytes(self, purpose: Literal["local", "offered", "shared"]) -> StoreBytes:
+        """Sizes of a store's tiers."""
+        local = StoreBytes(self.memory_bytes, self.disk_bytes, self.objects_bytes)
+        offered = StoreBytes(
+            self.offered_memory_bytes, self.offered_disk_bytes, self.offered_objects_bytes
+        )
+        sums = StoreBytes(*(sum(sizes) for sizes in zip(local, offered, strict=True)))
         return {"local": local, "offered": offered, "shared": sums}[purpose]
 
     def _require_possible(self) -> None:
         if (self.disk_bytes or self.offered_disk_bytes) and self.folder is None:
             raise KVError("blocks on disk need a folder: give folder=")
+        for purpose in ("local", "offered"):
+            if self.store_bytes(purpose).objects:
+                self._require_objects(self.store_bytes(purpose))
         if self.address is not None and self.secret is None:
             raise KVError(
                 f"the pool at {self.address} keeps blocks of tenants with a secret of their own: "
@@ -194,6 +217,18 @@ class MemberOptions:
             raise KVError(
                 f"topics of events have '@' between their parts, so the model's name "
                 f"{self.model_name!r} cannot: give another model_name"
+            )
+
+    def _require_objects(self, sizes: StoreBytes) -> None:
+        if not is_url(self.objects_url):
+            raise KVError(
+                f"blocks in an object storage need its URL, not {self.objects_url!r}: give "
+                "objects_url=, such as s3://bucket/blocks"
+            )
+        if not sizes.disk or self.folder is None or is_url(self.folder):
+            raise KVError(
+                f"the object storage {self.objects_url} is behind a disk: give a folder and the "
+                "disk's size; for one without a disk, give its URL as the folder"
             )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from innet.cluster.launch import RestartPolicy
 from innet.kv.pool.block_database import PAGE_BYTES
-from innet.kv.pool.tiers import FILE_NAME
+from innet.kv.pool.disk_tier import FILE_NAME
 from tests.conftest import JobResult
 from tests.faults.conftest import FaultyRun, run_with_faults, worker
 

@@ -20,10 +20,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from innet.errors import KVError
-from innet.kv.pool import tiers
+from innet.kv.pool import disk_tier
 from innet.kv.pool.block_database import PAGE_BYTES, record_bytes
+from innet.kv.pool.disk_tier import FILE_NAME, DiskTier
 from innet.kv.pool.network import Sealed
-from innet.kv.pool.tiers import FILE_NAME, DiskTier
 from tests.kv.fake_network import run
 from tests.kv.pools import InlineDisk
 
@@ -167,7 +167,7 @@ def test_a_block_larger_than_what_may_wait_is_written_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = 100_000
-    monkeypatch.setattr(tiers, "MOST_UNWRITTEN_BYTES", size - 1)
+    monkeypatch.setattr(disk_tier, "MOST_UNWRITTEN_BYTES", size - 1)
 
     async def work() -> None:
         tier = await opened(tmp_path, 2 * size)
@@ -263,7 +263,7 @@ from pathlib import Path
 import numpy as np
 from innet.kv.pool import DiskTier
 from innet.kv.pool.network import Sealed
-from innet.kv.pool import tiers
+from innet.kv.pool import disk_tier
 
 def block(number):
     contents = np.random.default_rng(number).integers(0, 256, 20000, np.uint8)

@@ -279,7 +279,7 @@ def test_consumers_learn_of_blocks_in_whatever_order_they_come(
             consumer.apply(published(events))
     if events.streams:
         consumer.apply(published(events))
-    medium = {Tier.MEMORY: "CPU", Tier.DISK: "STORAGE"}
+    medium = {Tier.MEMORY: "CPU", Tier.DISK: "STORAGE", Tier.OBJECTS: "STORAGE"}
     assert all(count == 1 for count in consumer.copies.values())
     assert set(consumer.copies) <= {(number, medium[tier]) for number, tier in here.items()}
     for number in here:

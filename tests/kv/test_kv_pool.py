@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import subprocess
 import sys
 import threading
@@ -193,6 +194,23 @@ def test_blocks_on_disk_outlive_a_member_whose_secret_does(
     assert list(tmp_path.iterdir()) == ([tmp_path / member.tenant] if secret else [])
 
 
+def test_blocks_in_an_object_storage_outlive_the_disk_before_it(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec: pip install fsspec")
+    for secret, found in ((b"16 bytes or more of randomness", [0, 4]), (None, [0, 0])):
+        url = f"memory://{tmp_path.name}/{len(secret or b'')}"
+        options = MemberOptions.of(
+            {"secret": secret, "memory": 0, "offered_memory": 0, "offered_disk": "1MiB",
+             "offered_objects": "1MiB", "objects_url": url, "folder": str(tmp_path / "disk")}
+        )  # fmt: skip
+        for expected in found:
+            with only_member(options) as member:
+                pool = innet.KVPool(MODEL, block_tokens=2, member=member)
+                assert pool.blocking.exists(TOKENS) == expected
+                assert pool.blocking.put(TOKENS, KV) == 4
+            shutil.rmtree(tmp_path / "disk", ignore_errors=True)
+    assert not fsspec.filesystem("memory").find(url), "blocks of the job's own secret are useless"
+
+
 def test_a_member_whose_disk_cannot_be_opened_does_not_join(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     fabric = FakeFabric({"h0": 1 << 20})
@@ -212,6 +230,8 @@ def test_outside_a_run_it_says_how_to_start_one() -> None:
     [
         ({"memory": "1 lightyear"}, "memory of a pool: expected a size"),
         ({"disk": "1GiB"}, "folder="),
+        ({"objects": "1GiB", "disk": 1, "folder": "blocks"}, "objects_url="),
+        ({"offered_objects": "1GiB", "objects_url": "s3://bucket"}, "s3://bucket is behind a disk"),
         ({"policy": "random"}, "policy of a pool: expected 'lru', 'lfu'.*, found 'random'"),
         ({"replicas": 0}, "replicas"),
         ({"replicas": "2"}, "replicas of a pool: expected a whole number, found '2'"),

@@ -1,19 +1,25 @@
-"""Blocks in an object storage, behind memory: in fsspec's memory, and on a server of S3."""
+"""Blocks in an object storage behind memory or a disk: fsspec's memory, and a server of S3."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from itertools import count
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
 
 from innet.errors import KVError
-from innet.kv.pool import DiskTier
+from innet.kv.pool import BlockPool, DiskTier, LayeredTier, MemoryTier, Place, TieredStore
 from innet.kv.pool.block_database import record_bytes
 from innet.kv.pool.network import Sealed
+from tests.kv.fake_network import FakeFabric, run
+from tests.kv.pools import ROOM, InlineDisk, contents, key
+from tests.kv.test_poison import DamagingDisk, flipped
 
 fsspec: Any = pytest.importorskip("fsspec", reason="needs fsspec: pip install fsspec s3fs")
 
@@ -98,6 +104,69 @@ def test_a_lost_or_damaged_object_is_a_miss(url: str) -> None:
         await tier.close()
 
     asyncio.run(work())
+
+
+@asynccontextmanager
+async def home_of_three_tiers(folder: Path, url: str, disk: InlineDisk) -> AsyncIterator[BlockPool]:
+    """A home without room in memory: two blocks fit on its disk, four in its object storage."""
+    size = record_bytes(key(0).name, ROOM - SIZE, SIZE)
+    layered = LayeredTier(
+        await DiskTier.open(folder, 2 * size, "lru", disk),
+        await DiskTier.open(url, 4 * size, "lru", InlineDisk()),
+    )
+    offered = TieredStore(MemoryTier(0), layered)
+    network = FakeFabric({"h0": 100 * ROOM}).network("h0")
+    async with BlockPool(network, local=TieredStore(MemoryTier(0)), offered=offered) as pool:
+        yield pool
+
+
+async def is_right(pool: BlockPool, number: int) -> bool:
+    """Whether the pool has a block, with the bytes that were put."""
+    found = await pool.get(key(number))
+    return found is not None and np.array_equal(found, contents(number))
+
+
+def test_an_object_storage_behind_a_disk_has_what_the_disk_has_not(
+    tmp_path: Path, url: str
+) -> None:
+    async def work() -> None:
+        async with home_of_three_tiers(tmp_path, url, InlineDisk()) as home:
+            for number in range(5):
+                await home.put(key(number), contents(number))
+        async with home_of_three_tiers(tmp_path, url, InlineDisk()) as home:
+            tiers = home.statistics().tiers
+            assert (tiers["home disk"].blocks, tiers["home objects"].blocks) == (2, 4)
+            assert all([await is_right(home, number) for number in (4, 3, 2, 1)])
+            assert not await is_right(home, 0)
+            assert await is_right(home, 1), "a requested block returns to the disk"
+            hits = home.statistics().hits
+            assert hits == {Place.HOME_DISK: 3, Place.HOME_OBJECTS: 2}
+
+    run(work())
+
+
+def test_a_damaged_block_is_dropped_from_its_tier_and_counted_there(
+    tmp_path: Path, url: str
+) -> None:
+    async def work() -> None:
+        disk = DamagingDisk()
+        async with home_of_three_tiers(tmp_path, url, disk) as home:
+            for number in range(4):
+                await home.put(key(number), contents(number))
+        async with home_of_three_tiers(tmp_path, url, disk) as home:
+            disk.damage = flipped
+            assert await is_right(home, 3), "the object storage has it, too"
+            files, folder = fsspec.core.url_to_fs(url)
+            [path] = [each for each in files.find(folder) if quote(key(0).name, "") in each]
+            files.pipe({path: files.cat_file(path)[:-1] + b"?"})
+            assert await home.get(key(0)) is None
+            assert not await home.exists(key(0))
+            tiers = home.statistics().tiers
+            assert (tiers["home disk"].damaged, tiers["home objects"].damaged) == (1, 1)
+        files.invalidate_cache()
+        assert path not in files.find(folder)
+
+    run(work())
 
 
 def test_a_storage_that_fsspec_does_not_know_is_refused() -> None:

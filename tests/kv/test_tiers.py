@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from innet.kv.pool import BlockPool, DiskTier, MemoryTier, Place, TieredStore
-from innet.kv.pool.tiers import FILE_NAME, DiskWork
+from innet.kv.pool.disk_tier import FILE_NAME, DiskWork
 from tests.kv.fake_network import FakeFabric, Result, run
 from tests.kv.pools import ROOM, Disks, InlineDisk, Pools, contents, key, with_pools
 

@@ -254,7 +254,7 @@ class BlockEvents:
         """The slowest medium of the block's layers; ``None``: some layers are missing."""
         fastest: dict[int, tuple[bool, int]] = {}
         for (_, first), (tier, end) in block.parts.items():
-            part = tier is Tier.DISK, end
+            part = tier is not Tier.MEMORY, end
             fastest[first] = min(fastest.get(first, part), part)
         layer = 0
         while layer in fastest:

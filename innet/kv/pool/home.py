@@ -274,10 +274,11 @@ class Home:
             memory.demote(name)  # only homes ask: they have it afterwards, so this is a copy
         else:
             memory.use(name)
-        if tier is Tier.DISK:
+        if tier is None:
+            if name in self._store.index:
+                self._begin(self._fetch_deferred_for_others(name))
+        elif tier is not Tier.MEMORY:
             self._begin(self._load(name))
-        elif tier is None and name in self._store.index:
-            self._begin(self._fetch_deferred_for_others(name))
 
     async def _load(self, name: str) -> None:
         async with self._disk_window:

@@ -22,7 +22,8 @@ from innet.kv.pool.replication import Replicator
 from innet.kv.pool.requests import MAX_NUMBER, Drop, Pin, Unpin
 from innet.kv.pool.settings import PoolSettings
 from innet.kv.pool.statistics import Place, PoolStatistics
-from innet.kv.pool.store import Tier, TieredStore
+from innet.kv.pool.store import Tier
+from innet.kv.pool.tiered_store import TieredStore
 from innet.kv.pool.tiers import MemoryTier
 from innet.kv.pool.transfers import BlockTransfers, Found, NewBlock
 from innet.kv.pool.waiting import gather, now_s, wait_to_end
@@ -386,9 +387,8 @@ class BlockPool:
         local, offered = self._node.local.tiers, self._node.store.tiers
         stores = {"shared": local} if local is offered else {"local": local, "home": offered}
         for what, store in stores.items():
-            counted.tiers[f"{what} memory"] = store.memory.statistics()
-            if store.disk is not None:
-                counted.tiers[f"{what} disk"] = store.disk.statistics()
+            for tier, figures in store.statistics().items():
+                counted.tiers[f"{what} {tier}"] = figures
         return counted
 
     @property

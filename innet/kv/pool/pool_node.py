@@ -11,7 +11,8 @@ from innet.kv.pool.peers import Members, PeerClient
 from innet.kv.pool.served import ServedBlocks
 from innet.kv.pool.settings import PoolSettings
 from innet.kv.pool.statistics import PoolStatistics
-from innet.kv.pool.store import LocalStore, ServedStore, TieredStore
+from innet.kv.pool.store import LocalStore, ServedStore
+from innet.kv.pool.tiered_store import TieredStore
 from innet.kv.pool.waiting import Window
 
 

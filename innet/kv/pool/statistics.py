@@ -21,9 +21,12 @@ class Place(Enum):
 
     LOCAL_MEMORY = "local memory"
     LOCAL_DISK = "local disk"
+    LOCAL_OBJECTS = "local objects"
+    """An object storage behind the local disk."""
     HOME_MEMORY = "own home's memory"
     """This node is a home of the block."""
     HOME_DISK = "own home's disk"
+    HOME_OBJECTS = "own home's objects"
     PRODUCER = "producer"
     """This node is a home of the block, and fetched it from its producer."""
     NETWORK = "network"
@@ -75,8 +78,8 @@ class PoolStatistics:
         replicated: copies of its blocks that other homes keep because this node has asked them to.
         refused: requests of others that were not done, by the answer's cause.
         served: times that others requested blocks of this node.
-        tiers: by ``local memory``, ``local disk``, ``home memory``, ``home disk``, or ``shared
-            memory`` and ``shared disk`` where one store is both.
+        tiers: by ``local memory``, ``local disk``, ``local objects``, and the same of ``home``, or
+            of ``shared`` where one store is both.
         load_times: of gets that returned a block.
         store_times: of puts, until each home has the block or has refused it.
     """

@@ -9,12 +9,12 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
 from innet.kv.pool.network import Sealed
 from innet.kv.pool.served import ServedBlocks
 from innet.kv.pool.settings import PoolSettings
-from innet.kv.pool.tiers import DiskTier, Entry, MemoryTier
+from innet.kv.pool.tiered_store import LayeredTier, TieredStore
 from innet.kv.pool.waiting import CircuitBreaker, SingleFlight
 
 _MOST_LINGERING: Final = 8
@@ -29,41 +29,12 @@ class Tier(Enum):
 
     MEMORY = "memory"
     DISK = "disk"
+    OBJECTS = "objects"
+    """An object storage behind a disk."""
 
 
 TierListener = Callable[[str, "Tier | None"], None]
 """Called with a block's name and the tier that it may have moved to; ``None``: it is gone."""
-
-
-@dataclass(frozen=True, eq=False)
-class TieredStore:
-    """Memory, and a disk behind it: victims go to the disk, requested blocks come back and stay.
-
-    Attributes:
-        memory: the first tier.
-        disk: the second, if there is one.
-        is_saved: the disk gets what is in memory at the end.
-    """
-
-    memory: MemoryTier
-    disk: DiskTier | None = None
-    is_saved: bool = False
-
-    @property
-    def capacity_bytes(self) -> int:
-        """Of all tiers."""
-        disk_bytes = 0 if self.disk is None else self.disk.capacity_bytes
-        return self.memory.capacity_bytes + disk_bytes
-
-    def entry(self, name: str) -> Entry[Any] | None:
-        """What the fastest tier that has a block knows of it."""
-        found: Entry[Any] | None = self.memory.entry(name)
-        return self.disk.entry(name) if found is None and self.disk is not None else found
-
-    async def close(self) -> None:
-        """Complete the pending writes, and close the disk."""
-        if self.disk is not None:
-            await self.disk.close(self.memory if self.is_saved else None)
 
 
 class LeaseTable:
@@ -239,9 +210,14 @@ class LocalStore:
 
     def tier(self, name: str) -> Tier | None:
         """The tier of a block, ``None`` if it is not here; this does not count as a use."""
-        if name in self.tiers.memory:
+        memory, disk = self.tiers.memory, self.tiers.disk
+        if name in memory:
             return Tier.MEMORY
-        return Tier.DISK if self.tiers.disk is not None and name in self.tiers.disk else None
+        if disk is None or name not in disk:
+            return None
+        return (
+            Tier.OBJECTS if isinstance(disk, LayeredTier) and name not in disk.disk else Tier.DISK
+        )
 
     def watch(self, listener: TierListener) -> None:
         """Report the blocks that are here, and from now on each change of a block's tier."""
@@ -255,12 +231,13 @@ class LocalStore:
         block = self.tiers.memory.get(name)
         if block is not None:
             return block, Tier.MEMORY
+        tier = self.tier(name)
         block = await self.load(name)
-        return None if block is None else (block, Tier.DISK)
+        return None if block is None or tier is None else (block, tier)
 
     async def load(self, name: str) -> Sealed | None:
-        """Copy a block from disk to memory."""
-        if self.tier(name) is not Tier.DISK:
+        """Copy a block from a lower tier to memory."""
+        if self.tier(name) in (None, Tier.MEMORY):
             return None
         return await self._loading.run(name, lambda: self._load(name))
 
@@ -354,7 +331,7 @@ class LocalStore:
         if block is None:
             self.tiers.disk.remove_damaged(name)
             self._on_change(name)
-            return None
+            return await self._load(name) if name in self.tiers.disk else None
         try:
             self.put(name, block, self.tiers.disk.depth(name))
             self._on_loaded(name)
@@ -389,7 +366,7 @@ class ServedStore(LocalStore):
         disk = self.tiers.disk
         names = [] if disk is None else [name for name in disk.names() if name.startswith(prefix)]
         for count, name in enumerate(names):
-            if self.tier(name) is Tier.DISK:
+            if self.tier(name) is not Tier.MEMORY:
                 self._served.expect(name)
             if count % _NAMES_AT_A_TIME == 0:
                 await asyncio.sleep(0)  # there may be many, and other tasks need the event loop
@@ -488,7 +465,7 @@ class ServedStore(LocalStore):
                 self._in_memory.add(name)
                 self._served.hold(name)
             return
-        if tier is Tier.DISK or name in self.index:
+        if tier is not None or name in self.index:
             self._served.expect(name)
         else:
             self._served.refuse(name)

@@ -16,7 +16,11 @@ from innet.kv.pool.statistics import Place
 from innet.kv.pool.store import Tier
 from innet.kv.pool.waiting import SingleFlight, gather, now_s
 
-_LOCAL: Final = {Tier.MEMORY: Place.LOCAL_MEMORY, Tier.DISK: Place.LOCAL_DISK}
+_LOCAL: Final = {
+    Tier.MEMORY: Place.LOCAL_MEMORY,
+    Tier.DISK: Place.LOCAL_DISK,
+    Tier.OBJECTS: Place.LOCAL_OBJECTS,
+}
 _ASK_S: Final = 1.0
 """After which the homes are asked for an announced block, too: its producer may be dead."""
 _LEAST_S: Final = 0.001
@@ -24,7 +28,12 @@ _LEAST_S: Final = 0.001
 _REFUSALS: Final = 2
 """Refusals in a row by which a producer has withdrawn a block: one may be a home's answer to
 another request of this node for the block, because a node has one PIT entry for both."""
-_SERVED: Final = {Tier.MEMORY: Place.HOME_MEMORY, Tier.DISK: Place.HOME_DISK}
+_SERVED: Final = {
+    Tier.MEMORY: Place.HOME_MEMORY,
+    Tier.DISK: Place.HOME_DISK,
+    Tier.OBJECTS: Place.HOME_OBJECTS,
+}
+_NEARNESS: Final = {None: 0, Tier.MEMORY: 0, Tier.DISK: 1, Tier.OBJECTS: 2}
 
 
 NewBlock: TypeAlias = tuple[BlockKey, Contents, int]
@@ -176,8 +185,8 @@ class BlockTransfers:
 
     async def _load_here(self, name: str) -> Found | None:
         stores = ((self._node.local, _LOCAL), (self._node.store, _SERVED))
-        # Any memory is nearer than any disk.
-        for store, places in sorted(stores, key=lambda pair: pair[0].tier(name) is Tier.DISK):
+        # Any memory is nearer than any disk, and that nearer than any object storage.
+        for store, places in sorted(stores, key=lambda pair: _NEARNESS[pair[0].tier(name)]):
             found = await store.get(name)
             if found is not None:
                 block, tier = found

@@ -41,6 +41,7 @@ class TenantSpecification(Specification):
     """File with its secret, readable by its owner alone."""
     memory: Size = optional("of each host, for blocks that it is home to; 256MiB by default")
     disk: Size = optional("behind that memory; 0 by default")
+    objects: Size = optional("in the object storage behind that disk; 0 by default")
     weight: int = optional("part of the switches' memory; 1 by default", ge=1, le=MAX_WEIGHT)
     model_name: str = optional(
         "of its only model, in the topics of events; by default the model's digest"
@@ -55,6 +56,8 @@ class PoolSpecification(Specification):
     """Processes of each host that can attach at the same time."""
     folder: FolderPath | None = None
     """Of the disks' files, on every machine; or the URL of an object storage in their place."""
+    objects_url: str = ""
+    """Of an object storage behind the disks."""
     policy: PolicyName = DEFAULT_POLICY
     replicas: int = 1
     window: int = 8
@@ -151,6 +154,10 @@ class PoolFile:
             options["offered_memory"] = given["memory"]
         if "disk" in given:
             options["offered_disk"] = given["disk"]
+        if "objects" in given:
+            options["offered_objects"] = given["objects"]
+        if pool.objects_url:
+            options["objects_url"] = pool.objects_url
         if pool.folder is not None:
             folder = pool.folder
             options["folder"] = self._beside(folder) if isinstance(folder, Path) else folder

@@ -62,6 +62,14 @@ def test_an_object_storage_takes_the_place_of_the_disks(tmp_path: Path) -> None:
     assert {each.folder for each in options} == {"s3://prod/blocks"}
 
 
+def test_an_object_storage_may_be_behind_the_disks(tmp_path: Path) -> None:
+    text = POOL.replace("  engines", "  objects-url: s3://prod/blocks\n  engines")
+    file = pool_file(tmp_path, INLINE + text.replace("disk: 2GiB", "disk: 2GiB, objects: 1TiB"))
+    acme, umbra = (MemberOptions.of(options) for options in read(written(file.members).encode()))
+    assert (acme.offered_objects_bytes, umbra.offered_objects_bytes) == (1 << 40, 0)
+    assert {each.objects_url for each in (acme, umbra)} == {"s3://prod/blocks"}
+
+
 def test_the_topology_may_be_a_file_beside_it_or_a_generator(tmp_path: Path) -> None:
     (tmp_path / "two.yaml").write_text("name: two\n" + INLINE)
     for topology in ("two.yaml", "star:2"):

@@ -1,0 +1,301 @@
+"""Blocks on disk, or in an object storage, beside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+
+from innet.errors import KVError
+from innet.kv.eviction import DEFAULT_POLICY, PolicyName
+from innet.kv.pool.block_database import BlockDatabase, BlockRecord, record_bytes
+from innet.kv.pool.network import Sealed
+from innet.kv.pool.object_storage import BlockRecords, ObjectStorage, is_url
+from innet.kv.pool.tiers import BlockTier, Entry, MemoryTier
+from innet.kv.pool.waiting import wait_to_end
+
+Result = TypeVar("Result")
+
+FILE_NAME: Final = "blocks.sqlite"
+MOST_UNWRITTEN_BYTES: Final = 64 << 20
+"""Limit of pending writes, if there is more than one; blocks beyond it are not kept."""
+_BATCH_BYTES = 16 << 20
+_OBJECTS_AT_ONCE = 8
+"""Reads of an object storage, which answers after many milliseconds."""
+
+
+class DiskWork(Protocol):
+    """Runs blocking calls one after the other, in their order."""
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """The result of ``work``."""
+
+    def close(self) -> None:
+        """End; no calls follow."""
+
+
+class DiskThread:
+    """A :class:`DiskWork` on threads of its own."""
+
+    def __init__(self, threads: int = 1) -> None:
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="innet-kv-disk")
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def close(self) -> None:
+        self._executor.shutdown(wait=False)
+
+
+@dataclass(slots=True)
+class _OnDisk:
+    """A block on disk: the number of its record, and the block itself until it is written."""
+
+    row: int
+    unwritten: Sealed | None = None
+
+
+class DiskTier(BlockTier[_OnDisk]):
+    """Blocks in a database on disk, or in an object storage.
+
+    It writes in the background: a block that is not yet written is read from memory. Blocks that
+    cannot be written are lost, and counted.
+
+    Attributes:
+        on_gone: called with the name of a block that is gone without having been removed.
+    """
+
+    def __init__(
+        self,
+        database: BlockRecords,
+        capacity_bytes: int,
+        policy: PolicyName,
+        work: DiskWork,
+    ) -> None:
+        """Use :meth:`open`."""
+        super().__init__(capacity_bytes, policy)
+        self.on_gone: Callable[[str], None] = lambda name: None
+        self._database = database
+        self._work = work
+        self._rows = itertools.count(1)
+        self._waiting: dict[str, BlockRecord] = {}
+        self._unwritten_bytes = 0
+        self._dropped: list[int] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        folder: Path | str,
+        capacity_bytes: int,
+        policy: PolicyName = DEFAULT_POLICY,
+        work: DiskWork | None = None,
+    ) -> DiskTier:
+        """Open ``folder``, which is created if there is none, and closed to other users.
+
+        Args:
+            folder: used by this pool of this process only; with ``://`` in it, the URL of an
+                object storage.
+            capacity_bytes: of the blocks there, in whole pages of 16 KiB each.
+            policy: chooses the victims; it starts without earlier uses.
+            work: runs blocking calls; by default a thread.
+
+        Raises:
+            KVError: the folder cannot be written to, or another process uses it.
+        """
+        if work is None:
+            work = DiskThread(_OBJECTS_AT_ONCE if is_url(folder) else 1)
+
+        def read() -> tuple[BlockRecords, list[BlockRecord]]:
+            database = _opened(folder, capacity_bytes)
+            return database, database.records()
+
+        try:
+            database, listed = await work.run(read)
+        except BaseException:
+            work.close()
+            raise
+        tier = cls(database, capacity_bytes, policy, work)
+        tier._start_with(listed)
+        return tier
+
+    def depth(self, name: str) -> int:
+        """A block's position in its prompt; 0 for one that is not here."""
+        entry = self._entries.get(name)
+        return 0 if entry is None else entry.depth
+
+    async def get(self, name: str) -> Sealed | None:
+        """The block as written, which the caller verifies; ``None``: it is not here."""
+        if not self.use(name):
+            return None
+        kept = self._entries[name].kept
+        if kept.unwritten is not None:
+            return kept.unwritten
+        block = await self._work.run(lambda: self._database.read(kept.row))
+        if block is None and self._has(kept.row, name):
+            self._failed += 1
+            self.remove(name)
+            self.on_gone(name)
+        return block
+
+    def put(self, name: str, block: Sealed, depth: int) -> None:
+        """Keep a block, if there is room for it."""
+        if self.use(name):
+            return
+        record = BlockRecord.of(next(self._rows), name, depth, block)
+        if not self._has_room(record.size):
+            return
+        if self._unwritten_bytes and self._unwritten_bytes + record.size > MOST_UNWRITTEN_BYTES:
+            self._failed += 1
+            return
+        self._waiting[name] = record
+        self._unwritten_bytes += record.size
+        entry = Entry(record.size, depth, _OnDisk(record.row, block))
+        for victim, evicted in self._insert(name, entry):
+            self._drop(victim, evicted.kept)
+            if victim != name:
+                self.on_gone(victim)
+        self._write_soon()
+
+    def remove(self, name: str) -> bool:
+        """Drop a block, pinned or not; whether it was here."""
+        entry = self._take(name)
+        if entry is None:
+            return False
+        self._drop(name, entry.kept)
+        self._write_soon()
+        return True
+
+    def remove_damaged(self, name: str) -> None:
+        """Drop a block with other bytes than were put, if it is still here."""
+        self._damaged += self.remove(name)
+
+    async def flush(self) -> None:
+        """Wait until all blocks are written, or lost."""
+        while self._writing is not None:
+            await asyncio.shield(self._writing)
+
+    async def close(self, memory: MemoryTier | None = None) -> None:
+        """Write what is pending, and close the database, which a cancellation does not prevent.
+
+        Args:
+            memory: whose blocks are written as well, as far as there is room.
+        """
+        closing = asyncio.ensure_future(self._close(memory))
+        await wait_to_end(closing)
+        closing.result()
+
+    async def _close(self, memory: MemoryTier | None) -> None:
+        try:
+            if memory is not None:
+                await self._save(memory)
+            await self.flush()
+        finally:
+            await self._work.run(self._database.close)
+            self._work.close()
+
+    async def _save(self, memory: MemoryTier) -> None:
+        """Keep the blocks of a memory tier, as far as there is room."""
+        for name in memory.names():
+            entry = memory.entry(name)
+            if entry is None or entry.is_copy:
+                continue
+            size = record_bytes(name, len(entry.kept.root), entry.kept.contents.nbytes)
+            if self._unwritten_bytes + size > MOST_UNWRITTEN_BYTES:
+                await self.flush()
+            self.put(name, entry.kept, entry.depth)
+
+    def _start_with(self, listed: list[BlockRecord]) -> None:
+        """Start with the blocks of the database."""
+        for record in listed:
+            if record.name in self or not self._has_room(record.size):
+                self._dropped.append(record.row)
+                continue
+            entry = Entry(record.size, record.depth, _OnDisk(record.row))
+            for victim, evicted in self._insert(record.name, entry):
+                self._drop(victim, evicted.kept)
+        self._rows = itertools.count(1 + max((record.row for record in listed), default=0))
+        self._write_soon()
+
+    def _has(self, row: int, name: str) -> bool:
+        entry = self._entries.get(name)
+        return entry is not None and entry.kept.row == row
+
+    def _drop(self, name: str, kept: _OnDisk) -> None:
+        """Cancel a pending write, or delete the record."""
+        waiting = self._waiting.pop(name, None)
+        if waiting is None:
+            # A record that is being written now is deleted afterwards.
+            self._dropped.append(kept.row)
+        else:
+            self._unwritten_bytes -= waiting.size
+
+    def _write_soon(self) -> None:
+        if self._writing is None and (self._waiting or self._dropped):
+            self._writing = asyncio.ensure_future(self._write())
+
+    async def _write(self) -> None:
+        try:
+            while (self._waiting or self._dropped) and await self._write_batch():
+                pass
+        finally:
+            self._writing = None
+
+    async def _write_batch(self) -> bool:
+        """Write some blocks, and delete all dropped ones; false: neither worked."""
+        dropped, self._dropped = self._dropped, []
+        batch = self._take_batch()
+        if await self._work.run(lambda: self._database.write(dropped, batch)):
+            for record in batch:
+                self._written(record)
+            return True
+        for record in batch:
+            self._lose(record)
+        deleted = await self._work.run(lambda: self._database.write(dropped, ()))
+        if not deleted:
+            self._dropped[:0] = dropped
+        return deleted
+
+    def _take_batch(self) -> list[BlockRecord]:
+        batch: list[BlockRecord] = []
+        size = 0
+        while self._waiting and size < _BATCH_BYTES:
+            record = self._waiting.pop(next(iter(self._waiting)))
+            batch.append(record)
+            size += record.size
+        return batch
+
+    def _written(self, record: BlockRecord) -> None:
+        self._unwritten_bytes -= record.size
+        if self._has(record.row, record.name):
+            self._entries[record.name].kept.unwritten = None
+
+    def _lose(self, record: BlockRecord) -> None:
+        self._failed += 1
+        self._unwritten_bytes -= record.size
+        if self._has(record.row, record.name):
+            self._take(record.name)
+            self.on_gone(record.name)
+
+
+def _opened(folder: Path | str, capacity_bytes: int) -> BlockRecords:
+    if is_url(folder):
+        return ObjectStorage(str(folder))
+    path = Path(folder)
+    _make(path)
+    return BlockDatabase(path / FILE_NAME, capacity_bytes)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)  # also one that was there
+    except OSError as error:
+        raise KVError(
+            f"blocks cannot be kept in {folder}: {error.strerror}. Name a folder that "
+            "can be created, or one of this user"
+        ) from error

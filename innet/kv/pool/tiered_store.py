@@ -1,0 +1,141 @@
+"""A store's memory with what is behind it: a disk, an object storage, or both."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from innet.kv.pool.disk_tier import DiskTier
+from innet.kv.pool.network import Sealed
+from innet.kv.pool.statistics import TierStatistics
+from innet.kv.pool.tiers import BlockTier, Entry, MemoryTier
+
+
+class LayeredTier:
+    """A disk with an object storage behind it, used as one tier.
+
+    A block goes to both when it leaves memory. A full disk evicts a block for each one that it
+    takes, so that passing victims on would upload as much; and victims need not be read, and blocks
+    survive their disk.
+
+    Attributes:
+        disk: is read first.
+        objects: the lower tier.
+        on_gone: called with the name of a block that is gone from both without having been removed.
+    """
+
+    def __init__(self, disk: DiskTier, objects: DiskTier) -> None:
+        self.disk = disk
+        self.objects = objects
+        self.on_gone: Callable[[str], None] = lambda name: None
+        for tier in self._tiers:
+            tier.on_gone = self._on_gone
+
+    def __contains__(self, name: str) -> bool:
+        """Whether either has the block; this does not count as a use."""
+        return name in self.disk or name in self.objects
+
+    @property
+    def capacity_bytes(self) -> int:
+        """Of different blocks: what is on the disk is in the object storage, too."""
+        return max(tier.capacity_bytes for tier in self._tiers)
+
+    def names(self) -> list[str]:
+        """All blocks."""
+        return list(dict.fromkeys((*self.disk.names(), *self.objects.names())))
+
+    def entry(self, name: str) -> Entry[Any] | None:
+        """What the first tier that has a block knows of it."""
+        return self._first_with(name).entry(name)
+
+    def depth(self, name: str) -> int:
+        """A block's position in its prompt; 0 for one that is not here."""
+        return self._first_with(name).depth(name)
+
+    async def get(self, name: str) -> Sealed | None:
+        """The block as written, which the caller verifies; ``None``: neither can be read."""
+        found = await self.disk.get(name)
+        return await self.objects.get(name) if found is None else found
+
+    def put(self, name: str, block: Sealed, depth: int) -> None:
+        """Keep a block in both, where there is room for it."""
+        for tier in self._tiers:
+            tier.put(name, block, depth)
+
+    def pin(self, name: str) -> bool:
+        """Protect a block from eviction; false: it is not here, or too much is pinned already."""
+        return self.disk.pin(name) | self.objects.pin(name)
+
+    def unpin(self, name: str) -> None:
+        """Let a block be evicted again."""
+        for tier in self._tiers:
+            tier.unpin(name)
+
+    def remove(self, name: str) -> bool:
+        """Drop a block, pinned or not; whether it was here."""
+        return self.disk.remove(name) | self.objects.remove(name)
+
+    def remove_damaged(self, name: str) -> None:
+        """Drop a block with other bytes than were put, from the tier that :meth:`get` has read."""
+        self._first_with(name).remove_damaged(name)
+
+    async def close(self, memory: MemoryTier | None = None) -> None:
+        """Write what is pending; with ``memory`` its blocks as well, as far as there is room."""
+        closings = (tier.close(memory) for tier in self._tiers)
+        ended = await asyncio.gather(*closings, return_exceptions=True)
+        for error in ended:
+            if error is not None:
+                raise error
+
+    @property
+    def _tiers(self) -> tuple[DiskTier, DiskTier]:
+        return self.disk, self.objects
+
+    def _first_with(self, name: str) -> DiskTier:
+        return self.disk if name in self.disk else self.objects
+
+    def _on_gone(self, name: str) -> None:
+        if name not in self:
+            self.on_gone(name)
+
+
+@dataclass(frozen=True, eq=False)
+class TieredStore:
+    """Memory, and a disk behind it: victims go to the disk, requested blocks come back and stay.
+
+    Attributes:
+        memory: the first tier.
+        disk: the second, if there is one, alone or with an object storage behind it.
+        is_saved: the disk gets what is in memory at the end.
+    """
+
+    memory: MemoryTier
+    disk: DiskTier | LayeredTier | None = None
+    is_saved: bool = False
+
+    @property
+    def capacity_bytes(self) -> int:
+        """Of all tiers."""
+        disk_bytes = 0 if self.disk is None else self.disk.capacity_bytes
+        return self.memory.capacity_bytes + disk_bytes
+
+    def entry(self, name: str) -> Entry[Any] | None:
+        """What the fastest tier that has a block knows of it."""
+        found: Entry[Any] | None = self.memory.entry(name)
+        return self.disk.entry(name) if found is None and self.disk is not None else found
+
+    def statistics(self) -> dict[str, TierStatistics]:
+        """The figures of ``memory``, ``disk`` and ``objects``, as far as there is such a tier."""
+        tiers: dict[str, BlockTier[Any]] = {"memory": self.memory}
+        if isinstance(self.disk, LayeredTier):
+            tiers |= {"disk": self.disk.disk, "objects": self.disk.objects}
+        elif self.disk is not None:
+            tiers["disk"] = self.disk
+        return {name: tier.statistics() for name, tier in tiers.items()}
+
+    async def close(self) -> None:
+        """Complete the pending writes, and close the disk."""
+        if self.disk is not None:
+            await self.disk.close(self.memory if self.is_saved else None)
