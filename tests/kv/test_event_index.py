@@ -27,7 +27,7 @@ from innet.kv.events.follower import Stream
 from innet.kv.events.index import PrefixIndex
 from innet.kv.events.pool_stream import PoolStream
 from innet.kv.events.publisher import publishing
-from innet.kv.events.service import PoolDirectory, following, hops, make_app, serving
+from innet.kv.events.service import LocateRequest, PoolDirectory, following, hops, make_app, serving
 from innet.kv.events.source import BlockEvents
 from innet.kv.events.wire import AllCleared, BlocksRemoved, BlocksStored, Event, decode
 from innet.kv.names import BlockFamily
@@ -376,7 +376,7 @@ def test_distances_are_counted_from_hosts_of_the_network() -> None:
     distance = hops(load_topology("star:2"))
     assert [distance("h0", to) for to in ("h0", "h1", "elsewhere")] == [0, 2, None]
     with pytest.raises(KVError, match="no such host"):
-        distance("elsewhere", "h0")
+        PoolDirectory(distance).locate(LocateRequest(prompts=[[1]], near="elsewhere"))
 
 
 async def test_a_page_whose_name_resolves_to_loopback_reads_nothing() -> None:

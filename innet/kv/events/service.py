@@ -150,7 +150,7 @@ class PoolDirectory:
     def __init__(
         self, distance: Distance = lambda _near, _to: None, pool: PoolStream | None = None
     ) -> None:
-        """``distance``: between hosts."""
+        """``distance``: between hosts; a KVError, if the first is none."""
         self.index = PrefixIndex()
         self.pool = pool
         self._distance = distance
@@ -165,13 +165,15 @@ class PoolDirectory:
         """Answer a request.
 
         Raises:
-            KVError: several models are followed, and the request names none; or a prompt's tokens
-                are invalid.
+            KVError: the request has no prompts, its model or the host ``near`` is not known, or a
+                prompt's tokens are invalid.
         """
         model = self._model(request.model)
         prompts, packed = request.prompts or [], request.packed or []
         if request.prompts is request.packed is UNSET:
             raise KVError("the request has no prompts: give `prompts` or `packed`")
+        if request.near is not None:
+            self._distance(request.near, request.near)
         located = (
             self.index.locate(
                 model, tokens, members=request.members, salt=request.salt, lora=request.lora
@@ -302,8 +304,11 @@ class _LookUps:
             if body is None:
                 return  # nobody reads an answer
             answer = self._directory.locate(decoder.decode(body))
-        except (KVError, msgspec.MsgspecError) as error:
+        except KVError as error:
             status, answer = 400, Error(str(error))
+        except msgspec.MsgspecError as error:
+            status = 400
+            answer = Error(f"invalid request: {error}. GET /openapi.json describes its fields")
         except _Refusal as refusal:
             status, answer = refusal.status, Error(str(refusal))
             headers.append((b"connection", b"close"))  # the rest of the body is not read
