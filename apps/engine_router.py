@@ -44,18 +44,26 @@ def main() -> None:
     parser.add_argument("--gbit", type=float, help="rate of loading blocks; default: not loaded")
     arguments = parser.parse_args()
     engines = [_engine(text, parser) for text in arguments.engine]
+    if arguments.index is not None and not _is_url(arguments.index):
+        parser.error(f"expected --index http://HOST:PORT, found {arguments.index!r}")
     load = LoadTime(0.001, arguments.gbit * _GIGABIT) if arguments.gbit else None
     costs = Costs(load=load, token_bytes=arguments.token_bytes)
     router = make_router(arguments.router, costs, [engine.name for engine in engines])
     placement = Placement(engines, router, costs, arguments.index, arguments.model)
-    web.run_app(Front(placement).app(), host="127.0.0.1", port=arguments.port)
+    # A client that hangs up ends its request at the engine, too.
+    app = Front(placement).app()
+    web.run_app(app, host="127.0.0.1", port=arguments.port, handler_cancellation=True)
 
 
 def _engine(text: str, parser: argparse.ArgumentParser) -> Engine:
     name, equals, url = text.partition("=")
-    if not equals or not url.startswith(("http://", "https://")):
+    if not equals or not _is_url(url):
         parser.error(f"expected NAME=URL, such as h0=http://127.0.0.1:8000, found {text!r}")
     return Engine(name, url.rstrip("/"))
+
+
+def _is_url(text: str) -> bool:
+    return text.startswith(("http://", "https://"))
 
 
 if __name__ == "__main__":

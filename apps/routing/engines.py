@@ -74,7 +74,7 @@ class Placement:
         self._costs = costs
         self._index_url = index_url
         self._model = model
-        self._refusal = ""
+        self._failure = ""
 
     async def place(
         self, session: aiohttp.ClientSession, tokens: list[int]
@@ -102,18 +102,19 @@ class Placement:
             async with session.post(url, json=body, timeout=_INDEX_TIMEOUT) as answer:
                 document = await answer.json()
                 if not answer.ok:
-                    self._show_refusal(str(document["error"]))
-                    return nothing
+                    raise ValueError(document["error"])
                 [found] = document["locations"]
-        except (aiohttp.ClientError, TimeoutError, KeyError, ValueError):
+        except (aiohttp.ClientError, TimeoutError, LookupError, TypeError, ValueError) as error:
+            self._show_failure(str(error) or f"no answer from {self._index_url}")
             return nothing
+        self._failure = ""
         holdings = tuple(
             Holding(*(each[key] for key in Holding._fields)) for each in found["holdings"]
         )
         return Location(found["tokens"], found["block_tokens"], holdings)
 
-    def _show_refusal(self, error: str) -> None:
+    def _show_failure(self, error: str) -> None:
         """Log why the index answers no look-ups, once for each reason."""
-        if error != self._refusal:
-            self._refusal = error
-            _log.warning("requests are placed without the index, which refuses look-ups: %s", error)
+        if error != self._failure:
+            self._failure = error
+            _log.warning("requests are placed without the index: %s", error)

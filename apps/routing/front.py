@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from typing import Any
 
 import aiohttp
@@ -14,6 +15,9 @@ from routing.engines import Engine, Placement
 ENGINE_HEADER = "X-Innet-Engine"
 _MOST_BODY_BYTES = 64 << 20
 _CONNECT_S = 5.0
+_TOKENIZE = aiohttp.ClientTimeout(total=5.0)
+"""An engine that takes longer to tokenize a prompt hangs: others are asked."""
+_JSON = "application/json"
 _HOP_BY_HOP = frozenset(
     {"connection", "content-length", "host", "keep-alive", "transfer-encoding", "upgrade"}
 )
@@ -47,7 +51,7 @@ class Front:
             answer = await self._forwarded(request, engine, b"", None)
             if answer is not None:
                 return answer
-        raise web.HTTPServiceUnavailable(text="no engine answers")
+        raise self._nobody()
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
@@ -55,7 +59,8 @@ class Front:
             document = json.loads(body)
             tokens = await self._tokens(document)
         except (ValueError, AttributeError):
-            raise web.HTTPBadRequest(text="the body is no JSON object") from None
+            message = "the body is no JSON object: send what OpenAI's interface takes"
+            raise web.HTTPBadRequest(text=_error(message), content_type=_JSON) from None
         for _ in self._placement.engines:
             engine, work_s = await self._placement.place(self._session, tokens)
             number = next(self._numbers)
@@ -66,7 +71,12 @@ class Front:
                 engine.work_s.pop(number, None)
             if answer is not None:
                 return answer
-        raise web.HTTPServiceUnavailable(text="no engine answers")
+        raise self._nobody()
+
+    def _nobody(self) -> web.HTTPServiceUnavailable:
+        names = ", ".join(engine.name for engine in self._placement.engines)
+        message = f"none of the engines {names} can be reached: see whether they run"
+        return web.HTTPServiceUnavailable(text=_error(message), content_type=_JSON)
 
     async def _tokens(self, document: dict[str, Any]) -> list[int]:
         """The prompt's token ids, from an engine's ``/tokenize`` where they are not given."""
@@ -76,13 +86,17 @@ class Front:
         keys = ("model", "prompt", "messages")
         question = {key: document[key] for key in keys if key in document}
         for engine in self._placement.engines:
+            if math.isinf(engine.wait_s):
+                continue
             try:
                 url = f"{engine.url}/tokenize"
-                async with self._session.post(url, json=question) as answer:
+                async with self._session.post(url, json=question, timeout=_TOKENIZE) as answer:
                     found = (await answer.json()).get("tokens", []) if answer.ok else []
                     return [int(each) for each in found]
-            except (aiohttp.ClientError, TimeoutError):
-                continue
+            except (aiohttp.ClientConnectionError, TimeoutError):
+                engine.fail()
+            except (aiohttp.ClientError, AttributeError, TypeError, ValueError):
+                continue  # no engine's answer
         return []
 
     async def _forwarded(
@@ -107,3 +121,8 @@ class Front:
                 await response.write(chunk)
             await response.write_eof()
             return response
+
+
+def _error(message: str) -> str:
+    """As OpenAI's interface reports errors."""
+    return json.dumps({"error": {"message": message, "type": "router_error"}})

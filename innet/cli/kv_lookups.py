@@ -73,6 +73,10 @@ def locate(
     """
     prompt = _prompt(tokens, tokens_file)
     sources = _sources(on, stream, tenant)
+    if near is not None and sources.distance is None:
+        raise typer.BadParameter(
+            "distances are known in a network that --on names", param_hint="'--near'"
+        )
     import msgspec
 
     from innet.kv.events.service import LocateRequest
@@ -117,7 +121,7 @@ def _prompt(tokens: str | None, tokens_file: Path | None) -> list[int]:
     try:
         text = f"[{tokens}]" if tokens_file is None else tokens_file.read_text()
         found = json.loads(text)
-        if not isinstance(found, list) or not all(type(each) is int for each in found):
+        if not isinstance(found, list) or not found or not all(map(_is_token_id, found)):
             raise ValueError
     except OSError as error:
         raise typer.BadParameter(
@@ -125,9 +129,14 @@ def _prompt(tokens: str | None, tokens_file: Path | None) -> list[int]:
         ) from None
     except ValueError:
         raise typer.BadParameter(
-            "expected token ids, such as 1,2,3 (in a file: [1, 2, 3])", param_hint="'--tokens'"
+            "expected token ids from 0 to 2^32 - 1, such as 1,2,3 (in a file: [1, 2, 3])",
+            param_hint="'--tokens'" if tokens_file is None else "'--tokens-file'",
         ) from None
     return found
+
+
+def _is_token_id(value: object) -> bool:
+    return type(value) is int and 0 <= value < 1 << 32
 
 
 def _sources(on: str | None, streams: list[str] | None, tenant: str | None) -> _Sources:
@@ -190,10 +199,16 @@ def _streams_in(run_dir: Path, tenant: str | None) -> list[Stream]:
 
 
 async def _locate(sources: _Sources, request: LocateRequest) -> PromptLocation:
+    from innet.errors import KVError
     from innet.kv.events.service import following
 
     directory = _directory(sources)
-    async with following(directory, sources.streams):
+    async with following(directory, sources.streams) as silent:
+        if len(silent) == len(sources.streams):
+            raise KVError(
+                f"no events were replayed from {', '.join(silent)}: see whether the programs run, "
+                "and publish at these addresses"
+            )
         return directory.locate(request).locations[0]
 
 
@@ -226,7 +241,8 @@ def _directory(sources: _Sources, pool: PoolStream | None = None) -> PoolDirecto
 def _show(found: PromptLocation, tokens: int) -> None:
     from rich.table import Table
 
-    say(f"{found.tokens} of {tokens} tokens are in the pool, in blocks of {found.block_tokens}")
+    blocks = f", in blocks of {found.block_tokens}" if found.block_tokens else ""
+    say(f"{found.tokens} of {tokens} tokens are in the pool{blocks}")
     if not found.holdings:
         return
     table = Table("member", "prefix", "in memory", "on accelerator", "blocks", "links away")

@@ -29,7 +29,7 @@ PROMPT = list(range(2048))
 @asynccontextmanager
 async def served(app: web.Application) -> AsyncIterator[str]:
     """The address of an application on loopback."""
-    runner = web.AppRunner(app)
+    runner = web.AppRunner(app, handler_cancellation=True)  # as in engine_router.py
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -39,14 +39,19 @@ async def served(app: web.Application) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-def engine_app(name: str, hold: asyncio.Event) -> web.Application:
-    """An engine that streams two lines, the second one when it is allowed to."""
+def engine_app(name: str, hold: asyncio.Event, left: asyncio.Event) -> web.Application:
+    """An engine that streams two lines, the second one when it is allowed to; ``left`` is set when
+    a client does not wait for that."""
 
     async def complete(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         await response.write(f"data: {name}\n\n".encode())
-        await hold.wait()
+        try:
+            await hold.wait()
+        except asyncio.CancelledError:
+            left.set()
+            raise
         await response.write(b"data: [DONE]\n\n")
         return response
 
@@ -66,10 +71,17 @@ def engine_app(name: str, hold: asyncio.Event) -> web.Application:
 class Routed:
     """A router before three engines, of which ``h1`` has a prompt."""
 
-    def __init__(self, url: str, session: aiohttp.ClientSession, hold: asyncio.Event) -> None:
+    def __init__(
+        self,
+        url: str,
+        session: aiohttp.ClientSession,
+        hold: asyncio.Event,
+        left: asyncio.Event,
+    ) -> None:
         self.url = url
         self.session = session
         self.hold = hold
+        self.left = left
 
     async def engine_of(self, prompt: object) -> str:
         """Who answers; all of the answer arrives."""
@@ -94,7 +106,7 @@ async def routed(
     for first, tokens in ((0, tuple(PROMPT)), (1 << 20, texts)):
         hashes = tuple(first + number for number in range(len(tokens) // 16))
         directory.apply("h1", "llama", [BlocksStored(hashes, None, tokens, 16)])
-    hold = asyncio.Event()
+    hold, left = asyncio.Event(), asyncio.Event()
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(asyncio.timeout(60))
         engines = [
@@ -102,7 +114,7 @@ async def routed(
                 name,
                 "http://127.0.0.1:1"
                 if name in dead
-                else await stack.enter_async_context(served(engine_app(name, hold))),
+                else await stack.enter_async_context(served(engine_app(name, hold, left))),
             )
             for name in NAMES
         ]
@@ -111,7 +123,7 @@ async def routed(
         placement = Placement(engines, make_router(router, costs, NAMES), costs, index, model)
         url = await stack.enter_async_context(served(Front(placement).app()))
         session = await stack.enter_async_context(aiohttp.ClientSession())
-        yield Routed(url, session, hold)
+        yield Routed(url, session, hold, left)
 
 
 async def test_a_request_goes_to_the_engine_that_has_its_prefix() -> None:
@@ -152,6 +164,53 @@ async def test_answers_are_streamed() -> None:
             assert b"[DONE]" in await answer.read()
 
 
+async def test_a_client_that_hangs_up_ends_its_request_at_the_engine() -> None:
+    async with routed() as router:
+        body = {"prompt": PROMPT, "stream": True}
+        async with router.session.post(f"{router.url}/v1/completions", json=body) as answer:
+            assert await answer.content.readline() == b"data: h1\n"
+        await router.left.wait()
+
+
+async def test_an_engine_that_does_not_tokenize_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("routing.front._TOKENIZE", aiohttp.ClientTimeout(total=0.01))
+
+    async def hang(_: web.Request) -> web.Response:
+        await asyncio.Event().wait()
+        return web.Response()
+
+    async def babble(_: web.Request) -> web.Response:
+        return web.json_response([1, 2])
+
+    for tokenize in (hang, babble):
+        app = web.Application()
+        app.router.add_post("/tokenize", tokenize)
+        async with (
+            served(app) as odd,
+            served(engine_app("h1", asyncio.Event(), asyncio.Event())) as h1,
+        ):
+            engines = [Engine("h0", odd), Engine("h1", h1)]
+            placement = Placement(engines, make_router("pool", Costs(), NAMES), Costs(), None)
+            front = Front(placement)
+            async with served(front.app()):
+                assert await front._tokens({"prompt": "a"}) == [ord("a")]
+
+
+async def test_an_index_that_does_not_answer_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    engines = [Engine(name, "http://127.0.0.1:1") for name in NAMES]
+    router = make_router("pool", Costs(), NAMES)
+    placement = Placement(engines, router, Costs(), "http://127.0.0.1:1")
+    async with aiohttp.ClientSession() as session:
+        for _ in range(3):
+            await placement.place(session, PROMPT)
+    [record] = caplog.records
+    assert "placed without the index" in record.getMessage()
+
+
 async def test_an_engine_that_died_is_replaced() -> None:
     async with routed(dead=["h1"]) as router:
         router.hold.set()
@@ -160,6 +219,7 @@ async def test_an_engine_that_died_is_replaced() -> None:
         body = {"prompt": PROMPT}
         async with router.session.post(f"{router.url}/v1/completions", json=body) as answer:
             assert answer.status == 503
+            assert "h0, h1, h2 can be reached" in (await answer.json())["error"]["message"]
         async with router.session.post(f"{router.url}/v1/completions", data=b"[") as answer:
             assert answer.status == 400
 

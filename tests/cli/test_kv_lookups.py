@@ -49,6 +49,9 @@ def test_a_prefix_is_located(stream: str) -> None:
         (["--stream", "h0=tcp://127.0.0.1:1"], "give either --tokens or --tokens-file"),
         (["--stream", "h0", "--tokens", "1"], "expected NAME=ADDRESS"),
         (["--stream", "h0=tcp://127.0.0.1:1", "--tokens", "1,x"], "expected token ids"),
+        (["--stream", "h0=tcp://127.0.0.1:1", "--tokens", "-1"], "from 0 to 2^32 - 1"),
+        (["--stream", "h0=tcp://127.0.0.1:1", "--tokens", ""], "expected token ids"),
+        (["--stream", "h0=tcp://127.0.0.1:1", "--tokens", "1", "--near", "h0"], "distances are"),
         (["--tokens-file", "missing.json"], "cannot be read"),
         (["--tokens-file", sys.executable], "expected token ids"),
         (["--stream", "h0=x", "--on", "lab", "--tokens", "1"], "give either --on or --stream"),
@@ -58,3 +61,11 @@ def test_wrong_options_are_explained(arguments: list[str], message: str) -> None
     result = CliRunner().invoke(app, ["kv", "locate", *arguments])
     assert result.exit_code == 2
     assert message in result.output.replace("\n", " ")
+
+
+def test_a_stream_that_nobody_publishes_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("innet.kv.events.follower.REPLAY_S", 0.01)
+    arguments = ["kv", "locate", "--stream", "h0=tcp://127.0.0.1:1", "--tokens", "1"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert "no events were replayed from h0" in result.output

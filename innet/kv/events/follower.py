@@ -45,7 +45,9 @@ class StreamFollower:
     """Follows one publisher, over its restarts.
 
     Attributes:
+        stream: that it follows.
         caught_up: set when the first replay has ended.
+        is_replayed: whether a replay has arrived.
     """
 
     def __init__(self, stream: Stream, context: zmq.asyncio.Context, apply: Apply) -> None:
@@ -56,7 +58,8 @@ class StreamFollower:
             apply: called in the event loop.
         """
         self.caught_up = asyncio.Event()
-        self._stream = stream
+        self.stream = stream
+        self.is_replayed = False
         self._context = context
         self._apply = apply
         self._readers: dict[bytes, StreamReader] = {}
@@ -71,7 +74,7 @@ class StreamFollower:
             monitor = live.get_monitor_socket(zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED)
             live.subscribe(b"")
             try:
-                self._connect(live, self._stream.endpoints.events)
+                self._connect(live, self.stream.endpoints.events)
                 await asyncio.gather(self._receive(live), self._watch(monitor), self._replay())
             finally:
                 live.disable_monitor()
@@ -81,7 +84,7 @@ class StreamFollower:
             socket.connect(address)
         except zmq.ZMQError as error:
             raise KVError(
-                f"the events of {self._stream.name} cannot be followed at {address}: {error}. "
+                f"the events of {self.stream.name} cannot be followed at {address}: {error}. "
                 "Give the address at which they are published"
             ) from error
 
@@ -126,12 +129,13 @@ class StreamFollower:
         before = self._disconnections
         with self._context.socket(zmq.DEALER) as socket:
             socket.setsockopt(zmq.LINGER, 0)
-            self._connect(socket, self._stream.endpoints.replay)
+            self._connect(socket, self.stream.endpoints.replay)
             await socket.send_multipart([b"", first.to_bytes(NUMBER_BYTES, "big")])
             try:
                 while True:
                     async with asyncio.timeout(REPLAY_S):
                         _, *frames = await socket.recv_multipart()
+                    self.is_replayed = True
                     if frames[-2:-1] == [END] or self._disconnections != before:
                         break
                     self._on_replayed(frames, first)
@@ -139,7 +143,7 @@ class StreamFollower:
                 _log.warning(
                     "%s: no replay of KV events from %s within %g s; blocks that it had before are "
                     "not known. See whether it runs and publishes there",
-                    self._stream.name, self._stream.endpoints.replay, REPLAY_S,
+                    self.stream.name, self.stream.endpoints.replay, REPLAY_S,
                 )  # fmt: skip
 
     def _on_replayed(self, frames: list[bytes], first: int) -> None:
@@ -153,17 +157,17 @@ class StreamFollower:
 
     def _decoded(self, frames: list[bytes]) -> tuple[bytes, int, Batch] | None:
         if len(frames) != _FRAMES:
-            _log.warning("%s: a message of %d frames", self._stream.name, len(frames))
+            _log.warning("%s: a message of %d frames", self.stream.name, len(frames))
             return None
         topic, number, payload = frames
         try:
             return topic, int.from_bytes(number, "big"), decode(payload)
         except KVError as error:
-            _log.warning("%s: %s", self._stream.name, error)
+            _log.warning("%s: %s", self.stream.name, error)
             return None
 
     def _events(self, topic: bytes, events: list[Event]) -> None:
         if events:
             parts = topic.decode(errors="replace").split("@")
-            member, model = parts[1:] if len(parts) == _FRAMES else (self._stream.name, parts[-1])
+            member, model = parts[1:] if len(parts) == _FRAMES else (self.stream.name, parts[-1])
             self._apply(member, model, events)

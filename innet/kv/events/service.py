@@ -209,8 +209,12 @@ def _unpacked(prompt: bytes) -> TokenIds:
 
 
 @asynccontextmanager
-async def following(directory: PoolDirectory, streams: Sequence[Stream]) -> AsyncIterator[None]:
+async def following(
+    directory: PoolDirectory, streams: Sequence[Stream]
+) -> AsyncIterator[list[str]]:
     """Follow streams until the block ends; it begins when each has been replayed once.
+
+    Yields the names of those that were not, because nobody answered.
 
     Raises:
         KVError: a stream's address cannot be used.
@@ -225,7 +229,7 @@ async def following(directory: PoolDirectory, streams: Sequence[Stream]) -> Asyn
         for task in tasks:
             if task.done():  # it follows until it is cancelled, so it has failed
                 task.result()
-        yield
+        yield [each.stream.name for each in followers if not each.is_replayed]
     finally:
         for work in works:
             work.cancel()
