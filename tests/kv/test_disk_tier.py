@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from innet.errors import KVError
 from innet.kv.pool import disk_tier
-from innet.kv.pool.block_database import PAGE_BYTES, record_bytes
+from innet.kv.pool.block_database import PAGE_BYTES, BlockDatabase, record_bytes
 from innet.kv.pool.disk_tier import FILE_NAME, DiskTier
 from innet.kv.pool.network import Sealed
 from tests.kv.fake_network import run
@@ -161,6 +161,25 @@ def test_a_header_that_forbids_to_write_is_damage(tmp_path: Path) -> None:
         assert await whole_blocks(tmp_path) >= set(range(8, 12))
 
     asyncio.run(work())
+
+
+def test_a_damaged_file_that_cannot_be_replaced_is_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError("the file system is read-only")
+
+    async def work() -> None:
+        await filled(tmp_path, 1)
+        (tmp_path / FILE_NAME).write_bytes(b"no database" * PAGE_BYTES)
+        monkeypatch.setattr(Path, "unlink", refuse)
+        with pytest.raises(KVError, match=r"blocks cannot be kept in .* read-only"):
+            await opened(tmp_path)
+
+    run(work())
+    database = BlockDatabase(tmp_path / "another.sqlite", CAPACITY)
+    with pytest.raises(KVError, match=r"blocks cannot be kept in .* read-only"):
+        database.reset()
 
 
 def test_a_block_larger_than_what_may_wait_is_written_alone(

@@ -147,10 +147,13 @@ class BlockDatabase:
         return True
 
     def reset(self) -> None:
-        """Start again with an empty file."""
+        """Start again with an empty file.
+
+        Raises:
+            KVError: the file cannot be replaced.
+        """
         self._connection.close()
-        self._delete()
-        self._connection = self._opened()
+        self._connection = self._opened(is_new=True)
 
     def close(self) -> None:
         """Close the file."""
@@ -171,10 +174,11 @@ class BlockDatabase:
                 ],
             )
 
-    def _opened(self) -> sqlite3.Connection:
+    def _opened(self, *, is_new: bool = False) -> sqlite3.Connection:
         try:
             self._close_to_others()
-            if self._path.exists() and self._path.stat().st_size > self._pages * PAGE_BYTES:
+            most_bytes = self._pages * PAGE_BYTES
+            if is_new or (self._path.exists() and self._path.stat().st_size > most_bytes):
                 self._delete()
             try:
                 return self._connected()
