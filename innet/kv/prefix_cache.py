@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,14 +16,11 @@ from innet.kv.hash_chain import TokenIds, chain, root_hash
 from innet.kv.layout import BlockLayout, KVArray, KVSource, LayerRange
 from innet.kv.names import BlockKey
 from innet.kv.pool import BlockPool, PoolStatistics
-from innet.kv.pool.waiting import now_s
+from innet.kv.pool.waiting import Deadline, Progress, cancel_all, count_done_in_order, now_s
 from innet.kv.prefill import Arrivals, LoadSpeed, LoadTime, PrefillCost, blocks_worth_loading
 
 if TYPE_CHECKING:
     from innet.kv.events.source import BlockEvents
-
-Progress = Callable[[int, int], None]
-"""Called on the pool's thread with the number of finished blocks and the total."""
 
 DEFAULT_LEASE_S: Final = 60.0
 
@@ -261,7 +258,7 @@ class PrefixCache:
         away = {piece.key for piece in pieces if not self._blocks.here(piece.key)}
         if cost is not None:
             count = self._worth_loading(pieces, away, len(tokens), cost)
-        deadline = _Deadline(deadline_s)
+        deadline = Deadline(deadline_s)
         arrivals: list[tuple[float, int]] = []
         producer = await self._producer(request, deadline) if request else ""
 
@@ -303,7 +300,7 @@ class PrefixCache:
         self._counts.lookups += 1
         self._counts.tokens_asked += len(hashes) * self._layout.block_tokens
         keys = [[BlockKey(family, digest) for digest in hashes] for family in self._families]
-        deadline = _Deadline(deadline_s)
+        deadline = Deadline(deadline_s)
         kv, blocks = await self._load_first_layers(keys, deadline)
         ranges = self._layout.ranges if blocks else ()
         length = blocks * self._layout.block_tokens
@@ -322,7 +319,7 @@ class PrefixCache:
                 yield LoadedLayers(layers, length, kv[:, :, :length])
         finally:
             if ahead is not None:
-                await _cancel([ahead])
+                await cancel_all([ahead])
 
     async def exists(self, tokens: TokenIds, timeout_s: float | None = None) -> int:
         """How many tokens the longest prefix has, without loading it."""
@@ -376,7 +373,7 @@ class PrefixCache:
             self._blocks.statistics(),
         )
 
-    async def _producer(self, request: str, deadline: _Deadline) -> str:
+    async def _producer(self, request: str, deadline: Deadline) -> str:
         """The node that has announced the request's blocks, or none."""
         announced = await self._blocks.announcements.follow(request, timeout_s=deadline.left_s())
         return "" if announced is None else announced.producer
@@ -398,7 +395,7 @@ class PrefixCache:
         ]
 
     async def _load_first_layers(
-        self, keys: Sequence[Sequence[BlockKey]], deadline: _Deadline
+        self, keys: Sequence[Sequence[BlockKey]], deadline: Deadline
     ) -> tuple[KVArray, int]:
         """The first range of layers, and how many blocks exist in all ranges."""
         counting = asyncio.gather(
@@ -408,10 +405,10 @@ class PrefixCache:
             kv, found = await self._load_layers(0, keys[0], deadline)
             return kv, min([found, *await counting]) if found else 0
         finally:
-            await _cancel([counting])
+            await cancel_all([counting])
 
     async def _load_layers(
-        self, number: int, keys: Sequence[BlockKey], deadline: _Deadline
+        self, number: int, keys: Sequence[BlockKey], deadline: Deadline
     ) -> tuple[KVArray, int]:
         layers, size = self._layout.ranges[number], self._layout.block_tokens
         kv = self._layout.empty(len(keys) * size, layers)
@@ -453,65 +450,3 @@ class PrefixCache:
 
     def _tokens_of(self, pieces: int) -> int:
         return pieces // len(self._families) * self._layout.block_tokens
-
-
-class _Deadline:
-    """When a load has to end; ``None``: each block has the pool's timeout."""
-
-    def __init__(self, deadline_s: float | None) -> None:
-        self.began_s = now_s()
-        self._end_s = None if deadline_s is None else self.began_s + deadline_s
-
-    def left_s(self) -> float | None:
-        """Seconds until then."""
-        return None if self._end_s is None else max(0.0, self._end_s - now_s())
-
-
-async def count_done_in_order(
-    count: int,
-    step: Callable[[int], Awaitable[bool]],
-    window: int,
-    progress: Progress | None = None,
-) -> int:
-    """Run steps from the first on, several at once, until one fails.
-
-    Steps behind the failed one are cancelled, because nobody can use their results.
-
-    Args:
-        count: of the steps.
-        step: runs the step of that number, from 0; false: it failed.
-        window: steps at once.
-        progress: see :data:`Progress`; steps may finish in any order.
-
-    Returns:
-        How many steps succeeded before the first that failed.
-    """
-    running: dict[asyncio.Future[bool], int] = {}
-    total, following, done = count, 0, 0
-    try:
-        while True:
-            while following < count and len(running) < window:
-                running[asyncio.ensure_future(step(following))] = following
-                following += 1
-            if not running:
-                return count
-            ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-            for future in ended:
-                number = running.pop(future)
-                if not future.result():
-                    count = min(count, number)
-                    continue
-                done += 1
-                if progress is not None:
-                    progress(done, total)
-            await _cancel([future for future, number in running.items() if number > count])
-            running = {future: number for future, number in running.items() if number < count}
-    finally:
-        await _cancel(list(running))
-
-
-async def _cancel(futures: Sequence[asyncio.Future[Any]]) -> None:
-    for future in futures:
-        future.cancel()
-    if futures:
-        await asyncio.gather(*futures, return_exceptions=True)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from enum import Enum, auto
 from typing import Any, Final, Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
+
+Progress = Callable[[int, int], None]
+"""Called on the pool's thread with the number of finished blocks and the total."""
 
 _FIRST_PAUSE_SHARE: Final = 1 / 8
 """The shortest pause of a :class:`CircuitBreaker`, as a share of the longest."""
@@ -36,6 +39,69 @@ async def wait_to_end(work: asyncio.Future[Any]) -> None:
             cancelled = error
     if cancelled is not None:
         raise cancelled
+
+
+async def cancel_all(futures: Sequence[asyncio.Future[Any]]) -> None:
+    """Cancel all, and wait until they have ended."""
+    for future in futures:
+        future.cancel()
+    if futures:
+        await asyncio.gather(*futures, return_exceptions=True)
+
+
+async def count_done_in_order(
+    count: int,
+    step: Callable[[int], Awaitable[bool]],
+    window: int,
+    progress: Progress | None = None,
+) -> int:
+    """Run steps from the first on, several at once, until one fails.
+
+    Steps behind the failed one are cancelled, because nobody can use their results.
+
+    Args:
+        count: of the steps.
+        step: runs the step of that number, from 0; false: it failed.
+        window: steps at once.
+        progress: see :data:`Progress`; steps may finish in any order.
+
+    Returns:
+        How many steps succeeded before the first that failed.
+    """
+    running: dict[asyncio.Future[bool], int] = {}
+    total, following, done = count, 0, 0
+    try:
+        while True:
+            while following < count and len(running) < window:
+                running[asyncio.ensure_future(step(following))] = following
+                following += 1
+            if not running:
+                return count
+            ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for future in ended:
+                number = running.pop(future)
+                if not future.result():
+                    count = min(count, number)
+                    continue
+                done += 1
+                if progress is not None:
+                    progress(done, total)
+            await cancel_all([future for future, number in running.items() if number > count])
+            running = {future: number for future, number in running.items() if number < count}
+    finally:
+        await cancel_all(list(running))
+
+
+class Deadline:
+    """When a load has to end; ``None``: each block has the pool's timeout."""
+
+    def __init__(self, deadline_s: float | None) -> None:
+        self.began_s = now_s()
+        self._end_s = None if deadline_s is None else self.began_s + deadline_s
+
+    def left_s(self) -> float | None:
+        """Seconds until then."""
+        return None if self._end_s is None else max(0.0, self._end_s - now_s())
 
 
 class CircuitBreaker:
