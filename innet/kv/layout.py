@@ -55,6 +55,8 @@ class LayerRange:
         return self.end - self.first
 
 
+STATE_WINDOW: Final = 1
+"""Stands in a layout for the window of state-space layers: their state behind a chunk."""
 _GROUP: Final = re.compile(r"-g(\d+)(?:w(\d+))?-")
 
 

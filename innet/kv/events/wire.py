@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgpack
 
 from innet.errors import KVError
+from innet.kv.layout import STATE_WINDOW
 
 Extra = tuple[Any, ...]
 """Inputs of a block's hash beside its tokens, as vLLM publishes them: adapter, images, salt."""
@@ -37,6 +38,7 @@ _INVALID: Final = (
 """Errors of reading a message that is not a batch."""
 _WINDOW_KIND: Final = "sliding_window"
 """vLLM's names of such caches begin so."""
+_STATE_KIND: Final = "mamba"
 _FULL_KIND: Final = "full_attention"
 
 
@@ -63,7 +65,7 @@ class BlocksStored:
         lora: name of the adapter.
         group: of the model's layers.
         window: of a group with sliding windows: such a block serves as the end of a prefix alone;
-            0: full attention.
+            0: full attention; ``STATE_WINDOW``: a state of state-space layers.
     """
 
     hashes: tuple[int, ...]
@@ -148,10 +150,10 @@ def _document(event: Event) -> dict[str, Any]:
                 "medium": event.medium,
                 "lora_name": event.lora,
                 "group_idx": event.group,
-                "kv_cache_spec_kind": _WINDOW_KIND if event.window else _FULL_KIND,
+                "kv_cache_spec_kind": _kind(event.window),
                 "locality": "LOCAL",
             }
-            if event.window:
+            if event.window > STATE_WINDOW:
                 stored["kv_cache_spec_sliding_window"] = event.window
             return stored | {"extra_keys": event.extra} if event.extra else stored
         case BlocksRemoved():
@@ -198,9 +200,17 @@ def _group(document: Mapping[str, Any]) -> int:
     return int(document.get("group_idx") or 0)
 
 
+def _kind(window: int) -> str:
+    if window == STATE_WINDOW:
+        return _STATE_KIND
+    return _WINDOW_KIND if window else _FULL_KIND
+
+
 def _window(document: Mapping[str, Any]) -> int:
     """Full attention may have a window, too, where vLLM treats all layers alike."""
     kind = _text(document.get("kv_cache_spec_kind")) or ""
+    if kind == _STATE_KIND:
+        return STATE_WINDOW
     window = document.get("kv_cache_spec_sliding_window")
     return int(window or 0) if kind.startswith(_WINDOW_KIND) else 0
 

@@ -33,6 +33,7 @@ from vllm.v1.kv_cache_interface import (
     FullAttentionSpec,
     KVCacheConfig,
     KVCacheGroupSpec,
+    MambaSpec,
     SlidingWindowSpec,
 )
 from vllm.v1.outputs import KVConnectorOutput, ModelRunnerOutput
@@ -44,6 +45,8 @@ CHUNK = 8
 LAYERS = [f"model.layers.{index}.self_attn.attn" for index in range(12)]
 DRAFT = "draft_model.layers.0.self_attn.attn"
 """Of a draft model: it is computed behind the others, and its name comes before theirs."""
+STATES = ["model.layers.12.mixer", "model.layers.13.mixer"]
+"""Of state-space layers."""
 BLOCKS = 64
 PROMPT = [(7 * place) % 500 for place in range(4 * CHUNK + BLOCK + 1)]
 """Four chunks, a block and a token."""
@@ -105,6 +108,16 @@ def cache_config(window: int = 0, window_layers: int = 0) -> KVCacheConfig:
     return KVCacheConfig(num_blocks=BLOCKS, kv_cache_tensors=[], kv_cache_groups=groups)
 
 
+def state_group(**options: Any) -> KVCacheGroupSpec:
+    """vLLM's group of state-space layers, each with a state in two tensors."""
+    shapes = ((_HEADS,), (2 * _HEAD_DIM,))
+    spec = MambaSpec(
+        block_size=BLOCK, shapes=shapes, dtypes=(torch.bfloat16,) * 2,
+        **{"mamba_cache_mode": "align", **options},
+    )  # fmt: skip
+    return KVCacheGroupSpec(list(STATES), spec)
+
+
 def expected(layer: int, tokens: list[int]) -> torch.Tensor:
     """What a layer leaves for a prompt's tokens: ``(tokens, heads, channels)``."""
     sums = torch.tensor(tokens).cumsum(0) * 7 + layer * 11
@@ -141,6 +154,10 @@ class Engine:
         self._groups = cache.kv_cache_groups
         drafts = [layer for group in self._groups for layer in group.layer_names if layer == DRAFT]
         self._layers = [*LAYERS, *drafts]
+        self._states = [
+            name for group in self._groups for name in group.layer_names if name in STATES
+        ]
+        self._has_right_states = True
         config.cache_config.num_gpu_blocks = BLOCKS
         register_all_kvcache_specs(config)
         # As in vLLM: the worker's side before the scheduler's.
@@ -157,7 +174,11 @@ class Engine:
             layer: torch.full(shape, torch.nan, dtype=torch.bfloat16).permute(0, 2, 1, 3)
             for layer in self._layers
         }
-        self.worker.register_kv_caches(self.caches)
+        self.states = {
+            layer: [torch.full((BLOCKS, size), torch.nan, dtype=torch.bfloat16) for size in (2, 8)]
+            for layer in self._states
+        }
+        self.worker.register_kv_caches({**self.caches, **self.states})
         self._requests = 0
 
     def serve(self, prompt: list[int], announced: str = "") -> Served:
@@ -215,6 +236,8 @@ class Engine:
                 self.worker.wait_for_layer_load(layer)
                 self._compute(index, prompt, blocks, start, start + scheduled)
                 self.worker.save_kv_layer(layer, self.caches[layer], None)
+            for index, layer in enumerate(self._states):
+                self._advance(layer, index, prompt, blocks, start, start + scheduled)
         if not output.has_sync_kv_loads:
             self.worker.start_load_kv(context)
         self.worker.wait_for_save()
@@ -257,6 +280,26 @@ class Engine:
             assert ids[token // BLOCK], "vLLM computes into its null block"
             cache[ids[token // BLOCK], :, token % BLOCK] = values[token]
 
+    def _advance(
+        self,
+        layer: str,
+        index: int,
+        prompt: list[int],
+        blocks: list[list[int]],
+        start: int,
+        end: int,
+    ) -> None:
+        """Go from the state before a token to that before another one, in vLLM's blocks of them."""
+        ids, _ = self._blocks_of_layer(layer, blocks)
+        end = min(end, len(prompt))
+        states = expected(100 + index, prompt)
+        for cache, values in zip(self.states[layer], (states[:, :, 0], states[:, 0]), strict=True):
+            if start and not torch.equal(cache[ids[(start - 1) // BLOCK]], values[start - 1]):
+                self._has_right_states = False
+            block = ids[(end - 1) // BLOCK]
+            assert block, "vLLM computes into its null block"
+            cache[block] = values[end - 1]
+
     def _is_right(self, prompt: list[int], blocks: list[list[int]]) -> bool:
         """Whether the next token finds what it attends to."""
         for index, layer in enumerate(self._layers):
@@ -265,7 +308,7 @@ class Engine:
             first = max(0, len(prompt) - window + 1) if window else 0
             if not torch.equal(rows[first : len(prompt)], expected(index, prompt)[first:]):
                 return False
-        return True
+        return self._has_right_states
 
     def _blocks_of_layer(self, layer: str, blocks: list[list[int]]) -> tuple[list[int], int]:
         """The blocks of a layer's group, and its sliding window."""

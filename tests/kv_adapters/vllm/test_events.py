@@ -12,6 +12,7 @@ import msgspec
 import zmq
 from vllm.distributed import kv_events as vllm_events
 from vllm.v1.core.kv_cache_utils import BlockHash, maybe_convert_block_hash
+from vllm.v1.kv_cache_interface import KVCacheSpecKind
 
 from innet.kv.events.publisher import END
 from innet.kv.events.reader import StreamReader
@@ -25,15 +26,17 @@ from innet.kv.events.wire import (
     encode,
     event_hash,
 )
+from innet.kv.layout import STATE_WINDOW
 
 STORED = BlocksStored((1, 2**64 - 1), 3, (5, 6, 7, 8), 2, "STORAGE", (("salt",), None), "tuned")
 WINDOW = BlocksStored((7,), None, (5, 6), 2, "CPU", group=1, window=512)
-BATCH = Batch(2.5, (STORED, WINDOW, BlocksRemoved((1,), group=1), AllCleared()))
+STATE = BlocksStored((8,), None, (5, 6), 2, "CPU", group=2, window=STATE_WINDOW)
+BATCH = Batch(2.5, (STORED, WINDOW, STATE, BlocksRemoved((1,), group=1), AllCleared()))
 
 
 def test_vllms_classes_decode_a_batch() -> None:
     found = msgspec.msgpack.decode(encode(BATCH), type=vllm_events.KVEventBatch)
-    stored, window, removed, cleared = found.events
+    stored, window, state, removed, cleared = found.events
     assert found.ts == 2.5
     assert (stored.block_hashes, stored.parent_block_hash) == ([1, 2**64 - 1], 3)
     assert (stored.token_ids, stored.block_size) == ([5, 6, 7, 8], 2)
@@ -45,6 +48,8 @@ def test_vllms_classes_decode_a_batch() -> None:
         "sliding_window",
         512,
     )
+    assert state.kv_cache_spec_kind == KVCacheSpecKind.MAMBA.value
+    assert state.kv_cache_spec_sliding_window is None
     assert (removed.block_hashes, removed.medium) == ([1], vllm_events.MEDIUM_CPU)
     assert removed.group_idx == 1
     assert isinstance(cleared, vllm_events.AllBlocksCleared)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,11 @@ pytest.importorskip("vllm", reason="vLLM is not installed here: `make kv-adapter
 import torch
 from vllm.config import SpeculativeConfig, VllmConfig
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
-from vllm.v1.kv_cache_interface import KVCacheConfig, KVCacheGroupSpec, MambaSpec
+from vllm.v1.kv_cache_interface import (
+    ChunkedLocalAttentionSpec,
+    KVCacheConfig,
+    KVCacheGroupSpec,
+)
 
 from innet.errors import KVError
 from innet.kv.adapters.vllm import InnetConnector, connector
@@ -30,6 +35,7 @@ from tests.kv_adapters.vllm.engine import (
     PROMPT,
     Engine,
     cache_config,
+    state_group,
     write_model,
 )
 
@@ -193,9 +199,41 @@ def test_blocks_are_shared_with_the_same_draft_model_alone(
     assert len({alone, drafted, speculating("tuned", b"tuned weights")}) == 3
 
 
-def test_state_space_layers_are_refused(config: VllmConfig, hosts: Hosts) -> None:
+@pytest.mark.parametrize("window_layers", [0, 2], ids=["full attention", "and windows"])
+def test_states_are_loaded_at_the_end_of_a_prefix(
+    config: VllmConfig, engine: MakeEngine, window_layers: int
+) -> None:
+    own = deepcopy(config)
+    own.cache_config.mamba_cache_mode = "align"
+    own.scheduler_config.max_num_batched_tokens = CHUNK + 2  # vLLM's steps end at a block's end
+    cache = cache_config(CHUNK // 2, window_layers)
+    cache.kv_cache_groups.append(state_group())
+    one, other = engine("a", own, cache), engine("b", own, cache)
+    assert one.serve(PROMPT).is_right
+    one.saved()
+    served = other.serve(PROMPT)
+    assert (served.is_right, served.computed_tokens) == (True, len(PROMPT) - 4 * CHUNK)
+    longer = [*PROMPT[: 3 * CHUNK], *range(CHUNK)]
+    served = other.serve(longer)
+    assert served.is_right
+
+
+@pytest.mark.parametrize("options", [{"mamba_cache_mode": "all"}, {"num_speculative_blocks": 1}])
+def test_states_at_other_places_are_refused(
+    config: VllmConfig, hosts: Hosts, options: dict[str, Any]
+) -> None:
     cache = cache_config()
-    states = MambaSpec(block_size=BLOCK, shapes=((2, 2),), dtypes=(torch.float32,))
-    cache.kv_cache_groups.append(KVCacheGroupSpec(["model.layers.12.mixer"], states))
-    with hosts.at("a", connector), pytest.raises(KVError, match="mixer has a MambaSpec"):
+    cache.kv_cache_groups.append(state_group(**options))
+    with hosts.at("a", connector), pytest.raises(KVError, match="--mamba-cache-mode align"):
+        InnetConnector(config, KVConnectorRole.WORKER, cache)
+
+
+def test_other_caches_are_refused(config: VllmConfig, hosts: Hosts) -> None:
+    cache = cache_config()
+    local = ChunkedLocalAttentionSpec(
+        block_size=BLOCK, num_kv_heads=2, head_size=4, dtype=torch.bfloat16,
+        attention_chunk_size=CHUNK,
+    )  # fmt: skip
+    cache.kv_cache_groups.append(KVCacheGroupSpec(["model.layers.12.attn"], local))
+    with hosts.at("a", connector), pytest.raises(KVError, match="has a ChunkedLocal"):
         InnetConnector(config, KVConnectorRole.WORKER, cache)

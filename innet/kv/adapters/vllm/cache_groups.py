@@ -6,10 +6,15 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, SlidingWindowSpec
+from vllm.v1.kv_cache_interface import (
+    FullAttentionSpec,
+    KVCacheConfig,
+    MambaSpec,
+    SlidingWindowSpec,
+)
 
 from innet.errors import KVError
-from innet.kv.layout import group_order
+from innet.kv.layout import STATE_WINDOW, group_order
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,8 @@ class CacheGroup:
         object_blocks: the last blocks of a chunk that its objects have: all, or with a sliding
             window those that the tokens behind the chunk attend to.
         window_chunks: with a sliding window, the last chunks that the tokens behind them attend
-            to; 0: all chunks.
+            to; 0: all chunks. A state is that of the last chunk.
+        has_states: of state-space layers: a block is the state behind its last token.
     """
 
     index: int
@@ -33,6 +39,7 @@ class CacheGroup:
     chunk_blocks: int
     object_blocks: int
     window_chunks: int
+    has_states: bool = False
 
     @property
     def block_tokens(self) -> int:
@@ -42,8 +49,8 @@ class CacheGroup:
 
     @property
     def element_type(self) -> str:
-        """Type of the cache's elements."""
-        return str(self.spec.dtype).removeprefix("torch.")
+        """Type of the cache's elements; a state's are in the digest."""
+        return "state" if self.has_states else str(self.spec.dtype).removeprefix("torch.")
 
     def order(self, order: str, *, is_only: bool) -> str:
         """The order of dimensions in the layout: it tells groups apart.
@@ -52,7 +59,8 @@ class CacheGroup:
             order: of all groups.
             is_only: the model has no other group.
         """
-        window = self.spec.sliding_window if self.window_chunks else 0
+        window = self.spec.sliding_window if self.window_chunks and not self.has_states else 0
+        window = STATE_WINDOW if self.has_states else window
         return order if is_only and not window else group_order(order, self.index, window)
 
 
@@ -77,11 +85,18 @@ def cache_groups(cache: KVCacheConfig, chunk_tokens: int) -> list[CacheGroup]:
 
 def _group(index: int, group: Any, chunk_tokens: int) -> CacheGroup:
     spec = group.kv_cache_spec
-    if not isinstance(spec, FullAttentionSpec | SlidingWindowSpec):
+    has_states = isinstance(spec, MambaSpec)
+    if not isinstance(spec, FullAttentionSpec | SlidingWindowSpec | MambaSpec):
         raise KVError(
-            f"the connector keeps caches of full attention and of sliding windows, and the layer "
-            f"{group.layer_names[0]} has a {type(spec).__name__} (as state-space layers have, for "
-            "example): serve this model without --kv-transfer-config"
+            f"the connector keeps caches of full attention, sliding windows and state spaces, and "
+            f"the layer {group.layer_names[0]} has a {type(spec).__name__}: serve this model "
+            "without --kv-transfer-config"
+        )
+    if has_states and (spec.mamba_cache_mode != "align" or spec.num_speculative_blocks):
+        raise KVError(
+            f"the layer {group.layer_names[0]} keeps states, which the connector saves at the ends "
+            "of vLLM's blocks: start vLLM with --enable-prefix-caching --mamba-cache-mode align, "
+            "and without --speculative-config"
         )
     if chunk_tokens % spec.block_size:
         raise KVError(
@@ -93,6 +108,8 @@ def _group(index: int, group: Any, chunk_tokens: int) -> CacheGroup:
     if isinstance(spec, SlidingWindowSpec):
         attended = spec.sliding_window - 1 + spec.extra_retained_tokens
         window_blocks = max(1, -(-attended // spec.block_size))
+    if has_states:
+        window_blocks = 1
     return CacheGroup(
         index=index,
         spec=spec,
@@ -100,6 +117,7 @@ def _group(index: int, group: Any, chunk_tokens: int) -> CacheGroup:
         chunk_blocks=chunk_blocks,
         object_blocks=min(chunk_blocks, window_blocks or chunk_blocks),
         window_chunks=-(-window_blocks // chunk_blocks),
+        has_states=has_states,
     )
 
 

@@ -34,7 +34,7 @@ from innet.kv.adapters.lookups import (
 )
 from innet.kv.adapters.vllm.cache_identity import CacheIdentity, ConnectorOptions, StepTransfers
 from innet.kv.adapters.vllm.scheduler_side import EngineRole, SchedulerSide
-from innet.kv.adapters.vllm.worker_side import WorkerSide
+from innet.kv.adapters.vllm.worker_side import LayerCache, WorkerSide
 from innet.kv.pool_options import PoolOptions
 
 
@@ -140,7 +140,7 @@ class InnetConnector(KVConnectorBase_V1, SupportsHMA):
 
     # In the worker.
 
-    def register_kv_caches(self, kv_caches: dict[str, torch.Tensor]) -> None:
+    def register_kv_caches(self, kv_caches: dict[str, LayerCache]) -> None:
         self._worker.register(kv_caches)
 
     def bind_connector_metadata(self, connector_metadata: KVConnectorMetadata) -> None:

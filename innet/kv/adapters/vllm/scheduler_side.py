@@ -33,6 +33,7 @@ class _Tracked:
     Attributes:
         request: as the scheduler has it; its hashes grow with its tokens.
         block_ids: of all its blocks, by group, in order.
+        states: blocks of states that this step computes, by group and tokens before them.
         saved_chunks: number of chunks that are, or will be, in the pool.
         loading: blocks of the first group that are being loaded.
         has_failed: whether loading failed, so that the request is computed from now on.
@@ -40,6 +41,7 @@ class _Tracked:
 
     request: Request
     block_ids: list[list[int]] = field(default_factory=list)
+    states: dict[tuple[int, int], int] = field(default_factory=dict)
     saved_chunks: int = 0
     loading: tuple[int, ...] = ()
     has_failed: bool = False
@@ -138,6 +140,11 @@ class SchedulerSide:
         """Transfers of the step that ``output`` describes."""
         loads, self._loads = self._loads, []
         saves: list[Chunk] = []
+        state = output.kv_connector_block_state
+        states = state.boundary_state_offloads if state is not None else {}
+        for request_id, each in self._tracked.items():
+            offered = states.get(request_id, ())
+            each.states = {(group, tokens): block for group, block, tokens in offered}
         for new in output.scheduled_new_reqs:
             if tracked := self._tracked.get(new.req_id):
                 tracked.block_ids = [list(ids) for ids in new.block_ids]
@@ -258,6 +265,10 @@ class SchedulerSide:
             if group.window_chunks and end_token < window_from:
                 continue
             begin = end - group.object_blocks
+            if group.has_states and window_from:  # vLLM moves those that the request has
+                if block := tracked.states.get((group.index, end_token)):
+                    parts.append(ChunkPart(group.index, 0, (block,)))
+                continue
             ids = tracked.block_ids[group.index][max(begin, start) : end]
             held = tuple(block for block in ids if block != _NULL_BLOCK)  # the last ones
             is_whole = len(held) == group.object_blocks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 
@@ -26,6 +26,9 @@ from innet.kv.adapters.vllm.cache_identity import (
 )
 from innet.kv.names import BlockKey
 from innet.kv.pool.network import Contents
+
+LayerCache = torch.Tensor | Sequence[torch.Tensor]
+"""A layer's cache as vLLM registers it."""
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +94,7 @@ class WorkerSide:
         self._saving: dict[Future[int], int] = {}
         self._announced: dict[str, list[str]] = {}
 
-    def register(self, caches: Mapping[str, torch.Tensor]) -> None:
+    def register(self, caches: Mapping[str, LayerCache]) -> None:
         """Register the layers' caches.
 
         Raises:
@@ -275,20 +278,27 @@ class PagedCache:
 
     Args:
         layers: the layers' caches by name, blocks in the first dimension, with any strides. A
-            layer may split blocks into smaller ones that follow each other.
+            layer may split blocks into smaller ones that follow each other. Layers with states
+            have several tensors each.
         blocks: of the engine.
 
     Raises:
         KVError: a layer's cache has another shape.
     """
 
-    def __init__(self, layers: Mapping[str, torch.Tensor], blocks: int) -> None:
-        self._layers = {name: _by_block(name, cache, blocks) for name, cache in layers.items()}
+    def __init__(self, layers: Mapping[str, LayerCache], blocks: int) -> None:
+        self._layers = {
+            name: [
+                _by_block(name, each, blocks)
+                for each in ([cache] if isinstance(cache, torch.Tensor) else cache)
+            ]
+            for name, cache in layers.items()
+        }
 
     def read(self, span: LayerSpan, part: ChunkPart) -> Contents:
         """A copy of the blocks in the span's layers, one after the other."""
         return np.concatenate(
-            [bytes_of(self._layers[name][self._index(name, part)]) for name in span.layers]
+            [bytes_of(cache[_index(cache, part)]) for cache in self._caches_of(span)]
         )
 
     def write(self, span: LayerSpan, part: ChunkPart, contents: Contents) -> bool:
@@ -300,21 +310,25 @@ class PagedCache:
             contents: of a whole object.
         """
         blocks = span.group.object_blocks
-        caches = [self._layers[name] for name in span.layers]
+        caches = self._caches_of(span)
         sizes = [cache[0].numel() * cache.element_size() * blocks for cache in caches]
         if sum(sizes) != contents.nbytes:
             return False
         start = 0
-        for name, cache, size in zip(span.layers, caches, sizes, strict=True):
+        for cache, size in zip(caches, sizes, strict=True):
             like = cache.new_empty((blocks, *cache.shape[1:]), device="meta")
             whole = tensor_of(contents[start : start + size], like)
             assert whole is not None
-            cache[self._index(name, part)] = whole[part.first_block :].to(cache.device)
+            cache[_index(cache, part)] = whole[part.first_block :].to(cache.device)
             start += size
         return True
 
-    def _index(self, layer: str, part: ChunkPart) -> torch.Tensor:
-        return torch.tensor(part.block_ids, device=self._layers[layer].device)
+    def _caches_of(self, span: LayerSpan) -> list[torch.Tensor]:
+        return [cache for name in span.layers for cache in self._layers[name]]
+
+
+def _index(cache: torch.Tensor, part: ChunkPart) -> torch.Tensor:
+    return torch.tensor(part.block_ids, device=cache.device)
 
 
 def _by_block(name: str, cache: torch.Tensor, blocks: int) -> torch.Tensor:
