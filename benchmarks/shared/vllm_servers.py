@@ -17,6 +17,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -155,11 +156,13 @@ class Completion:
         words: that the model says, the likeliest ones.
         logprobs: of these.
         first_token_s: until the first one arrived.
+        pause_s: the longest time between two of them.
     """
 
     words: tuple[str, ...]
     logprobs: tuple[float, ...]
     first_token_s: float
+    pause_s: float
 
 
 class Server:
@@ -197,22 +200,28 @@ class Server:
             prompt: its tokens.
             request: name of the request that two engines serve.
             tokens: of the answer.
+
+        Raises:
+            EmulationError: there was none.
         """
         words: list[str] = []
         logprobs: list[float] = []
-        first_s = 0.0
+        arrived_s: list[float] = []
         began_s = time.monotonic()
         connection = self.begin(prompt, request=request, tokens=tokens)
         for line in connection.getresponse():
             data = line.removeprefix(b"data: ").strip()
             if not data.startswith(b"{"):
                 continue
-            first_s = first_s or time.monotonic() - began_s
+            arrived_s.append(time.monotonic())
             for choice in json.loads(data)["choices"]:
                 words += choice["logprobs"]["tokens"]
                 logprobs += choice["logprobs"]["token_logprobs"]
         connection.close()
-        return Completion(tuple(words), tuple(logprobs), first_s)
+        if not arrived_s:
+            raise EmulationError(f"vLLM answered nothing: {self._output.read_text()[-_SHOWN:]}")
+        pause_s = max((after - before for before, after in pairwise(arrived_s)), default=0.0)
+        return Completion(tuple(words), tuple(logprobs), arrived_s[0] - began_s, pause_s)
 
     def begin(
         self, prompt: Sequence[int], *, request: str = "", tokens: int = 8
@@ -273,8 +282,8 @@ def serving(
     *,
     role: str = "kv_both",
     ranks: int = 1,
+    processor: int | None = None,
     options: Mapping[str, Any] | None = None,
-    arguments: Sequence[str] = (),
 ) -> Iterator[Server]:
     """A server at a host of the pool, which is not ready at first.
 
@@ -285,8 +294,8 @@ def serving(
         model: folder of the model.
         role: vLLM's ``kv_role``.
         ranks: for tensor parallelism.
+        processor: on which alone its processes run.
         options: of the connector, in addition.
-        arguments: of the command, in addition.
     """
     transfer = {
         "kv_connector": "InnetConnector",
@@ -299,7 +308,9 @@ def serving(
     command += ["--host", "127.0.0.1", "--port", str(port), "--enforce-eager"]
     command += ["--max-model-len", "6144", "--dtype", "float32", "--kv-cache-memory-bytes", "128M"]
     command += ["--tensor-parallel-size", str(ranks), "--prefix-caching-hash-algo", "sha256_cbor"]
-    command += ["--kv-transfer-config", json.dumps(transfer), *arguments]
+    command += ["--kv-transfer-config", json.dumps(transfer)]
+    if processor is not None:
+        command = ["taskset", "--cpu-list", str(processor), *command]
     output = pool.secret.with_name(f"{host}-{port}.log")
     with output.open("ab") as log:
         process = subprocess.Popen(
