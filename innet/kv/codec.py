@@ -8,13 +8,15 @@ A codec quantises each element to one byte and keeps a scale in ``f32`` for a gr
   tuning-free asymmetric 2bit quantization for KV cache", ICML 2024).
 
 The encoded block has the elements in the order of the block, then the scales of the keys, then
-those of the values. NaN becomes 0 in ``int8``; infinity becomes the largest number.
+those of the values. Blocks of engines, whose dimensions have other orders, have a scale for each 32
+elements that follow each other, because keys and values are contiguous in most of these orders. NaN
+becomes 0 in ``int8``; infinity becomes the largest number.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -26,6 +28,9 @@ CodecName = Literal["fp8", "int8"]
 CODECS: Final[tuple[CodecName, ...]] = get_args(CodecName)
 CODED_TYPES: Final = ("f16", "bf16", "f32")
 """Element types of a cache that a codec can encode."""
+
+FLAT_GROUP: Final = 32
+"""Elements that share a scale in blocks of engines."""
 
 Floats = npt.NDArray[np.float32]
 _SCALE: Final = np.dtype("<f4")
@@ -110,3 +115,38 @@ _BY_NAME: Final[dict[str, Codec]] = {
 def codec_of(name: CodecName) -> Codec:
     """The codec of that name."""
     return _BY_NAME[name]
+
+
+def encode_flat(elements: npt.NDArray[Any], name: CodecName) -> npt.NDArray[np.uint8]:
+    """Quantise elements of any order, with a scale for each :data:`FLAT_GROUP` in a row."""
+    shape = _flat_shape(elements.size)
+    padded = np.zeros(math.prod(shape), elements.dtype)
+    padded[: elements.size] = elements
+    into = np.empty(flat_bytes(elements.size), np.uint8)
+    _flat_codec(name).encode(padded.reshape(shape), into)
+    return into
+
+
+def decode_flat(
+    contents: npt.NDArray[np.uint8], count: int, dtype: np.dtype[Any], name: CodecName
+) -> npt.NDArray[Any] | None:
+    """That many elements of :func:`encode_flat`; ``None``: the size is another."""
+    if contents.size != flat_bytes(count):
+        return None
+    decoded = _flat_codec(name).decode(contents, _flat_shape(count), dtype)
+    return decoded.reshape(-1)[:count]
+
+
+def flat_bytes(count: int) -> int:
+    """Size of that many elements that :func:`encode_flat` has encoded."""
+    shape = _flat_shape(count)
+    return math.prod(shape) + math.prod(shape) // FLAT_GROUP * _SCALE.itemsize
+
+
+def _flat_shape(count: int) -> tuple[int, ...]:
+    """As layers, keys and values, tokens, heads and elements, of which only the last counts."""
+    return (1, 2, -(-count // (2 * FLAT_GROUP)), 1, FLAT_GROUP)
+
+
+def _flat_codec(name: CodecName) -> Codec:
+    return replace(_BY_NAME[name], axes=((_ELEMENTS,), (_ELEMENTS,)))

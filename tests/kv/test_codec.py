@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from innet.errors import KVError
-from innet.kv.codec import CODECS, CodecName
+from innet.kv.codec import CODECS, FLAT_GROUP, CodecName, decode_flat, encode_flat
 from innet.kv.layout import BlockLayout, KVArray
 
 PAGES = Path(__file__).resolve().parents[2] / "docs"
@@ -56,6 +56,27 @@ def test_an_element_returns_within_the_precision_of_its_codec(
         largest = np.abs(given[:, kind]).max(axis=axes, keepdims=True)
         bound = relative * np.abs(given[:, kind]) + of_largest * largest
         assert (np.abs(found[:, kind] - given[:, kind]) <= bound).all()
+
+
+@pytest.mark.parametrize("count", [1, FLAT_GROUP, 5 * FLAT_GROUP + 3])
+@pytest.mark.parametrize(
+    ("codec", "relative", "of_largest"), [("fp8", 1 / 14, 1 / 400), ("int8", 0.01, 1 / 250)]
+)
+def test_elements_of_an_engine_share_a_scale_with_their_neighbours(
+    codec: CodecName, relative: float, of_largest: float, count: int
+) -> None:
+    groups = np.geomspace(1e-3, 1e3, -(-count // FLAT_GROUP)).repeat(FLAT_GROUP)[:count]
+    given = (np.random.default_rng(1).standard_normal(count) * groups).astype(np.float16)
+    contents = encode_flat(given, codec)
+    found = decode_flat(contents, count, given.dtype, codec)
+    assert found is not None
+    assert found.dtype == given.dtype
+    for start in range(0, count, FLAT_GROUP):
+        group = given[start : start + FLAT_GROUP].astype(np.float32)
+        error = np.abs(found[start : start + FLAT_GROUP].astype(np.float32) - group)
+        assert (error <= relative * np.abs(group) + of_largest * np.abs(group).max()).all()
+    assert decode_flat(contents[:-1], count, given.dtype, codec) is None
+    assert encode_flat(np.ones(1 << 15, np.float16), codec).nbytes == (1 << 15) * 1.125
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -24,11 +24,15 @@ def test_a_configurations_keys_are_the_adapters_and_the_pools() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"memroy": "1GiB"}, "no option memroy; options: weights, members, address, .*engine.*"),
+        (
+            {"memroy": "1GiB"},
+            "no option memroy; options: weights, members, codec, address, .*engine.*",
+        ),
         ({"memory": "many"}, "memory of a pool: expected a size.*, found 'many'"),
         ({"members": -1}, "members: expected at least 0, found -1"),
         ({"members": "few"}, "members: expected a whole number, found 'few'"),
         ({"weights": 7}, "weights: expected text.*, found 7"),
+        ({"codec": "zip"}, "codec: expected 'fp8' or 'int8', found 'zip'"),
         ({"disk": "1GiB"}, "give folder="),
         ({"policy": "best"}, "policy of a pool: expected 'lru'.*, found 'best'"),
         ({"replicas": "2"}, "replicas of a pool: expected a whole number, found '2'"),

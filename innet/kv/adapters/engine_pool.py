@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from innet.errors import KVError
+from innet.kv.codec import CodecName
 from innet.kv.pool import BlockPool
 from innet.kv.pool_member import PoolMember
 from innet.kv.pool_options import DEFAULT_ENGINE, MemberOptions, PoolOptions
@@ -29,12 +30,14 @@ class AdapterOptions(BaseModel):
             model of a hub by its name.
         members: hosts that offer memory, awaited for at most 10 s when the engine starts: others do
             not find blocks that are saved before all members are known.
+        codec: quantises blocks on their way; engines with the same one share blocks.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     weights: str = ""
     members: int = Field(default=0, ge=0)
+    codec: CodecName | None = None
 
     @classmethod
     def read(

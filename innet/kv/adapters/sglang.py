@@ -30,7 +30,7 @@ from sglang.srt.mem_cache.hicache_storage import (
 from innet.errors import KVError
 from innet.kv.adapters.engine_pool import AdapterOptions, pool_of_process
 from innet.kv.adapters.identity import engine_digest, key_hash, model_facts
-from innet.kv.adapters.tensors import bytes_of, tensor_of
+from innet.kv.adapters.tensors import bytes_of, coded_order, tensor_of
 from innet.kv.layout import RankPart
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.pool.network import Contents
@@ -68,6 +68,7 @@ class InnetHiCacheStorage(HiCacheStorage):
         )
         self._config = storage_config
         self._weights = options.weights
+        self._codec = options.codec
         self._families: dict[str, BlockFamily] = {}
         self._member = pool_of_process.enter(pool, options.members)
         self._blocks = self._member.blocks
@@ -78,7 +79,7 @@ class InnetHiCacheStorage(HiCacheStorage):
         super().register_mem_pool_host(mem_pool_host)
         digest = engine_digest("sglang", self._facts(mem_pool_host))
         host = mem_pool_host
-        layout = self._part(PoolName.KV).layout(_ORDER, _type_name(host.dtype), host.page_size)
+        layout = self._part(PoolName.KV).layout(self._order, _type_name(host.dtype), host.page_size)
         self._families[PoolName.KV.value] = BlockFamily(
             self._member.tenant, digest, layout, host.start_layer, host.end_layer
         )
@@ -100,7 +101,7 @@ class InnetHiCacheStorage(HiCacheStorage):
             "page_bytes": page.numel() * page.element_size(),
             "state_types": _state_types(host_pool),
         }
-        layout = self._part(pool).layout(_ORDER, _type_name(page.dtype), host_pool.page_size)
+        layout = self._part(pool).layout(self._order, _type_name(page.dtype), host_pool.page_size)
         self._families[pool.value] = BlockFamily(
             anchor.tenant,
             engine_digest("sglang", facts),
@@ -148,7 +149,7 @@ class InnetHiCacheStorage(HiCacheStorage):
         tensors = target_locations if values is None else values
         if tensors is None or any(tensor is None for tensor in tensors):
             return False
-        return all(self._put(keys, [bytes_of(tensor) for tensor in tensors]))
+        return all(self._put(keys, [bytes_of(tensor, self._codec) for tensor in tensors]))
 
     def exists(self, key: str) -> bool:
         return self._do(self._blocks.exists(self._key(key)))
@@ -260,7 +261,8 @@ class InnetHiCacheStorage(HiCacheStorage):
         self, pool: str, host: Any, keys: list[str], host_indices: torch.Tensor
     ) -> list[bool]:
         starts = _page_starts(host, host_indices)
-        return self._put(keys, [bytes_of(host.get_data_page(start)) for start in starts], pool)
+        pages = [bytes_of(host.get_data_page(start), self._codec) for start in starts]
+        return self._put(keys, pages, pool)
 
     def _put(
         self, keys: list[str], contents: list[Contents], pool: str = PoolName.KV
@@ -279,9 +281,11 @@ class InnetHiCacheStorage(HiCacheStorage):
     def _into(self, block: Contents | None, place: torch.Tensor | None) -> torch.Tensor | None:
         if block is None:
             return None
-        if place is None:
+        if place is None and self._codec is None:
             return torch.from_numpy(block.copy())
-        page = tensor_of(block, place)
+        if place is None:
+            place = self.mem_pool_host.get_dummy_flat_data_page()
+        page = tensor_of(block, place, self._codec)
         return None if page is None else place.copy_(page)
 
     def _key(self, key: str, pool: str = PoolName.KV) -> BlockKey:
@@ -289,6 +293,10 @@ class InnetHiCacheStorage(HiCacheStorage):
         if family is None:
             raise KVError(f"SGLang uses its storage before it has registered the host cache {pool}")
         return BlockKey(family, key_hash(key))
+
+    @property
+    def _order(self) -> str:
+        return coded_order(_ORDER, self._codec)
 
     def _part(self, pool: PoolName) -> RankPart:
         config = self._config

@@ -1,30 +1,78 @@
-"""Tensors to and from the bytes of blocks."""
+"""Tensors to and from the bytes of blocks, which a codec may have quantised."""
 
 from __future__ import annotations
+
+from typing import Final
 
 import numpy as np
 import torch
 
+from innet.kv.codec import CODED_TYPES, CodecName, decode_flat, encode_flat, flat_bytes
 from innet.kv.pool.network import Contents
+from innet.plans.element_types import ELEMENT_TYPES
+
+_NAMES: Final = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32"}
+_CODED: Final = {
+    dtype: ELEMENT_TYPES[name].dtype for dtype, name in _NAMES.items() if name in CODED_TYPES
+}
+"""Types of elements that a codec quantises; others are left as they are."""
 
 
-def bytes_of(tensor: torch.Tensor) -> Contents:
+def coded_order(order: str, codec: CodecName | None) -> str:
+    """The order of dimensions in a layout, which tells blocks of each codec apart.
+
+    >>> coded_order("vllm-bhnc", "fp8"), coded_order("vllm-bhnc", None)
+    ('vllm-bhnc-fp8', 'vllm-bhnc')
+    """
+    return order if codec is None else f"{order}-{codec}"
+
+
+def block_bytes(count: int, dtype: torch.dtype, codec: CodecName | None) -> int:
+    """Size of that many elements in a block."""
+    is_plain = codec is None or dtype not in _CODED
+    return count * dtype.itemsize if is_plain else flat_bytes(count)
+
+
+def encoded(contents: Contents, dtype: torch.dtype, codec: CodecName | None) -> Contents:
+    """The bytes of elements of a type as a block has them."""
+    if codec is None or dtype not in _CODED:
+        return contents
+    return encode_flat(contents.view(_CODED[dtype]), codec)
+
+
+def decoded(
+    contents: Contents, count: int, dtype: torch.dtype, codec: CodecName | None
+) -> Contents | None:
+    """The bytes of that many elements of a type; ``None``: the size of ``contents`` is another."""
+    if contents.nbytes != block_bytes(count, dtype, codec):
+        return None
+    if codec is None or dtype not in _CODED:
+        return contents
+    elements = decode_flat(contents, count, _CODED[dtype], codec)
+    return None if elements is None else elements.view(np.uint8)
+
+
+def bytes_of(tensor: torch.Tensor, codec: CodecName | None = None) -> Contents:
     """A tensor's elements in C order, in one dimension.
 
-    They share the memory of a contiguous tensor in host memory, and are copied otherwise.
+    Without a codec they share the memory of a contiguous tensor in host memory, and are copied
+    otherwise.
     """
     flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8).cpu()
     contents: Contents = flat.numpy()
-    return contents
+    return encoded(contents, tensor.dtype, codec)
 
 
-def tensor_of(contents: Contents, like: torch.Tensor) -> torch.Tensor | None:
+def tensor_of(
+    contents: Contents, like: torch.Tensor, codec: CodecName | None = None
+) -> torch.Tensor | None:
     """A tensor of ``like``'s type and shape; ``None`` if the number of bytes differs.
 
     It shares memory with writable ``contents``, and has a copy otherwise.
     """
-    if contents.nbytes != like.numel() * like.element_size():
+    found = decoded(contents, like.numel(), like.dtype, codec)
+    if found is None:
         return None
-    writable = contents if contents.flags.writeable else contents.copy()
+    writable = found if found.flags.writeable else found.copy()
     flat = torch.from_numpy(np.ascontiguousarray(writable))
     return flat.view(like.dtype).reshape(like.shape)

@@ -119,6 +119,23 @@ def test_what_one_host_stores_another_loads(
     other.submit_unlock(keys)
 
 
+@pytest.mark.parametrize("codec", ["fp8", "int8"])
+def test_a_codec_quantises_objects_whose_names_tell_it(
+    hosts: Hosts, adapters: tuple[InnetL2Adapter, InnetL2Adapter], codec: str
+) -> None:
+    with hosts.at("a", l2_adapter):
+        coded = adapter(tenant="acme", codec=codec)
+        large = torch.cat([random(seed) for seed in range(20)])
+        stored = store(coded, [key(0)], [large])
+        assert stored.bytes_transferred() < 0.6 * large.nbytes + 200
+        assert lookup(adapters[1], [key(0)]) == [False]
+        into = torch.zeros_like(large)
+        assert load(coded, [key(0)], [into]) == [True]
+        torch.testing.assert_close(into, large, rtol=1 / 14, atol=0.03)
+        assert not torch.equal(into, large)
+        coded.close()
+
+
 def test_keys_that_differ_in_any_part_are_others(
     adapters: tuple[InnetL2Adapter, InnetL2Adapter],
 ) -> None:

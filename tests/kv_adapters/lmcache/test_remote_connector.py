@@ -113,6 +113,23 @@ def test_what_one_host_puts_another_gets(remotes: tuple[Remote, Remote]) -> None
     assert torch.equal(got.tensor, chunk.tensor)
 
 
+def test_a_codec_quantises_chunks_whose_names_tell_it(
+    hosts: Hosts, remotes: tuple[Remote, Remote]
+) -> None:
+    thread = LoopThread("LMCache with a codec")
+    with hosts.at("a", remote_connector):
+        coded = Remote(thread, codec="int8")
+        chunk = coded.memory(0)
+        chunk.ref_count_up()
+        coded.do(coded.connector.put(key(1), chunk))
+        assert not remotes[1].do(remotes[1].connector.exists(key(1)))
+        got = coded.do(coded.connector.get(key(1)))
+        torch.testing.assert_close(got.tensor, chunk.tensor, rtol=0.01, atol=0.03)
+        assert not torch.equal(got.tensor, chunk.tensor)
+        coded.do(coded.connector.close())
+    thread.close()
+
+
 def test_a_prefix_ends_at_its_first_gap(remotes: tuple[Remote, Remote]) -> None:
     one, other = remotes
     for number in (1, 2, 4):

@@ -35,6 +35,9 @@ from tests.kv_adapters.hosts import Hosts
 from tests.kv_adapters.running import run_on_two_hosts
 from tests.kv_adapters.sglang.host_cache import CONFIG, PAGE, HostCache, StateCache
 
+MANIFEST_BYTES = 200
+"""Of a block's root, at most."""
+
 
 def make(config: HiCacheStorageConfig = CONFIG, **host: Any) -> InnetHiCacheStorage:
     cache = HostCache(**host)
@@ -163,6 +166,27 @@ def test_pages_of_another_model_or_part_are_others(
     storages[0].set("p0", page(0))
     with hosts.at("b", storage):
         assert not make(replace(CONFIG, **change)).exists("p0")
+
+
+@pytest.mark.parametrize("codec", ["fp8", "int8"])
+def test_a_codec_quantises_pages_whose_names_tell_it(hosts: Hosts, codec: str) -> None:
+    options = {"innet": {"tenant": "acme", "codec": codec}}
+    coded = replace(CONFIG, extra_config=CONFIG.extra_config | options)
+    with hosts.at("a", storage):
+        one = make(coded)
+    with hosts.at("b", storage):
+        other, plain = make(coded), make()
+    one.mem_pool_host.set_from_flat_data_page(0, page(0))
+    assert one.batch_set_v1(["p0"], indices(0)) == [True]
+    assert not plain.exists("p0")
+    assert other.batch_get_v1(["p0"], indices(1)) == [True]
+    found = other.get("p0")
+    assert found is not None
+    for each in (found, other.mem_pool_host.get_data_page(PAGE)):
+        assert not torch.equal(each, page(0))
+        torch.testing.assert_close(each, page(0), rtol=1 / 14, atol=0.02)
+    size = hosts.hosts["home"].blocks.statistics().tiers["home memory"].used_bytes
+    assert size < 0.75 * page(0).nbytes + MANIFEST_BYTES
 
 
 def test_pages_of_another_type_are_others(

@@ -49,6 +49,23 @@ def test_what_one_engine_computes_another_loads(
     assert served.computed_tokens == len(PROMPT) - 4 * CHUNK
 
 
+@pytest.mark.parametrize("codec", ["fp8", "int8"])
+def test_a_codec_quantises_objects_whose_names_tell_it(
+    config: VllmConfig, engine: MakeEngine, codec: str
+) -> None:
+    coded = deepcopy(config)
+    coded.kv_transfer_config.kv_connector_extra_config["codec"] = codec
+    one, other = engine("a", coded), engine("b", coded)
+    one.serve(PROMPT)
+    one.saved()
+    assert engine("b").serve(PROMPT).computed_tokens == len(PROMPT)
+    assert other.serve(PROMPT).computed_tokens == len(PROMPT) - 4 * CHUNK
+    for layer in LAYERS:
+        found, given = other.caches[layer], one.caches[layer]
+        assert not torch.equal(found, given)
+        torch.testing.assert_close(found, given, rtol=1 / 14, atol=2.0, equal_nan=True)
+
+
 def test_a_prompt_that_goes_on_otherwise_loads_what_is_common(
     hosts: Hosts, engines: tuple[Engine, Engine]
 ) -> None:

@@ -49,7 +49,8 @@ class InnetL2Adapter(L2AdapterInterface):
         options, pool = AdapterOptions.read("adapter_params", adapter_params, engine="lmcache")
         self._member = pool_of_process.enter(pool, options.members)
         self._blocks = self._member.blocks
-        self._names = ObjectNames(self._member.tenant, options.weights)
+        self._names = ObjectNames(self._member.tenant, options.weights, options.codec)
+        self._codec = options.codec
         submit, numbers = self._member.submit, itertools.count()
         self._stores = Tasks(submit, numbers, lambda _: L2StoreResult(False, 0))
         self._lookups = Tasks(submit, numbers, Bitmap)
@@ -114,7 +115,7 @@ class InnetL2Adapter(L2AdapterInterface):
 
     async def _store(self, keys: list[ObjectKey], objects: list[MemoryObj]) -> L2StoreResult:
         async def store(name: BlockKey, memory: MemoryObj) -> tuple[int, int]:
-            block = pack(memory)
+            block = pack(memory, self._codec)
             return await self._blocks.put(name, block), block.nbytes
 
         names = await self._names.of_objects(keys)
@@ -140,7 +141,7 @@ class InnetL2Adapter(L2AdapterInterface):
         blocks = await self._blocks.get_many(names)
         return _bitmap(
             [
-                block is not None and unpack_into(block, memory)
+                block is not None and unpack_into(block, memory, self._codec)
                 for block, memory in zip(blocks, objects, strict=True)
             ]
         )

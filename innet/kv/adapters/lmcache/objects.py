@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
@@ -16,6 +17,8 @@ from lmcache.v1.distributed.api import ObjectKey
 from lmcache.v1.memory_management import MemoryFormat, MemoryObj
 
 from innet.kv.adapters.identity import engine_digest, key_hash, model_facts
+from innet.kv.adapters.tensors import block_bytes, coded_order, decoded, encoded
+from innet.kv.codec import CodecName
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.pool.network import Contents
 
@@ -31,10 +34,12 @@ class ObjectNames:
     Args:
         tenant: its component in names.
         weights: identity of the weights, beside the model's name.
+        codec: of the objects.
     """
 
-    def __init__(self, tenant: str, weights: str) -> None:
+    def __init__(self, tenant: str, weights: str, codec: CodecName | None = None) -> None:
         self._tenant = tenant
+        self._layout = coded_order(_LAYOUT, codec)
         self._weights = weights
         self._lock = threading.Lock()
         self._families: dict[str, BlockFamily] = {}
@@ -79,7 +84,7 @@ class ObjectNames:
             if model not in self._families:
                 digest = engine_digest("lmcache", model_facts(model, self._weights))
                 # An object's layers are part of its contents, or of LMCache's key.
-                self._families[model] = BlockFamily(self._tenant, digest, _LAYOUT, 0, 1)
+                self._families[model] = BlockFamily(self._tenant, digest, self._layout, 0, 1)
             return self._families[model]
 
 
@@ -149,6 +154,16 @@ class Description:
             raise ValueError(f"PyTorch has not all of the types {', '.join(self.dtypes)}")
         return dtypes
 
+    def tensors(self) -> Iterator[tuple[int, torch.dtype]]:
+        """Elements and type of each tensor; those of the last type that is given for more shapes.
+
+        Raises:
+            ValueError: PyTorch has not all types.
+        """
+        dtypes = self.torch_dtypes()
+        for place, shape in enumerate(self.shapes):
+            yield math.prod(shape), dtypes[min(place, len(dtypes) - 1)]
+
     def memory_format(self) -> Any:
         """LMCache's memory format.
 
@@ -160,27 +175,44 @@ class Description:
         return MemoryFormat[self.format]
 
 
-def pack(memory: MemoryObj) -> Contents:
+def pack(memory: MemoryObj, codec: CodecName | None = None) -> Contents:
     """A memory object as a block, with a copy of its bytes."""
-    description = Description.of(memory).encode()
-    head = len(description).to_bytes(_LENGTH_BYTES, "big") + description
-    return np.concatenate([np.frombuffer(head, np.uint8), _bytes_of(memory)])
+    description = Description.of(memory)
+    text = description.encode()
+    head = np.frombuffer(len(text).to_bytes(_LENGTH_BYTES, "big") + text, np.uint8)
+    contents, parts, start = _bytes_of(memory), [head], 0
+    for count, dtype in description.tensors():
+        end = start + count * dtype.itemsize
+        parts.append(encoded(contents[start:end], dtype, codec))
+        start = end
+    return np.concatenate([*parts, contents[start:]])
 
 
-def unpack(block: Contents) -> tuple[Description, Contents]:
+def unpack(block: Contents, codec: CodecName | None = None) -> tuple[Description, Contents]:
     """A block's description, and its object's bytes.
 
     Raises:
-        ValueError: it does not begin with a description.
+        ValueError: it does not begin with a description, or is too short.
     """
     start = _LENGTH_BYTES + int.from_bytes(block[:_LENGTH_BYTES].tobytes(), "big")
-    return Description.parse(block[_LENGTH_BYTES:start].tobytes()), block[start:]
+    description = Description.parse(block[_LENGTH_BYTES:start].tobytes())
+    if codec is None:
+        return description, block[start:]
+    parts = []
+    for count, dtype in description.tensors():
+        end = start + block_bytes(count, dtype, codec)
+        part = decoded(block[start:end], count, dtype, codec)
+        if part is None:
+            raise ValueError("a memory object is shorter than its description says")
+        parts.append(part)
+        start = end
+    return description, np.concatenate([*parts, block[start:]])
 
 
-def unpack_into(block: Contents, memory: MemoryObj) -> bool:
+def unpack_into(block: Contents, memory: MemoryObj, codec: CodecName | None = None) -> bool:
     """Load a block into memory; ``False``, and nothing written, if it is another kind of object."""
     try:
-        description, contents = unpack(block)
+        description, contents = unpack(block, codec)
     except ValueError:
         return False
     into = _bytes_of(memory)

@@ -76,7 +76,8 @@ class InnetRemoteConnector(RemoteConnector):
         self._local = local_cpu_backend
         self._member = pool_of_process.enter(pool, options.members)
         self._blocks = self._member.blocks
-        self._names = ObjectNames(self._member.tenant, options.weights)
+        self._names = ObjectNames(self._member.tenant, options.weights, options.codec)
+        self._codec = options.codec
 
     async def exists(self, key: CacheEngineKey) -> bool:
         [found] = await asyncio.wrap_future(self._start(self._blocks.exists_many, [key]))
@@ -109,7 +110,7 @@ class InnetRemoteConnector(RemoteConnector):
         return [None if block is None else self._loaded(block) for block in blocks]
 
     async def put(self, key: CacheEngineKey, memory_obj: MemoryObj) -> None:
-        block = pack(memory_obj)
+        block = pack(memory_obj, self._codec)
         await asyncio.wrap_future(
             self._start(lambda names: self._blocks.put(names[0], block), [key])
         )
@@ -144,7 +145,7 @@ class InnetRemoteConnector(RemoteConnector):
             return None
         if memory is None:
             return None
-        if not unpack_into(block, memory):
+        if not unpack_into(block, memory, self._codec):
             memory.ref_count_down()
             return None
         return memory

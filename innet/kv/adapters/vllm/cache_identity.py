@@ -16,6 +16,7 @@ from vllm.v1.kv_cache_interface import KVCacheConfig
 from innet.errors import KVError
 from innet.kv.adapters.engine_pool import AdapterOptions
 from innet.kv.adapters.identity import engine_digest, key_hash, model_facts
+from innet.kv.adapters.tensors import coded_order
 from innet.kv.adapters.vllm.cache_groups import CacheGroup, cache_groups, natural_order
 from innet.kv.layout import RankPart
 from innet.kv.names import BlockFamily, BlockKey
@@ -82,6 +83,7 @@ class CacheIdentity:
     Attributes:
         ranks: tensor-parallel ranks of the engine.
         chunk_tokens: tokens of a chunk.
+        codec: of the objects.
         block_tokens: tokens of one of vLLM's blocks.
         groups: of the model's layers.
         spans: of all groups, in the order in which a model computes their last layers.
@@ -105,6 +107,7 @@ class CacheIdentity:
         self.chunk_tokens = options.chunk_tokens
         self.groups = cache_groups(cache, options.chunk_tokens)
         self.block_tokens = self.groups[0].block_tokens
+        self.codec = options.codec
         self._rank = config.parallel_config.rank % self.ranks
         digest = engine_digest("vllm", _facts(config, self.groups, options))
         spans = [
@@ -147,7 +150,7 @@ class CacheIdentity:
     def _spans_of(
         self, group: CacheGroup, tenant: str, digest: str, step: int
     ) -> Iterator[LayerSpan]:
-        order = group.order(_ORDER, is_only=len(self.groups) == 1)
+        order = group.order(coded_order(_ORDER, self.codec), is_only=len(self.groups) == 1)
         layouts = [
             RankPart(tensor_rank=rank, tensor_size=self.ranks).layout(
                 order, group.element_type, group.block_tokens

@@ -14,7 +14,7 @@ from innet.errors import KVError
 from innet.kv.adapters.engine_pool import Member
 from innet.kv.adapters.identity import key_hash
 from innet.kv.adapters.lookups import announced_as, get_announced
-from innet.kv.adapters.tensors import bytes_of, tensor_of
+from innet.kv.adapters.tensors import block_bytes, bytes_of, tensor_of
 from innet.kv.adapters.vllm.cache_identity import (
     CacheIdentity,
     Chunk,
@@ -24,6 +24,7 @@ from innet.kv.adapters.vllm.cache_identity import (
     Load,
     StepTransfers,
 )
+from innet.kv.codec import CodecName
 from innet.kv.names import BlockKey
 from innet.kv.pool.network import Contents
 
@@ -103,7 +104,8 @@ class WorkerSide:
         missing = set(self._span_of) - set(caches)
         if missing:
             raise KVError(f"vLLM registered no cache of {', '.join(sorted(missing))}")
-        self._paged = PagedCache({name: caches[name] for name in self._span_of}, self._blocks)
+        layers = {name: caches[name] for name in self._span_of}
+        self._paged = PagedCache(layers, self._blocks, self._cache.codec)
 
     def begin_step(self, transfers: StepTransfers) -> None:
         """A step begins: announce what it computes, which others await."""
@@ -281,12 +283,16 @@ class PagedCache:
             layer may split blocks into smaller ones that follow each other. Layers with states
             have several tensors each.
         blocks: of the engine.
+        codec: of the objects.
 
     Raises:
         KVError: a layer's cache has another shape.
     """
 
-    def __init__(self, layers: Mapping[str, LayerCache], blocks: int) -> None:
+    def __init__(
+        self, layers: Mapping[str, LayerCache], blocks: int, codec: CodecName | None = None
+    ) -> None:
+        self._codec = codec
         self._layers = {
             name: [
                 _by_block(name, each, blocks)
@@ -298,7 +304,10 @@ class PagedCache:
     def read(self, span: LayerSpan, part: ChunkPart) -> Contents:
         """A copy of the blocks in the span's layers, one after the other."""
         return np.concatenate(
-            [bytes_of(cache[_index(cache, part)]) for cache in self._caches_of(span)]
+            [
+                bytes_of(cache[_index(cache, part)], self._codec_of(span))
+                for cache in self._caches_of(span)
+            ]
         )
 
     def write(self, span: LayerSpan, part: ChunkPart, contents: Contents) -> bool:
@@ -310,18 +319,22 @@ class PagedCache:
             contents: of a whole object.
         """
         blocks = span.group.object_blocks
-        caches = self._caches_of(span)
-        sizes = [cache[0].numel() * cache.element_size() * blocks for cache in caches]
+        caches, codec = self._caches_of(span), self._codec_of(span)
+        sizes = [block_bytes(cache[0].numel() * blocks, cache.dtype, codec) for cache in caches]
         if sum(sizes) != contents.nbytes:
             return False
         start = 0
         for cache, size in zip(caches, sizes, strict=True):
             like = cache.new_empty((blocks, *cache.shape[1:]), device="meta")
-            whole = tensor_of(contents[start : start + size], like)
+            whole = tensor_of(contents[start : start + size], like, codec)
             assert whole is not None
             cache[_index(cache, part)] = whole[part.first_block :].to(cache.device)
             start += size
         return True
+
+    def _codec_of(self, span: LayerSpan) -> CodecName | None:
+        """Errors of a state would grow with each token behind it, so states are not quantised."""
+        return None if span.group.has_states else self._codec
 
     def _caches_of(self, span: LayerSpan) -> list[torch.Tensor]:
         return [cache for name in span.layers for cache in self._layers[name]]
