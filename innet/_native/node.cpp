@@ -262,7 +262,6 @@ class PythonQueue {
         node_.thread().completions().flush(id, *queue_);
         node_.thread().wake_up();
     }
-    void start_deferred() { node_.thread().wake_up(); }
     std::vector<Ended> take() { return node_.take(*queue_); }
     int fd() const { return queue_->event_fd(); }
 
@@ -305,7 +304,6 @@ void bind_queue(nb::module_& module) {
         .def("flush", &PythonQueue::flush, "operation"_a,
              "Makes `fd` signal an operation that was added batched, and starts deferred "
              "operations.")
-        .def("start_deferred", &PythonQueue::start_deferred, "Starts deferred operations.")
         .def("take", &PythonQueue::take,
              "(operation, status, detail) of operations that ended since the last call.")
         .def_prop_ro("fd", &PythonQueue::fd, "Readable when `take` has entries.");

@@ -151,13 +151,13 @@ OperationId NodeHandle::fetch_object(const wire::Name& name, const wire::Name& h
 
 std::vector<std::pair<OperationId, ObjectBuffer>> NodeHandle::fetch_objects(
     const std::vector<std::string>& names, const wire::Name& hint, const wire::Name& signer,
-    double timeout_s, bool root_only, bool deferred) {
+    double timeout_s, bool root_only) {
     std::vector<std::pair<OperationId, ObjectBuffer>> fetches;
     for (const wire::Name& name : names_from_uris(names)) {
         const auto memory = std::make_shared<ObjectMemory>();
         const bool is_last = fetches.size() + 1 == names.size();
-        const OperationId id = begin_fetch({name, hint, signer, memory, {}, true, root_only}, {},
-                                           timeout_s, deferred || !is_last);
+        const OperationId id =
+            begin_fetch({name, hint, signer, memory, {}, true, root_only}, {}, timeout_s, !is_last);
         fetches.emplace_back(id, ObjectBuffer{memory, nb::none()});
     }
     return fetches;
@@ -578,10 +578,9 @@ void bind_objects_of(nb::class_<NodeHandle>& node) {
              "may_be_absent: the object's prefix is registered there with wait=False; the fetch "
              "ends soon when no producer answers there.")
         .def("fetch_objects", &NodeHandle::fetch_objects, "names"_a, "hint"_a, "signer"_a,
-             nb::kw_only(), "timeout_s"_a, "root_only"_a = false, "deferred"_a = false,
+             nb::kw_only(), "timeout_s"_a, "root_only"_a = false,
              "Fetches objects that may be absent, each into a buffer of its own: (operation, "
-             "buffer) of each. root_only: fetches the root manifests alone. deferred: starts with "
-             "the next operation, or when a queue starts it.");
+             "buffer) of each. root_only: fetches the root manifests alone.");
     bind_offered_objects_of(node);
 }
 

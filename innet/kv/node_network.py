@@ -376,7 +376,6 @@ class NodeBlockNetwork:
                 self._signer,
                 timeout_s=timeout_s,
                 root_only=root_only,
-                deferred=self._host.collector.starts_deferred(),
             )
         except RuntimeError as error:  # the node has been stopped
             _log.debug("cannot fetch %s from %s: %s", names, source, error)

@@ -52,10 +52,6 @@ class BatchedDelivery(Delivery, Protocol):
         """Call each callback when its operation ends: the last one as by :meth:`deliver`, the
         others batched."""
 
-    def starts_deferred(self) -> bool:
-        """Whether an operation that begins now can be deferred, because the delivery starts it at
-        the end of this turn of the event loop."""
-
 
 class _PendingCallbacks:
     """The callbacks that a collector still has to call, by operation. Thread-safe.
@@ -232,7 +228,6 @@ class LoopCollector:
         self._loop = asyncio.get_running_loop()
         self._queue = _core.CompletionQueue(node)
         self._callbacks = _PendingCallbacks(node)
-        self._is_delivering = self._has_deferred = False
         self._loop.add_reader(self._queue.fd, self._deliver_ended)
 
     def deliver(self, operation: int, callback: Callback) -> None:
@@ -261,12 +256,6 @@ class LoopCollector:
         start does so now."""
         self._queue.flush(operation)
 
-    def starts_deferred(self) -> bool:
-        """Whether an operation that begins now can be deferred: it does so because of a completion,
-        and so may others, which start together with it."""
-        self._has_deferred = self._is_delivering
-        return self._is_delivering
-
     def cancel(self, operation: int) -> None:
         """Give the operation up."""
         self._node.cancel(operation)
@@ -290,18 +279,10 @@ class LoopCollector:
             self._loop.remove_reader(self._queue.fd)
             self._callbacks.fail(error)
             return
-        self._is_delivering = True
         for end in ended:
             self._callbacks.end(*end)
-        self._loop.call_soon(self._end_turn)  # after the callbacks of futures that ended
         if (exits := self._callbacks.take_exit()) is not None:
             raise exits
-
-    def _end_turn(self) -> None:
-        self._is_delivering = False
-        if self._has_deferred:
-            self._has_deferred = False
-            self._queue.start_deferred()
 
 
 AskedObject = tuple[str, _core.KeptObject | list[int | None] | None]

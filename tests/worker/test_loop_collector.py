@@ -88,23 +88,6 @@ async def test_of_several_operations_the_one_that_was_given_last_wakes_the_loop(
     collector.close()
 
 
-async def test_what_begins_because_of_a_completion_starts_at_the_end_of_the_turn(node, keys):
-    collector = LoopCollector(node)
-    ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    was_deferred: list[bool] = []
-
-    def begin_another(_status: int, _detail: str) -> None:
-        was_deferred.append(collector.starts_deferred())
-        another = publish(node, keys, 1, deferred=was_deferred[0])
-        collector.deliver(another, lambda status, _: ended.set_result(status))
-
-    assert not collector.starts_deferred(), "nothing would start it"
-    collector.deliver(publish(node, keys, 0), begin_another)
-    assert await ended == _core.STATUS_DONE
-    assert was_deferred == [True]
-    collector.close()
-
-
 async def test_nobody_is_called_back_after_the_close(node, keys):
     collector = LoopCollector(node)
     told: list[int] = []

@@ -166,10 +166,6 @@ class SimulatedCollector:
     def flush(self, operation: int) -> None:
         """Nothing: a simulation holds no completion back."""
 
-    def starts_deferred(self) -> bool:
-        """No: a simulated operation starts as soon as it begins."""
-        return False
-
     def discard(self, operation: int) -> None:
         """Drop the completion of an operation."""
         if self._ended.pop(operation, None) is None:
