@@ -247,7 +247,7 @@ class BlockModel:
             node, came_from = arrivals.popleft()
             if node in self._switches and node != start:
                 self._switches[node].put(block, 0)
-            for waiting in pending.pop(node, set()) - {came_from}:
+            for waiting in sorted(pending.pop(node, set()) - {came_from}):
                 self.link_blocks[node, waiting] += 1
                 arrivals.append((waiting, node))
 
