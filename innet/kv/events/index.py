@@ -198,14 +198,18 @@ class PrefixIndex:
         of_model = self._models.get(model)
         sizes = () if of_model is None else [size for size, name in of_model.sizes if name == lora]
         packed = _packed(tokens)
-        found = Location(0, 0, tuple(Holding(each, 0, 0, 0, 0) for each in members or ()))
+        extra = _extra_hash(((salt,),) if salt else ())
+        longest: _Prefix | None = None
         for size in sizes:
             assert of_model is not None
-            extra = ((salt,),) if salt else ()
-            walk = _Walk(size, _keys(_root(size, lora), packed, size, extra), of_model.holders)
-            located = walk.location(self._shifts, members)
-            found = max(found, located, key=lambda each: each.tokens)
-        return found
+            root = _root(size, lora)
+            runs = _core.prefix_runs(root, packed, 4 * size, extra, of_model.holders)
+            prefix = _Prefix(size, runs)
+            if prefix.tokens > (longest.tokens if longest else 0):
+                longest = prefix
+        if longest is None:
+            return Location(0, 0, tuple(Holding(each, 0, 0, 0, 0) for each in members or ()))
+        return longest.location(self._shifts, members)
 
     def _store(
         self, model: _Model, member: str, block: BlocksStored, changes: list[Change]
@@ -255,7 +259,7 @@ def _resolve(model: _Model, first: BlocksStored, shifts: Mapping[str, int]) -> N
             model.wait(block, block.parent)
             continue
         model.sizes.add((block.block_tokens, block.lora))
-        [key] = _keys(parent, _packed(block.tokens), len(block.tokens), block.extra)
+        key = _core.block_key(parent, _packed(block.tokens), _extra_hash(block.extra))
         model.keys[each] = key
         model.hashes[key] = (*model.hashes.get(key, ()), each)
         _set_holders(model, each, shifts)
@@ -291,26 +295,18 @@ def _forget_key(model: _Model, each: int) -> None:
         model.hashes[key] = left
 
 
-class _Walk:
-    """Follows a prompt's blocks from the first on, as long as one has a holder."""
+class _Prefix:
+    """A prompt's blocks from the first on, as long as one has a holder.
 
-    def __init__(self, size: int, keys: Sequence[int], holders: Mapping[int, int]) -> None:
+    Attributes:
+        tokens: of these blocks.
+    """
+
+    def __init__(self, size: int, runs: Sequence[tuple[int, int]]) -> None:
+        """``runs``: holders, and how many blocks that follow each other have them."""
         self._size = size
-        self._runs: list[tuple[int, int]] = []
-        """Blocks that follow each other and have the same holders, and how many."""
-        last = first = blocks = 0
-        for key in keys:
-            held = holders.get(key, 0)
-            if held != last:
-                if blocks:
-                    self._runs.append((last, blocks - first))
-                last, first = held, blocks
-            if not held:
-                break
-            blocks += 1
-        if last:
-            self._runs.append((last, blocks - first))
-        self._blocks = blocks
+        self._runs = runs
+        self.tokens = size * sum(blocks for _, blocks in runs)
 
     def location(self, shifts: Mapping[str, int], members: Sequence[str] | None) -> Location:
         """The result; of all members with a block, or of the chosen ones."""
@@ -328,7 +324,7 @@ class _Walk:
                 else Holding(member, 0, 0, 0, 0)
                 for member in members
             ]
-        return Location(self._size * self._blocks, self._size, tuple(holdings))
+        return Location(self.tokens, self._size, tuple(holdings))
 
     def _holding(self, member: str, shift: int) -> Holding:
         gpu = memory = anywhere = held = 0
@@ -352,10 +348,8 @@ def _root(size: int, lora: str | None) -> int:
     return hash((size, lora)) & _HASH_MASK
 
 
-def _keys(parent: int, packed: bytes, size: int, extra: tuple[Extra | None, ...]) -> list[int]:
-    """64 bits for each block, under the process's key: a prompt cannot be made to collide."""
-    first = hash(extra) & _HASH_MASK if extra and extra[0] is not None else 0
-    return _core.block_keys(parent, packed, 4 * size, first)
+def _extra_hash(extra: tuple[Extra | None, ...]) -> int:
+    return hash(extra) & _HASH_MASK if extra and extra[0] is not None else 0
 
 
 def _packed(tokens: TokenIds) -> bytes:
