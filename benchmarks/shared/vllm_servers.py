@@ -26,11 +26,15 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import (
     Gemma3ForCausalLM,
     Gemma3TextConfig,
+    Lfm2Config,
+    Lfm2ForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerFast,
+    Qwen3NextConfig,
+    Qwen3NextForCausalLM,
 )
 
 from innet.errors import EmulationError
@@ -67,6 +71,41 @@ def write_window_model(folder: Path, window: int) -> None:
         **_sizes(width=128),
     )
     _write(Gemma3ForCausalLM, config, folder)
+
+
+def write_convolution_model(folder: Path) -> None:
+    """A random model of four layers (LFM2): every second one is a short convolution."""
+    config = Lfm2Config(
+        num_hidden_layers=4,
+        layer_types=["conv", "full_attention"] * 2,
+        conv_dim=128,
+        block_dim=128,
+        block_auto_adjust_ff_dim=False,
+        **_sizes(width=128),
+    )
+    _write(Lfm2ForCausalLM, config, folder)
+
+
+def write_delta_model(folder: Path) -> None:
+    """A random model of four layers (Qwen3-Next): every second one is a gated delta net.
+
+    vLLM computes it on processors with ``--dtype bfloat16`` alone.
+    """
+    config = Qwen3NextConfig(
+        num_hidden_layers=4,
+        layer_types=["linear_attention", "full_attention"] * 2,
+        head_dim=64,
+        linear_key_head_dim=64,
+        linear_value_head_dim=64,
+        linear_num_key_heads=2,
+        linear_num_value_heads=4,
+        num_experts=4,
+        num_experts_per_tok=2,
+        moe_intermediate_size=64,
+        shared_expert_intermediate_size=64,
+        **_sizes(width=128),
+    )
+    _write(Qwen3NextForCausalLM, config, folder)
 
 
 def _sizes(width: int) -> dict[str, Any]:
@@ -284,6 +323,7 @@ def serving(
     ranks: int = 1,
     processor: int | None = None,
     options: Mapping[str, Any] | None = None,
+    arguments: Sequence[str] = (),
 ) -> Iterator[Server]:
     """A server at a host of the pool, which is not ready at first.
 
@@ -296,6 +336,7 @@ def serving(
         ranks: for tensor parallelism.
         processor: on which alone its processes run.
         options: of the connector, in addition.
+        arguments: of vLLM, in addition.
     """
     transfer = {
         "kv_connector": "InnetConnector",
@@ -308,7 +349,7 @@ def serving(
     command += ["--host", "127.0.0.1", "--port", str(port), "--enforce-eager"]
     command += ["--max-model-len", "6144", "--dtype", "float32", "--kv-cache-memory-bytes", "128M"]
     command += ["--tensor-parallel-size", str(ranks), "--prefix-caching-hash-algo", "sha256_cbor"]
-    command += ["--kv-transfer-config", json.dumps(transfer)]
+    command += ["--kv-transfer-config", json.dumps(transfer), *arguments]
     if processor is not None:
         command = ["taskset", "--cpu-list", str(processor), *command]
     output = pool.secret.with_name(f"{host}-{port}.log")

@@ -1,0 +1,61 @@
+"""Models of layers with states and layers with attention, which vLLM caches in two groups."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+if not importlib.util.find_spec("vllm") or not importlib.util.find_spec("vllm._C"):
+    pytest.skip(
+        "vLLM compiled for processors is not installed here: `make kv-adapters` tests with it",
+        allow_module_level=True,
+    )
+
+from shared.vllm_servers import (
+    prompt,
+    serving,
+    standing_pool,
+    write_convolution_model,
+    write_delta_model,
+)
+from tests.kv_adapters.running import free_ports
+
+TOKENS = 1300
+BLOCK = 256
+LOADED = TOKENS // BLOCK * BLOCK
+"""Up to the state behind the prompt's last whole block."""
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    ("write", "dtype"),
+    [(write_convolution_model, "float32"), (write_delta_model, "bfloat16")],
+    ids=["LFM2", "Qwen3-Next"],
+)
+def test_a_consumer_answers_to_the_bit_what_the_producer_computed(
+    tmp_path: Path, write: Callable[[Path], None], dtype: str
+) -> None:
+    model, port = tmp_path / "model", free_ports(2)
+    write(model)
+    options = {"chunk_tokens": BLOCK}
+    arguments = ["--dtype", dtype, "--block-size", str(BLOCK)]
+    arguments += ["--enable-prefix-caching", "--mamba-cache-mode", "align"]
+    with (
+        standing_pool(tmp_path, engines=2) as pool,
+        serving(
+            pool, "h0", port, model, role="kv_producer", options=options, arguments=arguments
+        ) as producer,
+        serving(
+            pool, "h1", port + 1, model, role="kv_consumer", options=options, arguments=arguments
+        ) as consumer,
+    ):
+        producer.wait_until_ready()
+        computed = producer.complete(prompt(7, TOKENS), request="r1")
+        consumer.wait_until_ready()
+        served = consumer.complete(prompt(7, TOKENS), request="r1")
+        assert (producer.loaded_tokens, consumer.loaded_tokens) == (0, LOADED)
+        assert (served.words, served.logprobs) == (computed.words, computed.logprobs)
+        assert len(set(served.logprobs)) > 1, "an answer that never changes would always be equal"
