@@ -104,7 +104,9 @@ async def test_an_unchanged_summary_is_not_sent_again_and_a_change_is_small() ->
 
 
 @pytest.mark.parametrize(
-    "words", [[1], [1, 0, 1], [1, 7, 0], [1, 5, 1, 9]], ids=["short", "cut", "other", "not there"]
+    "words",
+    [[1], [1, 0, 1], [1, 7, 0], [1, 5, 1, 9], [1, 5, 4, 4, 4, 4, 6]],
+    ids=["short", "cut", "other", "not there", "twice"],
 )
 def test_damaged_summaries_are_refused(words: list[int]) -> None:
     known = Version(5, np.array([4, 6], "<u4"))
