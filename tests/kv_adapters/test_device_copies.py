@@ -15,7 +15,8 @@ from tests.kv_adapters.stand_ins import adapter_module
 BLOCKS = 12
 CHUNK_BLOCKS = 4
 LAYERS = ("layers.0", "layers.1", "layers.2")
-SPAN = SimpleNamespace(layers=LAYERS, group=SimpleNamespace(object_blocks=CHUNK_BLOCKS))
+GROUP = SimpleNamespace(object_blocks=CHUNK_BLOCKS, has_states=False)
+SPAN = SimpleNamespace(layers=LAYERS, group=GROUP)
 
 
 @pytest.fixture(params=["cpu", "cuda"])

@@ -45,10 +45,11 @@ def vllm_name(model: str, weights: str) -> str:
                 dtype="bfloat16",
                 quantization=None,
             ),
+            speculative_config=None,
         )
         group = SimpleNamespace(kv_cache_spec=_attention_spec(), layer_names=["layers.0"])
         cache = SimpleNamespace(kv_cache_groups=[group], hash_block_size=None)
-        options = SimpleNamespace(chunk_tokens=16, layers_per_object=1, weights=weights)
+        options = SimpleNamespace(chunk_tokens=16, layers_per_object=1, weights=weights, codec=None)
         name: str = identity.CacheIdentity(engine, cache, options, TENANT).key(0, bytes(32)).name
         return name
 
