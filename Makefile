@@ -74,7 +74,8 @@ build/.core: $(VENV)/.ready pyproject.toml $(NATIVE_SOURCES)
 PYTEST = env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
     $(PYTHON_BIN) -m tests.crowd -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
-test: lint native-tests ndnts-where-npm-is
+test: build ndnts-where-npm-is
+	@$(MAKE) --no-print-directory -j2 -O lint native-tests
 	@$(PYTEST) $(PYTEST_FLAGS)
 
 pytest: build ndnts-where-npm-is

@@ -53,8 +53,8 @@ hypothesis.settings.load_profile("innet")
 
 # The folders whose files take longest. They come first: the processes of pytest then end together.
 LONGEST_FIRST = (
-    *("cluster", "cli", "torch_suite", "torch_backend", "apps", "telemetry", "observe", "docs"),
-    *("lab", "faults", "attacks", "crowd", "collectives"),
+    *("swarm", "cluster", "cli", "torch_suite", "torch_backend", "collectives", "docs", "lab"),
+    *("telemetry", "observe", "apps", "attacks", "topology", "crowd", "faults", "kv"),
 )
 
 
