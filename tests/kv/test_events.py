@@ -288,6 +288,20 @@ def test_consumers_learn_of_blocks_in_whatever_order_they_come(
             assert number in consumer.held
 
 
+def test_a_moved_predecessor_does_not_delay_the_block_that_follows_it() -> None:
+    """Blocks on other media than their predecessor keep their place behind it."""
+    events = BlockEvents("h0")
+    hashes = [bytes(31) + bytes([number]) for number in (1, 2, 4)]
+    events.describe(FAMILY, hashes, [1, 2, 4], 1)
+    whole = BlockFamily(FAMILY.tenant, FAMILY.model_digest, FAMILY.layout, 0, 1)
+    moves = [(0, Tier.DISK), (1, Tier.MEMORY), (2, Tier.DISK), (0, Tier.MEMORY)]
+    for place, tier in moves:
+        events.on_tier(0, whole.name(hashes[place]), tier)
+    consumer = Strict(knows_all=False)
+    consumer.apply(published(events))
+    assert consumer.held == {1, 2, 4}
+
+
 def test_tokens_that_become_known_later_are_published() -> None:
     events = BlockEvents("h0", "llama")
     assert not events.streams

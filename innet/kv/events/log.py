@@ -124,12 +124,12 @@ def _predecessors_first(stored: Sequence[BlocksStored]) -> Iterator[BlocksStored
         return event.group, event.medium, block
 
     described = {place(each, block) for each in stored if each.tokens for block in each.hashes}
-    followers: defaultdict[tuple[int, str | None, int | None], list[BlocksStored]]
-    followers = defaultdict(list)
+    behind = {(group, block) for group, _, block in described}
+    followers: defaultdict[tuple[int, int | None], list[BlocksStored]] = defaultdict(list)
     todo = []
     for event in reversed(stored):
-        if event.tokens and place(event, event.parent) in described:
-            followers[place(event, event.parent)].append(event)
+        if event.tokens and (event.group, event.parent) in behind:
+            followers[event.group, event.parent].append(event)
         elif event.tokens or place(event, event.hashes[0]) not in described:
             todo.append(event)
     while todo or followers:
@@ -137,7 +137,7 @@ def _predecessors_first(stored: Sequence[BlocksStored]) -> Iterator[BlocksStored
         event = todo.pop()
         yield event
         for block in event.hashes:
-            todo += followers.pop(place(event, block), [])
+            todo += followers.pop((event.group, block), [])
 
 
 def _runs(stored: Iterable[BlocksStored]) -> Iterator[BlocksStored]:
