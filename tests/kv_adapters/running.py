@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+import subprocess
 import sys
+import tempfile
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+import pytest
 
 from innet.cluster.launch import Session
 from innet.topology import load_topology
@@ -34,6 +38,24 @@ def run_on_two_hosts(
 
     asyncio.run(launch())
     return dict(lines)
+
+
+@contextmanager
+def standing_pool(pool: str) -> Iterator[Path]:
+    """A folder whose ``pool.yaml`` is served, as ``prod``; engines attach from there."""
+    with (
+        tempfile.TemporaryDirectory(prefix="innet-p-") as name,
+        pytest.MonkeyPatch.context() as env,
+    ):
+        folder = Path(name)
+        env.setenv("XDG_RUNTIME_DIR", name)
+        (folder / "pool.yaml").write_text(pool)
+        (folder / "acme.secret").touch(mode=0o600)
+        (folder / "acme.secret").write_text("at least sixteen bytes")
+        innet = [sys.executable, "-m", "innet"]
+        subprocess.run([*innet, "kv", "serve", "pool.yaml", "--detach"], cwd=folder, check=True)
+        yield folder
+        subprocess.run([*innet, "down", "prod"], check=True)
 
 
 def documented_command(engine: str, program: str = "innet run") -> str:

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -21,7 +20,7 @@ pytest.importorskip("lmcache", reason="LMCache is not installed here: `make kv-a
 from innet.cluster.emulation.runs import find_run
 from tests.docs.command_lines import ROOT
 from tests.kv_adapters.lmcache.test_server import text_at
-from tests.kv_adapters.running import documented_command, free_ports
+from tests.kv_adapters.running import documented_command, free_ports, standing_pool
 
 KEYS = 3
 POOL = """
@@ -45,20 +44,9 @@ POLL_S = 0.3
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
     """The folder of a pool that is up, from which engines attach."""
-    with (
-        tempfile.TemporaryDirectory(prefix="innet-l-") as name,
-        pytest.MonkeyPatch.context() as env,
-    ):
-        folder = Path(name)
-        env.setenv("XDG_RUNTIME_DIR", name)
+    with standing_pool(POOL) as folder, pytest.MonkeyPatch.context() as env:
         env.setenv("LMCACHE_TRACK_USAGE", "false")
-        (folder / "pool.yaml").write_text(POOL)
-        (folder / "acme.secret").touch(mode=0o600)
-        (folder / "acme.secret").write_text("at least sixteen bytes")
-        innet = [sys.executable, "-m", "innet"]
-        subprocess.run([*innet, "kv", "serve", "pool.yaml", "--detach"], cwd=folder, check=True)
         yield folder
-        subprocess.run([*innet, "down", "prod"], check=True)
 
 
 def kill_member(node: str) -> None:
