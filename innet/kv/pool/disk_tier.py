@@ -29,7 +29,7 @@ _OBJECTS_AT_ONCE = 8
 
 
 class DiskWork(Protocol):
-    """Runs blocking calls one after the other, in their order."""
+    """Runs blocking calls beside the event loop: a disk's one after the other, in their order."""
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """The result of ``work``."""
