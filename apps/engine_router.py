@@ -16,7 +16,7 @@ import argparse
 
 from aiohttp import web
 from routing.engines import Engine, Placement
-from routing.front import Front
+from routing.front import FIRST_BYTE_S, Front
 
 from innet.kv.events.routing import ROUTERS, Costs, make_router
 from innet.kv.prefill import LoadTime
@@ -42,16 +42,25 @@ def main() -> None:
         help="of a token's keys and values; default 128KiB",
     )
     parser.add_argument("--gbit", type=float, help="rate of loading blocks; default: not loaded")
+    parser.add_argument(
+        "--first-byte-s",
+        type=float,
+        default=FIRST_BYTE_S,
+        metavar="SECONDS",
+        help="until an engine's answer begins; default %(default)g",
+    )
     arguments = parser.parse_args()
     engines = [_engine(text, parser) for text in arguments.engine]
     if arguments.index is not None and not _is_url(arguments.index):
         parser.error(f"expected --index http://HOST:PORT, found {arguments.index!r}")
+    if not arguments.first_byte_s > 0:
+        parser.error(f"expected --first-byte-s above 0, found {arguments.first_byte_s:g}")
     load = LoadTime(0.001, arguments.gbit * _GIGABIT) if arguments.gbit else None
     costs = Costs(load=load, token_bytes=arguments.token_bytes)
     router = make_router(arguments.router, costs, [engine.name for engine in engines])
     placement = Placement(engines, router, costs, arguments.index, arguments.model)
     # A client that hangs up ends its request at the engine, too.
-    app = Front(placement).app()
+    app = Front(placement, arguments.first_byte_s).app()
     web.run_app(app, host="127.0.0.1", port=arguments.port, handler_cancellation=True)
 
 

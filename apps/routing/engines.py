@@ -6,6 +6,7 @@ import base64
 import logging
 import math
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -22,7 +23,7 @@ _DOWN_S = 2.0
 _log = logging.getLogger(__name__)
 
 
-@dataclass
+@dataclass(eq=False)
 class Engine:
     """An OpenAI-compatible server.
 
@@ -39,11 +40,9 @@ class Engine:
     down_until_s: float = 0.0
 
     @property
-    def wait_s(self) -> float:
-        """Work that waits; infinite: it is down."""
-        if time.monotonic() < self.down_until_s:
-            return math.inf
-        return sum(self.work_s.values())
+    def is_down(self) -> bool:
+        """Whether others are asked."""
+        return time.monotonic() < self.down_until_s
 
     def fail(self) -> None:
         """It could not be reached."""
@@ -77,11 +76,21 @@ class Placement:
         self._failure = ""
 
     async def place(
-        self, session: aiohttp.ClientSession, tokens: list[int]
+        self,
+        session: aiohttp.ClientSession,
+        tokens: list[int],
+        tried: Collection[Engine] = (),
     ) -> tuple[Engine, float]:
-        """The engine for a prompt, and how long it probably computes it."""
+        """The engine for a prompt, and how long it probably computes it.
+
+        Without those that were ``tried``. One that is down is chosen where all others are, too.
+        """
         location = await self._locate(session, tokens)
-        waits = [engine.wait_s for engine in self.engines]
+        left = [engine for engine in self.engines if engine not in tried]
+        able = [engine for engine in left if not engine.is_down] or left
+        waits = [
+            sum(engine.work_s.values()) if engine in able else math.inf for engine in self.engines
+        ]
         number = self._router.choose(Prompt(tokens, location), waits)
         own = location.holdings[number].memory_tokens
         return self.engines[number], self._costs.serve_s(len(tokens), own, location.tokens)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
-import math
 from typing import Any
 
 import aiohttp
@@ -15,8 +15,11 @@ from routing.engines import Engine, Placement
 ENGINE_HEADER = "X-Innet-Engine"
 _MOST_BODY_BYTES = 64 << 20
 _CONNECT_S = 5.0
-_TOKENIZE = aiohttp.ClientTimeout(total=5.0)
-"""An engine that takes longer to tokenize a prompt hangs: others are asked."""
+FIRST_BYTE_S = 600.0
+"""An answer that is not streamed begins when all of it is computed."""
+_QUICK_S = 5.0
+"""An engine that takes longer to tokenize a prompt, or to list its models, hangs: others are
+asked."""
 _JSON = "application/json"
 _HOP_BY_HOP = frozenset(
     {"connection", "content-length", "host", "keep-alive", "transfer-encoding", "upgrade"}
@@ -26,9 +29,14 @@ _HOP_BY_HOP = frozenset(
 class Front:
     """Passes requests on, and their answers back as they arrive."""
 
-    def __init__(self, placement: Placement) -> None:
-        """``placement`` chooses engines."""
+    def __init__(self, placement: Placement, first_byte_s: float = FIRST_BYTE_S) -> None:
+        """
+        Args:
+            placement: chooses engines.
+            first_byte_s: limit until the answer of an engine begins.
+        """
         self._placement = placement
+        self._first_byte_s = first_byte_s
         self._numbers = itertools.count()
 
     def app(self) -> web.Application:
@@ -41,16 +49,22 @@ class Front:
         return app
 
     async def _with_session(self, app: web.Application) -> Any:
-        timeout = aiohttp.ClientTimeout(total=None, connect=_CONNECT_S)
-        async with aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session:
+        connector = aiohttp.TCPConnector(limit=0)  # requests queue at engines, not here
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S)
+        async with aiohttp.ClientSession(
+            connector=connector, timeout=timeout, auto_decompress=False
+        ) as session:
             self._session = session
             yield
 
     async def _models(self, request: web.Request) -> web.StreamResponse:
         for engine in self._placement.engines:
-            answer = await self._forwarded(request, engine, b"", None)
-            if answer is not None:
-                return answer
+            try:
+                begun = await self._begun(request, engine, b"", _QUICK_S)
+            except TimeoutError:
+                continue
+            if begun is not None:
+                return await _pass_on(request, engine, *begun)
         raise self._nobody()
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
@@ -61,17 +75,28 @@ class Front:
         except (ValueError, AttributeError):
             message = "the body is no JSON object: send what OpenAI's interface takes"
             raise web.HTTPBadRequest(text=_error(message), content_type=_JSON) from None
-        for _ in self._placement.engines:
-            engine, work_s = await self._placement.place(self._session, tokens)
+        tried: set[Engine] = set()
+        while len(tried) < len(self._placement.engines):
+            engine, work_s = await self._placement.place(self._session, tokens, tried)
+            tried.add(engine)
             number = next(self._numbers)
             engine.work_s[number] = work_s
             try:
-                answer = await self._forwarded(request, engine, body, number)
+                begun = await self._begun(request, engine, body, self._first_byte_s)
+            except TimeoutError:
+                raise self._silent(engine) from None
             finally:
-                engine.work_s.pop(number, None)
-            if answer is not None:
-                return answer
+                del engine.work_s[number]  # the first token is there, or never comes
+            if begun is not None:
+                return await _pass_on(request, engine, *begun)
         raise self._nobody()
+
+    def _silent(self, engine: Engine) -> web.HTTPGatewayTimeout:
+        message = (
+            f"engine {engine.name} began no answer within {self._first_byte_s:g} s: see whether it "
+            "hangs, stream long answers, or give the router a longer --first-byte-s"
+        )
+        return web.HTTPGatewayTimeout(text=_error(message), content_type=_JSON)
 
     def _nobody(self) -> web.HTTPServiceUnavailable:
         names = ", ".join(engine.name for engine in self._placement.engines)
@@ -86,11 +111,12 @@ class Front:
         keys = ("model", "prompt", "messages")
         question = {key: document[key] for key in keys if key in document}
         for engine in self._placement.engines:
-            if math.isinf(engine.wait_s):
+            if engine.is_down:
                 continue
             try:
                 url = f"{engine.url}/tokenize"
-                async with self._session.post(url, json=question, timeout=_TOKENIZE) as answer:
+                timeout = aiohttp.ClientTimeout(total=_QUICK_S)
+                async with self._session.post(url, json=question, timeout=timeout) as answer:
                     found = (await answer.json()).get("tokens", []) if answer.ok else []
                     return [int(each) for each in found]
             except (aiohttp.ClientConnectionError, TimeoutError):
@@ -99,28 +125,48 @@ class Front:
                 continue  # no engine's answer
         return []
 
-    async def _forwarded(
-        self, request: web.Request, engine: Engine, body: bytes, number: int | None
-    ) -> web.StreamResponse | None:
-        """The engine's answer; ``None``: it cannot be reached, and nothing was answered."""
+    async def _begun(
+        self, request: web.Request, engine: Engine, body: bytes, limit_s: float
+    ) -> tuple[aiohttp.ClientResponse, bytes] | None:
+        """The engine's answer and the first of its bytes; ``None``: it cannot be reached.
+
+        Raises:
+            TimeoutError: it can be reached, and is silent.
+        """
         headers = {k: v for k, v in request.headers.items() if k.lower() not in _HOP_BY_HOP}
         url = f"{engine.url}{request.path_qs}"
         try:
-            answer = await self._session.request(request.method, url, data=body, headers=headers)
-        except (aiohttp.ClientConnectionError, TimeoutError):
+            async with asyncio.timeout(limit_s):
+                answer = await self._session.request(
+                    request.method, url, data=body, headers=headers
+                )
+                try:
+                    return answer, await answer.content.readany()
+                except BaseException:
+                    answer.close()
+                    raise
+        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
             engine.fail()
             return None
-        async with answer:
-            passed = {k: v for k, v in answer.headers.items() if k.lower() not in _HOP_BY_HOP}
-            response = web.StreamResponse(status=answer.status, headers=passed)
-            response.headers[ENGINE_HEADER] = engine.name
-            await response.prepare(request)
-            async for chunk in answer.content.iter_any():
-                if number is not None:
-                    engine.work_s.pop(number, None)  # the first token is there
-                await response.write(chunk)
-            await response.write_eof()
-            return response
+        except TimeoutError:
+            engine.fail()
+            raise
+
+
+async def _pass_on(
+    request: web.Request, engine: Engine, answer: aiohttp.ClientResponse, first: bytes
+) -> web.StreamResponse:
+    """Answers the client with what an engine answers, as it arrives."""
+    async with answer:
+        passed = {k: v for k, v in answer.headers.items() if k.lower() not in _HOP_BY_HOP}
+        response = web.StreamResponse(status=answer.status, headers=passed)
+        response.headers[ENGINE_HEADER] = engine.name
+        await response.prepare(request)
+        await response.write(first)
+        async for chunk in answer.content.iter_any():
+            await response.write(chunk)
+        await response.write_eof()
+        return response
 
 
 def _error(message: str) -> str:

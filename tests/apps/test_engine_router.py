@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "apps"))
 from routing.engines import Engine, Placement
 from routing.front import ENGINE_HEADER, Front
 
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 NAMES = ("h0", "h1", "h2")
 PROMPT = list(range(2048))
 
@@ -39,7 +40,20 @@ async def served(app: web.Application) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-def engine_app(name: str, hold: asyncio.Event, left: asyncio.Event) -> web.Application:
+async def hang(_: web.Request) -> web.StreamResponse:
+    """Accept a request, and never answer."""
+    await asyncio.Event().wait()
+    return web.Response()
+
+
+async def spell(request: web.Request) -> web.StreamResponse:
+    """Tokens are characters."""
+    return web.json_response({"tokens": [ord(c) for c in (await request.json())["prompt"]]})
+
+
+def engine_app(
+    name: str, hold: asyncio.Event, left: asyncio.Event, tokenize: Handler = spell
+) -> web.Application:
     """An engine that streams two lines, the second one when it is allowed to; ``left`` is set when
     a client does not wait for that."""
 
@@ -54,9 +68,6 @@ def engine_app(name: str, hold: asyncio.Event, left: asyncio.Event) -> web.Appli
             raise
         await response.write(b"data: [DONE]\n\n")
         return response
-
-    async def tokenize(request: web.Request) -> web.Response:
-        return web.json_response({"tokens": [ord(c) for c in (await request.json())["prompt"]]})
 
     async def models(_: web.Request) -> web.Response:
         return web.json_response({"data": [{"id": "llama"}]})
@@ -175,13 +186,9 @@ async def test_a_client_that_hangs_up_ends_its_request_at_the_engine() -> None:
 async def test_an_engine_that_does_not_tokenize_is_passed_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("routing.front._TOKENIZE", aiohttp.ClientTimeout(total=0.01))
+    monkeypatch.setattr("routing.front._QUICK_S", 0.01)
 
-    async def hang(_: web.Request) -> web.Response:
-        await asyncio.Event().wait()
-        return web.Response()
-
-    async def babble(_: web.Request) -> web.Response:
+    async def babble(_: web.Request) -> web.StreamResponse:
         return web.json_response([1, 2])
 
     for tokenize in (hang, babble):
@@ -222,6 +229,75 @@ async def test_an_engine_that_died_is_replaced() -> None:
             assert "h0, h1, h2 can be reached" in (await answer.json())["error"]["message"]
         async with router.session.post(f"{router.url}/v1/completions", data=b"[") as answer:
             assert answer.status == 400
+
+
+async def begin(request: web.Request) -> web.StreamResponse:
+    """Send the head of an answer, and nothing of its body."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    await asyncio.Event().wait()
+    return response
+
+
+@asynccontextmanager
+async def before(urls: Sequence[str], first_byte_s: float) -> AsyncIterator[str]:
+    """The address of a router before engines, in order of their load."""
+    engines = [Engine(f"h{number}", url) for number, url in enumerate(urls)]
+    names = [engine.name for engine in engines]
+    placement = Placement(engines, make_router("pool", Costs(), names), Costs(), None)
+    async with asyncio.timeout(60), served(Front(placement, first_byte_s).app()) as url:
+        yield url
+
+
+async def test_each_engine_is_tried_once_also_when_all_are_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("routing.front._QUICK_S", 0.01)
+    monkeypatch.setattr("routing.engines._DOWN_S", 60.0)
+    hold = asyncio.Event()
+    hold.set()
+    async with (
+        served(engine_app("h1", hold, hold, hang)) as slow,
+        before(["http://127.0.0.1:1", slow], 60) as url,
+        aiohttp.ClientSession() as session,
+        session.post(f"{url}/v1/completions", json={"prompt": "a"}) as answer,
+    ):
+        assert (answer.status, answer.headers.get(ENGINE_HEADER)) == (200, "h1")
+
+
+@pytest.mark.parametrize("silent", [hang, begin])
+async def test_a_silent_engine_is_given_up(
+    silent: Handler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("routing.front._QUICK_S", 0.01)
+    app = web.Application()
+    app.router.add_route("*", "/v1/{path:.*}", silent)
+    well = engine_app("h1", asyncio.Event(), asyncio.Event())
+    async with (
+        served(app) as h0,
+        served(well) as h1,
+        before([h0, h1], 0.01) as url,
+        aiohttp.ClientSession() as session,
+    ):
+        async with session.post(f"{url}/v1/completions", json={"prompt": [1]}) as answer:
+            assert answer.status == 504
+            assert "h0 began no answer within 0.01 s" in (await answer.json())["error"]["message"]
+        async with session.get(f"{url}/v1/models") as answer:
+            assert answer.headers[ENGINE_HEADER] == "h1"
+
+
+async def test_a_hundred_open_answers_do_not_keep_others_waiting() -> None:
+    connector = aiohttp.TCPConnector(limit=0)
+    async with (
+        routed("round-robin") as router,
+        aiohttp.ClientSession(connector=connector) as session,
+        AsyncExitStack() as stack,
+    ):
+        for _ in range(101):
+            request = session.post(f"{router.url}/v1/completions", json={"prompt": PROMPT[:1]})
+            answer = await stack.enter_async_context(request)
+            assert answer.status == 200
+        router.hold.set()
 
 
 async def test_routers_to_compare_with() -> None:
