@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,8 +26,9 @@ topology: star:2
 pool:
   engines: 1
   folder: blocks
+  objects-url: file://{folder}/objects
   tenants:
-    acme: {secret: acme.secret, memory: 1MiB, disk: 64MiB}
+    acme: {{secret: acme.secret, memory: 1MiB, disk: 64MiB, objects: 64MiB}}
 """
 
 
@@ -63,7 +65,7 @@ def engine(folder: Path, **options: object) -> Iterator[Engine]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("pool")
-    (made / "pool.yaml").write_text(FILE)
+    (made / "pool.yaml").write_text(FILE.format(folder=made))
     for name in ("acme", "other"):
         secret = made / f"{name}.secret"
         secret.touch(mode=0o600)
@@ -73,7 +75,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pool(registry: Path, folder: Path) -> Iterator[Path]:
-    """The folder of a pool that is up, with blocks on its disks from before."""
+    """The folder of a pool that is up, with blocks from before on one disk and in the object
+    storage behind the disk that was lost."""
     with started("kv", "serve", str(folder / "pool.yaml")) as first:
         lines = read_until(first, "innet down prod")
         assert any("acme on 2 hosts" in line for line in lines)
@@ -82,6 +85,8 @@ def pool(registry: Path, folder: Path) -> Iterator[Path]:
         first.send_signal(signal.SIGINT)
         assert first.wait(TIMEOUT_S) == 130
         assert processes_of(registry) == []
+    [lost] = (folder / "blocks").rglob("*h0.0*")
+    shutil.rmtree(lost)
     up = subprocess.run(
         [*INNET, "kv", "serve", str(folder / "pool.yaml"), "--detach"],
         capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
@@ -92,7 +97,7 @@ def pool(registry: Path, folder: Path) -> Iterator[Path]:
     assert processes_of(registry) == []
 
 
-def test_blocks_on_disk_are_found_again_after_a_restart(pool: Path) -> None:
+def test_blocks_are_found_again_after_a_restart(pool: Path) -> None:
     with engine(pool) as one, engine(pool) as other:
         assert {one.node, other.node} == {"h0.1", "h1.1"}, "each has a worker of its own"
         assert {each.ask("get", n) for each in (one, other) for n in BLOCKS} == {"found"}

@@ -61,7 +61,9 @@ class ObjectStorage:
         try:
             from fsspec.core import url_to_fs
 
-            self._files, self._folder = url_to_fs(url)
+            # The local file system makes folders only when told to; others lack the option.
+            options = {"auto_mkdir": True} if url.startswith(("file://", "local://")) else {}
+            self._files, self._folder = url_to_fs(url, **options)
             self._listed = self._list()
         except Exception as error:
             raise KVError(
