@@ -241,7 +241,7 @@ class Server:
             tokens: of the answer.
 
         Raises:
-            EmulationError: there was none.
+            EmulationError: no first token was received.
         """
         words: list[str] = []
         logprobs: list[float] = []

@@ -226,7 +226,7 @@ class PoolMember(LoopThread):
     async def _start(self, open_network: OpenNetwork) -> None:
         options = self._options
         sizes = options.store_bytes("offered")
-        # What is on the disk is in the object storage, too.
+        # The object storage has the blocks of the disk as well.
         offered_bytes = sizes.memory + max(sizes.disk, sizes.objects)
         try:
             async with AsyncExitStack() as opened:

@@ -31,7 +31,7 @@ _MOST_WAITING: Final = 1 << 17
 _GPU, _MEMORY, _ANYWHERE = 1, 2, 4
 _LEVEL_BITS: Final = 3
 _LEVELS: Final = {GPU: _GPU | _MEMORY | _ANYWHERE, MEMORY: _MEMORY | _ANYWHERE}
-"""What a copy on a medium counts as; on all others it is there, but slow."""
+"""Levels that a copy on a medium has. A copy on a medium that is not listed has ``_ANYWHERE``."""
 _HASH_MASK: Final = (1 << 64) - 1
 
 

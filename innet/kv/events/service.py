@@ -149,7 +149,7 @@ class PoolDirectory:
     def __init__(
         self, distance: Distance = lambda _near, _to: None, pool: PoolStream | None = None
     ) -> None:
-        """``distance``: between hosts; a KVError, if the first is none."""
+        """``distance``: between hosts; raises KVError if the first one is not in the network."""
         self.index = PrefixIndex()
         self.pool = pool
         self._distance = distance

@@ -95,7 +95,7 @@ class DiskTier(BlockTier[_OnDisk]):
         policy: PolicyName = DEFAULT_POLICY,
         work: DiskWork | None = None,
     ) -> DiskTier:
-        """Open ``folder``, which is created if there is none, and closed to other users.
+        """Open ``folder``. It is created if it does not exist, and other users cannot read it.
 
         Args:
             folder: used by this pool of this process only; with ``://`` in it, the URL of an

@@ -134,7 +134,8 @@ def read_answer(answer: Contents, known: Version) -> Version:
 
 
 def _changed(version: Version, change: _Change) -> Version:
-    """The next version. What comes is added first: in several changes, it may leave again."""
+    """The version after a change, which may join several: a number that comes may leave again, so
+    numbers are added before others are removed."""
     numbers = version.numbers
     if len(change.new):
         numbers = np.sort(np.concatenate((numbers, change.new)))

@@ -39,7 +39,7 @@ class LayeredTier:
 
     @property
     def capacity_bytes(self) -> int:
-        """Of different blocks: what is on the disk is in the object storage, too."""
+        """Of different blocks: the object storage has the blocks of the disk as well."""
         return max(tier.capacity_bytes for tier in self._tiers)
 
     def names(self) -> list[str]:
@@ -47,7 +47,7 @@ class LayeredTier:
         return list(dict.fromkeys((*self.disk.names(), *self.objects.names())))
 
     def entry(self, name: str) -> Entry[Any] | None:
-        """What the first tier that has a block knows of it."""
+        """The entry of a block in the first tier that has it."""
         return self._first_with(name).entry(name)
 
     def depth(self, name: str) -> int:
@@ -122,7 +122,7 @@ class TieredStore:
         return self.memory.capacity_bytes + disk_bytes
 
     def entry(self, name: str) -> Entry[Any] | None:
-        """What the fastest tier that has a block knows of it."""
+        """The entry of a block in the fastest tier that has it."""
         found: Entry[Any] | None = self.memory.entry(name)
         return self.disk.entry(name) if found is None and self.disk is not None else found
 

@@ -59,8 +59,10 @@ class CacheGroup:
             order: of all groups.
             is_only: the model has no other group.
         """
-        window = self.spec.sliding_window if self.window_chunks and not self.has_states else 0
-        window = STATE_WINDOW if self.has_states else window
+        if self.has_states:
+            window = STATE_WINDOW
+        else:
+            window = self.spec.sliding_window if self.window_chunks else 0
         return order if is_only and not window else group_order(order, self.index, window)
 
 
