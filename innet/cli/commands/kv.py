@@ -84,7 +84,7 @@ def leave(
     After it, the machine can be taken away: the pool has lost nothing. Its member comes back when
     the machine joins again.
     """
-    from innet.kv.service.leaving import leave as let_leave
+    from innet.kv.service.standing_pool import leave as let_leave
 
     let_leave(on, host)
     typer.echo(f"{host} has left the pool")

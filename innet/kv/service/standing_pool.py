@@ -1,16 +1,19 @@
-"""A standing pool on a network that is up: starts a member on each host, and follows them."""
+"""A standing pool on a network that is up: starts its members, supervises them, lets one leave."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
+from innet.cluster.emulation.runs import RunRecord, find_run
 from innet.cluster.launch import Session
 from innet.cluster.session_client import RestartPolicy, WorkerOptions
-from innet.errors import ControlError, EmulationError
-from innet.kv.service.member import OPTIONS_VARIABLE, written
+from innet.errors import ControlError, EmulationError, KVError
+from innet.kv.service.member import LEAVE, OPTIONS_VARIABLE, written
 from innet.kv.service.pool_file import PoolFile
 from innet.kv.tenant import Tenant
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME, ControllerClient
@@ -23,7 +26,7 @@ _ANSWER_TIMEOUT_S: Final = 10.0
 
 
 class StandingPool:
-    """The members of a pool: servers on the first worker of each host, restarted when they die.
+    """Runs a member on the first worker of each host, and restarts members that die.
 
     Example::
 
@@ -105,10 +108,43 @@ class StandingPool:
         seats = set(self.seats)
         with ControllerClient(path) as controller:
             while True:
-                members = await asyncio.to_thread(_members, controller)
-                if all(seats <= members.get(tenant, set()) for tenant in tenants):
-                    return
+                with suppress(ControlError):  # the controller is being restarted
+                    members = await asyncio.to_thread(_members, controller)
+                    if all(seats <= members.get(tenant, set()) for tenant in tenants):
+                        return
                 await asyncio.sleep(_PAUSE_S)
+
+
+def leave(network: str | None, host: str) -> None:
+    """Ask the member on a host of this machine to leave; return when it has handed its blocks over.
+
+    Args:
+        network: ``None``: the only one of this machine.
+        host: of this machine.
+
+    Raises:
+        KVError: the host has no member of a pool, or is on another machine, or its member died.
+        EmulationError: there is no such network.
+    """
+    record = find_run(network)
+    with ControllerClient(record.run_dir / CONTROLLER_SOCKET_NAME) as controller:
+        seat = _seat(controller, record, host)
+        here = [p for p in record.processes if p.node == seat and p.machine is None]
+        if not here:
+            raise KVError(
+                f"the member of {host} does not run on this machine. Let it leave there: innet kv "
+                f"leave {host}"
+            )
+        for process in here:
+            process.identity.send_signal(LEAVE)
+        while all(process.identity.is_alive() for process in here):
+            if not any(seat in members for members in _members(controller).values()):
+                return
+            time.sleep(_PAUSE_S)
+    raise KVError(
+        f"the member of {host} ended before it had left, and is started again with what is on its "
+        f"disk. Let it leave again: innet kv leave {host}"
+    )
 
 
 def _component(options: Any) -> str:
@@ -117,8 +153,16 @@ def _component(options: Any) -> str:
 
 def _members(controller: ControllerClient) -> dict[str, set[str]]:
     """The nodes in each pool, by its tenant's component."""
-    try:
-        pools = controller.request("pools", timeout_s=_ANSWER_TIMEOUT_S)
-    except ControlError:  # it is being restarted
-        return {}
+    pools = controller.request("pools", timeout_s=_ANSWER_TIMEOUT_S)
     return {pool["tenant"]: set(pool["members"]) for pool in pools}
+
+
+def _seat(controller: ControllerClient, record: RunRecord, host: str) -> str:
+    """The node of the host's member."""
+    jobs = controller.request("overview", timeout_s=_ANSWER_TIMEOUT_S)["jobs"]
+    seats = [node for job in jobs if job["name"] == JOB_NAME for node in job["hosts"]]
+    hosts: dict[str, str] = {seat.rpartition(".")[0]: seat for seat in seats}
+    if host not in hosts:
+        listed = ", ".join(hosts) or "none: it was not started by `innet kv serve`"
+        raise KVError(f"{record.run_id} has no member of a pool on {host}; it has them on {listed}")
+    return hosts[host]

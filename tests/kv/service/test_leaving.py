@@ -9,7 +9,7 @@ import pytest
 
 from innet.cluster.emulation.runs import ProcessIdentity, RecordedProcess, create_run
 from innet.errors import KVError
-from innet.kv.service import leaving
+from innet.kv.service import standing_pool
 
 
 class _Controller:
@@ -23,19 +23,19 @@ class _Controller:
     def __exit__(self, *_: object) -> None: ...
 
     def request(self, method: str, timeout_s: float) -> Any:
-        pools = [{"members": {"h1.0": 1}}]
+        pools = [{"tenant": "a1b2", "members": {"h1.0": 1}}]
         return {"jobs": [{"name": "pool", "hosts": ["h1.0"]}]} if method == "overview" else pools
 
 
-def test_who_waits_is_told_that_the_member_died(tmp_path, monkeypatch) -> None:
+def test_a_member_that_dies_before_it_has_left_is_reported(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    monkeypatch.setattr(leaving, "ControllerClient", _Controller)
+    monkeypatch.setattr(standing_pool, "ControllerClient", _Controller)
     record = create_run("prod", "rack", "local")
     with subprocess.Popen(["sleep", "600"]) as dies:  # of the signal, which it does not handle
         identity = ProcessIdentity.of(dies.pid)
         assert identity is not None
         member = RecordedProcess(label="h1", node="h1.0", identity=identity)
         record = record.model_copy(update={"processes": (member,)})
-        monkeypatch.setattr(leaving, "find_run", lambda _network: record)
+        monkeypatch.setattr(standing_pool, "find_run", lambda _network: record)
         with pytest.raises(KVError, match=r"h1 ended before it had left.*innet kv leave h1"):
-            leaving.leave("prod", "h1")
+            standing_pool.leave("prod", "h1")
