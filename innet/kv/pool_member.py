@@ -106,8 +106,7 @@ class PoolMember(LoopThread):
         super().__init__(f"the pool of tenant {options.tenant}")
         self._stack = AsyncExitStack()
         self._leaving = threading.Lock()
-        self.on_close: Callable[[], None] = lambda: None
-        self._on_left: Callable[[], None] = lambda: None
+        self._on_left = ExitStack()
         self._options = options
         self.tenant, self.node = tenant, node
         self._counters = self._counters_of(PoolStatistics())
@@ -134,18 +133,15 @@ class PoolMember(LoopThread):
             SecurityError: the tenant's secret or the token file cannot be used.
         """
         checked = MemberOptions.of(options)
-        if checked.address is None:
-            return cls._joined(checked)
-        network_use.enter(network_at(checked.address, checked.token_file))
-        with ExitStack() as leaving:
-            leaving.callback(network_use.leave)
-            member = cls._joined(checked)
-            member._on_left = leaving.pop_all().close
-        return member
+        with ExitStack() as on_left:
+            if checked.address is not None:
+                network_use.enter(network_at(checked.address, checked.token_file))
+                on_left.callback(network_use.leave)
+            return cls._joined(checked, on_left)
 
     @classmethod
-    def _joined(cls, options: MemberOptions) -> PoolMember:
-        """Join over the node of this process's worker."""
+    def _joined(cls, options: MemberOptions, on_left: ExitStack) -> PoolMember:
+        """Join over the node of this process's worker; ``on_left`` is closed after leaving."""
         worker = current_worker()
         if options.secret is None:
             tenant = tenant_of_job(worker, options.tenant)
@@ -175,7 +171,8 @@ class PoolMember(LoopThread):
             )
         worker.pools.count(member.tenant, member.counters)
         worker.before_close(member.close)
-        member.on_close = lambda: worker.no_more_before_close(member.close)
+        on_left.callback(worker.no_more_before_close, member.close)
+        member._on_left = on_left.pop_all()
         return member
 
     def counters(self) -> dict[str, Any]:
@@ -211,11 +208,10 @@ class PoolMember(LoopThread):
         if not self._leaving.acquire(blocking=False):
             return
         _open_members.discard(self)
-        self.on_close()
         with contextlib.suppress(KVError, TimeoutError):  # a forked child has nothing to leave
             self.submit(self._stack.aclose()).result(_CLOSE_TIMEOUT_S)
         super().close()
-        self._on_left()
+        self._on_left.close()
 
     def __enter__(self) -> Self:
         return self
