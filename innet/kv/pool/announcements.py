@@ -19,7 +19,7 @@ from innet.kv.pool.home import Home
 from innet.kv.pool.network import Cause, Contents
 from innet.kv.pool.pool_node import PoolNode
 from innet.kv.pool.transfers import BlockTransfers, Found
-from innet.kv.pool.waiting import gather, now_s
+from innet.kv.pool.waiting import count_to_gap, gather, now_s
 
 DEFAULT_LEASE_S: Final = 60.0
 _PAUSE_S: Final = 0.02
@@ -171,20 +171,15 @@ class Announcements:
         found = await gather([self.follow(each, timeout_s=timeout_s) for each in requests])
         announced = dict(zip(requests, found, strict=True))
 
-        async def absence(request: str, key: BlockKey) -> Cause | None:
+        async def absence(announced_key: tuple[str, BlockKey]) -> Cause | None:
+            request, key = announced_key
             announcement, left_s = announced[request], max(0.0, end_s - now_s())
             if announcement is None:
                 return await self._transfers.absence(key, self._node.settings.timeout_s)
             where = await self._transfers.await_announced(key, announcement.producer, left_s)
             return where if isinstance(where, Cause) else None
 
-        count, gap = 0, None
-        window = self._node.settings.window
-        while count < len(keys) and gap is None:
-            absences = await gather([absence(*each) for each in keys[count : count + window]])
-            there = next((i for i, each in enumerate(absences) if each), len(absences))
-            gap = absences[there] if there < len(absences) else None
-            count += there
+        count, gap = await count_to_gap(keys, absence, self._node.settings.window)
         self._node.counts.count_lookup(count, gap, len(keys))
         return count
 

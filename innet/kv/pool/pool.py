@@ -26,7 +26,7 @@ from innet.kv.pool.store import Tier
 from innet.kv.pool.tiered_store import TieredStore
 from innet.kv.pool.tiers import MemoryTier
 from innet.kv.pool.transfers import BlockTransfers, Found, NewBlock
-from innet.kv.pool.waiting import gather, now_s, wait_to_end
+from innet.kv.pool.waiting import count_to_gap, gather, now_s, wait_to_end
 from innet.node.messages import tenant_prefix
 
 Result = TypeVar("Result")
@@ -285,17 +285,11 @@ class BlockPool:
             timeout_s: for all together; a block that is not found by then does not exist.
         """
         end_s = now_s() + self._timeout(timeout_s)
-        window = self._settings.window
-        count = 0
-        gap: Cause | None = None
-        while count < len(keys) and gap is None:
-            left_s = max(0.0, end_s - now_s())
-            absences = await gather(
-                [self._absence(key, left_s) for key in keys[count : count + window]]
-            )
-            found = next((i for i, each in enumerate(absences) if each), len(absences))
-            gap = absences[found] if found < len(absences) else None
-            count += found
+
+        async def absence(key: BlockKey) -> Cause | None:
+            return await self._absence(key, max(0.0, end_s - now_s()))
+
+        count, gap = await count_to_gap(keys, absence, self._settings.window)
         self._counts.count_lookup(count, gap, len(keys))
         return count
 

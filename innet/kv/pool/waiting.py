@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 Progress = Callable[[int, int], None]
 """Called on the pool's thread with the number of finished blocks and the total."""
@@ -90,6 +91,23 @@ async def count_done_in_order(
             running = {future: number for future, number in running.items() if number < count}
     finally:
         await cancel_all(list(running))
+
+
+async def count_to_gap(
+    items: Sequence[Item],
+    absence: Callable[[Item], Coroutine[Any, Any, Result | None]],
+    window: int,
+) -> tuple[int, Result | None]:
+    """How many of the first items exist without a gap, and the absence of the next one.
+
+    ``absence`` returns ``None`` for an item that exists; ``window`` of them run at once.
+    """
+    for start in range(0, len(items), window):
+        absences = await gather([absence(each) for each in items[start : start + window]])
+        for place, gap in enumerate(absences, start):
+            if gap is not None:
+                return place, gap
+    return len(items), None
 
 
 class Deadline:
