@@ -29,7 +29,8 @@ _SETTINGS: Final = ("replicas", "window", "timeout_s", "puts", "keeps_fetched")
 """Options that :class:`PoolSettings` has under the same names."""
 
 
-def _path(value: object) -> object:
+def as_path(value: object) -> object:
+    """Text as a path, unless it is the URL of an object storage."""
     return Path(value) if isinstance(value, str) and not is_url(value) else value
 
 
@@ -43,11 +44,11 @@ class PoolOptions(TypedDict, total=False):
     address: str | None
     """Of a standing pool, for a process that ``innet run`` has not started: the name of a network
     that this machine is part of, or ``HOST:PORT`` with ``token_file``."""
-    token_file: Annotated[Path | str | None, BeforeValidator(_path)]
+    token_file: Annotated[Path | str | None, BeforeValidator(as_path)]
     """That this machine joined the network with; it names the network at ``address``."""
     tenant: str
     """Owner of the blocks; default ``default``."""
-    secret: Annotated[Path | str | bytes | None, BeforeValidator(_path)]
+    secret: Annotated[Path | str | bytes | None, BeforeValidator(as_path)]
     """Of the tenant, as bytes or as the path of a file, so that blocks outlive a run and jobs share
     them; by default each job has one of its own."""
     memory: Size
@@ -67,7 +68,7 @@ class PoolOptions(TypedDict, total=False):
     objects_url: str
     """Of the object storage behind the disks, such as ``s3://bucket/blocks``; needed if ``objects``
     or ``offered_objects`` is more than 0."""
-    folder: Annotated[Path | str | None, BeforeValidator(_path)]
+    folder: Annotated[Path | str | None, BeforeValidator(as_path)]
     """For blocks on disk; needed if a disk is more than 0. Each host has a subfolder of its own,
     which is removed at the end if the secret is the job's. A URL such as ``s3://bucket/blocks``
     keeps them in an object storage that fsspec reaches, in place of a disk."""

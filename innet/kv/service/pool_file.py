@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 from pydantic import BeforeValidator, Field
 
 from innet.errors import KVError, PoolFileError
 from innet.kv.eviction import DEFAULT_POLICY, PolicyName
-from innet.kv.pool.object_storage import is_url
-from innet.kv.pool_options import RUN_EVENTS, MemberOptions, PoolOptions, Size
+from innet.kv.pool_options import RUN_EVENTS, MemberOptions, PoolOptions, Size, as_path
 from innet.kv.tenant import Tenant
 from innet.node.messages import MAX_WEIGHT
 from innet.quantities import parse_duration_s
@@ -25,12 +24,11 @@ from innet.topology.yaml_text import topology_from_document
 MAX_ENGINES: Final = 255
 _MAX_BYTES: Final = 1 << 24
 _POOL: Final = "pool"
+_OPTIONS: Final = {key: f"offered_{key}" for key in ("memory", "disk", "objects")}
+"""Keys of a tenant that are options of a member by another name."""
 
-FilePath = Annotated[Path, BeforeValidator(lambda v: Path(v) if isinstance(v, str) else v)]
-FolderPath = Annotated[
-    Path | str,
-    BeforeValidator(lambda v: Path(v) if isinstance(v, str) and not is_url(v) else v),
-]
+FilePath = Annotated[Path, BeforeValidator(as_path)]
+FolderPath = Annotated[Path | str, BeforeValidator(as_path)]
 """Of blocks: a folder, or the URL of an object storage."""
 
 
@@ -133,7 +131,7 @@ class PoolFile:
         return replace(self._document, data={"name": self.name, **data})
 
     def _member(self, name: str, tenant: TenantSpecification) -> PoolOptions:
-        pool, given = self._file.pool, tenant.given()
+        pool, folder = self._file.pool, self._file.pool.folder
         options = PoolOptions(
             tenant=name,
             secret=Tenant.from_file(name, self._beside(tenant.secret)).secret,
@@ -143,24 +141,13 @@ class PoolFile:
             window=pool.window,
             timeout_s=pool.timeout,
             copy_rate=pool.copy_rate,
-            weight=given.get("weight", 1),
             engine="pool",
+            events=RUN_EVENTS if pool.events else "",
+            folder=self._beside(folder) if isinstance(folder, Path) else folder,
+            objects_url=pool.objects_url,
         )
-        if pool.events:
-            options["events"] = RUN_EVENTS
-        if "model_name" in given:
-            options["model_name"] = given["model_name"]
-        if "memory" in given:
-            options["offered_memory"] = given["memory"]
-        if "disk" in given:
-            options["offered_disk"] = given["disk"]
-        if "objects" in given:
-            options["offered_objects"] = given["objects"]
-        if pool.objects_url:
-            options["objects_url"] = pool.objects_url
-        if pool.folder is not None:
-            folder = pool.folder
-            options["folder"] = self._beside(folder) if isinstance(folder, Path) else folder
+        given = {key: value for key, value in tenant.given().items() if key != "secret"}
+        options |= cast(PoolOptions, {_OPTIONS.get(key, key): given[key] for key in given})
         try:
             MemberOptions.of(options)
         except KVError as error:
