@@ -13,12 +13,8 @@ The bytes that are hashed are CBOR in its canonical form (RFC 8949, section 4.2.
 * an array of three, ``0x83``;
 * the parent, a byte string of 32: ``0x58 0x20`` and its bytes;
 * the block's token ids in an array, each an unsigned integer in its shortest form;
-* its other inputs: ``0xf6`` (null) for none, or an array of texts,
-  integers, byte strings and arrays of these. vLLM puts here, in this order,
-  ``["lora", name, path]`` of an adapter, ``["mm", identifier, offset]`` of each picture or sound in
-  the block, and in a prompt's first block ``["cache_salt", salt]`` of the request. (Versions before
-  0.33 had the bare name and salt, and by default the seed 0; :func:`block_hash` makes theirs as
-  well.)
+* its other inputs: ``0xf6`` (null) for none. A prompt's first block has the request's salt here, if
+  there is one, as in vLLM: ``[["cache_salt", salt]]``.
 
 Only full blocks have a hash.
 """
@@ -40,13 +36,10 @@ HASH_BYTES: Final = 32
 DEFAULT_SEED: Final = "vllm-none-hash"
 """The seed of vLLM's chains unless another is chosen."""
 
-Extra = tuple["str | int | bytes | Extra", ...]
-"""Inputs of a block other than its tokens."""
-
 TokenIds = Sequence[int] | npt.NDArray[np.integer]
 """Ids of tokens: a sequence, or an array of one dimension."""
 
-_UNSIGNED, _NEGATIVE, _BYTES, _TEXT, _ARRAY = 0, 1, 2, 3, 4
+_UNSIGNED, _BYTES, _TEXT, _ARRAY = 0, 2, 3, 4
 _SHORT = 24
 """Smaller arguments are in the first byte itself; larger ones in the next 1, 2, 4 or 8 bytes."""
 _NULL = b"\xf6"
@@ -58,22 +51,7 @@ def root_hash(seed: str = DEFAULT_SEED) -> bytes:
     >>> root_hash("0").hex()[:16]
     '4e1195df020de59e'
     """
-    return hashlib.sha256(_encoded(seed)).digest()
-
-
-def block_hash(parent: bytes, tokens: TokenIds, extra: Extra = ()) -> bytes:
-    """The hash of a block that follows the one with the hash ``parent``.
-
-    Args:
-        parent: the hash of the block before, or :func:`root_hash`.
-        tokens: ids of the block's tokens.
-        extra: its other inputs.
-
-    Raises:
-        KVError: a token id is negative, or larger than 64 bits.
-    """
-    encoded, _ = _encoded_ids(_checked_ids(tokens))
-    return _hash(parent, _head(_ARRAY, len(tokens)) + encoded, extra)
+    return hashlib.sha256(_text(seed)).digest()
 
 
 def chain(tokens: TokenIds, block_tokens: int, *, root: bytes, salt: str = "") -> Iterator[bytes]:
@@ -95,30 +73,25 @@ def chain(tokens: TokenIds, block_tokens: int, *, root: bytes, salt: str = "") -
     if block_tokens < 1:
         raise KVError(f"a block has at least one token, not {block_tokens}")
     parent = root
-    extra: Extra = (("cache_salt", salt),) if salt else ()
+    extra = _salt_input(salt) if salt else _NULL
     head = _head(_ARRAY, block_tokens)
     encoded, ends = _encoded_ids(_checked_ids(tokens))
     start = 0
     for end in ends[block_tokens - 1 :: block_tokens].tolist():
-        parent = _hash(parent, head + encoded[start:end], extra)
-        start, extra = end, ()
+        parent = hashlib.sha256(
+            _BEFORE_PARENT + parent + head + encoded[start:end] + extra
+        ).digest()
+        start, extra = end, _NULL
         yield parent
 
 
-def _hash(parent: bytes, encoded_tokens: bytes, extra: Extra) -> bytes:
-    encoded_extra = _encoded(extra) if extra else _NULL
-    return hashlib.sha256(_BEFORE_PARENT + parent + encoded_tokens + encoded_extra).digest()
+def _text(text: str) -> bytes:
+    encoded = text.encode()
+    return _head(_TEXT, len(encoded)) + encoded
 
 
-def _encoded(value: str | int | bytes | Extra) -> bytes:
-    if isinstance(value, bytes):
-        return _head(_BYTES, len(value)) + value
-    if isinstance(value, str):
-        text = value.encode()
-        return _head(_TEXT, len(text)) + text
-    if isinstance(value, tuple):
-        return _head(_ARRAY, len(value)) + b"".join(map(_encoded, value))
-    return _head(_UNSIGNED, value) if value >= 0 else _head(_NEGATIVE, -1 - value)
+def _salt_input(salt: str) -> bytes:
+    return _head(_ARRAY, 1) + _head(_ARRAY, 2) + _text("cache_salt") + _text(salt)
 
 
 def _checked_ids(tokens: TokenIds) -> npt.NDArray[np.uint64]:
@@ -162,12 +135,10 @@ def _encoded_ids(ids: npt.NDArray[np.uint64]) -> tuple[bytes, npt.NDArray[np.int
 
 def _head(major: int, argument: int) -> bytes:
     """A data item's first bytes: its major type and its argument in the shortest form."""
-    if 0 <= argument < _SHORT:
+    if argument < _SHORT:
         return bytes([major << 5 | argument])
-    for exponent in range(4):
-        if 0 <= argument < 1 << (8 << exponent):
-            return bytes([major << 5 | _SHORT + exponent]) + argument.to_bytes(1 << exponent, "big")
-    raise KVError(f"{argument} is too large: a block's extra integers have 64 bits")
+    exponent = next(each for each in range(4) if argument < 1 << (8 << each))
+    return bytes([major << 5 | _SHORT + exponent]) + argument.to_bytes(1 << exponent, "big")
 
 
 _BEFORE_PARENT: Final = _head(_ARRAY, 3) + _head(_BYTES, HASH_BYTES)

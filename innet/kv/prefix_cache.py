@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +16,12 @@ from innet.kv.hash_chain import TokenIds, chain, root_hash
 from innet.kv.layout import BlockLayout, KVArray, KVSource, LayerRange
 from innet.kv.names import BlockKey
 from innet.kv.pool import BlockPool, PoolStatistics
+from innet.kv.pool.announcements import DEFAULT_LEASE_S
 from innet.kv.pool.waiting import Deadline, Progress, cancel_all, count_done_in_order, now_s
 from innet.kv.prefill import Arrivals, LoadSpeed, LoadTime, PrefillCost, blocks_worth_loading
 
 if TYPE_CHECKING:
     from innet.kv.events.source import BlockEvents
-
-DEFAULT_LEASE_S: Final = 60.0
 
 
 @dataclass
@@ -363,14 +362,10 @@ class PrefixCache:
 
     async def statistics(self) -> KVStatistics:
         """The counters of this process since it opened the pool."""
-        counts = self._counts
-        return KVStatistics(
-            counts.lookups,
-            counts.tokens_asked,
-            counts.tokens_found,
-            counts.tokens_put,
-            self._speed.estimate(now_s()),
-            self._blocks.statistics(),
+        return replace(
+            self._counts,
+            load_time=self._speed.estimate(now_s()),
+            blocks=self._blocks.statistics(),
         )
 
     async def _producer(self, request: str, deadline: Deadline) -> str:

@@ -48,8 +48,8 @@ class Member:
         self.summary.on_tier(name, None)
 
     def numbers(self) -> list[int]:
-        entries = self.memory.entries().items()
-        return sorted(hash_of(name) << 1 | is_popular(entry) for name, entry in entries)
+        entries = [(name, self.memory.entry(name)) for name in self.memory.names()]
+        return sorted(hash_of(name) << 1 | is_popular(entry) for name, entry in entries if entry)
 
     async def read(self, known: Version) -> Version:
         return read_answer(await self.summary.answer(known.number), known)

@@ -44,11 +44,6 @@ class EventLog:
         self._before_s = 0.0
 
     @property
-    def next_number(self) -> int:
-        """Of the next batch."""
-        return self._next
-
-    @property
     def has_pending(self) -> bool:
         """Whether there are events for the next batch."""
         return bool(self._pending)

@@ -71,7 +71,6 @@ class PoolStatistics:
         shared: gets that waited for another get's fetch.
         puts: blocks put.
         put_bytes: of them.
-        copies: homes that kept them, in total.
         lost_copies: homes that did not keep one, by cause.
         kept: blocks that this node keeps as a home, by requester.
         brought: blocks that this node fetched as a home at their first request.
@@ -92,7 +91,6 @@ class PoolStatistics:
     shared: int = 0
     puts: int = 0
     put_bytes: int = 0
-    copies: int = 0
     lost_copies: Counter[Cause] = field(default_factory=Counter)
     kept: Counter[str] = field(default_factory=Counter)
     brought: int = 0
@@ -138,9 +136,7 @@ class PoolStatistics:
         self.put_bytes += size_bytes
         for each in ends:
             self.store_times.add(duration_s)
-            copies = each.count(None)
-            self.copies += copies
-            if copies < len(each):
+            if each.count(None) < len(each):
                 self.lost_copies.update(end for end in each if end is not None)
 
     def counters(self, tenant: str, engine: str, model: str = "") -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -80,10 +79,6 @@ class BlockTier(Generic[Kept]):
     def names(self) -> list[str]:
         """All blocks."""
         return list(self._entries)
-
-    def entries(self) -> Mapping[str, Entry[Kept]]:
-        """All blocks, with what the tier knows of them."""
-        return self._entries
 
     def entry(self, name: str) -> Entry[Kept] | None:
         """What the tier knows of a block; this does not count as a use."""

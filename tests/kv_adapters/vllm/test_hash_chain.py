@@ -56,6 +56,6 @@ def test_a_prompts_hashes_are_vllms(
 
 def test_a_blocks_hash_is_vllms() -> None:
     parent = bytes(range(32))
-    assert hash_chain.block_hash(parent, [1, 2, 3]) == hash_block_tokens(
-        sha256_cbor, parent, [1, 2, 3]
-    )
+    assert list(hash_chain.chain([1, 2, 3], 3, root=parent)) == [
+        hash_block_tokens(sha256_cbor, parent, [1, 2, 3])
+    ]
