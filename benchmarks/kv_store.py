@@ -32,7 +32,7 @@ from innet.lab.harness import Conductor, SessionRanks, Team, Turn, alternating
 from innet.quantities import parse_rate_bps, parse_size_bytes
 from innet.settings import Settings, TransportSettings
 from innet.topology import Topology, parse_yaml
-from shared.benchmark import Benchmark, Figures, argument_parser, quantity
+from shared.benchmark import Benchmark, Figures, argument_parser, quantity, quartiles
 from shared.block_servers import (
     Place,
     client_command,
@@ -159,20 +159,13 @@ class Figuring:
             key = f"{store}_{call}_{size}"
             for what, values in (("MBps", rates), ("p50_ms", p50s_ms)):
                 found[f"{key}_{what}"] = statistics.median(values)
-                found[f"{key}_{what}_p25"], found[f"{key}_{what}_p75"] = _quartiles(values)
+                found[f"{key}_{what}_p25"], found[f"{key}_{what}_p75"] = quartiles(values)
             found[f"{key}_p99_ms"] = 1e3 * float(np.percentile(np.concatenate(each_s), 99))
         us_per_mebibyte = 1e6 / (CALLS_OF_A_TURN * self._turn_bytes / (1 << 20))
         for what, used_s in (("cpu", self._processes_cpu_s), ("machine_cpu", self._machine_cpu_s)):
             key = f"{store}_{size}_{what}_us_per_MiB"
             found[key] = us_per_mebibyte * statistics.median(used_s)
         return found
-
-
-def _quartiles(values: Sequence[float]) -> tuple[float, float]:
-    if len(values) < 4:
-        return min(values), max(values)
-    first, _, third = statistics.quantiles(values, n=4)
-    return first, third
 
 
 def descendants_cpu_s() -> float:

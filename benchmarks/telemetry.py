@@ -16,7 +16,6 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ from innet.settings import Settings
 from innet.telemetry.messages import NodeCounters
 from innet.telemetry.topics import node_topics
 from innet.topology import Topology
-from shared.benchmark import Benchmark, Figures, argument_parser, quantity
+from shared.benchmark import Benchmark, Figures, argument_parser, quantity, quartiles
 
 WORKER = Path(__file__).parent / "workers" / "telemetry.py"
 BROKERS = {"with": "embedded", "without": "none"}
@@ -132,14 +131,6 @@ def figures(turns: dict[str, list[Turn]]) -> Figures:
     cores = os.cpu_count() or 1
     found["share_of_machine"] = (found["publishing_cores"] + found["broker_cores"]) / cores
     return found
-
-
-def quartiles(values: Sequence[float]) -> tuple[float, float]:
-    """The first and the third; both ends of fewer than four."""
-    if len(values) < 4:
-        return min(values), max(values)
-    first, _, third = statistics.quantiles(values, n=4)
-    return first, third
 
 
 def main() -> None:

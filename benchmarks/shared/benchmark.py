@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import statistics
 import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -177,6 +178,14 @@ def times_in_turns_s(
         if after_turn is not None:
             after_turn(turn)
     return times_s
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float]:
+    """The first and the third; both ends of fewer than four."""
+    if len(values) < 4:
+        return min(values), max(values)
+    first, _, third = statistics.quantiles(values, n=4)
+    return first, third
 
 
 def report(figures: Figures) -> None:

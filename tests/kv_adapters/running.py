@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import re
 import socket
 import subprocess
@@ -19,6 +20,15 @@ from innet.cluster.launch import Session
 from innet.topology import load_topology
 
 _ROOT = Path(__file__).parents[2]
+
+
+def require_vllm_for_processors() -> None:
+    """Skip a module whose tests compute with vLLM, where vLLM cannot compute."""
+    if not importlib.util.find_spec("vllm") or not importlib.util.find_spec("vllm._C"):
+        pytest.skip(
+            "vLLM compiled for processors is not installed here: `make kv-adapters` tests with it",
+            allow_module_level=True,
+        )
 
 
 def run_on_two_hosts(

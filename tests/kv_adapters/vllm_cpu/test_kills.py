@@ -6,16 +6,13 @@ killed goes on.
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Final
 
 import pytest
 
-if not importlib.util.find_spec("vllm") or not importlib.util.find_spec("vllm._C"):
-    pytest.skip(
-        "vLLM compiled for processors is not installed here: `make kv-adapters` tests with it",
-        allow_module_level=True,
-    )
+from tests.kv_adapters.running import require_vllm_for_processors
+
+require_vllm_for_processors()
 
 from tests.cluster.several_machines.machines import kill
 from tests.kv_adapters.vllm_cpu.asks import LOADABLE, PROMPTS

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
 
-if not importlib.util.find_spec("vllm") or not importlib.util.find_spec("vllm._C"):
-    pytest.skip(
-        "vLLM compiled for processors is not installed here: `make kv-adapters` tests with it",
-        allow_module_level=True,
-    )
+from tests.kv_adapters.running import free_ports, require_vllm_for_processors
+
+require_vllm_for_processors()
 
 from shared.vllm_servers import (
     Completion,
@@ -24,7 +21,6 @@ from shared.vllm_servers import (
     standing_pool,
     write_model,
 )
-from tests.kv_adapters.running import free_ports
 
 RANKS = 2
 TOKENS = 1100

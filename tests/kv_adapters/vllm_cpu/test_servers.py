@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import signal
 from collections.abc import Iterator
 from itertools import count
 
 import pytest
 
-if not importlib.util.find_spec("vllm") or not importlib.util.find_spec("vllm._C"):
-    pytest.skip(
-        "vLLM compiled for processors is not installed here: `make kv-adapters` tests with it",
-        allow_module_level=True,
-    )
+from tests.kv_adapters.running import require_vllm_for_processors
+
+require_vllm_for_processors()
 
 from tests.kv_adapters.vllm_cpu.servers import Servers, prompt, running_servers
 

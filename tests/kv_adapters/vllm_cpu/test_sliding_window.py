@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
-if not importlib.util.find_spec("vllm") or not importlib.util.find_spec("vllm._C"):
-    pytest.skip(
-        "vLLM compiled for processors is not installed here: `make kv-adapters` tests with it",
-        allow_module_level=True,
-    )
+from tests.kv_adapters.running import free_ports, require_vllm_for_processors
+
+require_vllm_for_processors()
 
 from shared.vllm_servers import prompt, serving, standing_pool, write_window_model
-from tests.kv_adapters.running import free_ports
 
 TOKENS = 1100
 LOADED = TOKENS // 256 * 256

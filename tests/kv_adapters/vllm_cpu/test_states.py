@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-if not importlib.util.find_spec("vllm") or not importlib.util.find_spec("vllm._C"):
-    pytest.skip(
-        "vLLM compiled for processors is not installed here: `make kv-adapters` tests with it",
-        allow_module_level=True,
-    )
+from tests.kv_adapters.running import free_ports, require_vllm_for_processors
+
+require_vllm_for_processors()
 
 from shared.vllm_servers import (
     prompt,
@@ -21,7 +18,6 @@ from shared.vllm_servers import (
     write_convolution_model,
     write_delta_model,
 )
-from tests.kv_adapters.running import free_ports
 
 TOKENS = 1300
 BLOCK = 256

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import tempfile
 from pathlib import Path
 
 import pytest
 
-if not importlib.util.find_spec("vllm") or not importlib.util.find_spec("vllm._C"):
-    pytest.skip(
-        "vLLM compiled for processors is not installed here: `make kv-adapters` tests with it",
-        allow_module_level=True,
-    )
+from tests.kv_adapters.running import require_vllm_for_processors
+
+require_vllm_for_processors()
 
 from tests.docs.command_lines import ROOT
 from tests.docs.tutorials import WITH_VLLM, follow
