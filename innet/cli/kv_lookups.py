@@ -45,7 +45,9 @@ Streams = Annotated[
 ]
 TenantDigits = Annotated[
     str | None,
-    typer.Option(metavar="DIGITS", help="Whose blocks, where members are in several pools"),
+    typer.Option(
+        metavar="DIGITS", help="First digits of the tenant, if members are in several pools"
+    ),
 ]
 
 
@@ -54,7 +56,7 @@ def locate(
         str | None, typer.Option(metavar="ID,…", help="Token ids of the prompt")
     ] = None,
     tokens_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="They in a file: a list in JSON")
+        Path | None, typer.Option(metavar="FILE", help="A file with the token ids: a list in JSON")
     ] = None,
     on: OnNetwork = None,
     stream: Streams = None,

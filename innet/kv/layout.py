@@ -56,7 +56,7 @@ class LayerRange:
 
 
 STATE_WINDOW: Final = 1
-"""Stands in a layout for the window of state-space layers: their state behind a chunk."""
+"""Window of state-space layers in a layout: a block is their state behind a chunk."""
 _GROUP: Final = re.compile(r"-g(\d+)(?:w(\d+))?-")
 
 

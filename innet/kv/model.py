@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 IDENTITY_VERSION: Final = 1
-"""Of the hashed document and the meaning of its fields."""
+"""Version of the hashed document and of the meaning of its fields."""
 
 _FULL_ATTENTION: Final = "full"
 

@@ -110,7 +110,7 @@ class NetworkOptions:
     Attributes:
         weight: the pool's share of the node's tables, beside other pools and the job.
         packet_bytes: limit of a block's packets.
-        first_nonce: of the requests from here; no other process of the node is near it.
+        first_nonce: of this process's requests, far from those of the node's other processes.
         distance: the cost of the route to a member.
     """
 
@@ -305,7 +305,7 @@ class NodeBlockNetwork:
     def _tell(self, change: Callable[[_core.NodeHandle], None]) -> None:
         """Change what the node serves, unless it has been stopped or the network is closed.
 
-        It takes over adopted blocks before.
+        The node takes over adopted blocks first.
         """
         if self._loop is None:
             return

@@ -36,9 +36,9 @@ class _Fetches(asyncio.Future[Any]):
     """The results of fetches, which the node gives up when this is cancelled.
 
     Attributes:
-        delivery: delivers their completions, the last operation's with a wake-up.
-        results: of the fetches, as far as they have ended.
-        left: the places of those that have not, by their operations.
+        delivery: delivers their completions; only that of the last operation wakes the loop up.
+        results: of the finished fetches; ``None`` for the others.
+        left: places of the unfinished fetches, by operation.
         last: the last operation.
     """
 
@@ -48,7 +48,7 @@ class _Fetches(asyncio.Future[Any]):
     last: int
 
     def end(self, operation: int, result: object) -> bool:
-        """A fetch has ended; whether it was the last of all."""
+        """Record the result of a fetch; return whether all have ended."""
         self.results[self.left.pop(operation)] = result
         if operation == self.last:
             for other in self.left:
@@ -63,7 +63,7 @@ class _Fetches(asyncio.Future[Any]):
 
 
 class NodeOperations:
-    """The operations of a node that are under way for one pool."""
+    """The operations of a node that one pool has in progress."""
 
     def __init__(self, delivery: BatchedDelivery) -> None:
         """``delivery``: delivers completions in the event loop of the pool."""
@@ -71,7 +71,7 @@ class NodeOperations:
         self._under_way: dict[int, asyncio.Future[Any]] = {}
 
     async def stop(self) -> None:
-        """Cancel all, and wait until they have ended."""
+        """Cancel all operations, and wait until they have ended."""
         for operation in self._under_way:
             self._delivery.flush(operation)
             self._delivery.cancel(operation)

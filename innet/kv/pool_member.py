@@ -52,10 +52,10 @@ DEFAULT_WEIGHT: Final = 1
 _NONCE_BITS: Final = 64
 _CLOSE_TIMEOUT_S: Final = 10.0
 _STANDING_TIMEOUT_S: Final = 5.0
-"""For a member of a standing pool: all of them may be restarting."""
+"""Wait for the first member of a standing pool: all members may be restarting."""
 _PAUSE_S: Final = 0.1
 _COUNTERS_TIMEOUT_S: Final = 0.5
-"""A request for the node's status waits for this."""
+"""The node's answer to a status request waits this long for the counters."""
 _TENANT_DIGITS: Final = 8
 EVENT_SUFFIX: Final = ".kv-events"
 _open_members: weakref.WeakSet[PoolMember] = weakref.WeakSet()
@@ -79,7 +79,7 @@ class PoolMember(LoopThread):
         tenant: the component that stands for the tenant in names.
         node: of this process.
         events: of this process's blocks, if they are published.
-        event_endpoints: where they are.
+        event_endpoints: addresses at which they are published.
     """
 
     blocks: BlockPool
@@ -198,7 +198,7 @@ class PoolMember(LoopThread):
 
         Args:
             at_least: wait until there are that many.
-            timeout_s: of the wait; after it, those are returned that are there.
+            timeout_s: of the wait; after it, the members present are returned.
         """
         await await_members(self._network, lambda there: len(there) >= at_least, timeout_s)
         return tuple(sorted(self._network.members()))

@@ -55,16 +55,16 @@ class PoolOptions(TypedDict, total=False):
     """For blocks that this process uses itself; default ``256MiB``. With ``puts="when-asked"``, it
     and ``offered_memory`` are one store."""
     disk: Size
-    """Behind that memory; default 0."""
+    """Disk behind ``memory``; default 0."""
     objects: Size
-    """In the object storage behind that disk; default 0."""
+    """Room in the object storage behind ``disk``; default 0."""
     offered_memory: Size
     """For blocks of all members that this process is home to; default ``256MiB``, and 0 with an
     ``address``: the members of a standing pool stay, and this process may not."""
     offered_disk: Size
-    """Behind that memory; default 0."""
+    """Disk behind ``offered_memory``; default 0."""
     offered_objects: Size
-    """In the object storage behind that disk; default 0."""
+    """Room in the object storage behind ``offered_disk``; default 0."""
     objects_url: str
     """Of the object storage behind the disks, such as ``s3://bucket/blocks``; needed if ``objects``
     or ``offered_objects`` is more than 0."""
@@ -75,20 +75,20 @@ class PoolOptions(TypedDict, total=False):
     policy: PolicyName
     """Chooses the blocks to evict; default ``second-use``."""
     replicas: int
-    """Homes of each block, the same for all members; default: as those count that are there
-    already, or 1."""
+    """Homes of each block, the same for all members; default: the number of the members that have
+    joined, or 1."""
     window: int
     """Blocks in flight; default 8."""
     timeout_s: float
-    """After which a block that has not arrived is a miss; default 5."""
+    """A block that has not arrived after this time is a miss; default 5."""
     puts: Literal["at-once", "when-asked"]
     """When a block moves to its homes: when it is put (the default), or when somebody requests it;
     until then only this process has it."""
     keeps_fetched: bool
     """Whether this process keeps blocks that it fetched; default true."""
     copy_rate: Size
-    """Bytes per second of blocks that this process copies to other homes by itself: when a member
-    has gone, or when it leaves; default ``128MiB``."""
+    """Limit in bytes per second of copies to other homes, which this process makes when a member
+    has gone and before it leaves itself; default ``128MiB``."""
     weight: Annotated[int, Field(ge=1, le=MAX_WEIGHT)]
     """The pool's share of the switches' memory, beside other pools and jobs; default 1."""
     engine: str
@@ -173,7 +173,7 @@ class MemberOptions:
         return checked
 
     def with_replicas(self, replicas: int | None) -> MemberOptions:
-        """With those that the pool's members count, unless these options give some."""
+        """These options with the replicas of the pool's members, unless the user gave a number."""
         if self.gives_replicas or replicas is None:
             return self
         return replace(self, settings=replace(self.settings, replicas=replicas))
@@ -234,7 +234,7 @@ class MemberOptions:
 
 
 def _message(error: ValidationError, options: Mapping[str, Any]) -> str:
-    """One sentence about the first option that the schema refuses, in all of its forms."""
+    """One sentence about the first invalid option, with every form that it may have."""
     findings = error.errors(include_url=False)
     name = str(findings[0]["loc"][0])
     if name not in _KINDS:

@@ -34,7 +34,7 @@ class KVStatistics:
         tokens_found: tokens that were loaded for them.
         tokens_put: tokens in blocks that were put.
         load_time: the cost of loading over the network, if measured recently.
-        blocks: the same by blocks, places and causes.
+        blocks: counters of the blocks, by place and cause.
     """
 
     lookups: int = 0
@@ -110,12 +110,12 @@ class PrefixCache:
     async def announce(
         self, tokens: TokenIds, request: str, lease_s: float = DEFAULT_LEASE_S
     ) -> int:
-        """Let others wait for a prompt's full blocks, which this process is going to put.
+        """Announce a prompt's full blocks that this process will put, so that others wait for them.
 
         Args:
             tokens: of the prompt.
             request: a name that others give to :meth:`load_prefix`; it is used once.
-            lease_s: after which blocks that were not put are withdrawn.
+            lease_s: blocks that were not put by then are withdrawn.
 
         Returns:
             How many homes have the announcement.
@@ -140,7 +140,7 @@ class PrefixCache:
         Args:
             tokens: all tokens of the prompt.
             kv: keys and values of the tokens from ``first_token`` on.
-            first_token: those before it are in the pool already, as far as the caller knows.
+            first_token: earlier tokens are assumed to be in the pool already.
             progress: see :data:`Progress`.
 
         Returns:
@@ -240,7 +240,7 @@ class PrefixCache:
             deadline_s: blocks that have not arrived by then, from now, count as not found.
             cost: of computing; blocks that are computed sooner than loaded are then left out.
             progress: see :data:`Progress`.
-            request: whose blocks another process announces: they are awaited until the deadline.
+            request: name of an announcement; the announced blocks are awaited until the deadline.
 
         Returns:
             How many tokens the prefix has.

@@ -181,7 +181,7 @@ class FileDigests:
         return digest if _DIGEST.fullmatch(str(digest)) else None
 
     def _keep(self, status: os.stat_result, digest: str) -> None:
-        """Without a cache, the digest is computed again next time."""
+        """Cache a digest; if that fails, the digest is computed again next time."""
         if self._folder is None:
             return
         with suppress(OSError):

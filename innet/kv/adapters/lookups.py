@@ -1,4 +1,4 @@
-"""Lookups of an engine's scheduler in the pool that its worker's process has joined.
+"""Lookups of an engine's scheduler in the pool that its worker has joined.
 
 An engine runs its scheduler and its worker in one process or in two. A host has one node, so one
 process joins the pool: the worker's, because it moves the blocks. A scheduler in another process
@@ -29,9 +29,9 @@ from innet.node.requests import ControlRequest
 
 _WHO: Final = "the engine's worker"
 _MOST_CONNECTIONS: Final = 64
-"""Concurrent lookups; more wait. Each takes a file descriptor on both sides."""
+"""Limit of concurrent lookups: each takes a file descriptor on both sides."""
 _WORKER_PATIENCE_S: Final = 10.0
-"""Engines start the worker first: only the socket of a killed engine makes this wait."""
+"""Wait for the worker. Engines start it first, so only a killed engine's socket takes this long."""
 
 
 CountPrefix = Callable[[Sequence[BlockKey], "Wait | None"], Future[int]]

@@ -34,7 +34,7 @@ def block_bytes(count: int, dtype: torch.dtype, codec: CodecName | None) -> int:
 
 
 def encoded(contents: Contents, dtype: torch.dtype, codec: CodecName | None) -> Contents:
-    """The bytes of elements of a type as a block has them."""
+    """The bytes of a block for elements of a type."""
     if codec is None or dtype not in _CODED:
         return contents
     return encode_flat(contents.view(_CODED[dtype]), codec)
@@ -43,7 +43,7 @@ def encoded(contents: Contents, dtype: torch.dtype, codec: CodecName | None) -> 
 def decoded(
     contents: Contents, count: int, dtype: torch.dtype, codec: CodecName | None
 ) -> Contents | None:
-    """The bytes of that many elements of a type; ``None``: the size of ``contents`` is another."""
+    """The bytes of that many elements of a type; ``None``: ``contents`` have another size."""
     if contents.nbytes != block_bytes(count, dtype, codec):
         return None
     if codec is None or dtype not in _CODED:

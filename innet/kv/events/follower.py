@@ -1,4 +1,4 @@
-"""Follows streams of events over ZeroMQ: live batches, and replays of those that are missing."""
+"""Follows streams of events over ZeroMQ: live batches, and replays of missing ones."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class StreamFollower:
                     self._missing.set()
 
     async def _watch(self, monitor: zmq.asyncio.Socket) -> None:
-        """A publisher that disconnects has no block; one that connects is asked for all."""
+        """Clear the blocks of a publisher that disconnects; request a replay when it connects."""
         while True:
             event = parse_monitor_message(await monitor.recv_multipart())["event"]
             if event == zmq.EVENT_DISCONNECTED:
@@ -151,7 +151,7 @@ class StreamFollower:
             return
         topic, number, batch = found
         reader = self._readers.setdefault(topic, StreamReader())
-        # Of a stream that lost less, the batches between are not in this replay.
+        # A topic that lacks batches before this replay waits for the next one.
         if reader.is_waiting and first <= reader.next_number:
             self._events(topic, reader.replay(number, batch))
 

@@ -25,9 +25,9 @@ from innet.kv.events.wire import GPU, MEMORY, AllCleared, BlocksRemoved, BlocksS
 from innet.kv.hash_chain import TokenIds
 
 _MOST_UNHELD: Final = 1 << 17
-"""Blocks without a holder whose keys are kept: later blocks follow them, or they come back."""
+"""Limit of blocks without a holder whose keys are kept: followers need them, or they return."""
 _MOST_WAITING: Final = 1 << 17
-"""Blocks whose predecessor is not known, with their tokens."""
+"""Limit of blocks whose predecessor is not known."""
 _GPU, _MEMORY, _ANYWHERE = 1, 2, 4
 _LEVEL_BITS: Final = 3
 _LEVELS: Final = {GPU: _GPU | _MEMORY | _ANYWHERE, MEMORY: _MEMORY | _ANYWHERE}
@@ -111,7 +111,7 @@ class _Model:
     windows: set[int] = field(default_factory=set)
 
     def wait(self, block: BlocksStored, parent: int) -> None:
-        """Keep a block until its predecessor is known; the longest wait ends if there are many."""
+        """Keep a block until its predecessor is known; beyond a limit the oldest are dropped."""
         followers = self.waiting.setdefault(parent, {})
         self.waiting_blocks += block.hashes[0] not in followers
         followers[block.hashes[0]] = block
@@ -119,7 +119,7 @@ class _Model:
             self.pop_waiting(next(iter(self.waiting)))
 
     def pop_waiting(self, parent: int) -> list[BlocksStored]:
-        """The blocks that wait for a predecessor, which do so no longer."""
+        """Remove and return the blocks that wait for a predecessor."""
         followers = self.waiting.pop(parent, {})
         self.waiting_blocks -= len(followers)
         return list(followers.values())
@@ -148,7 +148,7 @@ class PrefixIndex:
         return sum(len(model.held.get(member, ())) for model in self._models.values())
 
     def apply(self, member: str, model: str, events: Iterable[Event]) -> list[Change]:
-        """Apply events of a member; what they changed."""
+        """Apply events of a member; return what they changed."""
         self._shifts.setdefault(member, _LEVEL_BITS * len(self._shifts))
         changes: list[Change] = []
         of_model = self._models[model]
@@ -171,7 +171,7 @@ class PrefixIndex:
         return changes
 
     def forget(self, member: str) -> dict[str, list[Change]]:
-        """A member is gone; what that changes, by model."""
+        """Remove a member's blocks; return what that changed, by model."""
         return {model: self.apply(member, model, [AllCleared()]) for model in self.models}
 
     def locate(
@@ -246,7 +246,7 @@ class PrefixIndex:
 
 
 def _resolve(model: _Model, first: BlocksStored, shifts: Mapping[str, int]) -> None:
-    """Give a block its key, and all that waited for it."""
+    """Assign its key to a block, and theirs to the blocks that waited for it."""
     todo = [first]
     while todo:
         block = todo.pop()
@@ -267,7 +267,7 @@ def _resolve(model: _Model, first: BlocksStored, shifts: Mapping[str, int]) -> N
 
 
 def _set_holders(model: _Model, each: int, shifts: Mapping[str, int]) -> None:
-    """Enter the holders of a block with a key."""
+    """Update the holders of a block whose key is known."""
     key = model.keys[each]
     holders = 0
     is_held = False
@@ -296,7 +296,7 @@ def _forget_key(model: _Model, each: int) -> None:
 
 
 class _Prefix:
-    """A prompt's blocks from the first on, as long as one has a holder.
+    """A prompt's first blocks, up to the first that has no holder.
 
     Attributes:
         tokens: of these blocks.

@@ -28,10 +28,10 @@ Numbered = tuple[int, bytes]
 class EventLog:
     """Events of one publisher and one model.
 
-    Batches are numbered from 0. The first event says that there is no block, because a publisher
-    that was restarted begins again with number 0. The last batches are kept as they were sent; of
-    those before, what is stored at their end. So a consumer that begins late, or that was away for
-    longer than the buffer lasts, also has the whole state after a replay.
+    Batches are numbered from 0. The first event clears all blocks, because a restarted publisher
+    begins again with number 0. The last batches are kept as they were sent; earlier ones are folded
+    into the blocks that were stored after them. So a replay gives the whole state also to a
+    consumer that begins late, or that was away for longer than the buffer lasts.
     """
 
     def __init__(self, buffer_batches: int = DEFAULT_BUFFER_BATCHES) -> None:
@@ -75,8 +75,8 @@ class EventLog:
     def since(self, number: int) -> list[Numbered]:
         """The batches from ``number`` on.
 
-        If some of them are no longer kept, the first batch has the number and the time of the last
-        of these, and replaces all up to it: it clears everything and stores what was there.
+        One batch replaces those that are no longer kept: it has the number and the time of the last
+        of them, clears all blocks, and stores those that were there after it.
         """
         first = self._next - len(self._sent)
         sent = [(each, payload) for each, payload in self._sent if each >= number]
@@ -101,7 +101,7 @@ class EventLog:
 
 
 def _arranged(events: Iterable[Event]) -> Iterator[Event]:
-    """The same in fewer events, predecessors before the blocks that follow them."""
+    """The same changes in fewer events, with predecessors before their followers."""
     for _, part in groupby(events, type):
         same = list(part)
         stored = [each for each in same if isinstance(each, BlocksStored)]

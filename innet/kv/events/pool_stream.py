@@ -1,4 +1,4 @@
-"""The stream of a whole pool: a block is there while one of the members has it."""
+"""The stream of a whole pool: a block is stored while at least one member has it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PoolStream:
         return {f"kv@{POOL}@{model}".encode(): log for model, log in self._logs.items()}
 
     def clear(self) -> None:
-        """The pool is no longer followed."""
+        """Clear all blocks: the pool is no longer followed."""
         for log in self._logs.values():
             log.add(AllCleared())
 

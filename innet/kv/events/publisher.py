@@ -28,7 +28,7 @@ END: Final = (-1).to_bytes(NUMBER_BYTES, "big", signed=True)
 """The number that ends a replay."""
 
 _BATCH_S: Final = 0.005
-"""Events within this time are one batch."""
+"""Events within this time become one batch."""
 _MOST_QUEUED: Final = 100_000
 """Batches for a consumer that does not read; it loses further ones."""
 _LINGER_MS: Final = 100
@@ -52,7 +52,7 @@ class Publishable(Protocol):
         """By topic."""
 
     def clear(self) -> None:
-        """There is no block any more."""
+        """Clear all blocks."""
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""The order of a stream's batches at a consumer: lost ones are found, and requested again."""
+"""Orders a stream's batches at a consumer, and finds lost ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class StreamReader:
 
     Live batches go to :meth:`receive`. While :attr:`is_waiting`, batches are missing: the consumer
     requests a replay from :attr:`next_number` on, gives its batches to :meth:`replay`, and calls
-    :meth:`end_replay`. What these return is to be applied in this order.
+    :meth:`end_replay`. The consumer applies the returned events in this order.
 
     Attributes:
         next_number: of the next batch to apply.
@@ -24,7 +24,7 @@ class StreamReader:
     """
 
     def __init__(self) -> None:
-        """A consumer that begins; it waits for a replay of everything before."""
+        """A new consumer, which waits for a replay of the whole stream."""
         self.next_number = 0
         self.is_waiting = True
         self.lost = 0
@@ -53,7 +53,7 @@ class StreamReader:
         return self._apply(number, batch)
 
     def end_replay(self) -> list[Event]:
-        """Events to apply after a replay has ended, or cannot be had.
+        """Events to apply after a replay has ended or failed.
 
         If batches are missing still, the publisher no longer has them: they are lost.
         """
@@ -68,7 +68,7 @@ class StreamReader:
         return events
 
     def reset(self) -> list[Event]:
-        """The connection is lost: nothing is known, and a replay of everything is needed."""
+        """Clear all blocks after a lost connection, and wait for a replay of the whole stream."""
         self.next_number = 0
         self.is_waiting = True
         self._kept.clear()
@@ -76,7 +76,7 @@ class StreamReader:
         return [AllCleared()]
 
     def _receive_earlier(self, number: int, batch: Batch) -> list[Event]:
-        """A second copy of a batch, or the publisher was restarted."""
+        """Handle an earlier number: a duplicate, or the publisher was restarted."""
         latest = self._times.get(self.next_number - 1, -math.inf)
         if batch.time_s == self._times.get(number, latest) or (
             number not in self._times and batch.time_s < latest

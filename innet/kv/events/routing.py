@@ -18,9 +18,9 @@ from innet.kv.prefill import LoadTime, PrefillCost
 RouterName = Literal["round-robin", "prefix-hash", "pool"]
 ROUTERS: Final[tuple[RouterName, ...]] = get_args(RouterName)
 _LATELY_KEPT: Final = 0.995
-"""Of what an engine computed lately, with each request of all engines: the last 200 count most."""
+"""Decay of an engine's computed entries with each request: the last 200 requests count most."""
 _POINTS: Final = 64
-"""Of an engine on the ring of hashes."""
+"""Points of an engine on the ring of hashes."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Router(Protocol):
 
         Args:
             prompt: of the request.
-            waits_s: work that waits at each engine; infinite: it is down.
+            waits_s: queued work of each engine; infinite: the engine is down.
         """
 
 

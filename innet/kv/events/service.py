@@ -143,7 +143,7 @@ class PoolDirectory:
 
     Attributes:
         index: of their blocks.
-        pool: the stream of the whole pool, if it is published: otherwise its events would pile up.
+        pool: the stream of the whole pool; ``None``: nobody publishes it, and it would pile up.
     """
 
     def __init__(
@@ -289,7 +289,7 @@ def _json_response(answer: Struct) -> Response:
 
 
 class _Refusal(Exception):
-    """A request that is not read to its end."""
+    """A request that is refused before its body is read to the end."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -305,7 +305,7 @@ class _LookUps:
         self._msgpack = msgspec.msgpack.Decoder(LocateRequest), msgspec.msgpack.Encoder()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, in the form in which it is."""
+        """Answer one request in its own encoding, JSON or msgpack."""
         is_msgpack = (b"content-type", _MSGPACK.encode()) in scope["headers"]
         decoder, encoder = self._msgpack if is_msgpack else self._json
         headers = [(b"content-type", (_MSGPACK if is_msgpack else _JSON).encode())]

@@ -1,4 +1,4 @@
-"""A member's blocks as events: which are complete here, on which medium, and of which tokens."""
+"""A member's blocks as events: complete blocks with their medium and, if known, their tokens."""
 
 from __future__ import annotations
 
@@ -66,10 +66,9 @@ _Place = tuple[BlockFamily, bytes]
 class BlockEvents:
     """The events of one member's blocks, a stream for each model.
 
-    A block is published when this node has all of its layers, on the slowest of the media that
-    these are on. Its hash is the last 64 bits of that in its name. Members that only keep blocks
-    for others do not know their tokens, and publish hashes alone, as vLLM does of blocks in its
-    offloading tiers.
+    A block is published when this node has all of its layers, on the slowest of their media. Its
+    hash is the last 64 bits of the hash in its name. Members that only keep blocks for others do
+    not know their tokens, and publish hashes alone, as vLLM does for its offloading tiers.
 
     Consumers may leave out blocks whose predecessor they do not know (llm-d's) or take them for
     blocks without a salt (Dynamo's). So blocks that came before their predecessor are removed and
@@ -113,7 +112,7 @@ class BlockEvents:
         block_tokens: int,
         salt: str = "",
     ) -> None:
-        """Note the tokens of a prompt's first blocks.
+        """Record the tokens of a prompt's first blocks.
 
         Args:
             family: of any range of the blocks' layers.
@@ -132,7 +131,7 @@ class BlockEvents:
     def describe_block(
         self, block: BlockKey, parent: bytes | None, tokens: tuple[int, ...], salt: str = ""
     ) -> None:
-        """Note the tokens of a block.
+        """Record the tokens of a block.
 
         Args:
             block: with any range of its layers.
@@ -174,7 +173,7 @@ class BlockEvents:
                 del self._blocks[place]
 
     def clear(self) -> None:
-        """This node has no block any more."""
+        """Clear all blocks: this node leaves."""
         self._blocks.clear()
         self._followers.clear()
         for log in self._logs.values():
@@ -205,7 +204,7 @@ class BlockEvents:
         self.on_pending()
 
     def _follow(self, key: _Place, block: _Block, parent: bytes | None) -> list[_Place]:
-        """Note the block's predecessor; the published blocks that are to be stored again behind."""
+        """Record the block's predecessor; return the published blocks to store again behind it."""
         block.has_tokens = True
         if parent is not None:
             before = key[0], parent
@@ -225,7 +224,7 @@ class BlockEvents:
         return again
 
     def _unfollow(self, key: _Place, block: _Block) -> None:
-        """The block is no longer published."""
+        """Forget the predecessor of a block that is no longer published."""
         block.has_tokens = block.is_rooted = False
         if block.follows is not None:
             self._followers[block.follows].discard(key)

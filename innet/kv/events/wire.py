@@ -37,7 +37,7 @@ _INVALID: Final = (
 )
 """Errors of reading a message that is not a batch."""
 _WINDOW_KIND: Final = "sliding_window"
-"""vLLM's names of such caches begin so."""
+"""Prefix of vLLM's kinds of caches with sliding windows."""
 _STATE_KIND: Final = "mamba"
 _FULL_KIND: Final = "full_attention"
 

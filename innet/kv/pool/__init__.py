@@ -1,9 +1,9 @@
 """A pool of blocks that many nodes share, in one event loop, without sockets or clocks of its own.
 
 It imports of ``innet.kv`` only ``names`` and ``eviction``. Read ``pool`` first: what a node can do
-with blocks; then ``transfers`` (how they move) and ``home`` (what a node does for others). All that
-they need of the world is :class:`~innet.kv.pool.network.BlockNetwork`, which a worker's node and a
-simulated one implement; disks alone have a thread (``disk_tier``).
+with blocks; then ``transfers`` (how they move) and ``home`` (what a node does for others). Other
+nodes are reached through :class:`~innet.kv.pool.network.BlockNetwork` alone, which a worker's node
+and a simulated one implement. Only disks have a thread (``disk_tier``).
 """
 
 from innet.kv.pool.disk_tier import DiskTier

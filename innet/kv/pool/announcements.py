@@ -1,4 +1,4 @@
-"""Blocks that a node announces before it puts them, and that others wait for, by request."""
+"""Announcements of blocks that a node will put for a request, so that others wait for them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from innet.kv.pool.waiting import count_to_gap, gather, now_s
 
 DEFAULT_LEASE_S: Final = 60.0
 _PAUSE_S: Final = 0.02
-"""Between looks for an announcement that is not there yet."""
+"""Polling interval of an announcement that does not exist yet."""
 _DIGEST: Final = hashlib.sha256(b"announcement").hexdigest()[:32]
 ANNOUNCEMENT_LAYOUT: Final = "announcement"
 """Stands for a layout in the names of announcements."""
@@ -95,12 +95,12 @@ class Announcements:
     async def announce(
         self, request: str, keys: Sequence[BlockKey], *, lease_s: float = DEFAULT_LEASE_S
     ) -> int:
-        """Let others wait for blocks that this node is going to put.
+        """Announce blocks that this node will put, so that others wait for them.
 
         Args:
             request: its name, which the tenant uses once.
             keys: of the blocks.
-            lease_s: after which blocks that were not put are withdrawn.
+            lease_s: blocks that were not put by then are withdrawn.
 
         Returns:
             How many homes have the announcement: with 0, nobody finds it.
@@ -184,7 +184,7 @@ class Announcements:
         return count
 
     def on_put(self, names: Iterable[str]) -> list[str]:
-        """Those of the blocks that were announced; their publication now answers their
+        """Return the announced blocks among these: publishing them answers their waiting
         requesters."""
         if not self._pending:
             return []
@@ -201,5 +201,5 @@ class Announcements:
         self._pending.clear()
 
     def _is_here(self, name: str) -> bool:
-        """Whether this node serves the block, or knows when to."""
+        """Whether this node has the block, or knows its producer."""
         return self._home.has(name) or name in self._node.store.index

@@ -52,8 +52,8 @@ class BlockRecord:
 
     Attributes:
         row: its number.
-        name: of its block.
-        depth: of its block in its prompt.
+        name: of the block.
+        depth: position of the block in its prompt.
         size: in the file, see :func:`record_bytes`.
         block: to write; ``None``: it is written.
     """

@@ -1,9 +1,9 @@
-"""The members that have a block, as they said lately: a get asks the nearest one first.
+"""Index of the members that reported a block recently: a get asks the nearest one first.
 
 Members ask each other for summaries of their memory (Fan et al., "Summary cache: a scalable
 wide-area web cache sharing protocol", SIGCOMM 1998): sorted hashes of the names of its blocks, of
-which the changes alone are sent again. A block that came since the last summary is found through
-its homes; one that has gone, or a wrong hit of a hash, costs a round trip.
+which only the changes are sent again. A block that was added since the last summary is found
+through its homes. A block that was removed since, or a hash collision, costs a round trip.
 
 A block that others have often requested from the member that put it is popular, and summaries say
 so: it is then requested from its home, unless another member is nearer. Homes differ from block to
@@ -56,10 +56,10 @@ class HolderDirectory:
     def in_order(self, name: str, homes: Sequence[str]) -> list[str]:
         """The members to ask for a block, one after the other.
 
-        They are at most two that had it lately, the nearest first, and then its homes; of a popular
-        one, its homes come before holders that are no nearer.
+        At most two members that reported it come first, the nearest of them at the front, and then
+        its homes. The homes of a popular block come before holders that are no nearer.
 
-        Looks at the summaries again, in the background, if they are older than a second.
+        Refreshes the summaries in the background if they are older than a second.
         """
         if now_s() >= self._looked_s + SUMMARY_S and self._looking is None:
             self._looking = asyncio.ensure_future(self._look())
@@ -72,7 +72,7 @@ class HolderDirectory:
         return list(dict.fromkeys((*(m for m in nearer if m not in others), *homes, *others)))
 
     def close(self) -> None:
-        """Look at no further summaries."""
+        """Stop refreshing the summaries."""
         if self._looking is not None:
             self._looking.cancel()
 
@@ -111,7 +111,7 @@ class HolderDirectory:
             self._looked_s, self._looking = now_s(), None
 
     async def _ask(self, member: str) -> Numbers | None:
-        """A member's blocks; ``None``: it does not say."""
+        """A member's summary; ``None``: it sent no valid answer."""
         network = self._network
         known = self._versions[member]
         name = summary_request_name(

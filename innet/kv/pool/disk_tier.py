@@ -1,4 +1,4 @@
-"""Blocks on disk, or in an object storage, beside the event loop."""
+"""The tier of blocks on disk or in an object storage, whose calls run on threads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 FILE_NAME: Final = "blocks.sqlite"
 MOST_UNWRITTEN_BYTES: Final = 64 << 20
-"""Limit of pending writes, if there is more than one; blocks beyond it are not kept."""
+"""Limit of pending writes; a block beyond it is not kept, unless it is the only one."""
 _BATCH_BYTES = 16 << 20
 _OBJECTS_AT_ONCE = 8
 """Reads of an object storage, which answers after many milliseconds."""
@@ -66,7 +66,7 @@ class DiskTier(BlockTier[_OnDisk]):
     cannot be written are lost, and counted.
 
     Attributes:
-        on_gone: called with the name of a block that is gone without having been removed.
+        on_gone: called with the name of a block that was evicted or lost, not removed.
     """
 
     def __init__(

@@ -39,17 +39,17 @@ from innet.kv.pool.waiting import SingleFlight, gather, now_s
 Result = TypeVar("Result")
 
 PART_FOR_FETCHING: Final = 0.9
-"""Of a put's timeout: the rest is for the answer. One late block of a request must not make the
-answer for the others late."""
+"""Share of a put's timeout for fetching blocks. The rest is for the answer, which one late block of
+a request must not delay."""
 
 _PART_UNREPORTED: Final = 1 / 16
 _MOST_UNREPORTED_BYTES: Final = 64 << 20
-"""The network may keep this part of the offered memory, or at most so many bytes, beyond what it
-has reported: in addition to the blocks in that memory."""
+"""Limits of the blocks that the network keeps before it reports them: a share of the offered
+memory, and a number of bytes. They come on top of the blocks in that memory."""
 _MOST_REQUESTS: Final = 4096
 """Requests in progress. More are not answered: they time out at their requesters."""
 _MOST_ANSWERS: Final = 4096
-"""Answers that can be requested again. Of more, the earliest are withdrawn before their time."""
+"""Answers that can be requested again. Beyond this number, the oldest are withdrawn early."""
 _FAILED: Final = "failed"
 
 _log = logging.getLogger(__name__)
@@ -97,14 +97,14 @@ class Home:
             self._stop()
 
     def close(self) -> None:
-        """End all leases, and serve nothing any more."""
+        """End all leases, and stop serving blocks."""
         if self._lease_timer is not None:
             self._lease_timer.cancel()
         for store in self._node.stores:
             store.close()
 
     def has(self, name: str) -> bool:
-        """Whether this node has a block; this does not count as a use."""
+        """Whether this node has a block. This does not count as a use."""
         if self.has_now(name):
             return True
         if not self._store.tiers.memory.capacity_bytes:  # the network keeps nothing
@@ -113,11 +113,11 @@ class Home:
         return self.has_now(name)
 
     def has_now(self, name: str) -> bool:
-        """:meth:`has`, apart from blocks that the network kept on its own since the last look."""
+        """:meth:`has`, without draining the events of blocks that the network has kept."""
         return self._store.tier(name) is not None or self._node.local.tier(name) is not None
 
     async def get(self, name: str) -> Sealed | None:
-        """A block that this node has."""
+        """A block from one of this node's stores."""
         self.drain_kept()
         for store in (self._node.local, self._store):
             found = await store.get(name)
@@ -134,7 +134,7 @@ class Home:
             self._handle(self._network.take_events())
 
     def drain_kept(self) -> None:
-        """:meth:`drain_requests` where the network can have kept something."""
+        """:meth:`drain_requests`, if this home offers memory: else the network keeps no block."""
         if self._store.tiers.memory.capacity_bytes:
             self.drain_requests()
 
@@ -191,7 +191,7 @@ class Home:
         return pinned
 
     def _watch_leases(self) -> None:
-        """Let the timer run until the next lease ends."""
+        """Set the timer to the end of the next lease."""
         end_s = min(store.next_lease_end_s for store in self._node.stores)
         if self._lease_timer is not None:
             if self._lease_timer.when() == end_s:
@@ -221,8 +221,8 @@ class Home:
             )
 
     def _room_bytes(self) -> int:
-        """Room for blocks that the network keeps: it keeps none that this home would refuse, so
-        there is no more than can be inserted without one of them being evicted."""
+        """Room for blocks that the network keeps on its own: all of them can be inserted without
+        evicting one of them, so this home refuses none."""
         memory = self._store.tiers.memory
         most_bytes = min(int(_PART_UNREPORTED * memory.capacity_bytes), _MOST_UNREPORTED_BYTES)
         return min(most_bytes, memory.room_for_new_bytes)

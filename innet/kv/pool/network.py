@@ -89,7 +89,7 @@ KeepOutcome = Cause | bool
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnfinishedRequest:
-    """A request to keep blocks that the network could not keep all on its own.
+    """A request to keep blocks of which the network could not keep all on its own.
 
     Attributes:
         name: of the request.
@@ -210,7 +210,7 @@ class BlockNetwork(Protocol):
         """
 
     def stop_keeping(self) -> None:
-        """Leave all requests to this node, and drop kept blocks that are not adopted."""
+        """Pass all requests to this node, and drop kept blocks that are not adopted."""
 
     async def next_events(self) -> list[NetworkEvent]:
         """Wait for requests of other nodes, in their order.

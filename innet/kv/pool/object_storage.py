@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class BlockRecords(Protocol):
-    """What a tier needs of the place where its blocks are, as ``BlockDatabase`` has it."""
+    """The records of a tier: in a ``BlockDatabase`` or an :class:`ObjectStorage`."""
 
     def records(self) -> list[BlockRecord]: ...
 
@@ -135,7 +135,7 @@ def _contents(record: BlockRecord) -> bytes:
 
 
 def _record(path: Any) -> BlockRecord | None:
-    """The record that an object's name describes; ``None``: another's object."""
+    """The record that an object's name describes; ``None``: the object is not a block."""
     row, depth, size, name = (*str(path).rsplit("/", 1)[-1].split(".", 3), "", "", "")[:4]
     if not all(part.isascii() and part.isdigit() for part in (row, depth, size)):
         return None

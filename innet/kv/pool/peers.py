@@ -19,9 +19,9 @@ Result = TypeVar("Result")
 
 _DRAW_BYTES: Final = 8
 _SILENCE_S: Final = 1.0
-"""A member that does not answer for so long counts as absent."""
+"""A member that does not answer for this long has failed."""
 _PAUSE_S: Final = 0.01
-"""Between looks at the members: the network announces no change."""
+"""Polling interval of the members: the network does not report changes."""
 
 
 class Placement:
@@ -258,7 +258,7 @@ class PeerClient:
             self._members.record_result(member, failure, began_s)
 
     async def request(self, member: str, action: Action) -> Cause | None:
-        """Send a request; ``None`` when it is done, and else why it is not."""
+        """Send a request; ``None`` if it was done, otherwise why not."""
         return _refusals(await self._answer(member, action), 0, 1)[0]
 
     async def request_homes(self, key: BlockKey, action: Action) -> list[Cause | None]:
@@ -269,13 +269,13 @@ class PeerClient:
     async def keep(
         self, member: str, blocks: Sequence[DeepBlock], source: str
     ) -> list[Cause | None]:
-        """Let ``member`` keep blocks, fetched from ``source``; for each ``None`` when it has it,
-        and else why it has not.
+        """Let ``member`` keep blocks, fetched from ``source``; for each block ``None`` if it has
+        the block, otherwise why not.
 
         Args:
             member: a home.
             blocks: of one tenant, model and layout, as many as one request may have.
-            source: has them.
+            source: a member that has them.
         """
         most = self._network.most_kept_at_once
         if len(blocks) == most:

@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 
 
 class BlockPool:
-    """Blocks by their keys. A block that cannot be had is a miss, counted by its cause.
+    """Blocks by their keys. A block that a get does not find is a miss, counted by its cause.
 
     All methods are called in one event loop, as many at once as the caller likes: a window bounds
     how many blocks are in flight.
@@ -113,10 +113,10 @@ class BlockPool:
             await self._node.store.start(f"{tenant_prefix(self._tenant)}/")
 
     async def hand_over(self) -> int:
-        """Copy the blocks that this node is home to, to the members that are when it has left.
+        """Copy this node's blocks to the members that are their homes after it has left.
 
-        Others get them from here meanwhile. The settings' ``copy_bytes_per_s`` limits how fast;
-        cancelling it ends it.
+        This node serves the blocks meanwhile. The settings' ``copy_bytes_per_s`` limits the rate;
+        the caller may cancel it.
 
         Returns:
             How many copies other members keep.
@@ -130,7 +130,7 @@ class BlockPool:
     async def close(self) -> None:
         """Stop serving, and complete the pending writes of the disks.
 
-        A cancelled caller waits for that, too: no disk stays open.
+        A cancelled caller waits for this as well, so that no disk stays open.
         """
         serving, self._serving = self._serving, None
         if serving is None:
@@ -155,7 +155,7 @@ class BlockPool:
     async def put(self, key: BlockKey, contents: Contents, *, depth: int = 0) -> int:
         """Keep a block here and at its homes, as far as there is room.
 
-        Of a name that is here already, the first block stays: equal names mean equal blocks.
+        A block whose name is here already is not replaced: equal names mean equal blocks.
 
         Args:
             key: of the block.
@@ -387,11 +387,11 @@ class BlockPool:
 
     @property
     def _together(self) -> int:
-        """Blocks of a request: a second one is under way while the home handles the first."""
+        """Blocks of one request: half of a window, so that two requests are in flight."""
         return max(1, min(self._node.network.most_kept_at_once, self._settings.window // 2))
 
     def _in_turn(self, blocks: int, together: int) -> range:
-        """Tasks for blocks: beyond the window, another one would only wait for one of these."""
+        """As many tasks as keep the window full with requests of ``together`` blocks."""
         return range(math.ceil(min(blocks, self._settings.window) / together))
 
     def _counted(

@@ -1,4 +1,4 @@
-"""Copies blocks of this node to their other homes: after a member has gone, and before this leaves.
+"""Copies this node's blocks to their other homes: when a member has gone, and before it leaves.
 
 A copy is a request to the other home to keep the block, which it fetches from here unless it has
 it. Copies are paced, so that they take a bounded part of the links.
@@ -22,16 +22,16 @@ from innet.kv.pool.tiers import Entry
 from innet.kv.pool.waiting import gather, now_s
 
 LOOK_S: Final = 0.5
-"""Between looks at the members: the network announces no change."""
+"""Polling interval of the members: the network does not report changes."""
 _MOST_PASSES: Final = 3
-"""Over the blocks of a node that leaves: others put new ones meanwhile."""
+"""Passes over the blocks of a node that leaves, because others put new ones meanwhile."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass
 class Change:
-    """What has happened to the members since the homes of all blocks had them.
+    """The change of the members since all blocks were at their homes.
 
     Attributes:
         before: the members then, with the bytes they offer.
@@ -51,7 +51,7 @@ class Change:
         return not self.gone and self.before == self.after
 
     def look(self, members: Mapping[str, int], at_s: float) -> None:
-        """Take note of the members at a time."""
+        """Record the members at a time."""
         if members != self.after:
             self.gone |= self.after.keys() - members.keys()
             self.after, self.since_s = dict(members), at_s
@@ -156,7 +156,7 @@ class Replicator:
             have = [h for h in have if leaves or h in change.after]
             found = tiers.entry(name)
             if leaves and found is not None and self._is_producer(found):
-                have = [self._own]  # homes have only heard of it
+                have = [self._own]  # its homes only know its producer
             if self._own not in (have if leaves else have[:1]):
                 continue
             missing = tuple(h for h in after.homes(key.block_hash) if h not in have)

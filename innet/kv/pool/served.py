@@ -38,7 +38,7 @@ class ServedBlocks:
             await asyncio.sleep(0)  # until the others release the damaged block, too
 
     def start_signing(self, name: str, contents: Contents) -> asyncio.Future[Sealed | None] | None:
-        """Start to sign and serve a block, and hold it; ``None``: one of the name is served.
+        """Start to sign and serve a block, and hold it; ``None``: its name is served already.
 
         Its requesters wait from now on.
         """
@@ -69,12 +69,12 @@ class ServedBlocks:
     async def add(self, name: str, block: Sealed) -> Sealed | None:
         """Serve a signed block, and hold it; the block that is served.
 
-        That may be another than ``block``, which is then not verified. ``None``: it is damaged.
+        It may differ from ``block``, which is then not verified. ``None``: the block is damaged.
         """
         return await self._hold(name, lambda: self._network.publish_sealed(name, block))
 
     def start_serving(self, name: str, block: Sealed, on_damage: Callable[[], None]) -> bool:
-        """Start to serve a verified block, and hold it; false: another of the name is served.
+        """Start to serve a verified block, and hold it; false: its name is served already.
 
         Its requesters wait from now on; ``on_damage`` is called if it cannot be served.
         """
@@ -90,7 +90,7 @@ class ServedBlocks:
         return True
 
     def adopt(self, name: str, block: Sealed) -> bool:
-        """Hold a block that the network serves on its own; false: another of the name is served."""
+        """Hold a block that the network serves on its own; false: its name is served already."""
         if name in self._publications:
             return False
         served: asyncio.Future[Sealed | None] = asyncio.get_running_loop().create_future()
@@ -127,7 +127,7 @@ class ServedBlocks:
             self._network.withdraw(name)
 
     def close(self) -> None:
-        """Stop serving; callers that wait for a publication get an error."""
+        """Stop serving; callers that wait for a publication receive an error."""
         self._is_closed = True
         for name, publication in self._publications.items():
             publication.publishing.cancel()

@@ -28,6 +28,7 @@ class PoolSettings:
             is lost if this node drops it or dies.
         keeps_fetched: whether this node keeps blocks that it fetched. With ``when-asked`` they are
             copies in a store of blocks that are nowhere else, and so they are evicted first.
+        copy_bytes_per_s: limit of copies to other homes when a member has gone or this node leaves.
 
     Raises:
         KVError: a value is out of its range.

@@ -103,8 +103,8 @@ class PoolStatistics:
 
     @property
     def delivered(self) -> int:
-        """Blocks that others have loaded from here, without those that only crossed it as their
-        home: their producers count them."""
+        """Blocks that others loaded from this node. A block that it fetched as a home at their
+        request counts at its producer."""
         return self.served - self.brought
 
     @property

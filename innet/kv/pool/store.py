@@ -1,4 +1,4 @@
-"""A node's stores: which blocks it has, until when, and what of them others may request."""
+"""A node's stores: its blocks, their leases, and the blocks that others may request."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LeaseTable:
 
     def __init__(self) -> None:
         self._leases: dict[str, dict[str, float]] = {}
-        self._ends: list[tuple[float, str, str]] = []  # a heap, with leases that are over before
+        self._ends: list[tuple[float, str, str]] = []  # a heap, also of leases that ended early
         self._most_ends = _LEAST_ENDS
 
     def __contains__(self, name: str) -> bool:
@@ -151,26 +151,26 @@ class DeferredIndex:
         return self._blocks.get(name)
 
     def add(self, name: str, block: DeferredBlock) -> str | None:
-        """Enter a block; the oldest one, to be removed, if there are too many."""
+        """Add a block; return the oldest one, to be removed, if there are too many."""
         self._blocks[name] = block
         self._blocks.move_to_end(name)
         return next(iter(self._blocks)) if len(self._blocks) > _MOST_DEFERRED else None
 
     def remove(self, name: str) -> bool:
-        """Forget the holder of a block; returns whether it was known."""
+        """Forget the producer of a block; whether it was known."""
         return self._blocks.pop(name, None) is not None
 
     def may_ask(self, source: str, now_s: float) -> bool:
-        """Whether the producer is not left out after being late."""
+        """Whether requests to the producer are not paused after late blocks."""
         return now_s >= self._sources[source].breaker.open_until_s
 
     def on_delivered(self, source: str, now_s: float) -> None:
-        """A block of the producer arrived."""
+        """Record that a block of the producer arrived."""
         self._sources.pop(source, None)
         self._sources[source].delivered_s = now_s
 
     def on_late(self, source: str, began_s: float, now_s: float) -> list[str]:
-        """A block of the producer, requested at ``began_s``, is late; blocks to be removed."""
+        """Record a late block that was requested at ``began_s``; return the blocks to remove."""
         state = self._sources[source]
         if state.delivered_s >= began_s:
             return []
@@ -196,7 +196,7 @@ class LocalStore:
         """
         Args:
             tiers: where the blocks are.
-            served: verifies blocks, in that it serves none with other bytes than were signed.
+            served: verifies blocks, because it serves only bytes that were signed.
             settings: of the pool.
         """
         self.tiers = tiers
@@ -320,7 +320,7 @@ class LocalStore:
             listener(name, tier)
 
     def _on_loaded(self, name: str) -> None:
-        """A block came from disk; it is served at this moment and may not be in memory."""
+        """Called when a block was loaded from disk: it is served now, and may not be in memory."""
 
     async def _load(self, name: str) -> Sealed | None:
         assert self.tiers.disk is not None
@@ -395,7 +395,7 @@ class ServedStore(LocalStore):
             self._served.release(name)
 
     def defer(self, name: str, block: DeferredBlock) -> None:
-        """Enter a block of a producer; its requesters wait until it is fetched from there."""
+        """Add a block of a producer; its requesters wait until it is fetched from there."""
         oldest = self.index.add(name, block)
         if self.tier(name) is None:
             self._served.expect(name)
@@ -403,7 +403,7 @@ class ServedStore(LocalStore):
             self.forget(oldest)
 
     def forget(self, name: str) -> None:
-        """Forget the holder of a block, and refuse its waiting requesters."""
+        """Forget the producer of a block, and refuse its waiting requesters."""
         if self.index.remove(name) and self.tier(name) is None:
             self._served.refuse(name)
 
@@ -428,7 +428,7 @@ class ServedStore(LocalStore):
             self._stop_lingering(next(iter(self._lingering)))
 
     def close(self) -> None:
-        """End all leases, and serve nothing any more."""
+        """End all leases, and stop serving blocks."""
         super().close()
         self._is_closed = True
         for timer in self._lingering.values():

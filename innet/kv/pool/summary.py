@@ -1,9 +1,9 @@
-"""What a member has in memory, for other members: whole once, and then what has changed.
+"""Summaries of a member's memory for other members: the whole one first, then its changes.
 
 A summary is a sorted array of numbers of 32 bits, one for each block: 31 bits of a hash of its
 name, and whether it is popular. Each version of it has a number. An answer is an array of the same
-kind: its version, the version that it changes (0: none, so it is the whole summary), how many
-numbers leave, these, and the numbers that come.
+kind: its version, the version that it changes (0: none, so it is the whole summary), the count of
+removed numbers, the removed numbers, and the added numbers.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from innet.kv.pool.tiers import Entry, MemoryTier
 from innet.kv.pool.waiting import SingleFlight, now_s
 
 SUMMARY_S: Final = 1.0
-"""Between two looks at the summaries, while a node looks blocks up."""
+"""A node that looks blocks up refreshes the summaries this often."""
 POPULAR: Final = 8
 """Requests of others after which a block moves to its home."""
 _FIRST_VERSIONS: Final = 1 << 29
-"""A member that starts again chooses another one, so that no version has two meanings."""
+"""The first version is a random number below it, so that a restarted member reuses none."""
 _KEPT_CHANGES: Final = 16
 _NAMES_AT_A_TIME: Final = 2048
-"""Until other tasks get the event loop, of which they take 2 ms."""
+"""Names per turn of the event loop; they take 2 ms."""
 _HEAD: Final = 3
 
 Numbers = npt.NDArray[np.uint32]
@@ -54,7 +54,7 @@ NO_VERSION: Final = Version(0, np.empty(0, "<u4"))
 
 
 class _Change(NamedTuple):
-    """The numbers that leave a version and those that come, and the number of the next version."""
+    """The numbers that the next version removes and adds, and the number of that version."""
 
     number: int
     gone: Numbers

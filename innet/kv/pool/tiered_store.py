@@ -16,14 +16,14 @@ from innet.kv.pool.tiers import BlockTier, Entry, MemoryTier
 class LayeredTier:
     """A disk with an object storage behind it, used as one tier.
 
-    A block goes to both when it leaves memory. A full disk evicts a block for each one that it
-    takes, so that passing victims on would upload as much; and victims need not be read, and blocks
-    survive their disk.
+    A block goes to both when it leaves memory, so blocks survive the disk, and the disk's victims
+    need not be read. This uploads no more than passing victims on, because a full disk evicts a
+    block for each one that it takes.
 
     Attributes:
         disk: is read first.
         objects: the lower tier.
-        on_gone: called with the name of a block that is gone from both without having been removed.
+        on_gone: called with the name of a block that both have evicted or lost, not removed.
     """
 
     def __init__(self, disk: DiskTier, objects: DiskTier) -> None:
@@ -108,7 +108,7 @@ class TieredStore:
     Attributes:
         memory: the first tier.
         disk: the second, if there is one, alone or with an object storage behind it.
-        is_saved: the disk gets what is in memory at the end.
+        is_saved: at the end, the blocks in memory are written to the disk.
     """
 
     memory: MemoryTier

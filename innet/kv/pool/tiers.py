@@ -28,8 +28,8 @@ class Entry(Generic[Kept]):
         depth: its position in its prompt.
         kept: the block, or its place on disk.
         pinned: the tier may not evict it.
-        is_copy: another node keeps the block, so it is not worth a place on disk.
-        since_s: when it came, in the time of the event loop.
+        is_copy: another node keeps the block, so the disk does not take it.
+        since_s: when it was inserted, in the time of the event loop.
         asked: how often other nodes have requested it here.
     """
 
@@ -81,7 +81,7 @@ class BlockTier(Generic[Kept]):
         return list(self._entries)
 
     def entry(self, name: str) -> Entry[Kept] | None:
-        """What the tier knows of a block; this does not count as a use."""
+        """The entry of a block; this does not count as a use."""
         return self._entries.get(name)
 
     @property

@@ -22,7 +22,7 @@ _LOCAL: Final = {
     Tier.OBJECTS: Place.LOCAL_OBJECTS,
 }
 _ASK_S: Final = 1.0
-"""After which the homes are asked for an announced block, too: its producer may be dead."""
+"""After this time the homes are also asked for an announced block: its producer may be dead."""
 _LEAST_S: Final = 0.001
 """A wait for an announced block ends when less is left."""
 _REFUSALS: Final = 2
@@ -70,7 +70,7 @@ class BlockTransfers:
         self._fetches: SingleFlight[str, Sealed | Cause] = SingleFlight()
 
     def is_far(self, key: BlockKey) -> bool:
-        """Whether a load asks other homes for a block at once, as far as is known."""
+        """Whether a load has to ask other members for a block."""
         name = key.name
         return not (self._home.has_now(name) or name in self._node.store.index)
 
@@ -143,13 +143,13 @@ class BlockTransfers:
     async def await_announced(
         self, key: BlockKey, producer: str, timeout_s: float
     ) -> Place | Cause:
-        """Wait until a block is at the node that has announced it or elsewhere; which of both."""
+        """Wait until a block is at the node that announced it, or elsewhere; return which."""
         end_s = now_s() + timeout_s
         refusals = 0
         while True:
             absence: Cause | None = Cause.ABSENT
             if producer != self._node.network.node and not self._home.has(key.name):
-                # Not as a peer: a producer that is not ready has not failed.
+                # Not through PeerClient, which would count a producer that is not ready as failed.
                 slice_s = min(_ASK_S, max(0.0, end_s - now_s()))
                 absence = await self._node.network.probe(key.name, producer, slice_s)
                 if absence is None:
@@ -285,8 +285,8 @@ class BlockTransfers:
             blocks: at most as many as one request may have; with ``puts="when-asked"`` one.
 
         Returns:
-            For each block and each of its homes why it does not have it, or ``None`` if it has it
-            or knows who has.
+            For each block and each of its homes: ``None`` if the home has the block or knows its
+            producer, otherwise why not.
         """
         if self._keeps:
             return await self._put(
@@ -334,7 +334,7 @@ class BlockTransfers:
     async def _note_homes(
         self, sealed: Sealed | asyncio.Future[Sealed | None], new: NewBlock
     ) -> list[Cause | None] | None:
-        """Keep a block here and notify its homes; ``None``: there is no room for it here."""
+        """Keep a block here, and tell its homes its producer; ``None``: there is no room here."""
         (key, _, depth), node = new, self._node
         if not isinstance(sealed, Sealed) or not node.local.put(key.name, sealed, depth):
             return None

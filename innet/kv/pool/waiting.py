@@ -26,7 +26,7 @@ def now_s() -> float:
 
 
 async def gather(works: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """The results of all; a single one needs no task of its own."""
+    """The results of all; a single coroutine runs without a task of its own."""
     return [await works[0]] if len(works) == 1 else await asyncio.gather(*works)
 
 
@@ -289,6 +289,6 @@ class Window:
                 entered.set_exception(TimeoutError())
             else:
                 self._waiting.append(waiter)
-        self.leave(0)  # those that wait for fewer places may have been behind one that gave up
+        self.leave(0)  # a waiter for fewer places may have been behind one that timed out
         if self._waiting:
             self._wake_up_at(min(end_s for _, end_s, _ in self._waiting))

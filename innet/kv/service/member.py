@@ -25,11 +25,11 @@ from innet.worker.job_file import RESTARTS_VARIABLE
 LEAVE: Final = signal.SIGUSR1
 _ENDS: Final = (signal.SIGTERM, signal.SIGINT)
 _ABSENCE_S: Final = 2 * MEMBERS_REFRESH_S
-"""Before a process joins that is started again: the others see that its predecessor has gone, and
-what it had in memory."""
+"""A restarted process waits this long before it joins, so that the others see that its predecessor,
+and what that had in memory, is gone."""
 _LOOK_S: Final = 0.2
 _ENDED: Final = 128 + signal.SIGTERM
-"""Exit code: a machine that goes away ends its member, which is started again when it is back."""
+"""Exit code of a failure, so that a member is restarted when its machine is back."""
 OPTIONS_VARIABLE: Final = "INNET_POOL"
 """Environment variable with the path of the file of :func:`written`."""
 

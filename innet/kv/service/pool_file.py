@@ -1,4 +1,4 @@
-"""The file of a standing pool: its network, its tenants, and what each host keeps for them."""
+"""The file of a standing pool: its network, its tenants, and their memory and disk on each host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The groups of layers in vLLM's cache, each with blocks of its own."""
+"""The groups of layers in vLLM's cache: each has its own blocks."""
 
 from __future__ import annotations
 

@@ -119,8 +119,8 @@ class CacheIdentity:
 
     @property
     def loads_whole(self) -> bool:
-        """Whether a request is computed anew when a part of it does not arrive: vLLM cannot return
-        to the middle of a prompt when it has several groups, or has not the window before that."""
+        """Whether a request is computed from its beginning when a part does not arrive: vLLM cannot
+        return to the middle of a prompt with several groups, or without the window before it."""
         return len(self.groups) > 1 or any(group.window_chunks for group in self.groups)
 
     def key(self, span: int, chunk_hash: bytes) -> BlockKey:
@@ -133,7 +133,8 @@ class CacheIdentity:
         return self._last_keys(chunk_hash, lambda group: not group.window_chunks)
 
     def window_keys(self, chunk_hash: bytes, behind: int) -> list[BlockKey]:
-        """The same, of each group whose sliding window covers that many chunks."""
+        """:meth:`dense_keys` of the groups whose sliding window covers the chunk that is ``behind``
+        chunks before the end."""
         return self._last_keys(chunk_hash, lambda group: group.window_chunks >= behind)
 
     def _last_keys(

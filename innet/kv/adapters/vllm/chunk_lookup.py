@@ -13,7 +13,7 @@ from innet.kv.adapters.vllm.cache_identity import CacheIdentity
 _log = logging.getLogger(__name__)
 
 _EXACT_MISSES: Final = 4
-"""Incomplete windows after which the search takes larger steps: a request waits for it."""
+"""After this many incomplete windows the search takes larger steps, because a request waits."""
 
 
 class ChunkLookup:
@@ -83,13 +83,13 @@ class ChunkLookup:
             self._counting.cancel()
 
     def _go_back(self, missing: int) -> None:
-        """End at a missing chunk, or before it: the window of each longer prefix covers it."""
+        """End the prefix at or before a missing chunk, which the window of a longer one covers."""
         self._misses += 1
         left = missing - self.first_chunk if self._misses > _EXACT_MISSES else 0
         self._end = missing - left // 4
 
     def _look_at_window(self) -> None:
-        """Look up what the window before the present end covers, the last chunk first."""
+        """Look up the chunks in the window before the current end, the last chunk first."""
         self._window, keys = [], []
         for place in range(self._end - 1, self.first_chunk - 1, -1):
             needed = self._cache.window_keys(self._hashes[place], behind=self._end - place)

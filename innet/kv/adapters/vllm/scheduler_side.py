@@ -114,7 +114,7 @@ class SchedulerSide:
         return max(0, end_chunk * self._cache.chunk_tokens - computed_tokens)
 
     def allocated(self, request: Request, blocks: KVCacheBlocks, external_tokens: int) -> None:
-        """The request has ``blocks``; load the first ones that are not computed."""
+        """Record a request's blocks, and load the first ones that are not computed."""
         lookup = self._lookups.pop(request.request_id, None)
         tracked = self._tracked.setdefault(request.request_id, _Tracked(request))
         tracked.block_ids = [list(ids) for ids in blocks.get_block_ids()]
@@ -206,7 +206,7 @@ class SchedulerSide:
         return lookup
 
     def _saves(self, tracked: _Tracked, computed: int, scheduled: int) -> tuple[Chunk, ...]:
-        """The chunks that are complete after this step, and that are not saved.
+        """The chunks to save: complete after this step, and not saved before.
 
         Speculative tokens are computed as well, but have no hashes.
 
@@ -265,7 +265,7 @@ class SchedulerSide:
             if group.window_chunks and end_token < window_from:
                 continue
             begin = end - group.object_blocks
-            if group.has_states and window_from:  # vLLM moves those that the request has
+            if group.has_states and window_from:  # vLLM moves the request's own states
                 if block := tracked.states.get((group.index, end_token)):
                     parts.append(ChunkPart(group.index, 0, (block,)))
                 continue

@@ -108,15 +108,14 @@ class WorkerSide:
         self._paged = PagedCache(layers, self._blocks, self._cache.codec)
 
     def begin_step(self, transfers: StepTransfers) -> None:
-        """A step begins: announce what it computes, which others await."""
+        """Begin a step: choose the chunks to save, and announce those that others await."""
         self._next_saved = 0
         self._computed.clear()
         self._saves = self._affordable(transfers.saves)
         self._announce(transfers)
 
     def start(self, transfers: StepTransfers) -> None:
-        """Fetch all chunks, first layers first; before the layers if they wait for that, and else
-        behind them."""
+        """Request all chunks, the first layers of all before the next layers."""
         new = [_Loading(load, []) for load in transfers.loads]
         self._loading += new
         for index in range(len(self._cache.spans)):
@@ -130,7 +129,7 @@ class WorkerSide:
                 self._write_arrived(loading, self._span_of[layer] + 1)
 
     def save_layer(self, layer: str) -> None:
-        """The layer is computed: save the spans of which all layers are."""
+        """Save the spans of which all layers are computed, after this layer is."""
         self._computed.add(layer)
         end = self._next_saved
         while end < len(self._cache.spans) and self._computed.issuperset(
@@ -140,13 +139,16 @@ class WorkerSide:
         self._save_spans(end)
 
     def finish_step(self) -> None:
-        """All layers are computed: save the remaining spans, and end all loads of this step."""
+        """Save the remaining spans, and finish all loads of this step: all layers are computed."""
         if not self._between_steps:
             self._finish_loads(self._loading)
         self._save_spans(len(self._cache.spans))
 
     def take_loaded_requests(self) -> tuple[set[str], set[str]]:
-        """Requests with nothing in flight, and those of them that vLLM computes anew, each once."""
+        """Requests whose loads have ended, and those of them that vLLM computes from the beginning.
+
+        Each is returned once.
+        """
         if not self._between_steps:
             return set(), set()
         arrived = [loading for loading in self._loading if loading.has_arrived]
@@ -155,7 +157,8 @@ class WorkerSide:
         return {each.load.request_id for each in arrived}, {each.load.request_id for each in anew}
 
     def take_failed_blocks(self) -> set[int]:
-        """Blocks that failed to load, each once, of requests that are not computed anew."""
+        """Blocks that failed to load; each is returned once. None where requests are computed from
+        the beginning."""
         failed, self._failed_blocks = self._failed_blocks, set()
         return set() if self._cache.loads_whole else failed
 
@@ -173,7 +176,7 @@ class WorkerSide:
         self._loading.clear()
 
     def _announce(self, transfers: StepTransfers) -> None:
-        """Announce this rank's objects of chunks that will be saved, and end what is over."""
+        """Announce this rank's objects of chunks that will be saved, and withdraw the others."""
         for request, hashes in transfers.announcements.items():
             keys: dict[str, list[BlockKey]] = {}
             for index in range(len(self._cache.spans)):
@@ -226,7 +229,7 @@ class WorkerSide:
             self._next_saved += 1
 
     def _affordable(self, chunks: list[Chunk]) -> list[Chunk]:
-        """All or none: an incomplete chunk would be found, and fail to load."""
+        """All chunks, or none: an incomplete chunk would be found, and fail to load."""
         self._saving = {future: size for future, size in self._saving.items() if not future.done()}
         if chunks and sum(self._saving.values()) > self._options.saving_bytes:
             _log.warning("the network is slower than the engine: %d chunks not saved", len(chunks))
@@ -333,7 +336,7 @@ class PagedCache:
         return True
 
     def _codec_of(self, span: LayerSpan) -> CodecName | None:
-        """Errors of a state would grow with each token behind it, so states are not quantised."""
+        """States are not quantised: their errors would grow with each token behind them."""
         return None if span.group.has_states else self._codec
 
     def _caches_of(self, span: LayerSpan) -> list[torch.Tensor]:
