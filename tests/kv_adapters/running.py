@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 import re
 import socket
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from innet.cluster.launch import Session
 from innet.topology import load_topology
@@ -75,6 +78,22 @@ def documented_command(engine: str, program: str = "innet run") -> str:
     found = re.search(rf"\n\n(    {program} .*\n(?:    .*\n)*)", section)
     assert found is not None
     return found[1].strip()
+
+
+def documented_lmcache_file(settings: Mapping[str, object], **options: str) -> str:
+    """The configuration file of LMCache inside an engine, in docs/kv-engines.md.
+
+    Args:
+        settings: of LMCache, in addition.
+        options: of the plugin, in place of the documented ones or in addition.
+    """
+    page = (_ROOT / "docs" / "kv-engines.md").read_text()
+    found = re.search(r"\n((?:    .*\n)*    remote_storage_plugins: .*\n(?:    .*\n)*)", page)
+    assert found is not None
+    file = YAML(typ="safe").load(textwrap.dedent(found[1]))
+    for option, value in options.items():
+        file["extra_config"][f"remote_storage_plugin.innet.{option}"] = value
+    return json.dumps({**file, **settings})  # which is YAML as well
 
 
 def free_ports(count: int) -> int:

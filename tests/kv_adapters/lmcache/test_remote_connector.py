@@ -21,6 +21,7 @@ from lmcache.v1.metadata import LMCacheMetadata
 from lmcache.v1.storage_backend.connector import CreateConnector, InstrumentedRemoteConnector
 from lmcache.v1.storage_backend.local_cpu_backend import LocalCPUBackend
 
+from innet.errors import KVError
 from innet.kv.adapters.lmcache import InnetRemoteConnector, remote_connector
 from innet.kv.loop_thread import LoopThread
 from tests.kv_adapters.hosts import Hosts
@@ -180,23 +181,28 @@ def test_a_removed_chunk_is_gone(remotes: tuple[Remote, Remote]) -> None:
     assert not other.do(other.connector.exists(key(1)))
 
 
-def test_a_url_names_a_standing_pool(monkeypatch: pytest.MonkeyPatch) -> None:
-    options: dict[str, Any] = {}
+def context(url: str, **options: str) -> SimpleNamespace:
+    """What LMCache gives the plugin's adapter."""
+    extra = {PLUGIN + option: value for option, value in options.items()}
+    return SimpleNamespace(
+        url=url, plugin_name=None, config=SimpleNamespace(extra_config=extra),
+        local_cpu_backend=None,
+    )  # fmt: skip
+
+
+def test_options_name_a_standing_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined: dict[str, Any] = {}
     monkeypatch.setattr(
-        remote_connector,
-        "InnetRemoteConnector",
-        lambda _local, _own, pool: options.update(pool),
+        remote_connector, "InnetRemoteConnector", lambda _local, _own, pool: joined.update(pool)
     )
+    options = {"address": "10.0.0.1:4711", "token_file": "prod.token", "secret": "acme.secret"}
+    remote_connector.InnetConnectorAdapter().create_connector(context("plugin://innet", **options))
+    assert joined == {**options, "engine": "lmcache"}
+
+
+def test_an_address_in_the_url_is_refused_with_its_option() -> None:
     adapter = remote_connector.InnetConnectorAdapter()
-    extra = {"remote_storage_plugin.innet.secret": "acme.secret"}
-    extra["remote_storage_plugin.innet.token_file"] = "prod.token"
-    for address in ("prod", "10.0.0.1:4711"):
-        url = f"innet://{address}"
-        assert adapter.can_parse(url)
-        context = SimpleNamespace(
-            url=url, plugin_name=None, config=SimpleNamespace(extra_config=extra),
-            local_cpu_backend=None,
-        )  # fmt: skip
-        adapter.create_connector(context)
-        assert (options["address"], options["secret"]) == (address, "acme.secret")
+    assert adapter.can_parse("innet://prod")
     assert not adapter.can_parse("redis://prod")
+    with pytest.raises(KVError, match=r"remote_storage_plugin\.innet\.address: prod"):
+        adapter.create_connector(context("innet://prod"))

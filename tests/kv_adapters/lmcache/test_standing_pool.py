@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -12,15 +11,20 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 pytest.importorskip("lmcache", reason="LMCache is not installed here: `make kv-adapters` has it")
 
 from innet.cluster.emulation.runs import find_run
-from tests.docs.command_lines import ROOT
 from tests.kv_adapters.lmcache.test_server import text_at
-from tests.kv_adapters.running import documented_command, free_ports, standing_pool
+from tests.kv_adapters.running import (
+    documented_command,
+    documented_lmcache_file,
+    free_ports,
+    standing_pool,
+)
 
 KEYS = 3
 POOL = """
@@ -32,11 +36,12 @@ pool:
     acme: {secret: acme.secret, memory: 64MiB}
 """
 # The checker names a model by a path that does not exist: its weights have to be vouched for.
-FOR_THE_CHECKER = """
-chunk_size: 256
-local_cpu: false
-max_local_cpu_size: 0.1
-"""
+FOR_THE_CHECKER: Final = {
+    "remote_url": "plugin://innet",
+    "chunk_size": 256,
+    "local_cpu": False,
+    "max_local_cpu_size": 0.1,
+}
 CHECKER = (sys.executable, "-m", "lmcache.v1.basic_check", "--mode", "test_remote")
 POLL_S = 0.3
 
@@ -57,15 +62,8 @@ def kill_member(node: str) -> None:
 
 def check_remote_store(folder: Path) -> None:
     """LMCache's checker, with the documented file, says that all of each operation was right."""
-    page = (ROOT / "docs" / "kv-engines.md").read_text()
-    documented = re.search(r"(    remote_url: innet://prod\n(?:    .*\n)*)", page)
-    assert documented is not None
-    text = re.sub("^    ", "", documented[1], flags=re.MULTILINE)
-    option = "  remote_storage_plugin.innet.tenant: acme\n"
-    vouched = option.replace("tenant: acme", "weights: none")
-    assert option in text
     config = folder / "lmcache.yaml"
-    config.write_text(text.replace(option, option + vouched) + FOR_THE_CHECKER)
+    config.write_text(documented_lmcache_file(FOR_THE_CHECKER, weights="none"))
     done = subprocess.run(
         [*CHECKER, "--num-keys", str(KEYS), "--obj-size", "200000"],
         cwd=folder, env={**os.environ, "LMCACHE_CONFIG_FILE": str(config)},

@@ -14,6 +14,7 @@ from lmcache.v1.storage_backend.connector import ConnectorAdapter, ConnectorCont
 from lmcache.v1.storage_backend.connector.base_connector import RemoteConnector
 from lmcache.v1.storage_backend.local_cpu_backend import LocalCPUBackend
 
+from innet.errors import KVError
 from innet.kv.adapters.engine_pool import AdapterOptions, pool_of_process
 from innet.kv.adapters.lmcache.objects import ObjectNames, pack, unpack, unpack_into
 from innet.kv.names import BlockKey
@@ -24,14 +25,13 @@ Result = TypeVar("Result")
 
 _SCHEME: Final = "plugin://innet"
 _ADDRESS_SCHEME: Final = "innet://"
-"""Of a standing pool: ``innet://NAME`` or ``innet://HOST:PORT``."""
-_PLUGIN: Final = "innet"
+"""Of URLs that are refused: LMCache opens a store for ``remote_url`` and one for each plugin."""
 _LOADER_KEYS: Final = ("module_path", "class_name")
 """Keys of the plugin's configuration that LMCache itself reads."""
 
 
 class InnetConnectorAdapter(ConnectorAdapter):
-    """Makes connectors of the plugin ``innet`` or ``innet.<instance>``, and of ``innet://``."""
+    """Makes connectors of the plugin ``innet`` or ``innet.<instance>``."""
 
     def __init__(self) -> None:
         super().__init__(_SCHEME)
@@ -45,17 +45,19 @@ class InnetConnectorAdapter(ConnectorAdapter):
         :class:`~innet.kv.adapters.engine_pool.AdapterOptions`.
 
         Raises:
-            KVError: an option is unknown, or its value out of range.
+            KVError: an option is unknown, its value out of range, or the URL has the address.
             EmulationError: this process was not started by ``innet run``.
         """
-        address: dict[str, Any] = {}
-        plugin = context.plugin_name or context.url.removeprefix("plugin://")
         if context.url.startswith(_ADDRESS_SCHEME):
-            plugin = context.plugin_name or _PLUGIN
-            address["address"] = context.url.removeprefix(_ADDRESS_SCHEME).rstrip("/")
+            address = context.url.removeprefix(_ADDRESS_SCHEME).rstrip("/")
+            raise KVError(
+                f"remote_url: {context.url} is not supported: write "
+                f"'remote_storage_plugin.innet.address: {address}' in extra_config instead"
+            )
+        plugin = context.plugin_name or context.url.removeprefix("plugin://")
         prefix = f"remote_storage_plugin.{plugin}."
         options, pool = AdapterOptions.read(
-            f"extra_config: {prefix}*", _configured(context.config, prefix) | address, "lmcache"
+            f"extra_config: {prefix}*", _configured(context.config, prefix), "lmcache"
         )
         return InnetRemoteConnector(context.local_cpu_backend, options, pool)
 
