@@ -103,6 +103,18 @@ async def test_an_unchanged_summary_is_not_sent_again_and_a_change_is_small() ->
     assert read_answer(answer, known).numbers.tolist() == member.numbers()
 
 
+async def test_a_request_that_is_cancelled_loses_no_changes() -> None:
+    member = Member()
+    for number in range(5000):
+        member.put(f"block {number}")
+    asked = asyncio.ensure_future(member.summary.answer(0))
+    await asyncio.sleep(0)
+    asked.cancel()
+    await asyncio.wait([asked])
+    assert asked.cancelled()
+    assert (await member.read(NO_VERSION)).numbers.tolist() == member.numbers()
+
+
 @pytest.mark.parametrize(
     "words",
     [[1], [1, 0, 1], [1, 7, 0], [1, 5, 1, 9], [1, 5, 4, 4, 4, 4, 6]],

@@ -95,24 +95,35 @@ class Summary:
         return np.concatenate((head, gone, new)).view(np.uint8)
 
     async def _update(self) -> None:
-        names, self._changed = self._changed, set()
-        gone, new = [], []
-        for count, name in enumerate(names):
-            if count % _NAMES_AT_A_TIME == _NAMES_AT_A_TIME - 1:
-                await asyncio.sleep(0)
-            entry = self._memory.entry(name)
-            before = self._summarised.pop(name, None)
-            now = None if entry is None else hash_of(name) << 1 | is_popular(entry)
-            if now is not None:
-                self._summarised[name] = now
-            if now != before:
-                gone += [] if before is None else [before]
-                new += [] if now is None else [now]
-        if gone or new:
-            change = _Change(self._version.number + 1, np.array(gone, "<u4"), np.array(new, "<u4"))
-            self._changes.append(change)
-            self._version = _changed(self._version, change)
+        names, self._changed = list(self._changed), set()
+        gone: list[int] = []
+        new: list[int] = []
+        done = 0
+        try:
+            for name in names:
+                self._summarise(name, gone, new)
+                done += 1
+                if done % _NAMES_AT_A_TIME == 0:
+                    await asyncio.sleep(0)
+        finally:  # the caller may be cancelled: what is done is a version, and the rest is left
+            self._changed.update(names[done:])
+            if gone or new:
+                number = self._version.number + 1
+                change = _Change(number, np.array(gone, "<u4"), np.array(new, "<u4"))
+                self._changes.append(change)
+                self._version = _changed(self._version, change)
         self._until_s = now_s() + SUMMARY_S / 2
+
+    def _summarise(self, name: str, gone: list[int], new: list[int]) -> None:
+        """Add a block's number before and now to those that leave and come, if they differ."""
+        entry = self._memory.entry(name)
+        before = self._summarised.pop(name, None)
+        now = None if entry is None else hash_of(name) << 1 | is_popular(entry)
+        if now is not None:
+            self._summarised[name] = now
+        if now != before:
+            gone += [] if before is None else [before]
+            new += [] if now is None else [now]
 
 
 def read_answer(answer: Contents, known: Version) -> Version:
