@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from innet._native import _core
-from innet.errors import KVError
 from innet.worker.collector import BatchedDelivery
 
 Result = TypeVar("Result")
@@ -55,11 +54,21 @@ class _Fetches(asyncio.Future[Any]):
                 self.delivery.flush(other)
         return not self.left and not self.done()
 
+    def fail(self, operation: int, error: Exception) -> None:
+        """The conversion of a fetch has failed: give the others up."""
+        self.end(operation, None)
+        if not self.done():
+            self._cancel_fetches()
+            self.set_exception(error)
+
     def cancel(self, msg: Any | None = None) -> bool:
         if not self.done():
-            for operation in self.left:
-                self.delivery.cancel(operation)
+            self._cancel_fetches()
         return super().cancel(msg)
+
+    def _cancel_fetches(self) -> None:
+        for operation in self.left:
+            self.delivery.cancel(operation)
 
 
 class NodeOperations:
@@ -86,7 +95,7 @@ class NodeOperations:
 
         Args:
             operation: of the node.
-            convert: raises KVError or returns the result.
+            convert: raises or returns the result.
             batched: the completion is delivered with others' until the result is awaited.
         """
         delivery, under_way = self._delivery, self._under_way
@@ -97,7 +106,7 @@ class NodeOperations:
                 return
             try:
                 future.set_result(convert(status, detail))
-            except KVError as error:
+            except Exception as error:  # whoever awaits the result would wait for ever
                 future.set_exception(error)
 
         future: asyncio.Future[Result] = (
@@ -118,7 +127,8 @@ class NodeOperations:
 
         Args:
             fetches: the operations, and their buffers.
-            convert: returns the result of the place, status, detail and buffer of a fetch.
+            convert: raises or returns the result of the place, status, detail and buffer of a
+                fetch; the other fetches are given up when it raises.
             is_single: there is one fetch, whose result alone is wanted.
         """
         future, under_way = _Fetches(), self._under_way
@@ -129,7 +139,11 @@ class NodeOperations:
 
         def end(operation: int, buffer: _core.ObjectBuffer, status: int, detail: str) -> None:
             del under_way[operation]
-            result = convert(future.left[operation], status, detail, buffer)
+            try:
+                result = convert(future.left[operation], status, detail, buffer)
+            except Exception as error:  # whoever awaits the results would wait for ever
+                future.fail(operation, error)
+                return
             if future.end(operation, result):
                 future.set_result(future.results[0] if is_single else future.results)
 

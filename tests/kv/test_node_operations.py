@@ -1,0 +1,62 @@
+"""Operations of a node, as futures: whoever awaits one gets a result or an error."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from innet.kv.node_operations import NodeOperations
+
+
+class Deliveries:
+    """A collector whose operations end when the test says so."""
+
+    def __init__(self) -> None:
+        self.callbacks: dict[int, Callable[[int, str], None]] = {}
+        self.cancelled: list[int] = []
+        self.flushed: list[int] = []
+
+    def deliver(self, operation: int, callback: Callable[[int, str], None]) -> None:
+        self.callbacks[operation] = callback
+
+    deliver_batched = deliver
+
+    def deliver_all(self, callbacks: Mapping[int, Callable[[int, str], None]]) -> None:
+        self.callbacks |= callbacks
+
+    def flush(self, operation: int) -> None:
+        self.flushed.append(operation)
+
+    def cancel(self, operation: int) -> None:
+        self.cancelled.append(operation)
+
+
+def refuse(*_: object) -> None:
+    raise ValueError("not a block")
+
+
+async def test_a_result_that_cannot_be_converted_is_an_error() -> None:
+    deliveries = Deliveries()
+    operations = NodeOperations(deliveries)
+    result = operations.result_of(1, refuse)
+    deliveries.callbacks[1](0, "")
+    with pytest.raises(ValueError, match="not a block"):
+        await asyncio.wait_for(result, 5)
+
+
+@pytest.mark.parametrize("first", [1, 3])
+async def test_fetches_of_which_one_cannot_be_converted_are_an_error(first: int) -> None:
+    deliveries = Deliveries()
+    operations = NodeOperations(deliveries)
+    buffers: Any = [(1, None), (2, None), (3, None)]
+    results = operations.results_of(buffers, refuse)
+    deliveries.callbacks.pop(first)(0, "")
+    with pytest.raises(ValueError, match="not a block"):
+        await asyncio.wait_for(results, 5)
+    assert sorted(deliveries.cancelled) == sorted(deliveries.callbacks)
+    for end in deliveries.callbacks.values():
+        end(1, "cancelled")
+    await asyncio.wait_for(operations.stop(), 5)
