@@ -9,8 +9,10 @@ A codec quantises each element to one byte and keeps a scale in ``f32`` for a gr
 
 The encoded block has the elements in the order of the block, then the scales of the keys, then
 those of the values. Blocks of engines, whose dimensions have other orders, have a scale for each 32
-elements that follow each other, because keys and values are contiguous in most of these orders. NaN
-becomes 0 in ``int8``; infinity becomes the largest number.
+elements that follow each other, because keys and values are contiguous in most of these orders.
+
+A scale is that of the finite elements. An infinity becomes the largest element that its scale
+allows, as in the fp8 caches of engines; NaN becomes 0 in ``int8``.
 """
 
 from __future__ import annotations
@@ -61,10 +63,10 @@ class Codec:
         elements = into[: block.size].view(self._dtype).reshape(block.shape)
         scales = self._scales(into, block.shape)
         for kind, axes in enumerate(self.axes):
-            values = np.clip(block[:, kind].astype(np.float32), -_LARGEST_F32, _LARGEST_F32)
-            largest = np.nanmax(np.abs(values), axis=axes, keepdims=True, initial=0.0)
+            values = block[:, kind].astype(np.float32)
+            largest = _largest_finite(values, axes)
             scale = scales[kind]
-            np.divide(largest, self.largest, out=scale)
+            np.divide(np.minimum(largest, _LARGEST_F32), self.largest, out=scale)
             scale[scale == 0.0] = 1.0
             values /= scale
             if self.stored == "i8":
@@ -110,6 +112,16 @@ _BY_NAME: Final[dict[str, Codec]] = {
     "fp8": Codec("f8e4m3fn", 448.0, ((_TOKENS, _ELEMENTS), (_TOKENS, _ELEMENTS))),
     "int8": Codec("i8", 127.0, ((_TOKENS,), (_ELEMENTS,))),
 }
+
+
+def _largest_finite(values: Floats, axes: tuple[int, ...]) -> Floats:
+    """The largest magnitude of the finite values that share a scale; 0 where there is none."""
+    magnitudes = np.abs(values)
+    largest: Floats = magnitudes.max(axis=axes, keepdims=True, initial=0.0)
+    if not np.isfinite(largest).all():
+        magnitudes[~np.isfinite(magnitudes)] = 0.0
+        largest = magnitudes.max(axis=axes, keepdims=True, initial=0.0)
+    return largest
 
 
 def codec_of(name: CodecName) -> Codec:
