@@ -1,4 +1,4 @@
-"""Files that hold secrets: only their owner can read them."""
+"""Files and folders that only their owner can read."""
 
 from __future__ import annotations
 
@@ -30,6 +30,16 @@ def write_private(path: Path, text: str) -> None:
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder that nobody but its owner can read or enter, also of one that exists.
+
+    Raises:
+        OSError: it cannot be made, or belongs to another user.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
 
 
 def read_private(path: Path, what: str, remedy: str, max_bytes: int = _MAX_BYTES) -> bytes:

@@ -14,7 +14,7 @@ from innet.errors import KVError
 from innet.kv.events.endpoints import Endpoints
 from innet.kv.eviction import DEFAULT_POLICY, PolicyName
 from innet.kv.pool import PoolSettings
-from innet.kv.pool.object_storage import is_url
+from innet.kv.pool.object_storage import is_url, require_known
 from innet.node.messages import MAX_WEIGHT
 from innet.quantities import parse_size_bytes
 from innet.validation_messages import value_message
@@ -86,7 +86,7 @@ class PoolOptions(TypedDict, total=False):
     until then only this process has it."""
     keeps_fetched: bool
     """Whether this process keeps blocks that it fetched; default true."""
-    copy_rate: Size
+    copy_rate: Annotated[Size, Field(ge=1)]
     """Limit in bytes per second of copies to other homes, which this process makes when a member
     has gone and before it leaves itself; default ``128MiB``."""
     weight: Annotated[int, Field(ge=1, le=MAX_WEIGHT)]
@@ -195,6 +195,9 @@ class MemberOptions:
     def _require_possible(self) -> None:
         if (self.disk_bytes or self.offered_disk_bytes) and self.folder is None:
             raise KVError("blocks on disk need a folder: give folder=")
+        for url in (self.folder, self.objects_url):
+            if isinstance(url, str) and is_url(url):
+                require_known(url)
         for purpose in ("local", "offered"):
             if self.store_bytes(purpose).objects:
                 self._require_objects(self.store_bytes(purpose))
@@ -217,7 +220,7 @@ class MemberOptions:
         if "@" in self.model_name:
             raise KVError(
                 f"topics of events have '@' between their parts, so the model's name "
-                f"{self.model_name!r} cannot: give another model_name"
+                f"{self.model_name!r} cannot: give another name"
             )
 
     def _require_objects(self, sizes: StoreBytes) -> None:

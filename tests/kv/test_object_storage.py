@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
@@ -17,8 +18,10 @@ from innet.errors import KVError
 from innet.kv.pool import BlockPool, DiskTier, LayeredTier, MemoryTier, Place, TieredStore
 from innet.kv.pool.block_database import record_bytes
 from innet.kv.pool.network import Sealed
+from innet.kv.pool_options import MemberOptions
 from tests.kv.fake_network import FakeFabric, run
 from tests.kv.pools import ROOM, InlineDisk, contents, key
+from tests.kv.test_disk_tier import disk_full_beyond
 from tests.kv.test_poison import DamagingDisk, flipped
 
 fsspec: Any = pytest.importorskip("fsspec", reason="needs fsspec: pip install fsspec s3fs")
@@ -172,3 +175,64 @@ def test_a_damaged_block_is_dropped_from_its_tier_and_counted_there(
 def test_a_storage_that_fsspec_does_not_know_is_refused() -> None:
     with pytest.raises(KVError, match="none-such://bucket"):
         asyncio.run(DiskTier.open("none-such://bucket", 1 << 20))
+    with pytest.raises(KVError, match="fsspec knows no storage 'none-such'"):
+        MemberOptions.of({"folder": "none-such://bucket", "disk": "1GiB"})
+
+
+def test_no_other_user_reads_objects_of_this_machine(tmp_path: Path) -> None:
+    async def work() -> None:
+        tier = await DiskTier.open(f"file://{tmp_path}/shared/blocks", capacity(3), "lru")
+        tier.put(name(0), block(0), depth=0)
+        await tier.close()
+
+    before = os.umask(0o022)
+    try:
+        asyncio.run(work())
+    finally:
+        os.umask(before)
+    folder = tmp_path / "shared" / "blocks"
+    [written] = folder.iterdir()
+    assert (folder.stat().st_mode & 0o777, written.stat().st_mode & 0o777) == (0o700, 0o600)
+
+
+def test_a_full_disk_below_a_url_keeps_no_part_of_a_block(tmp_path: Path) -> None:
+    """The rest of the block would take the room of others, and count as damaged after a restart."""
+
+    async def work() -> None:
+        tier = await DiskTier.open(f"file://{tmp_path}/blocks", capacity(3), "lru")
+        tier.put(name(0), block(0), depth=0)
+        await tier.flush()
+        with disk_full_beyond(SIZE // 2):
+            tier.put(name(1), block(1), depth=0)
+            await tier.flush()
+        assert (tier.statistics().failed, name(1) in tier) == (1, False)
+        assert await tier.get(name(0)) is not None
+        await tier.close()
+
+    asyncio.run(work())
+    assert len(list((tmp_path / "blocks").iterdir())) == 1
+
+
+def test_a_damaged_block_leaves_its_tier_alone_and_no_other(tmp_path: Path, url: str) -> None:
+    """Between the read and its verification the disk may have lost the block, or got another."""
+
+    async def work() -> None:
+        layered = LayeredTier(
+            await DiskTier.open(tmp_path, capacity(3), "lru"),
+            await DiskTier.open(url, capacity(3), "lru"),
+        )
+        for number in range(2):
+            layered.put(name(number), block(number), depth=0)
+        damaged = await layered.get(name(0))
+        assert damaged is not None
+        layered.disk.remove(name(0))
+        layered.remove_damaged(name(0), damaged)
+        assert name(0) in layered.objects, "the good copy stays"
+        damaged = await layered.get(name(0))
+        assert damaged is not None
+        layered.disk.put(name(0), block(0), depth=0)
+        layered.remove_damaged(name(0), damaged)
+        assert (name(0) in layered.disk, name(0) in layered.objects) == (True, False)
+        await layered.close()
+
+    asyncio.run(work())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,10 +14,11 @@ from typing import Final, Protocol, TypeVar
 from innet.errors import KVError
 from innet.kv.eviction import DEFAULT_POLICY, PolicyName
 from innet.kv.pool.block_database import BlockDatabase, BlockRecord, record_bytes
-from innet.kv.pool.network import Sealed
+from innet.kv.pool.network import Contents, Sealed
 from innet.kv.pool.object_storage import BlockRecords, ObjectStorage, is_url
 from innet.kv.pool.tiers import BlockTier, Entry, MemoryTier
 from innet.kv.pool.waiting import wait_to_end
+from innet.private_files import make_private_folder
 
 Result = TypeVar("Result")
 
@@ -53,10 +55,12 @@ class DiskThread:
 
 @dataclass(slots=True)
 class _OnDisk:
-    """A block on disk: the number of its record, and the block itself until it is written."""
+    """A block on disk: the number of its record, the block itself until it is written, and the
+    contents that were read last, as long as anybody uses them."""
 
     row: int
     unwritten: Sealed | None = None
+    read: weakref.ref[Contents] | None = None
 
 
 class DiskTier(BlockTier[_OnDisk]):
@@ -133,10 +137,12 @@ class DiskTier(BlockTier[_OnDisk]):
         if not self.use(name):
             return None
         kept = self._entries[name].kept
-        if kept.unwritten is not None:
-            return kept.unwritten
-        block = await self._work.run(lambda: self._database.read(kept.row))
-        if block is None and self._has(kept.row, name):
+        block = kept.unwritten
+        if block is None:
+            block = await self._work.run(lambda: self._database.read(kept.row))
+        if block is not None:
+            kept.read = weakref.ref(block.contents)
+        elif self._has(kept.row, name):
             self._failed += 1
             self.remove(name)
             self.on_gone(name)
@@ -170,9 +176,12 @@ class DiskTier(BlockTier[_OnDisk]):
         self._write_soon()
         return True
 
-    def remove_damaged(self, name: str) -> None:
-        """Drop a block with other bytes than were put, if it is still here."""
-        self._damaged += self.remove(name)
+    def remove_damaged(self, name: str, read: Sealed) -> None:
+        """Drop a block with other bytes than were put, if it is still the one that was read."""
+        entry = self._entries.get(name)
+        last_read = None if entry is None else entry.kept.read
+        if last_read is not None and last_read() is read.contents:
+            self._damaged += self.remove(name)
 
     async def flush(self) -> None:
         """Wait until all blocks are written, or lost."""
@@ -292,8 +301,7 @@ def _opened(folder: Path | str, capacity_bytes: int) -> BlockRecords:
 
 def _make(folder: Path) -> None:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.chmod(0o700)  # also one that was there
+        make_private_folder(folder)
     except OSError as error:
         raise KVError(
             f"blocks cannot be kept in {folder}: {error.strerror}. Name a folder that "

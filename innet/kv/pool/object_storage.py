@@ -18,8 +18,11 @@ import numpy as np
 from innet.errors import KVError
 from innet.kv.pool.block_database import BlockRecord
 from innet.kv.pool.network import Sealed
+from innet.private_files import make_private_folder
 
 _LENGTH_BYTES: Final = 4
+_LOCAL: Final = ("file", "local")
+"""The protocols of this machine's file system."""
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +48,33 @@ def is_url(folder: str | Path) -> bool:
     return isinstance(folder, str) and "://" in folder
 
 
+def require_known(url: str) -> None:
+    """Raise KVError for a URL that no storage can have.
+
+    Whether the library for a storage is installed is not checked: it is needed where members are.
+    """
+    try:
+        from fsspec.registry import get_filesystem_class
+    except ImportError:
+        return
+    for part in url.split("::"):
+        protocol, _, path = part.partition("://")
+        try:
+            get_filesystem_class(protocol)
+        except ImportError:
+            continue
+        except ValueError as error:
+            raise KVError(
+                f"fsspec knows no storage {protocol!r} of the URL {url!r}. Give one that it knows, "
+                "such as s3://bucket/blocks or file:///var/lib/blocks"
+            ) from error
+        if protocol in _LOCAL and not path.startswith("/"):
+            raise KVError(
+                f"the path of the URL {url!r} is relative. Give an absolute one, such as "
+                f"{protocol}:///var/lib/innet"
+            )
+
+
 class ObjectStorage:
     """Records below a URL, used by one pool of one process.
 
@@ -61,14 +91,20 @@ class ObjectStorage:
         try:
             from fsspec.core import url_to_fs
 
-            # The local file system makes folders only when told to; others lack the option.
-            options = {"auto_mkdir": True} if url.startswith(("file://", "local://")) else {}
-            self._files, self._folder = url_to_fs(url, **options)
+            self._files, self._folder = url_to_fs(url)
+            self._is_local = self._files.protocol == _LOCAL
+            if self._is_local:
+                make_private_folder(Path(self._folder))
             self._listed = self._list()
-        except Exception as error:
+        except ImportError as error:
             raise KVError(
-                f"blocks cannot be kept in {url}: {error}. Name a bucket that this user can write "
-                "to, and install fsspec's library for it, for S3: pip install 'innet[objects]'"
+                f"blocks cannot be kept in {url}: {error}. Install fsspec and its library for this "
+                "storage, for S3: pip install 'innet[objects]'"
+            ) from error
+        except Exception as error:  # of whatever library is behind fsspec
+            raise KVError(
+                f"blocks cannot be kept in {url}: {error}. Name a bucket or a folder that this "
+                "user can write to, and check the storage's endpoint and keys"
             ) from error
         self._paths = {record.row: self._path(record) for record in self._listed}
 
@@ -95,8 +131,14 @@ class ObjectStorage:
                 self._remove(row)
             if added:
                 self._files.pipe({self._path(record): _contents(record) for record in added})
+            if self._is_local:
+                for record in added:
+                    Path(self._path(record)).chmod(0o600)
         except Exception as error:  # of whatever library is behind fsspec
             _log.warning("blocks cannot be written: %s", error)
+            for record in added:  # part of one may be there, and takes room
+                with suppress(Exception):
+                    self._files.rm_file(self._path(record))
             return False
         self._paths |= {record.row: self._path(record) for record in added}
         return True

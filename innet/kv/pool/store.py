@@ -329,7 +329,7 @@ class LocalStore:
             return None
         block = await self._served.add(name, read)
         if block is None:
-            self.tiers.disk.remove_damaged(name)
+            self.tiers.disk.remove_damaged(name, read)
             self._on_change(name)
             return await self._load(name) if name in self.tiers.disk else None
         try:

@@ -77,9 +77,10 @@ class LayeredTier:
         """Drop a block, pinned or not; whether it was here."""
         return self.disk.remove(name) | self.objects.remove(name)
 
-    def remove_damaged(self, name: str) -> None:
+    def remove_damaged(self, name: str, read: Sealed) -> None:
         """Drop a block with other bytes than were put, from the tier that :meth:`get` has read."""
-        self._first_with(name).remove_damaged(name)
+        for tier in self._tiers:
+            tier.remove_damaged(name, read)
 
     async def close(self, memory: MemoryTier | None = None) -> None:
         """Write what is pending; with ``memory`` its blocks as well, as far as there is room."""

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from innet.errors import KVError, PoolFileError
 from innet.kv.eviction import DEFAULT_POLICY, PolicyName
+from innet.kv.pool.object_storage import is_url, require_known
 from innet.kv.pool_options import RUN_EVENTS, MemberOptions, PoolOptions, Size, as_path
 from innet.kv.tenant import Tenant
 from innet.node.messages import MAX_WEIGHT
@@ -57,10 +58,10 @@ class PoolSpecification(Specification):
     objects_url: str = ""
     """Of an object storage behind the disks."""
     policy: PolicyName = DEFAULT_POLICY
-    replicas: int = 1
-    window: int = 8
-    timeout: Annotated[float, BeforeValidator(parse_duration_s)] = 5.0
-    copy_rate: Size = "128MiB"
+    replicas: int = Field(default=1, ge=1)
+    window: int = Field(default=8, ge=1)
+    timeout: Annotated[float, BeforeValidator(parse_duration_s)] = Field(default=5.0, gt=0)
+    copy_rate: Size = Field(default="128MiB", ge=1)
     """Bytes per second that a member copies to other homes by itself."""
     events: bool = False
     """Whether members publish events of their blocks, where ``innet kv`` finds them."""
@@ -95,6 +96,7 @@ class PoolFile:
         self._document = parse_located(_read(path), path, PoolFileError)
         self._file = validated(PoolDocument, self._document)
         self.name = self._file.name or path.stem
+        self._require_storages()
         self.members = [
             self._member(name, tenant) for name, tenant in self._file.pool.tenants.items()
         ]
@@ -114,6 +116,42 @@ class PoolFile:
             loaded = topology_from_document(self._without_pool(), list_machines)
         self._require_homes(len(loaded.hosts))
         return loaded.with_workers(1 + self._file.pool.engines)
+
+    def _require_storages(self) -> None:
+        pool = self._file.pool
+        if pool.objects_url and not is_url(pool.objects_url):
+            raise self._document.error(
+                f"expected the URL of an object storage, such as s3://bucket/blocks, found "
+                f"{pool.objects_url!r}. A folder is a file:// URL",
+                _POOL,
+                "objects-url",
+            )
+        for key, url in (("folder", pool.folder), ("objects-url", pool.objects_url)):
+            if isinstance(url, str) and url:
+                try:
+                    require_known(url)
+                except KVError as error:
+                    raise self._document.error(str(error), _POOL, key) from error
+
+    def _require_places(self, name: str, tenant: dict[str, Any]) -> None:
+        """Check that a tenant has room, and that its blocks have a folder and a URL to be in."""
+        pool, problem = self._file.pool, ""
+        if tenant.get("disk") and pool.folder is None:
+            problem = "its disk has no folder. Give the pool one"
+        elif tenant.get("objects") and not pool.objects_url:
+            problem = (
+                "its objects have no object storage. Give the pool an objects-url, such as "
+                "s3://bucket/blocks"
+            )
+        elif tenant.get("objects") and not tenant.get("disk"):
+            problem = (
+                "its objects are behind a disk, and it has none. Give it a disk; or, for an object "
+                "storage without a disk, give the pool the URL as its folder"
+            )
+        elif tenant.get("memory") == 0 and not tenant.get("disk"):
+            problem = "it has no room, because its memory and its disk are 0. Give it some"
+        if problem:
+            raise self._document.error(f"tenant {name}: {problem}", _POOL, "tenants", name)
 
     def _require_homes(self, hosts: int) -> None:
         replicas = self._file.pool.replicas
@@ -147,6 +185,7 @@ class PoolFile:
             objects_url=pool.objects_url,
         )
         given = {key: value for key, value in tenant.given().items() if key != "secret"}
+        self._require_places(name, given)
         options |= cast(PoolOptions, {_OPTIONS.get(key, key): given[key] for key in given})
         try:
             MemberOptions.of(options)

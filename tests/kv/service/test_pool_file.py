@@ -89,8 +89,37 @@ def test_the_topology_may_be_a_file_beside_it_or_a_generator(tmp_path: Path) -> 
         ),
         (
             "topology: star:2\npool:\n  tenants:\n    acme: {secret: acme.secret, disk: 1GiB}",
-            r"prod.yaml:4: blocks on disk need a folder",
+            r"prod.yaml:4: tenant acme: its disk has no folder\. Give the pool one$",
         ),
+        (
+            "topology: star:2\npool:\n  tenants:\n    acme: {secret: acme.secret, objects: 1GiB}",
+            r"prod.yaml:4: tenant acme: .* Give the pool an objects-url, such as s3://bucket/blocks$",
+        ),
+        (
+            "topology: star:2\npool:\n  objects-url: s3://prod/blocks\n  tenants:\n"
+            "    acme: {secret: acme.secret, objects: 1GiB}",
+            r"prod.yaml:5: tenant acme: its objects are behind a disk, and it has none\.",
+        ),
+        (
+            "topology: star:2\npool:\n  tenants:\n    acme: {secret: acme.secret, memory: 0}",
+            r"prod.yaml:4: tenant acme: it has no room",
+        ),
+        (
+            "topology: star:2\n" + POOL.replace("blocks", "nope://blocks"),
+            "prod.yaml:5: fsspec knows no",
+        ),
+        (
+            f"topology: star:2\n{POOL}  objects-url: nope://blocks",
+            r"prod.yaml:11: fsspec knows no storage 'nope'",
+        ),
+        (f"topology: star:2\n{POOL}  objects-url: /blocks", r"prod.yaml:11: expected the URL"),
+        (f"topology: star:2\n{POOL}  objects-url: file://blocks", r"prod.yaml:11: .* is relative"),
+        (f"topology: star:2\n{POOL}  copy-rate: 0", r"prod.yaml:11: pool.copy-rate: expected at"),
+        (
+            f"topology: star:2\n{POOL}  timeout: 0s",
+            r"prod.yaml:11: pool.timeout: expected a number",
+        ),
+        (f"topology: star:2\n{POOL}  window: 0", r"prod.yaml:11: pool.window: expected at least 1"),
         ("topology: star:2\npool: {tenants: {a: {secret: nowhere}}}", "cannot read a tenant's"),
         (
             "topology: star:2\npool:\n  replicas: 5\n  tenants: {acme: {secret: acme.secret}}",
