@@ -1,9 +1,9 @@
-"""Attaches this process, whoever started it, to a host of a network that is up.
+"""Attaches this process, which any launcher may have started, to a host of a running network.
 
 The session of the network (:mod:`innet.cluster.launch.attached_jobs`) waits for all ranks of the
 job, admits it as one of ``innet run``, and describes to each process its worker by the same
-environment variables. The connection to the session lasts as long as the attachment: its end shows
-the session that the process has ended, and the process that the network has.
+environment variables. The connection to the session lasts as long as the attachment: each end
+learns from its closing that the other has ended.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 The native node describes its own counters (``_core.describe_metrics``). Names follow Prometheus'
 conventions: a counter ends in ``_total``, base units stand before that.
 
-Loopback alone does not keep web pages out: a page can have its own name resolved to 127.0.0.1 (DNS
-rebinding), and then reads what it gets there. Its name stands in the Host header, so requests for
-other names than those of this endpoint are refused.
+Loopback does not keep web pages out: a page can let its own name resolve to 127.0.0.1 (DNS
+rebinding), and then read the answers. The Host header has the page's name, so requests for names
+other than this endpoint's are refused.
 """
 
 from __future__ import annotations

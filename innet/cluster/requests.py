@@ -1,7 +1,7 @@
 """Requests and replies (:mod:`innet.node.requests`) in an event loop: server and client.
 
-A handler may send documents ahead of its reply, such as the lines that a job prints. It is
-cancelled when its client hangs up.
+A handler may send documents before its reply, such as the lines that a job prints. It is cancelled
+when its client disconnects.
 """
 
 from __future__ import annotations

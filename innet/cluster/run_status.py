@@ -56,7 +56,7 @@ class RunStatus(BaseModel):
 
 
 class Overview(BaseModel):
-    """What the controller knows of jobs, groups of ranks and pools of blocks."""
+    """The controller's view of jobs, groups of ranks and pools of blocks."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

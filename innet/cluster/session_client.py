@@ -71,7 +71,7 @@ class RestartPolicy:
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """How a job's workers are run. Another process is sent all of it but ``output`` and ``stdin``.
+    """Options of a job's workers; ``output`` and ``stdin`` are not sent to another process.
 
     Attributes:
         env: added to the launcher's environment; may have secrets.

@@ -1,7 +1,7 @@
 """A worker process: its node, its place in the job, and the groups it joins.
 
 The launcher describes it in the environment; :func:`current_worker` opens it once per process.
-Start with ``context``, the worker; ``membership`` is what it does in groups of ranks.
+Start with ``context``, the worker; ``membership`` is its part in groups of ranks.
 """
 
 from __future__ import annotations

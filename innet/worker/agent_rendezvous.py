@@ -1,4 +1,4 @@
-"""How the agents of ``torchrun`` meet in a job of ``innet run``.
+"""The rendezvous of ``torchrun``'s agents in a job of ``innet run``.
 
 ``torchrun`` finds :func:`handler` through the entry point group ``torchrun.handlers``. This module
 imports little, because every agent imports it.
@@ -35,7 +35,7 @@ def _create(parameters: RendezvousParameters) -> RendezvousHandler:
     from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handler
 
     class NamedBackend(c10d.C10dRendezvousBackend):
-        """One whose name is the one that ``torchrun`` was given."""
+        """A rendezvous backend with the name that ``torchrun`` was given."""
 
         @property
         def name(self) -> str:

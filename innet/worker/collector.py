@@ -56,8 +56,8 @@ class BatchedDelivery(Delivery, Protocol):
 class _PendingCallbacks:
     """The callbacks that a collector still has to call, by operation. Thread-safe.
 
-    A collector that cannot go on calls :meth:`fail`. From then on, every operation ends with the
-    error: its caller gets an exception instead of waiting for ever.
+    A collector that has failed calls :meth:`fail`. From then on every operation ends with that
+    error, so that no caller waits for ever.
     """
 
     def __init__(self, node: _core.Node) -> None:
@@ -123,7 +123,7 @@ class _PendingCallbacks:
 
 
 class Collector:
-    """Calls back on a thread of its own, started with the first operation handed over.
+    """Calls back on its own thread, which starts with the first operation.
 
     A node has one, shared by all groups.
     """

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class ControllerConnection:
-    """Asks the controller, which may be away for a moment; a request may reach it twice."""
+    """Sends requests to the controller, again while it restarts: a request may arrive twice."""
 
     def __init__(self, socket: Path, patience_s: float) -> None:
         """``patience_s``: how long to ask without an answer, unless a call says otherwise."""

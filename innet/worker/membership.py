@@ -49,9 +49,9 @@ def _ignore_placement(_plans: Mapping[str, Plan]) -> None:
 class Membership:
     """One process's place in one group of ranks.
 
-    The group's ranks are in the order that its members asked for; plans number them in the order of
-    the topology's tree, as *positions*, so that every subtree is an interval. ``nodes`` here and
-    ``ranks`` of a plan name the same nodes, and tell a rank from its position.
+    The group's ranks are in the order that its members requested. Plans number them as *positions*,
+    in the order of the topology's tree, so that every subtree is an interval. ``nodes`` here and
+    ``ranks`` of a plan list the same nodes, and so map ranks to positions.
 
     Attributes:
         number: distinguishes the group from others of that name, at the same time, before and after
@@ -132,7 +132,7 @@ class _Placement:
 
 
 class Memberships:
-    """Joins and leaves groups, and carries out what the controller says of them. Thread-safe."""
+    """Joins and leaves groups, and carries out the controller's instructions. Thread-safe."""
 
     def __init__(
         self,

@@ -42,7 +42,7 @@ def forget_after_fork() -> None:
 
 
 class ProgramEnd:
-    """Finds out, while the interpreter shuts down, what ended the program.
+    """Determines, while the interpreter shuts down, how the program ended.
 
     Python passes a ``SystemExit`` to no hook and does not keep it. So ``sys.exit`` is wrapped to
     learn its status, and the outermost frame of the program shows whether an exception left it: its

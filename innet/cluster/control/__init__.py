@@ -1,4 +1,4 @@
-"""The controller of a run: which jobs, groups and pools there are, and what nodes do for them.
+"""The controller of a run: keeps its jobs, groups and pools, and configures nodes for them.
 
 ``controller`` is a state machine without input and output; its parts are ``jobs``, ``groups``,
 ``pools``, ``placements``, ``announcements`` and ``liveness``, its vocabulary is in ``actions``.

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class ControllerConfig(BaseModel):
-    """Everything that a controller process needs to know to start.
+    """The configuration of a controller process.
 
     ``topology`` is JSON, which is read far faster than YAML, ``settings`` a file; ``node_sockets``
     has the control socket of each node, ``record`` the requests to an earlier controller process.

@@ -42,7 +42,7 @@ class MessageOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send messages to a node, in order, and after all that it was sent before.
+    """Send messages to a node, in order and after all earlier messages.
 
     The node may take ``timeout_s`` for all of them; :meth:`Controller.on_sent` takes the outcomes
     under ``number``.
@@ -114,7 +114,7 @@ class ReportEvent:
 class Compute:
     """Call a function that may take seconds; :meth:`Controller.on_computed` takes its result.
 
-    One at a time. It changes nothing, so that it may run in a thread of its own.
+    One function runs at a time. It changes no state, so it may run on a thread.
     """
 
     function: Callable[[], Any]
@@ -125,7 +125,7 @@ Action: TypeAlias = Send | PingNode | Respond | Watch | Unwatch | Kill | ReportE
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """Wait until nodes have received messages, or have not in time."""
+    """Wait until nodes have received messages, or have timed out."""
 
     messages: Mapping[str, Sequence[Message]]
     timeout_s: float = SEND_TIMEOUT_S

@@ -1,9 +1,9 @@
 """The prefixes that NDN programs serve at each node, and the routes of all nodes towards them.
 
 A node announces all prefixes that its programs serve, at each change
-(:mod:`innet.node.announcer`). Every node gets a next hop towards each node that serves a prefix, at
-the distance to it, so that it asks the nearest first. An update has the changes since the node's
-last one, or all routes when these are not known.
+(:mod:`innet.node.announcer`). Every node gets a next hop towards each node that serves a prefix,
+with its distance as the cost, so that it asks the nearest first. An update has the changes since
+the node's last one, or all routes if that is not known.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NextHops = tuple[tuple[int, int], ...]
 
 @dataclass(slots=True)
 class _Node:
-    """The routes that a node has; ``None``: they are not known, and the next update has all."""
+    """A node's routes; ``None``: they are not known, so the next update has all routes."""
 
     routes: dict[str, NextHops] | None = field(default_factory=dict)
     is_being_updated: bool = False
@@ -204,7 +204,7 @@ def _first_component(prefix: str) -> str:
 def _changes(
     routes: Mapping[str, NextHops] | None, wanted: Mapping[str, NextHops]
 ) -> list[tuple[list[str], NextHops]]:
-    """Prefixes whose next hops change, with the new ones; none for a prefix that nobody serves."""
+    """Prefixes whose next hops change, with the new ones: none if no node serves the prefix."""
     before = routes or {}
     changed = {prefix: hops for prefix, hops in wanted.items() if before.get(prefix) != hops}
     changed.update((prefix, ()) for prefix in before if prefix not in wanted)

@@ -46,7 +46,7 @@ _REPORT_TIMEOUT_S = 1.0
 
 
 class Controller:
-    """Keeps jobs, groups, pools and routes of a network, and follows what happens to its nodes.
+    """Keeps jobs, groups, pools and routes of a network, and handles failures of its nodes.
 
     A request is a method name with parameters; :attr:`methods` lists them. Requests and other
     events that change the state are *operations*: one runs at a time, also while it waits for

@@ -49,8 +49,8 @@ class ControllerServer:
     Requests of all clients are served at once. Replies to a client that is gone, or that does not
     read, are dropped.
 
-    libzmq aborts a process that has no descriptor left for a client. A controller runs no user's
-    program and takes as many as the system allows; at worst it is started again.
+    libzmq aborts a process that has no descriptor left for a client. So a controller, which runs no
+    user program, raises its limit as far as the system allows. If it is aborted, it is restarted.
     """
 
     def __init__(

@@ -63,7 +63,7 @@ class GroupKeys:
             self._public[node] = public
 
     def for_member(self, group: Group, node: str) -> str | None:
-        """The packet for a member, hexadecimal: always the same for the same process.
+        """The packet for a member, hexadecimal; a process always gets the same packet.
 
         ``None`` when the group has no keys of its own.
         """

@@ -119,8 +119,8 @@ def disagreement(group: Group, algorithm: str, ranks: Sequence[str], node: str) 
 class GroupPlans:
     """Makes the plans of each group of each job.
 
-    No two groups of a job have a prefix in common, not even one after the other: caches on the way
-    may hold what the name meant before.
+    No two groups of a job ever have the same prefix, because caches on the path may hold data of an
+    earlier group.
     """
 
     def __init__(self, topology: Topology, generation: int = 0) -> None:
@@ -133,7 +133,7 @@ class GroupPlans:
     def make(
         self, job: str, name: str, algorithm: str, ranks: tuple[str, ...], load: Load = NO_LOAD
     ) -> tuple[int, dict[str, Plan]]:
-        """The number of a new group, and its plans by name prefix, beside what others use.
+        """The number of a new group, and its plans by name prefix, made for the load of others.
 
         Numbers count by label, not by name: a key is called by both, and a name may be chosen that
         is another's label.

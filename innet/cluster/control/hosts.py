@@ -39,10 +39,10 @@ class Registries:
 
 
 class HostProcesses:
-    """The process that is attached to each host of a job: at most one.
+    """Keeps the process that is attached to each host of a job: at most one.
 
-    Each process that attaches is another *incarnation* of its host, with a number of its own. A
-    second process would silently replace a live one, and is refused.
+    Each process that attaches is a new *incarnation* of its host, with its own number. A second
+    process is refused, because it would silently replace a live one.
     """
 
     def __init__(

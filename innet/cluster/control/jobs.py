@@ -1,7 +1,7 @@
-"""The jobs on a network: each has hosts of its own; all share the switches.
+"""The jobs on a network: each has its own hosts, and all share the switches.
 
-Nothing of them is kept on disk. The launcher keeps a :class:`LaunchRecord` and hands it to a
-controller that takes the place of a dead one.
+They are not stored on disk. The launcher keeps a :class:`LaunchRecord`, and passes it to a
+controller that replaces a dead one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,11}")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job that has its hosts.
+    """A job and its hosts.
 
     Attributes:
         name: as users know it, unique among those that run.

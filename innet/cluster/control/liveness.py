@@ -1,6 +1,6 @@
 """Detects silent nodes and dead links, and decides which of them to give up.
 
-A hung process does not say that it hangs, so the controller pings all nodes and compares their
+A hung process cannot report that it hangs, so the controller pings all nodes and compares their
 answers. A switch is lost when it does not answer. A link is cut when the nodes at both its ends
 answer and neither receives anything from the other: one end alone may be the fault of its node. A
 worker that does not answer may be busy in a library that holds Python's interpreter; its node is a
@@ -50,8 +50,7 @@ class _Round:
 class Heartbeats:
     """Pings nodes in rounds, each ``heartbeat_interval_s``.
 
-    A node that takes longer than a round is not pinged again before it has answered or its time is
-    up.
+    A node that takes longer than a round is not pinged again before it has answered or timed out.
     """
 
     def __init__(self, settings: RecoverySettings, outbox: Outbox) -> None:
@@ -109,11 +108,11 @@ class _Silence:
 
 
 class Outages:
-    """The switches and links that are silent; its methods return the network as it is then.
+    """Tracks silent switches and links; its methods return the resulting network.
 
-    The network avoids silent parts. After ``recovery.partition_timeout_s`` a silent part is
-    given up: ranks that have no other path learn so. A cut link is used again when both its ends
-    have answered that they hear each other.
+    The network avoids silent parts. After ``recovery.partition_timeout_s`` a silent part counts as
+    lost, and ranks without another path receive an error. A cut link is used again when both its
+    ends have reported that they receive from each other.
     """
 
     def __init__(self, settings: RecoverySettings, outbox: Outbox) -> None:

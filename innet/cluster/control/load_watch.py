@@ -1,4 +1,4 @@
-"""How the links, nodes and ranks of a network are used, from what nodes report at intervals."""
+"""The load of the links, nodes and ranks of a network, from the nodes' periodic reports."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Processes of another machine: the controller asks that machine's agent to watch and kill them.
 
-The requests, and both their ends: :class:`MachineProcesses` for the controller,
-:class:`ProcessRequests` for the agent.
+This module has the requests, the controller's end (:class:`MachineProcesses`) and the agent's end
+(:class:`ProcessRequests`).
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class _Message(BaseModel):
 class WatchRequest(_Message):
     """``watch``: follow a process of the agent's machine.
 
-    Ahead of the reply comes :class:`Watching`; the reply comes when the process has ended. A client
-    that hangs up ends the watch, and not the process. Without a process of that pid there is only
-    the reply.
+    The agent first sends :class:`Watching`, and replies when the process has ended. A client that
+    disconnects ends the watch, not the process. If there is no process of that pid, the agent only
+    replies.
 
     Attributes:
         others: processes that the client watches already.

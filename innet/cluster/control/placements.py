@@ -1,4 +1,4 @@
-"""The live part of a network, and what its switches have: jobs, pools, rules of sums, and routes.
+"""The live part of a network, and its switches' state: jobs, pools, rules of sums, and routes.
 
 Switches may die and return, links may be cut; :class:`Placements` keeps the switches up to date.
 """
@@ -46,7 +46,7 @@ def silence_of(part: Part, time_s: float) -> str:
 
 
 class LiveTopology:
-    """The live nodes, the routes between them, and where they make sums.
+    """The live nodes, the routes between them, and the nodes at which sums are made.
 
     Immutable: :meth:`without` and :meth:`with_again` give the next state.
     """

@@ -1,7 +1,7 @@
 """The pools of blocks that workers have opened, and which of them are members.
 
-A pool belongs to a tenant. The switches serve it, as a job of its own, from its first member's
-arrival to its last member's departure: their caches keep nothing of a pool without members.
+A pool belongs to a tenant. The switches serve it like a job from the time its first member joins
+until its last member leaves. Their caches keep no blocks of a pool without members.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ OnEnded = Callable[[str], object]
 
 
 class WatchedProcess(Protocol):
-    """A process that its watcher holds: its pid cannot become another's meanwhile."""
+    """A process that is held by its watcher, so that its pid cannot be reused."""
 
     @property
     def is_supervised(self) -> bool:

@@ -1,4 +1,4 @@
-"""Moves the sums of running groups away from links and switches that others have filled.
+"""Moves the sums of running groups away from links and switches that other jobs have filled.
 
 The expression of a group does not change, so the bits of its results do not. A group moves when
 the estimates say so clearly, several times in a row, and not again for a while.
@@ -35,7 +35,7 @@ _NOTED_SHARE = 0.1
 
 @dataclass(slots=True)
 class _Review:
-    """What the reviews of a group have found.
+    """The results of the reviews of a group.
 
     Attributes:
         confirmed: reviews in a row in which other trees were faster.
@@ -53,7 +53,7 @@ _SearchKey: TypeAlias = tuple[GroupKey, str, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """The sums of a group as they are to be compared.
+    """The sums of a group, for a comparison of placements.
 
     Attributes:
         made: the plan as made, whose expression they keep.
@@ -122,11 +122,11 @@ class SumMover:
         return True
 
     def load_beside(self, job: str | None = None) -> Load:
-        """What others than the named job use of the network; of one that is to come, all of it."""
+        """The load of all jobs but the named one; of a job that has not started, all of it."""
         return self._watch.load({}) if job is None else self._divided(job)[1]
 
     def _divided(self, job: str) -> tuple[Traffic, Load]:
-        """A job's own traffic, and what others use."""
+        """Split the load into a job's own traffic and that of others."""
         if self._is_alone():
             return self._watch.traffic, NO_LOAD
         jobs = self._jobs.describe()

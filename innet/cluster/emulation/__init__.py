@@ -1,4 +1,4 @@
-"""Runs a topology on this machine: the network, the node processes, and their end.
+"""Runs a topology on this machine: starts and ends the network and the node processes.
 
 Start with :class:`innet.cluster.emulation.network.Network`. The modules, from the outside inwards:
 

@@ -1,4 +1,4 @@
-"""Lays a topology out for the kernel: names, addresses, routes.
+"""Plans a topology for the kernel: names, addresses, routes.
 
 Every machine gets a network namespace, which a host's workers share; every link between machines is
 a veth pair whose ends are named after the link's ports. The addresses are the same in each run, for

@@ -1,11 +1,10 @@
 """The links of a run, and those of ``local`` mode: shared memory, or pairs of Unix sockets.
 
-In ``local`` mode packets go through shared memory, with an eventfd at each end to wake up the
-process that sleeps, or through two Unix datagram sockets that are connected to each other. Neither
-has a name or an address, so no other user of the machine can open it, read from it or write to it;
-UDP sockets on loopback would let every user send packets with a link's source address. The launcher
-opens all of it and hands it to the node processes as inherited descriptors. It keeps its own
-copies: a restarted node gets the same again.
+In ``local`` mode packets go through shared memory, with an eventfd at each end that wakes the
+process up, or through two connected Unix datagram sockets. Neither has a name or an address, so no
+other user of the machine can open it, read from it or write to it; UDP sockets on loopback would
+let every user send packets with a link's source address. The launcher opens them and passes them to
+the node processes as inherited descriptors. It keeps its own copies for nodes that restart.
 """
 
 from __future__ import annotations

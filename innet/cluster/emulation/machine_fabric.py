@@ -1,9 +1,8 @@
 """The links of the nodes of one machine, in ``cluster`` mode.
 
 Between two nodes of the machine they are those of ``local`` mode. A link to a node of another
-machine is a UDP socket that this process opens, connects and holds: a node that is restarted gets
-the same one, and when the other machine comes back at another address, one more connect() on it is
-all that its node needs.
+machine is a UDP socket that this process opens, connects and holds. A restarted node gets the same
+socket. When the other machine returns at another address, this process connects the socket again.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ def links_between_machines(topology: Topology) -> dict[int, Link]:
 class MachineFabric(Fabric):
     """The links of the nodes of ``machine``.
 
-    :meth:`connect`, :meth:`probe` and :meth:`configure` are called in this order; the node's faces
-    are there after the last one.
+    Call :meth:`connect`, :meth:`probe` and :meth:`configure` in this order; the last one creates
+    the node's faces.
 
     Attributes:
         addresses: of the machines that are known here, by their names.

@@ -2,9 +2,9 @@
 
 The namespaces have no name in ``/run/netns`` that could outlive a crash. They exist as long as a
 process has them open: this one, the launcher, and the node processes, which all end with the
-launcher. Then the kernel takes namespaces, veth pairs and queues away by itself, even after
-``kill -9``. Without root, this process first enters a user namespace of its own, in which it may
-build networks; the launcher needs no rights and stays where it is.
+launcher. Then the kernel removes namespaces, veth pairs and queues, even after a SIGKILL. Without
+root, this process first enters a new user namespace, in which it may build networks. The launcher
+needs no rights and stays outside.
 
 It serves requests (:mod:`innet.node.requests`) on the inherited Unix socket that its first argument
 names: ``build``, with a :class:`KernelNetwork`, and then ``counters``. Before it replies to

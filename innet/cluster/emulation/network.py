@@ -75,9 +75,9 @@ class MachinePart:
 class Network:
     """The links, namespaces, node configurations and processes of one run.
 
-    Everything is gone when the context ends: normally, by an exception, by Ctrl-C or SIGTERM. After
-    ``kill -9`` of this process its children die too and the kernel drops the network; the run's
-    directory stays until ``innet down`` or the next launch.
+    Everything is removed when the context ends: normally, by an exception, by Ctrl-C or SIGTERM.
+    After ``kill -9`` of this process its children die as well, and the kernel removes the network.
+    The run's directory stays until ``innet down`` or the next launch.
 
     Example::
 

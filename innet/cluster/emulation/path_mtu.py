@@ -1,9 +1,9 @@
-"""Finds how large datagrams may be between two machines, by sending some in both directions.
+"""Finds the largest datagrams between two machines, by sending some in both directions.
 
-The kernel knows the MTU of its own route; a smaller one on the way it learns from ICMP messages,
-which firewalls may drop. So both ends of each link send datagrams of the usual sizes that must not
-be fragmented, until each has received the largest that the other can send, or time is up. What each
-has received decides.
+The kernel knows the MTU of its own route. It learns of a smaller MTU on the path from ICMP
+messages, which firewalls may drop. So both ends of each link send datagrams of the usual sizes that
+must not be fragmented, until each has received the largest that the other can send, or a timeout
+ends the probe. The largest received datagram decides.
 """
 
 from __future__ import annotations

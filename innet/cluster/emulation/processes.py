@@ -1,7 +1,7 @@
 """Supervised child processes of a run: started in their namespace, watched, always ended.
 
-A child gets a session of its own (the terminal's Ctrl-C reaches the launcher alone, which then
-ends the children in order) and dies with the launcher, however that dies (``PR_SET_PDEATHSIG``).
+A child runs in its own session, so the terminal's Ctrl-C reaches only the launcher, which then ends
+the children in order. A child dies when the launcher dies for any reason (``PR_SET_PDEATHSIG``).
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class SupervisedProcess:
 async def end_processes(
     processes: Iterable[SupervisedProcess], grace_s: float = DEFAULT_GRACE_S
 ) -> None:
-    """End those that run: SIGTERM, and SIGKILL for those alive ``grace_s`` seconds later."""
+    """End the running processes: SIGTERM, and SIGKILL after ``grace_s`` seconds."""
     alive = [process for process in processes if process.returncode is None]
     waits = [asyncio.ensure_future(process.wait()) for process in alive]
     for signum, timeout_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, None)):
@@ -370,8 +370,8 @@ def _emitter(process: SupervisedProcess, output: OutputSink) -> Callable[[str], 
 class _ChildSetup:
     """Runs in the child between fork and exec.
 
-    Only system calls through bindings that are loaded already: other threads of the launcher may
-    have held any lock at the moment of the fork.
+    It only makes system calls through bindings that are loaded already, because other threads of
+    the launcher may have held any lock at the time of the fork.
     """
 
     def __init__(self, namespace: Namespace | None) -> None:

@@ -1,4 +1,4 @@
-"""How much of a tensor goes into one packet of a topology."""
+"""The size of the segments of tensors and blocks on a topology."""
 
 from __future__ import annotations
 

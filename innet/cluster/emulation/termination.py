@@ -19,9 +19,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class TerminationSignals:
     """Cancels a task on the first signal, and shortens its clean-up on the next.
 
-    Python's own SIGTERM ends a program where it stands, and a second Ctrl-C breaks into the
-    clean-up that the first began; with handlers in the event loop neither leaves anything behind.
-    Several can be installed at once, as with one network inside another: each gets the signal.
+    Python's own SIGTERM ends a program at once, and a second Ctrl-C interrupts the clean-up that
+    the first began. With handlers in the event loop, neither leaves processes or files behind.
+    Several instances can be installed at once, as for nested networks; each receives the signal.
 
     Attributes:
         is_program: nothing of the program matters once the clean-up is done. The next signal then

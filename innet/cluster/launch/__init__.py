@@ -1,8 +1,9 @@
 """Launching: a session is a running network with switches and controller; jobs run on it.
 
-* ``session``: a running network, held by this process, and what other terminals request of it;
+* ``session``: a running network, held by this process, and the requests of other terminals;
 * ``infrastructure``: its controller and switch processes, its broker and telemetry;
-* ``jobs``, ``supervision``: a job's environment and its workers, and what a worker's death means.
+* ``jobs``, ``supervision``: a job's environment and its workers, and how a worker's
+  death is handled.
 """
 
 from innet.cluster.launch.session import Session

@@ -1,7 +1,7 @@
 """Jobs of processes that attach to a network from outside: see :mod:`innet.cluster.attachment`.
 
-The ranks of such a job are started by another launcher. It is admitted once all of them have asked,
-and is closed once all of them have left.
+The ranks of such a job are started by another launcher. The job is admitted when all of its ranks
+have requested it, and closed when all have left.
 """
 
 from __future__ import annotations
@@ -301,8 +301,8 @@ class AttachedJobs:
     def _place(
         self, members: Sequence[_Member | None], load: Load, cut_off: Collection[str]
     ) -> tuple[str, ...]:
-        """The node of each rank: the one it asks for, else a free one; on one machine, free ones
-        near each other, which others use little, and none that is ``cut_off``.
+        """The node of each rank: the requested node, or a free one. On one machine, free nodes near
+        each other with little load from others; never a node that is ``cut_off``.
 
         Raises:
             HostTaken: another job or rank has the host that a rank asks for.

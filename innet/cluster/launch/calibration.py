@@ -1,8 +1,8 @@
-"""How fast this machine is at what nodes do, measured in a few milliseconds.
+"""Measures the speed of this machine at the work of nodes, in a few milliseconds.
 
 The speed is measured when a network is launched for the first time, and cached in the user's cache
-for this processor, kernel and build of innet. A cache that cannot be read or written costs those
-milliseconds again, and nothing else.
+for this processor, kernel and build of innet. If the cache cannot be read or written, the speed is
+measured again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _Seconds = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 
 
 class SignatureSpeed(BaseModel):
-    """Seconds for signing a packet, which verifying takes, too, and for each byte of it."""
+    """Seconds for signing or verifying a packet, and for each byte of it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -45,7 +45,7 @@ class SignatureSpeed(BaseModel):
 
 
 class MachineSpeed(BaseModel):
-    """Seconds that this machine needs for what nodes do, with warm caches and without waiting."""
+    """Seconds that the work of nodes takes on this machine, with warm caches and no waiting."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

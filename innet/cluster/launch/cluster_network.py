@@ -1,8 +1,8 @@
 """A network whose nodes are on several machines: ``cluster`` mode, as the launcher sees it.
 
-The launcher's own machine is one of them. Of each other machine an agent has joined
-(:mod:`innet.cluster.machines`), whose sockets are relayed into the run directory here: whoever
-talks to a node needs not know where it is.
+The launcher's own machine is one of them. On each other machine an agent has joined
+(:mod:`innet.cluster.machines`). Its sockets are relayed into the run directory here, so a client of
+a node need not know the node's machine.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _TOKEN_NAME = "join.token"  # noqa: S105  # the name of a file
 
 
 class MachineStarter(Protocol):
-    """An engine that starts the agents of machines, where no person does."""
+    """An engine that starts the agents of machines."""
 
     def start(
         self,

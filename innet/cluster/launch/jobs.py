@@ -115,7 +115,7 @@ RESTART_COUNT_VARIABLE = "TORCHELASTIC_RESTART_COUNT"
 
 @dataclass(frozen=True)
 class Seat:
-    """Where a rank is among the machines of its job, and among the job's ranks on its own.
+    """The place of a rank among its job's machines, and among the job's ranks on its machine.
 
     Attributes:
         machine: number of its machine, in the order of their first ranks.

@@ -1,7 +1,7 @@
 """The links between the machines of a ``cluster`` network, as the launcher sets them up.
 
-All machines open theirs. Then all connect them, and find out how large datagrams may be. When a
-machine comes back, its neighbours connect theirs to its new sockets.
+All machines first open their links, then connect them, and probe the largest datagrams. When a
+machine returns, its neighbours connect their links to its new sockets.
 """
 
 from __future__ import annotations

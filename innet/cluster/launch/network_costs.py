@@ -1,4 +1,4 @@
-"""What the work of the nodes of a launched network costs the processors of this machine."""
+"""Processor costs of the nodes of a launched network on this machine."""
 
 from __future__ import annotations
 

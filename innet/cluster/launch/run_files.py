@@ -1,4 +1,4 @@
-"""The files of a run that its processes read: settings, keys and jobs, and where they find them."""
+"""The files of a run that its processes read: settings, keys and jobs, and their paths."""
 
 from __future__ import annotations
 

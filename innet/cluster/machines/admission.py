@@ -1,7 +1,7 @@
-"""Which machines may join, who is connected, and who is lost; without input and output.
+"""Decides which machines may join, and tracks connected and lost ones, without input and output.
 
-A machine's secret is bound to the CURVE key of the agent that first used it. From then on that key
-alone is the machine, over however many connections.
+A machine's secret is bound to the CURVE key of the agent that first used it. From then on only that
+key identifies the machine, over any number of connections.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ class Admission:
     # Messages, silence, ends
 
     def heard(self, peer: Peer, now_s: float) -> str | None:
-        """The machine that a message is from; ``None``: from nobody who has joined."""
+        """The machine that sent a message; ``None``: the sender has not joined."""
         name = self._by_connection.get(peer.connection)
         if name is None or self._machines[name].key != peer.key:
             return None

@@ -1,8 +1,8 @@
 """The CURVE key pair of a machine, kept beside its token file.
 
-An agent that is started again has the same key, and is the same machine for the launcher. The file
-is there before the agent asks to join, because the launcher binds the machine to the key then. A
-lock on the file lets one agent at a time be that machine.
+A restarted agent has the same key, and is the same machine for the launcher. The file is written
+before the agent requests to join, because the launcher then binds the machine to the key. A lock on
+the file lets one agent at a time be that machine.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class OpenRequest(_Message):
 
 
 class OpenReply(_Message):
-    """What the launcher needs to know of a machine.
+    """The facts of a machine that the launcher needs.
 
     Attributes:
         address: at which other machines reach it.
@@ -68,7 +68,7 @@ class ConnectRequest(_Message):
 
 
 class ConnectReply(_Message):
-    """The largest datagram that came over each link; 0: none. Empty without probes."""
+    """The largest datagram that arrived over each link; 0: none arrived. Empty without probes."""
 
     received_bytes: dict[int, int] = {}
 
@@ -99,8 +99,8 @@ class WriteRequest(_Message):
 class StartRequest(_Message):
     """``start``: start a process, and follow it until it has ended.
 
-    Ahead of the reply come a :class:`Started`, then a :class:`Line` for each line that it prints.
-    A client that hangs up ends the process.
+    Before its reply, the agent sends a :class:`Started`, and a :class:`Line` for each line that the
+    process prints. A client that disconnects ends the process.
 
     Attributes:
         argv: ``python`` is the agent's own interpreter.

@@ -56,7 +56,7 @@ _EVENTS: Final = (
 
 
 class _Interrupted(Exception):
-    """The connection is over; another one may go on with the session."""
+    """The connection broke; another one may continue the session."""
 
     def __init__(self, message: str, refusal: JoinRefused | None = None) -> None:
         self.refusal = refusal
@@ -66,9 +66,9 @@ class _Interrupted(Exception):
 class LauncherConnection:
     """The session of this machine with the launcher, as an async context manager.
 
-    It connects again by itself when the connection breaks, and streams go on. It ends when the
-    launcher says so, for example because this machine has another address now, or when it does not
-    answer for the timeout of heartbeats.
+    It reconnects by itself when the connection breaks, and its streams continue. It ends when the
+    launcher ends it, for example because this machine has a new address, or when the launcher does
+    not answer for the timeout of heartbeats.
 
     Example::
 

@@ -1,4 +1,4 @@
-"""Bounds the connections that strangers hold open to a launcher."""
+"""Bounds the open connections of unauthenticated peers to a launcher."""
 
 from __future__ import annotations
 

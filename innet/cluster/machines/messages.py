@@ -5,7 +5,7 @@ A message is one ZeroMQ frame: a byte for its kind, then
 * JOIN, REPLY: a JSON document; the only ones before a machine has joined;
 * FRAME: number and acknowledgement (64 bits each), then a frame of the multiplexer;
 * HEARTBEAT: an acknowledgement;
-* BYE: why the sender goes, as text.
+* BYE: why the sender ends the session, as text.
 
 A frame is a byte for its type, the number of its stream (32 bits), and what its type needs. All
 numbers are in network byte order.
@@ -84,7 +84,7 @@ class JoinRequest(BaseModel):
 
 
 class Heartbeats(BaseModel):
-    """How often both ends give a sign of life, and when silence means that the other is lost."""
+    """The interval of heartbeats, and the silence after which the other end counts as lost."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -172,7 +172,7 @@ class NumberedFrame:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A sign of life, with the number of the last frame that its sender has received."""
+    """A heartbeat, with the number of the last frame that its sender has received."""
 
     acknowledged: int
 
@@ -271,7 +271,7 @@ class DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class CreditFrame:
-    """Lets the receiver of this frame send that many more bytes."""
+    """Credit for the receiver of this frame to send that many more bytes."""
 
     stream: int
     size_bytes: int
@@ -283,7 +283,7 @@ class CreditFrame:
 
 @dataclass(frozen=True, slots=True)
 class EndFrame:
-    """The sender sends no more on this stream, and still receives."""
+    """The sender sends nothing more on this stream, and still receives."""
 
     stream: int
 

@@ -1,7 +1,7 @@
 """Byte streams over one connection, without input and output.
 
-Each stream is opened to a named socket and has a window in each direction, so that what one end
-buffers is bounded. A frame that breaks the rules harms its own stream at most.
+Each stream is opened to a named socket and has a window in each direction, which bounds the buffers
+of each end. A frame that breaks the rules affects only its own stream.
 """
 
 from __future__ import annotations

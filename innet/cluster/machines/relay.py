@@ -1,7 +1,7 @@
 """Relays byte streams between Unix sockets and a multiplexer.
 
-The sockets that this end serves for the other accept connections in a folder; each becomes a
-stream. A stream that the other end opens is connected to the socket of its name in that folder.
+In a folder, this end serves sockets of the other end; each accepted connection becomes a stream. A
+stream that the other end opens is connected to the socket of that name in the folder.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ class _LocalEnd(asyncio.Protocol):
             self._transport.write_eof()
 
     def data_received(self, data: bytes) -> None:
-        """Send what the client wrote, as far as the other end takes it."""
+        """Send the client's bytes, as far as the other end's window allows."""
         self._unsent += data
         self.flush()
 
@@ -318,7 +318,7 @@ class _LocalEnd(asyncio.Protocol):
             self._close_if_over()
 
     def flush(self) -> None:
-        """Send what was read, as far as the other end takes it."""
+        """Send the bytes read so far, as far as the other end's window allows."""
         if self._stream is None:
             return
         streams = self._relay.streams

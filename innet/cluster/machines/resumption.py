@@ -1,7 +1,7 @@
 """Frames that survive an interruption of the connection, without input and output.
 
 Each end numbers its frames, keeps those that the other has not acknowledged, and sends them again
-over the next connection. What is kept is bounded by the windows of the streams.
+over the next connection. The windows of the streams bound the kept frames.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_BACKLOG: Final = 1 << 16
 
 
 class BrokenSession(Exception):
-    """The other end contradicts what it has sent or acknowledged before."""
+    """The other end contradicts an earlier frame or acknowledgement."""
 
 
 class ResumableSession:

@@ -1,7 +1,7 @@
-"""Token files: what a machine needs to join the network of a launcher.
+"""Token files, with which machines join the network of a launcher.
 
-Whoever has the file can become each machine of it that has not joined yet. It is worth nothing
-once the launch that wrote it has ended: the next one has other keys and other secrets.
+A holder of the file can join as any machine in it that has not joined yet. The file becomes invalid
+when the launch that wrote it ends: the next launch has other keys and other secrets.
 """
 
 from __future__ import annotations

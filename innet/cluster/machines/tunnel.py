@@ -1,4 +1,4 @@
-"""All that crosses between the launcher and one machine while its session lasts."""
+"""The streams between the launcher and one machine, for the length of a session."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The machines of a network on a Ray cluster: which nodes they are, and the agents on them.
+"""The machines of a network on a Ray cluster: their placement on nodes, and their agents.
 
-Ray places, starts, restarts and ends them; this package asks it to, for the launcher
+Ray places, starts, restarts and ends them at the request of this package, for the launcher
 (:mod:`.launcher`). Only :mod:`.driver` imports Ray, in a process of its own.
 """

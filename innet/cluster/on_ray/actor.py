@@ -46,7 +46,7 @@ class Joining:
 
 @dataclass(frozen=True)
 class Report:
-    """What has happened on a machine since the last report.
+    """The events on a machine since the last report.
 
     Attributes:
         lines: that the agent has printed.
@@ -67,9 +67,8 @@ class Report:
 class MachineActor:
     """Runs ``innet node join`` on its machine.
 
-    An agent that the launcher refuses, or that has left because the network ended, has ended for
-    good. One that fails otherwise ends this actor with it, which Ray starts again as often as it
-    may.
+    An agent that the launcher refuses, or that leaves because the network has ended, is not
+    restarted. An agent that fails otherwise ends this actor, which Ray restarts up to its limit.
     """
 
     def __init__(self) -> None:

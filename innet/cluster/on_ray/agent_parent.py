@@ -1,7 +1,7 @@
 """The parent of a machine's agent: ``python -m innet.cluster.on_ray.agent_parent COMMAND``.
 
-Ray kills the children of an actor that ends, with SIGKILL. It kills this process then, and the
-agent, whose parent this is, gets SIGTERM: it ends what it has started, and removes its files.
+Ray kills the children of an actor that ends, with SIGKILL. So Ray kills this process, and its
+child, the agent, receives SIGTERM: the agent ends its own processes, and removes its files.
 """
 
 from __future__ import annotations

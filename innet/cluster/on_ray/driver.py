@@ -1,7 +1,7 @@
 """The program that talks to Ray for a launcher: ``python -m innet.cluster.on_ray.driver``.
 
-It is a process of its own because Ray ends a process whose cluster it loses, and takes over its
-signals. Ray ends what it has started when this process ends, however that ends.
+It is a separate process because Ray ends a process whose cluster it loses, and takes over its
+signals. Ray ends all actors of this process when it ends for any reason.
 
 Its argument is an :class:`Order`. It prints a line of JSON, a :class:`Notice`, for each thing to
 tell.

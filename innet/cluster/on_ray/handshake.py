@@ -1,4 +1,4 @@
-"""The first contact with a server of a Ray cluster: is one there, and does it use TLS as we do?
+"""The first contact with a Ray server: checks that it answers, and whether it uses TLS as we do.
 
 Ray's own processes wait for minutes where one side uses TLS and the other one does not.
 """

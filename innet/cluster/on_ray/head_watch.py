@@ -1,4 +1,4 @@
-"""Whether the head of a Ray cluster answers: Ray itself notices after a minute that it does not."""
+"""Checks whether the head of a Ray cluster answers; Ray itself notices only after a minute."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SILENT_S: Final = 4.0
 class HeadWatch:
     """Reports when the head (GCS) stops answering, and when it answers again.
 
-    A thread of its own asks, because a question waits as long as there is no answer.
+    A separate thread sends the requests, because a request without an answer blocks.
     """
 
     def __init__(self, ask: Callable[[], None], address: str, say: Callable[[str], None]) -> None:

@@ -39,7 +39,7 @@ _TAIL_LINES: Final = 5
 
 @dataclass(frozen=True)
 class RayOptions:
-    """Which cluster, and what of it.
+    """The cluster, and the resources of a machine in it.
 
     Attributes:
         cluster: ``ray``: the one that this machine is a node of; or ``ray://HOST:PORT``.

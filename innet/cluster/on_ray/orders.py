@@ -1,4 +1,4 @@
-"""What a launcher and its driver of Ray tell each other."""
+"""Messages between a launcher and its driver of Ray."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class _Document(BaseModel):
 
 
 class Start(_Document):
-    """Which machines are wanted.
+    """The machines to start.
 
     Attributes:
         network: its name.
@@ -33,7 +33,7 @@ class Start(_Document):
 
 
 class Order(_Document):
-    """What a driver is to do.
+    """The launcher's request to a driver.
 
     Attributes:
         cluster: ``auto``, or ``ray://HOST:PORT``.
@@ -45,7 +45,7 @@ class Order(_Document):
 
 
 class Notice(_Document):
-    """What the driver tells.
+    """A message of the driver.
 
     Attributes:
         line: for the user, from the agent of ``machine`` if there is one.

@@ -1,4 +1,4 @@
-"""Which node of a Ray cluster can be which machine of a network, and why none can."""
+"""Assigns the machines of a network to nodes of a Ray cluster, or says why that is impossible."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ClusterView(BaseModel):
 
 
 class Reservation(BaseModel):
-    """What is reserved for the machines of a network.
+    """The resources reserved for the machines of a network.
 
     Attributes:
         machines: the labels that each one needs, by its name.
