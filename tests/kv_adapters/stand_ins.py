@@ -13,7 +13,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from tests.kv_adapters.sglang.without_triton import stand_in_for_triton
+from tests.kv_adapters.sglang.on_processor import stand_in
 
 
 class _StandIns(MetaPathFinder, Loader):
@@ -53,7 +53,7 @@ def adapter_module(engine: str, name: str = "") -> Iterator[Any]:
     qualified = f"innet.kv.adapters.{engine}.{name}".rstrip(".")
     if importlib.util.find_spec(engine) is not None:
         if engine == "sglang":
-            stand_in_for_triton()
+            stand_in()
         yield importlib.import_module(qualified)
         return
     before = set(sys.modules)

@@ -10,9 +10,9 @@ import json
 import sys
 from dataclasses import replace
 
-from tests.kv_adapters.sglang.without_triton import stand_in_for_triton
+from tests.kv_adapters.sglang.on_processor import stand_in
 
-stand_in_for_triton()
+stand_in()
 
 import torch
 from sglang.srt.mem_cache.storage.backend_factory import StorageBackendFactory

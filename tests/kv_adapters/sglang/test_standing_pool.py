@@ -1,4 +1,4 @@
-"""SGLang's factory makes the documented storage, at a standing pool."""
+"""SGLang's documented storage and servers, at a standing pool."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,14 @@ if importlib.util.find_spec("sglang") is None:
     pytest.skip("SGLang is not installed here: `make kv-adapters` has it", allow_module_level=True)
 
 from tests.kv_adapters.running import documented_command, standing_pool
+from tests.kv_adapters.sglang.servers import (
+    HOSTS,
+    LAUNCH,
+    LOADABLE,
+    Answer,
+    Server,
+    ServersAtAPool,
+)
 
 PROGRAM = Path(__file__).with_name("pages_at_a_pool.py")
 ROOT = Path(__file__).parents[3]
@@ -38,9 +47,7 @@ def folder() -> Iterator[Path]:
 
 def documented_options() -> dict[str, object]:
     """The JSON of the documented command."""
-    found = re.search(
-        r"'(\{.*\})'", documented_command("SGLang", "python -m sglang.launch_server"), re.DOTALL
-    )
+    found = re.search(r"'(\{.*\})'", documented_command("SGLang", LAUNCH), re.DOTALL)
     assert found is not None
     options: dict[str, object] = json.loads(found[1])
     return options
@@ -62,3 +69,33 @@ def test_the_documented_storage_loads_on_one_host_what_another_kept(folder: Path
 
     assert run("h0", "keep") == "[True, True]"
     assert run("h1", "load") == "[True, False, True]"
+
+
+def loads(server: Server, step: int) -> Answer:
+    """What a server says when all pages of a prompt are in the pool and it has no others."""
+    answer = server.answer(step)
+    while answer.loaded < LOADABLE:
+        server.drop_caches()
+        answer = server.answer(step)
+    return answer
+
+
+@pytest.mark.timeout(900)
+def test_a_server_loads_what_one_that_was_killed_has_computed(folder: Path) -> None:
+    with closing(ServersAtAPool(folder)) as servers:
+        for host in range(HOSTS):
+            servers.serve(host)
+        one, other = (servers.wait_until_ready(host) for host in range(HOSTS))
+        computed, loaded = one.answer(7), loads(one, 7)
+        servers.kill(0)
+        answer = other.answer(7)
+        assert (answer.cached, answer.loaded) == (LOADABLE, LOADABLE)
+        assert answer.tokens == computed.tokens
+        assert answer.logprobs == loaded.logprobs
+
+        computed, loaded = other.answer(11), loads(other, 11)
+        servers.serve(0)
+        answer = servers.wait_until_ready(0).answer(11)
+        assert (answer.cached, answer.loaded) == (LOADABLE, LOADABLE)
+        assert answer.tokens == computed.tokens
+        assert answer.logprobs == loaded.logprobs

@@ -15,9 +15,9 @@ if importlib.util.find_spec("sglang") is None:
         "SGLang is not installed here: `make kv-adapters` tests with it", allow_module_level=True
     )
 
-from tests.kv_adapters.sglang.without_triton import stand_in_for_triton
+from tests.kv_adapters.sglang.on_processor import stand_in
 
-stand_in_for_triton()
+stand_in()
 
 import torch
 from sglang.srt.mem_cache.hicache_storage import (
