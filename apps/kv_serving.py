@@ -255,7 +255,7 @@ def gather(
     pool: innet.KVPool,
     served: Sequence[Served],
 ) -> Record:
-    """What all workers have to tell, on all of them."""
+    """Gather the results of all workers on all of them."""
     rows = np.zeros((arguments.requests, 6))
     for one in served:
         rows[one.request] = (

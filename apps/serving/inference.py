@@ -21,7 +21,7 @@ DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
 @dataclass(frozen=True)
 class Shape:
-    """How large a model is, and in what it computes.
+    """The size of a model, and the type in which it computes.
 
     Attributes:
         layers: transformer blocks.
@@ -55,7 +55,7 @@ def random_llama(shape: Shape, context: int, seed: int) -> LlamaForCausalLM:
 
 @dataclass(frozen=True)
 class Continuation:
-    """How a model goes on.
+    """The tokens that a model generated after a prompt.
 
     Attributes:
         tokens: the likeliest, one after the other.
@@ -73,8 +73,8 @@ class Continuation:
 class Inference:
     """A model with a way to compute prompts.
 
-    They are always cut at the same places, so that a chunk's keys and values are the same to the
-    bit whoever computes them: matrices of other sizes are multiplied in another order, and round
+    Prompts are always cut at the same places, so that every rank computes a chunk's keys and values
+    to the same bits. Matrices of other sizes are multiplied in another order, and round
     differently.
 
     Attributes:
@@ -87,12 +87,12 @@ class Inference:
         self.chunk_tokens = chunk_tokens
 
     def empty_cache(self) -> DynamicCache:
-        """What a prompt begins with when nothing is known of it."""
+        """The cache of a prompt without loaded blocks."""
         return DynamicCache(config=self.model.config)
 
     @torch.no_grad()
     def prefill(self, tokens: Tokens, cache: DynamicCache) -> torch.Tensor:
-        """Compute what the cache lacks; the output at the prompt's end.
+        """Compute the tokens that the cache lacks; return the output at the prompt's end.
 
         Args:
             tokens: of the prompt.
@@ -108,7 +108,7 @@ class Inference:
         return last
 
     def cost(self) -> PrefillCost:
-        """What computing costs here, by a few chunks."""
+        """The cost of computing on this machine, measured with a few chunks."""
         tokens = np.zeros(_TIMED_CHUNKS * self.chunk_tokens, np.int64)
         self.prefill(tokens[: self.chunk_tokens], self.empty_cache())  # what is slow once
         began_s = time.perf_counter()
@@ -118,7 +118,7 @@ class Inference:
         )
 
     @torch.no_grad()
-    def go_on(
+    def generate(
         self, tokens: Tokens, new_tokens: int, begin: Callable[[], DynamicCache]
     ) -> Continuation:
         """Compute a prompt, and the likeliest tokens behind it.

@@ -14,7 +14,7 @@ Tokens = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Request:
-    """A prompt that somebody sends.
+    """A prompt that a client sends.
 
     Attributes:
         number: among all requests, from 0.
@@ -29,7 +29,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Workload:
-    """What is asked: the same on every rank.
+    """Documents and requests, the same on every rank.
 
     Attributes:
         documents: pieces of the standard library's source files.

@@ -19,7 +19,7 @@ _MS = 1e3
 
 @dataclass(frozen=True)
 class Record:
-    """All requests, and where their blocks came from.
+    """All requests, and the places of their blocks.
 
     Attributes:
         options: the command line.
@@ -46,7 +46,7 @@ class Record:
 
     @property
     def all_equal(self) -> bool:
-        """Whether no answer differs from the one without the pool, as far as that was tried."""
+        """Whether all compared answers are equal with and without the pool."""
         return all(one.equal for one in self.served)
 
     def save(self, path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from transformers import DynamicCache
@@ -22,7 +23,7 @@ def prefill_documents(
     documents: Sequence[Tokens],
     done: Callable[[int], None],
 ) -> None:
-    """Compute documents and give them to all; ``done`` hears how many are there."""
+    """Compute documents and put them; ``done`` is called with the number so far."""
     for number, tokens in enumerate(documents, 1):
         cache = inference.empty_cache()
         inference.prefill(tokens, cache)
@@ -71,7 +72,7 @@ class DecodeOptions:
 
 
 class DecodeWorker:
-    """Answers requests, with as much of each prompt as others have computed."""
+    """Answers requests, and loads the parts of prompts that other workers have computed."""
 
     def __init__(self, pool: innet.KVPool, inference: Inference, options: DecodeOptions) -> None:
         self._pool = pool
@@ -80,16 +81,15 @@ class DecodeWorker:
         self._found = 0
 
     def answer(self, request: Request) -> Served:
-        """Answer a request, and give what was computed for it to all."""
-        tokens, options = request.tokens, self._options
+        """Answer a request, and put the blocks that were computed for it."""
+        tokens, compute = request.tokens, self._inference.empty_cache
+        generate = partial(self._inference.generate, tokens, self._options.new_tokens)
         try:
-            answer = self._inference.go_on(tokens, options.new_tokens, lambda: self._begin(tokens))
+            answer = generate(lambda: self._begin(tokens))
         except PrefixLost:
             self._found = 0
-            answer = self._inference.go_on(tokens, options.new_tokens, self._inference.empty_cache)
-        alone = None
-        if options.compare:
-            alone = self._inference.go_on(tokens, options.new_tokens, self._inference.empty_cache)
+            answer = generate(compute)
+        alone = generate(compute) if self._options.compare else None
         self._share(tokens, answer.cache)
         return Served(
             request.number,
@@ -101,10 +101,10 @@ class DecodeWorker:
         )
 
     def _begin(self, tokens: Tokens) -> DynamicCache:
-        """A cache with what the pool has of a prompt.
+        """A cache with the blocks of a prompt that the pool has.
 
-        At least the last token is left to be computed: its output is what comes next. So are
-        tokens of a chunk that is not all there.
+        At least the last token is left to compute, because its output is the next token. So are the
+        tokens of incomplete chunks.
         """
         chunk = self._inference.chunk_tokens
         wanted = tokens[: (len(tokens) - 1) // chunk * chunk]
@@ -122,7 +122,7 @@ class DecodeWorker:
         return cache_with(kv, self._inference.model.config)
 
     def _share(self, tokens: Tokens, cache: DynamicCache) -> None:
-        """The chunks of the prompt that nobody had, for whoever asks more about it."""
+        """Put the new chunks of the prompt, for later requests about it."""
         size = len(tokens)
         new = [
             (keys[: size - self._found], values[: size - self._found])

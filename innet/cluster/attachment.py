@@ -121,7 +121,7 @@ class _Attachment:
                 os.environ[name] = value
 
     def disown(self) -> None:
-        """Close the copy of the connection that a fork has made, and leave the original alone."""
+        """Close a fork's copy of the connection, and leave the original open."""
         self._is_leaving = True
         self._connection.close()
 
@@ -179,7 +179,7 @@ def attach(
 
     It waits for the other ranks of the job. Then ``innet.init()`` and
     ``torch.distributed.init_process_group("innet")`` work as in a worker of ``innet run``. A
-    process that ends is detached, however it ends.
+    process is detached when it ends for any reason.
 
     Args:
         network: its name, by default INNET_NETWORK, and without it the only one that is up.

@@ -79,7 +79,7 @@ class NodeReader:
         return round_.readings
 
     def _forget(self, paths: Collection[Path]) -> None:
-        """Close connections to nodes that do not run any more, and those that are too many."""
+        """Close connections to nodes that have ended, and those beyond the limit."""
         wanted = set(paths)
         for number, path in enumerate(list(self._kept)):
             if path not in wanted or number >= _AT_ONCE:
@@ -195,7 +195,7 @@ class _Round:
         self._poller.unregister(asked.connection)
 
     def end(self) -> None:
-        """Give up those that have not replied; a late reply would be taken for the next one's."""
+        """Close connections without a reply, which might come during the next request."""
         for asked in list(self._open.values()):
             self._fail(asked, self._timeout_s)
 
@@ -221,7 +221,7 @@ def _connected(path: Path) -> socket.socket:
 
 
 def _is_quiet(connection: socket.socket) -> bool:
-    """Whether the other end is there and has sent nothing that was not asked for."""
+    """Whether the connection is open, without unexpected bytes from the other end."""
     with contextlib.suppress(BlockingIOError):
         connection.recv(1, socket.MSG_PEEK)
         return False

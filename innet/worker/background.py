@@ -65,7 +65,7 @@ class BackgroundThread:
             self._changed.notify()
 
     def close(self) -> None:
-        """Run what was posted before, then stop."""
+        """Run the actions posted so far, then stop."""
         with self._changed:
             thread = self._thread
             if thread is None:
@@ -103,7 +103,7 @@ class Alarm:
         self._due_s = math.inf
 
     def set(self, time_s: float) -> None:
-        """Run the action by ``time_s``; infinity is never. Called in the background alone."""
+        """Run the action by ``time_s``; infinity is never. Called in the background only."""
         if time_s < self._due_s:
             self._due_s = time_s
             self._background.post_at(time_s, lambda: self._ring(time_s))

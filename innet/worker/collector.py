@@ -170,7 +170,7 @@ class Collector:
         self._queue.add(operation)
 
     def close(self) -> None:
-        """Deliver what has ended and stop the thread."""
+        """Deliver the ended operations, and stop the thread."""
         with self._lock:
             thread, self._thread = self._thread, None
             # An operation that is handed over right now starts another thread, with another pipe.

@@ -233,7 +233,7 @@ class Worker:
         self.groups.on_placed(group, number, plans, keys)
 
     def on_group_failed(self, group: str, number: int, why: str, rank: int | None) -> None:
-        """End what is under way in a group that has failed."""
+        """End the operations in progress of a failed group."""
         self.groups.on_failed(group, number, why, rank)
 
     # Other processes of the job.

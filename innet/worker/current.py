@@ -69,7 +69,7 @@ def fail_worker(why: str, *, of_another: bool = False) -> None:
 
 @functools.cache
 def _install_hooks_once() -> None:
-    """Close the worker at exit; when an error ends this rank, tell the others at once."""
+    """Close the worker at exit; when an error ends this rank, notify the others at once."""
     end = ProgramEnd()
     os.register_at_fork(after_in_child=_disown_after_fork)
     previous = sys.excepthook

@@ -299,7 +299,7 @@ class Memberships:
     # Failures.
 
     def require_failed(self, membership: Membership) -> None:
-        """Check that the group has failed, and report that this process goes on.
+        """Check that the group has failed, and report that this process continues.
 
         The controller may not know the failure that another rank passed on, so it is sent along.
         """
@@ -340,7 +340,7 @@ class Memberships:
     # Messages of the controller.
 
     def on_failed(self, group: str, number: int, why: str, rank: int | None) -> None:
-        """End what is under way in a group that has failed; ``rank`` of it failed, if one did."""
+        """End the operations in progress of a failed group; ``rank`` failed, if one did."""
         with self._lock:
             membership = self._current_of(group, number)
             if membership is None:
@@ -483,7 +483,7 @@ def _poll(
     did_what: str,
     question: str,
 ) -> None:
-    """Ask which ranks are missing until none is.
+    """Poll the controller for missing ranks until none is missing.
 
     Raises:
         DeadlineExceeded: ``timeout_s`` passed; the message says who ``did_what``.

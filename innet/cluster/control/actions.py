@@ -194,7 +194,7 @@ Finish = Callable[[Any, Exception | None], None]
 
 @dataclass(slots=True)
 class _Running:
-    """An operation, and what it still waits for."""
+    """An operation, and the nodes that it still waits for."""
 
     operation: Operation[Any]
     finish: Finish

@@ -46,8 +46,8 @@ _LINGER_MS = 500
 class ControllerServer:
     """Serves requests over ZeroMQ, as an async context manager.
 
-    Requests of all clients are served at once. Replies to a client that is gone, or that does not
-    read, are dropped.
+    Requests of all clients are served at once. Replies to a client that has disconnected, or that
+    does not read, are dropped.
 
     libzmq aborts a process that has no descriptor left for a client. So a controller, which runs no
     user program, raises its limit as far as the system allows. If it is aborted, it is restarted.
@@ -194,7 +194,7 @@ class ControllerDriver:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop serving, once what is being sent to nodes has been sent."""
+        """Stop serving when all messages in progress have been sent."""
         await self._server.__aexit__()
         await asyncio.gather(*(mailbox.wait() for mailbox in self._mailboxes.values()))
         self._is_closed = True
@@ -330,7 +330,7 @@ class ControllerDriver:
                 report(action.kind, action.text, **action.fields)
 
     def _compute(self, action: Compute, loop: asyncio.AbstractEventLoop) -> None:
-        """Call the function, on a thread of its own."""
+        """Call the function on a new thread."""
         result = None
         try:
             result = action.function()

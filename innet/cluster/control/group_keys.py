@@ -41,7 +41,7 @@ class GroupKeys:
         self._policies.pop(job, None)
 
     def learn_switches(self, switches: Collection[str], *, anew: bool = False) -> Operation[None]:
-        """Ask switches for their sealing keys, as far as these are not known.
+        """Request the unknown sealing keys of switches.
 
         A switch that does not answer gets no keys until it is asked again. ``anew``: other
         processes may have taken their places, with other keys.

@@ -62,7 +62,7 @@ class GroupRegistry:
         its names, and says so by :meth:`ready`. ``plans`` are as they are placed now, ``made`` as
         they were made for the whole network, where that differs. ``number`` tells the group from
         others of its name. ``keys`` are the group's credentials, sealed to the process. When ranks
-        disagree about the group, each of them is told once, also those that join later.
+        disagree about the group, each of them receives one error, also ranks that join later.
         """
         known = yield from self.admit(group, algorithm, tuple(ranks), node)
         return self._described(known, node)
@@ -164,8 +164,8 @@ class GroupRegistry:
     def leave(self, group: str, number: int, node: str) -> dict[str, Any]:
         """``node`` needs nothing more of the group; ``missing`` ranks still need it.
 
-        When no rank is missing, the group ends, and the controller tells all its members. It does
-        not wait for ranks whose node is gone.
+        When no rank is missing, the group ends, and the controller notifies all its members. It
+        does not wait for ranks whose node has ended.
         """
         known = self._numbered(group, number)
         if known is None:

@@ -231,7 +231,7 @@ class Outages:
     ) -> LiveTopology:
         """Do not count time in which an end itself may be why the other receives nothing.
 
-        When the process of an end is gone, its successor starts a new detection.
+        When the process of an end has ended, its successor starts a new detection.
         """
         silence.since_s += round_s
         if silence.given_up and not all(end in self._unheard for end in ends):

@@ -77,7 +77,7 @@ class LoadWatch:
         return self._rates_bps
 
     def load(self, own: Traffic, prefix: str | None = None) -> Load:
-        """What is used apart from ``own`` traffic and from slots of the job ``prefix``.
+        """The load without ``own`` traffic and without the slots of the job ``prefix``.
 
         The processor of a node is divided as the traffic through it is.
         """
@@ -111,7 +111,7 @@ class LoadWatch:
         return {node: 0 for node, slots in free.items() if slots <= 0}
 
     def _relative(self, plan: Plan, routes: Routes) -> Traffic:
-        """What the sums of a plan send for each byte; of the latest plans, found once."""
+        """The traffic of a plan's sums for each byte; cached for the latest plans."""
         known = self._relatives.pop(id(plan), None)
         if known is None:
             shares = [1 / len(plan.roots)] * len(plan.roots)

@@ -32,7 +32,7 @@ Part: TypeAlias = str | Ends
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Why a switch or a link is gone, and whether to wait for its return."""
+    """The cause of a switch's or a link's loss, and whether to wait for its return."""
 
     why: str
     returns: bool
@@ -178,7 +178,7 @@ class Placements:
         _raise_first(outcomes, but=NoAnswer)
 
     def close_pools(self, pools: Sequence[PoolMessage]) -> Operation[None]:
-        """Have all switches serve ``pools`` and no others, as far as they answer."""
+        """Make all switches that answer serve ``pools`` and no others."""
         self.restore_pools(pools)
         yield self._to_all([self._set_pools()])
 

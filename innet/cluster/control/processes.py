@@ -47,7 +47,7 @@ class Processes(Protocol):
         """
 
     async def wait(self) -> None:
-        """Wait until what was asked of other processes' owners is done, or given up."""
+        """Wait until the requests to the owners of other processes have ended."""
 
 
 class LocalProcesses:

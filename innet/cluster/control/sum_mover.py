@@ -243,7 +243,7 @@ class SumMover:
     ) -> tuple[_Case, Plan | None]:
         """Trees of the same expression that are faster than the present ones by enough.
 
-        It runs in a thread of its own, and reads nothing that changes.
+        It runs on its own thread, and reads only immutable state.
         """
         able = able_switches(self._topology, case.load)
         key = case.group.key, case.prefix, able

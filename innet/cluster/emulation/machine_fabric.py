@@ -103,7 +103,7 @@ class MachineFabric(Fabric):
                 ) from error
 
     async def probe(self) -> dict[int, int]:
-        """The largest datagram that came over each link; both ends probe at the same time."""
+        """The largest datagram that arrived over each link; both ends probe at the same time."""
         return await probed(self._sockets)
 
     def configure(self, datagram_bytes: Mapping[int, int]) -> None:

@@ -292,7 +292,7 @@ def _serve(control: socket.socket, descriptors: socket.socket) -> None:
 
 
 def main() -> None:
-    """Serve the launcher until it goes away."""
+    """Serve the launcher until it disconnects."""
     # Each node takes a handful of descriptors, and this process's limit is nobody else's.
     take_all_descriptors()
     control_fd, descriptors_fd = (int(argument) for argument in sys.argv[1:3])

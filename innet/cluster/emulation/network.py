@@ -59,7 +59,7 @@ _MAX_SOCKET_PATH_BYTES = 107  # sockaddr_un holds 108 with the terminating zero
 
 @dataclass(frozen=True)
 class MachinePart:
-    """What is on one machine of a network in ``cluster`` mode.
+    """The part of a network on one machine, in ``cluster`` mode.
 
     Attributes:
         record: of the machine's own run directory.

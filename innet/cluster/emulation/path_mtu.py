@@ -92,7 +92,7 @@ class _Probe:
                 # The kernel has learned of a smaller MTU, or the other end is not open yet.
 
     def receive(self) -> bool:
-        """Take what has arrived; whether it says anything new."""
+        """Read the received datagrams; return whether they have news."""
         before = self._state()
         for datagram in _received(self.link, 1 << 16):
             self._take(datagram)
@@ -161,7 +161,7 @@ async def _readable_or_later(links: Sequence[socket.socket]) -> None:
 
 
 def drain(link: socket.socket) -> None:
-    """Drop what has arrived, such as probes of the other end that came late."""
+    """Drop all received datagrams, such as late probes of the other end."""
     for _ in _received(link, 1):
         pass
 

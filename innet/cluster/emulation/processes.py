@@ -93,7 +93,7 @@ class _LineReader:
         asyncio.get_running_loop().add_reader(fd, self._read)
 
     def finish(self) -> None:
-        """Take what is left in the pipe, then close it."""
+        """Read the rest of the pipe, then close it."""
         taken = 0
         while self._open and taken < _DRAIN_BYTES:
             count = self._read()
@@ -189,7 +189,7 @@ class SupervisedProcess:
         return f"{self.describe()}; its last output:\n  " + "\n  ".join(self.tail)
 
     def set_ended(self, returncode: int) -> None:
-        """Wake those up that wait; for the process's group alone."""
+        """Wake up the waiting callers; only the process's group calls this."""
         self._ended.set_result(returncode)
 
 

@@ -442,7 +442,7 @@ def _load(path: Path) -> RunRecord:
 
 
 def _processes_of(record: RunRecord) -> list[ProcessIdentity]:
-    """The live processes that end with a run, also those that the launcher did not start."""
+    """The live processes that end with a run, whether or not the launcher started them."""
     ours = (p for p in record.processes if not p.attached and p.machine is None)
     found = {process.identity for process in ours}
     for directory in Path("/proc").glob("[0-9]*"):

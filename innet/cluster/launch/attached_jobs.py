@@ -131,7 +131,7 @@ class AttachedJobs:
         self._is_closed = True
 
     async def close(self) -> None:
-        """Close all jobs; nobody is attached any more."""
+        """Detach all processes, and close all jobs."""
         tasks = []
         for job in self._jobs.values():
             if job.task is not None:

@@ -313,7 +313,7 @@ class ClusterNetwork(Network):
         self._say("all machines joined")
 
     async def _report_failures(self, starter: MachineStarter, failed: Awaitable[str]) -> None:
-        """Print why machines that are lost later do not come back."""
+        """Print why machines that are lost later do not return."""
         while True:
             why = await failed
             if not self.processes.terminating:
@@ -394,7 +394,7 @@ class ClusterNetwork(Network):
             self._say(f"refused a machine at {address}: {printable(reason)}")
 
     async def _rejoin(self, machine: RemoteMachine) -> None:
-        """Let a machine that has come back take part again."""
+        """Let a machine that has returned take part again."""
         if machine.lost_because:  # while it waited for others
             return
         name = machine.name
@@ -421,7 +421,7 @@ class ClusterNetwork(Network):
         task.add_done_callback(self._tasks.discard)
 
     async def _disconnect(self) -> None:
-        """Let the agents remove what is theirs."""
+        """Let the agents remove their files."""
         if self._failure is not None:
             self._failure.cancel()
         for task in self._tasks:

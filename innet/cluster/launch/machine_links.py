@@ -77,7 +77,7 @@ class MachineLinks:
     async def reconnect(
         self, machine: RemoteMachine, neighbours: Collection[RemoteMachine]
     ) -> None:
-        """Set up the links of a machine that has come back."""
+        """Set up the links of a machine that has returned."""
         assert self.fabric is not None, "set_up() comes first"
         name = machine.name
         await self.open(machine)

@@ -34,7 +34,7 @@ from innet.worker.job_file import JOB_VARIABLE, JobFile, OnDeath
 
 
 class RunFiles:
-    """Writes the files of a run into its directory, and tells processes where they are."""
+    """Writes the files of a run into its directory, and passes their paths to processes."""
 
     def __init__(self, network: Network, settings: Settings) -> None:
         """The network need not be up yet."""
@@ -103,7 +103,7 @@ class RunFiles:
     def write_job(
         self, job: Job, on_worker_death: OnDeath, processor: ProcessorCosts | None
     ) -> Path:
-        """Write what the ranks of a job need to know of it."""
+        """Write the file that describes a job to its ranks."""
         slowest = self._network.topology.slowest_link_bps
         described = JobFile(
             name=job_of(job.prefix),

@@ -232,7 +232,7 @@ class Session:
         Each worker gets what ``torchrun`` sets for its workers and takes for its options (one
         process for each agent, a rendezvous of the run's own), and its share of the processors.
         When one fails, the others get an error, and are killed if they do not end then, unless the
-        restart policy says otherwise. No worker outlives the call, however it ends.
+        restart policy says otherwise. No worker outlives the call, also if it raises.
 
         Args:
             argv: program and arguments.

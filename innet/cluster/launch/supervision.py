@@ -55,7 +55,7 @@ class Supervisor:
     async def run(self, nodes: Sequence[str]) -> tuple[str, ...]:
         """Start a worker on each of ``nodes``, and wait until all have ended.
 
-        However this ends, no worker is left.
+        No worker is left, also if this raises.
 
         Returns:
             How and why those ended that an elastic job went on without: ``h2 (pid 7) exited with

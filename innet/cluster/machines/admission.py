@@ -267,7 +267,7 @@ class Admission:
         return Lost(machine, reason, connection)
 
     def excuse(self, pause_s: float) -> None:
-        """The launcher did not run for so long, and so heard nobody."""
+        """Account for a pause of the launcher, in which it received no heartbeat."""
         for machine in self._machines.values():
             if machine.session is not None:
                 machine.session.heard_at_s += pause_s
@@ -283,7 +283,7 @@ class Admission:
         return [each for each in lost if each is not None]
 
     def close(self, reason: str = ENDED) -> list[Lost]:
-        """Admit nobody from now on; the sessions that end with it."""
+        """Admit no machine from now on; return the sessions that end with this."""
         self._is_ending = True
         ends = [self.end(name, reason) for name in self._machines]
         return [end for end in ends if end is not None]

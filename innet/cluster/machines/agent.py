@@ -47,8 +47,8 @@ class AgentOptions:
 async def run_agent(options: AgentOptions, say: Callable[[str], None]) -> None:
     """Join, and serve the launcher until the network is taken down.
 
-    An agent that loses the launcher ends its processes, and joins again. However it ends, nothing
-    is left but the key beside the token file.
+    An agent that loses the launcher ends its processes, and joins again. At its end, only the key
+    beside the token file is left.
 
     Args:
         say: prints a line to the user.

@@ -198,8 +198,8 @@ class MachineListener:
     def on_lost(self, callback: Callable[[JoinedMachine, str], object]) -> None:
         """Call ``callback(machine, reason)`` in the event loop whenever a session is over.
 
-        A machine that comes back within the timeout of heartbeats is not lost. One that is lost
-        may join again, and is another :class:`JoinedMachine` then.
+        A machine that reconnects within the timeout of heartbeats is not lost. One that is lost may
+        join again, and is another :class:`JoinedMachine` then.
         """
         self._on_lost.append(callback)
 
@@ -256,7 +256,7 @@ class MachineListener:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Tell all machines that the network is taken down, and close everything."""
+        """Notify all machines that the network is taken down, and close everything."""
         ended = self._admission.close()
         for lost in ended:
             self._say_bye(lost)

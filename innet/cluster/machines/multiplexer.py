@@ -176,7 +176,7 @@ class Multiplexer:
     # What the other end does
 
     def receive(self, frame: bytes) -> list[Event]:
-        """Take a frame of the other end; what it means for this one."""
+        """Receive a frame of the other end; return its events."""
         try:
             parsed = parse_frame(frame)
         except MalformedMessage:

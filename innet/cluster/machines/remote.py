@@ -115,7 +115,7 @@ class RemoteMachine:
 
     @property
     def opened(self) -> OpenReply:
-        """What the machine said of itself when its links were opened."""
+        """The machine's reply when its links were opened."""
         assert self._opened is not None, "open() comes first"
         return self._opened
 
@@ -166,7 +166,7 @@ class RemoteMachine:
         self.lost_because = why
 
     async def close(self) -> None:
-        """Wait for what is under way."""
+        """Wait for the requests in progress."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

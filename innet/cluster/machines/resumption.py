@@ -27,7 +27,7 @@ class ResumableSession:
         self._sent = 0
         self._received = 0
         self._acknowledged = 0
-        """Number of the last frame that the other end was told to have arrived."""
+        """Number of the last frame that was acknowledged to the other end."""
         self._unacknowledged: deque[tuple[int, bytes]] = deque()
 
     @property
@@ -42,7 +42,7 @@ class ResumableSession:
 
     @property
     def is_acknowledgement_due(self) -> bool:
-        """Whether the other end should be told what has arrived, without waiting for a frame."""
+        """Whether to acknowledge received frames now, without waiting for a frame to send."""
         return self._received - self._acknowledged >= _FRAMES_PER_ACKNOWLEDGEMENT
 
     def message_of(self, frame: bytes) -> bytes:

@@ -17,7 +17,7 @@ class Tunnel:
         self._session = ResumableSession()
         self._transmit: Callable[[bytes], None] | None = None
         self._early: list[bytes] | None = []
-        """Frames that came before :meth:`start`."""
+        """Frames that arrived before :meth:`start`."""
         self._relay = Relay(self._send, is_launcher=is_launcher, has_room=self._has_room)
 
     @property
@@ -33,7 +33,7 @@ class Tunnel:
     # Sockets
 
     def start(self) -> None:
-        """Begin to carry out what the other end sends; until then it waits."""
+        """Begin to process the other end's frames, which are kept until then."""
         early, self._early = self._early or [], None
         for frame in early:
             self._relay.receive(frame)

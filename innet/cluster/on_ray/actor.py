@@ -27,7 +27,7 @@ _MAX_LINE_BYTES: Final = 1 << 16
 
 @dataclass(frozen=True)
 class Joining:
-    """What a machine needs to join.
+    """The token and the options with which a machine joins.
 
     Attributes:
         machine: its name.
@@ -106,7 +106,7 @@ class MachineActor:
         return Report(exit_code=code)
 
     async def end(self) -> None:
-        """End the agent, which removes what it has on the machine."""
+        """End the agent, which removes its files on the machine."""
         if self._agent is not None and self._agent.returncode is None:
             self._agent.terminate()
             with contextlib.suppress(TimeoutError):

@@ -153,7 +153,7 @@ def _refusal_of_server(address: str) -> str:
 
 
 def view(address: str) -> ClusterView:
-    """What the connected cluster consists of."""
+    """The nodes and resources of the connected cluster."""
     server = address.removeprefix(_CLIENT)
     is_client = server != address
     own_address = (
@@ -180,7 +180,7 @@ def nodes() -> tuple[RayNode, ...]:
 
 
 def _available() -> dict[str, dict[str, float]]:
-    """The free resources of each node, where Ray tells them: not to a client."""
+    """The free resources of each node, if Ray reports them: not to a client."""
     if ray.util.client.ray.is_connected():
         return {}
     from ray._private.state import available_resources_per_node
@@ -190,7 +190,7 @@ def _available() -> dict[str, dict[str, float]]:
 
 
 def tell(notice: Notice) -> None:
-    """Tell the launcher."""
+    """Send the launcher a notice."""
     print(notice.model_dump_json(), flush=True)
 
 
