@@ -44,7 +44,8 @@ class EvictionPolicy(ABC):
     first; ``size`` is its share of the store's capacity, in the capacity's unit.
 
     Attributes:
-        newest_stays: a block is never evicted before those that were there when it was inserted.
+        newest_stays: a new block is never evicted before the blocks that were in the store before
+            it.
     """
 
     newest_stays = False

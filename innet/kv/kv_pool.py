@@ -53,12 +53,12 @@ def _blocking(
 class KVPool:
     """A cache of prompts' prefixes that all workers share.
 
-    Its engine runs on a thread of its own, so this process serves others while it computes. The
-    coroutines can be awaited in any event loop; :attr:`blocking` has the same methods for programs
-    without one.
+    Its engine runs on its own thread, so this process serves blocks to others while it computes.
+    The coroutines can be awaited in any event loop; :attr:`blocking` has the same methods for
+    programs without one.
 
-    Whatever goes wrong with a block (its host died, it arrived late, its tenant did not sign it) is
-    a miss: the prefix found is shorter, and nothing is raised. Statistics count the causes.
+    A block that fails to load (its host died, it arrived late, its tenant did not sign it) is a
+    miss: the prefix found is shorter, and no error is raised. Statistics count the causes.
 
     The methods are those of :class:`~innet.kv.prefix_cache.PrefixCache`, which documents them.
 

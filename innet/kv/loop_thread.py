@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, for work that goes on while the program computes."""
+"""An event loop on its own thread, for work in parallel to a program that computes."""
 
 from __future__ import annotations
 

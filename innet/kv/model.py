@@ -92,7 +92,7 @@ def canonical_json(document: Mapping[str, Any], what: str) -> bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelIdentity:
-    """A model, as far as its keys and values depend on it.
+    """The properties of a model on which its keys and values depend.
 
     Attributes:
         architecture: the kind of model, such as ``llama``.

@@ -39,7 +39,7 @@ _LEAST_REFRESH_S: Final = 0.05
 Result = TypeVar("Result")
 
 AskMembers = Callable[[], Awaitable[Mapping[str, int]]]
-"""The members of the pool now; raises ControlError when nobody can say."""
+"""The members of the pool now; raises ControlError if the controller does not answer."""
 
 _CAUSES: Final = {
     _core.STATUS_ABSENT: Cause.ABSENT,

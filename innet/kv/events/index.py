@@ -37,11 +37,11 @@ _HASH_MASK: Final = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A block came to a member's medium, or left it, or its tokens became known.
+    """A block was added to a member's medium or removed from it, or its tokens became known.
 
     Attributes:
         block: with its tokens where they are known.
-        copies: 1 when it came, -1 when it left, 0 when only its tokens are new.
+        copies: 1 if it was added, -1 if it was removed, 0 if only its tokens are new.
     """
 
     block: BlocksStored
@@ -49,7 +49,7 @@ class Change:
 
 
 class Holding(NamedTuple):
-    """What a member has of a prompt.
+    """The part of a prompt's blocks that a member has.
 
     Attributes:
         member: its name.
@@ -188,7 +188,7 @@ class PrefixIndex:
         Args:
             model: as in the topics of events.
             tokens: of the prompt.
-            members: only these, also those that have nothing; by default all that have a block.
+            members: only these, with or without blocks; by default all members with a block.
             salt: of the prompt, if it has one.
             lora: name of the adapter.
 

@@ -76,7 +76,7 @@ class EventLog:
         """The batches from ``number`` on.
 
         One batch replaces those that are no longer kept: it has the number and the time of the last
-        of them, clears all blocks, and stores those that were there after it.
+        of them, clears all blocks, and stores the blocks that were there after it.
         """
         first = self._next - len(self._sent)
         sent = [(each, payload) for each, payload in self._sent if each >= number]

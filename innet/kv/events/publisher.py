@@ -92,7 +92,7 @@ class _Publisher:
         self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
 
     def bind(self, endpoints: Endpoints) -> Endpoints:
-        """Bind both sockets, and publish what is pending from now on."""
+        """Bind both sockets, and publish pending events from now on."""
         bound = []
         for socket, endpoint in ((self._pub, endpoints.events), (self._router, endpoints.replay)):
             try:

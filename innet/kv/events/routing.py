@@ -111,7 +111,7 @@ class PrefixHash:
     def __init__(self, engines: Sequence[str], prefix_tokens: int) -> None:
         """
         Args:
-            engines: by name; the others keep their prompts when one comes or goes.
+            engines: names of engines; adding or removing one moves no prompts between the others.
             prefix_tokens: that are hashed.
         """
         self._prefix = prefix_tokens

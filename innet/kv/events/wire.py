@@ -64,7 +64,7 @@ class BlocksStored:
         extra: other inputs of each block's hash; empty: none has any.
         lora: name of the adapter.
         group: of the model's layers.
-        window: of a group with sliding windows: such a block serves as the end of a prefix alone;
+        window: of a group with sliding windows: such a block is useful only at the end of a prefix;
             0: full attention; ``STATE_WINDOW``: a state of state-space layers.
     """
 

@@ -83,7 +83,7 @@ class Announcements:
         """
         Args:
             node: this node's part of the pool.
-            home: what it does for others.
+            home: this node as a home of blocks.
             transfers: of blocks.
         """
         self._node = node

@@ -271,7 +271,7 @@ class Home:
         self._counts.served += tier is not None
         node = self._network.node
         if self._node.directory is not None and node not in self._network.members():
-            memory.demote(name)  # only homes ask: they have it afterwards, so this is a copy
+            memory.demote(name)  # only homes request it, and have it afterwards: this is a copy
         else:
             memory.use(name)
         if tier is None:

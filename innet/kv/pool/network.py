@@ -192,7 +192,7 @@ class BlockNetwork(Protocol):
         """
 
     def start_keeping(self, options: KeepOptions) -> None:
-        """Keep, as far as possible, what other nodes ask this node to keep.
+        """Keep, as far as possible, the blocks that other nodes ask this node to keep.
 
         :meth:`next_events` reports each block. The network serves it; until it is adopted,
         publishing something under its name replaces it, and withdrawing it has no effect. A network

@@ -30,7 +30,7 @@ class PoolNode:
         served: the blocks that this node serves.
         store: for blocks that others may request.
         local: for this node itself; it may be ``store``.
-        directory: of members that have a block; ``None``: homes alone are asked.
+        directory: of members that have a block; ``None``: only homes are asked.
     """
 
     network: BlockNetwork

@@ -35,7 +35,7 @@ class Change:
 
     Attributes:
         before: the members then, with the bytes they offer.
-        gone: of these, those that have left or died since; they may have come back, empty.
+        gone: members of ``before`` that have left or died since; they may have rejoined, empty.
         after: the members now.
         since_s: of the last change.
     """
@@ -74,7 +74,7 @@ class Replicator:
         """
         Args:
             node: this node's part of the pool.
-            home: what it does for others.
+            home: this node as a home of blocks.
         """
         self._node = node
         self._home = home
@@ -86,7 +86,7 @@ class Replicator:
 
         A change of the members counts once it has lasted for ``leave_out_s``: a member that is
         restarted brings its disk's blocks back. Of the homes that still have a block, the first one
-        copies it to those that have not.
+        copies it to the homes that lack it.
         """
         members = dict(self._node.network.members())
         change = Change(members, members, now_s())
@@ -118,7 +118,7 @@ class Replicator:
         return copied
 
     async def _restore(self, change: Change) -> bool:
-        """Copy what a change calls for; false: the members have changed again meanwhile."""
+        """Make the copies that a change requires; false: the members have changed again."""
         planned = self._copies(self._names(), change)
         for some in _batches(planned, self._node.settings.window):
             await self._copy_all(some)

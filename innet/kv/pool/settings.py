@@ -19,8 +19,8 @@ class PoolSettings:
             the node as their home, and as many by the pool.
         timeout_s: default of a ``get`` or ``exists``, from its call to its end.
         put_timeout_s: of a ``put``, ``pin``, ``unpin`` or ``evict`` at a home.
-        leave_out_s: how long a home that fails again and again counts as absent at most; after a
-            first silence it is asked again at once.
+        leave_out_s: limit of the pause in which a home that keeps failing counts as absent; after
+            its first silence it is asked again at once.
         answer_s: how long the answer to a request can be requested again.
         longest_lease_s: longer leases are cut to this.
         puts: when a block moves to its homes: ``at-once``, when it is put; or ``when-asked``: the

@@ -74,7 +74,7 @@ class PoolStatistics:
         lost_copies: homes that did not keep one, by cause.
         kept: blocks that this node keeps as a home, by requester.
         brought: blocks that this node fetched as a home at their first request.
-        replicated: copies of its blocks that other homes keep because this node has asked them to.
+        replicated: copies of its blocks that other homes keep at this node's request.
         refused: requests of others that were not done, by the answer's cause.
         served: times that others requested blocks of this node.
         tiers: by ``local memory``, ``local disk``, ``local objects``, and the same of ``home``, or

@@ -137,7 +137,7 @@ class DeferredIndex:
     """
 
     def __init__(self, leave_out_s: float) -> None:
-        """``leave_out_s``: how long a late producer is not asked at most."""
+        """``leave_out_s``: limit of the pause of requests to a late producer."""
         self._blocks: OrderedDict[str, DeferredBlock] = OrderedDict()
         self._sources: defaultdict[str, _Source] = defaultdict(
             lambda: _Source(CircuitBreaker(leave_out_s))
@@ -185,8 +185,8 @@ class DeferredIndex:
 class LocalStore:
     """A store for this node itself.
 
-    What is read from disk is verified before use, as the disk may be damaged or written to by
-    others. Blocks can be pinned with leases; the tiers limit how much.
+    Blocks from disk are verified before use: the disk may be damaged, or other programs may write
+    to it. Blocks can be pinned with leases; the tiers limit how much.
 
     Attributes:
         tiers: where the blocks are.

@@ -104,7 +104,9 @@ class LayeredTier:
 
 @dataclass(frozen=True, eq=False)
 class TieredStore:
-    """Memory, and a disk behind it: victims go to the disk, requested blocks come back and stay.
+    """Memory, and a disk behind it.
+
+    Victims go to the disk; requested blocks return to memory and stay on the disk.
 
     Attributes:
         memory: the first tier.

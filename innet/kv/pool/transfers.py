@@ -60,7 +60,7 @@ class BlockTransfers:
         """
         Args:
             node: this node's part of the pool.
-            home: what it does for others.
+            home: this node as a home of blocks.
         """
         self._node = node
         self._home = home

@@ -71,7 +71,7 @@ class CacheIdentity:
     """The part of an engine's configuration that names and shapes of objects depend on.
 
     Both sides of the connector derive it from the same configuration. Each tensor-parallel rank has
-    objects of its own heads, whose names tell its part; the scheduler knows those of all ranks.
+    objects of its heads, and their names have its part; the scheduler knows the names of all ranks.
 
     Args:
         config: vLLM's.

@@ -19,11 +19,11 @@ _EXACT_MISSES: Final = 4
 class ChunkLookup:
     """A prompt's first chunks in the pool.
 
-    Groups without a sliding window need all chunks; the others, those that the window behind the
-    prefix covers. So the first lookup counts chunks of the former; then windows of the latter are
-    looked up, from that end back to the first that is complete. After several incomplete ones each
-    step is a quarter of what is left: a long prompt without any window takes few lookups, and at
-    least three quarters of a prefix are found.
+    Groups without a sliding window need all chunks; groups with one need the chunks that the window
+    before the end of the prefix covers. So the first lookup counts chunks of the former; then
+    windows of the latter are looked up, from that end back to the first that is complete. After
+    several incomplete ones each step is a quarter of what is left: a long prompt without any window
+    takes few lookups, and at least three quarters of a prefix are found.
 
     Attributes:
         first_chunk: the first chunk that vLLM does not have itself.
