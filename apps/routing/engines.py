@@ -32,21 +32,30 @@ class Engine:
         url: without ``/v1``.
         work_s: estimates of prompts that have no first token yet, by request.
         down_until_s: when it may be asked again.
+        failure: why it did not answer the last request; empty: it did.
     """
 
     name: str
     url: str
     work_s: dict[int, float] = field(default_factory=dict)
     down_until_s: float = 0.0
+    failure: str = ""
 
     @property
     def is_down(self) -> bool:
         """Whether others are asked."""
         return time.monotonic() < self.down_until_s
 
-    def fail(self) -> None:
-        """It could not be reached."""
+    def fail(self, error: Exception) -> None:
+        """It did not answer; that is logged once for each reason."""
         self.down_until_s = time.monotonic() + _DOWN_S
+        if isinstance(error, aiohttp.ClientResponseError):
+            failure = f"what it sends is not HTTP. See what listens at {self.url}"
+        else:
+            failure = str(error) or "it accepts requests, and is silent"
+        if failure != self.failure:
+            self.failure = failure
+            _log.warning("engine %s does not answer: %s", self.name, failure)
 
 
 class Placement:
@@ -80,12 +89,17 @@ class Placement:
         session: aiohttp.ClientSession,
         tokens: list[int],
         tried: Collection[Engine] = (),
+        salt: str = "",
     ) -> tuple[Engine, float]:
         """The engine for a prompt, and how long it probably computes it.
 
-        Without those that were ``tried``. One that is down is chosen where all others are, too.
+        Args:
+            session: in which the index is asked.
+            tokens: of the prompt.
+            tried: not to be chosen. One that is down is chosen where all others are, too.
+            salt: of the prompt's blocks.
         """
-        location = await self._locate(session, tokens)
+        location = await self._locate(session, tokens, salt)
         left = [engine for engine in self.engines if engine not in tried]
         able = [engine for engine in left if not engine.is_down] or left
         waits = [
@@ -95,7 +109,9 @@ class Placement:
         own = location.holdings[number].memory_tokens
         return self.engines[number], self._costs.serve_s(len(tokens), own, location.tokens)
 
-    async def _locate(self, session: aiohttp.ClientSession, tokens: list[int]) -> Location:
+    async def _locate(
+        self, session: aiohttp.ClientSession, tokens: list[int], salt: str
+    ) -> Location:
         """Without an answer of the index, no engine has a block."""
         names = [engine.name for engine in self.engines]
         nothing = Location(0, 0, tuple(Holding(name, 0, 0, 0, 0) for name in names))
@@ -105,7 +121,7 @@ class Placement:
             packed = base64.b64encode(np.asarray(tokens, "<u4").tobytes()).decode()
         except OverflowError:  # no engine has such tokens, and the one that is chosen says so
             return nothing
-        body = {"packed": [packed], "members": names, "model": self._model}
+        body = {"packed": [packed], "members": names, "model": self._model, "salt": salt}
         try:
             url = f"{self._index_url}/v1/locate"
             async with session.post(url, json=body, timeout=_INDEX_TIMEOUT) as answer:

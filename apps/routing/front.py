@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import aiohttp
@@ -24,6 +26,24 @@ _JSON = "application/json"
 _HOP_BY_HOP = frozenset(
     {"connection", "content-length", "host", "keep-alive", "transfer-encoding", "upgrade"}
 )
+_OF_THE_BODY = frozenset({"content-encoding", "expect"})
+"""Headers of a request that reading its body has served: the body is decompressed."""
+_ADDED_HEADERS = ("Accept-Encoding", "Content-Type", "User-Agent")
+"""That the HTTP client would send in the name of a client that did not: an answer could be
+compressed for one that does not decompress."""
+_OF_TOKENS = (
+    "add_generation_prompt",
+    "add_special_tokens",
+    "chat_template",
+    "chat_template_kwargs",
+    "continue_final_message",
+    "messages",
+    "mm_processor_kwargs",
+    "model",
+    "prompt",
+    "tools",
+)
+"""Keys of a request that decide its prompt's tokens, as vLLM's ``/tokenize`` takes them."""
 
 
 class Front:
@@ -41,7 +61,7 @@ class Front:
 
     def app(self) -> web.Application:
         """The interface."""
-        app = web.Application(client_max_size=_MOST_BODY_BYTES)
+        app = web.Application(client_max_size=_MOST_BODY_BYTES, middlewares=[_errors_in_json])
         app.cleanup_ctx.append(self._with_session)
         app.router.add_post("/v1/completions", self._complete)
         app.router.add_post("/v1/chat/completions", self._complete)
@@ -52,7 +72,10 @@ class Front:
         connector = aiohttp.TCPConnector(limit=0)  # requests queue at engines, not here
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S)
         async with aiohttp.ClientSession(
-            connector=connector, timeout=timeout, auto_decompress=False
+            connector=connector,
+            timeout=timeout,
+            auto_decompress=False,
+            skip_auto_headers=_ADDED_HEADERS,
         ) as session:
             self._session = session
             yield
@@ -72,12 +95,14 @@ class Front:
         try:
             document = json.loads(body)
             tokens = await self._tokens(document)
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             message = "the body is no JSON object: send what OpenAI's interface takes"
             raise web.HTTPBadRequest(text=_error(message), content_type=_JSON) from None
+        salt = document.get("cache_salt")
+        salt = salt if isinstance(salt, str) else ""
         tried: set[Engine] = set()
         while len(tried) < len(self._placement.engines):
-            engine, work_s = await self._placement.place(self._session, tokens, tried)
+            engine, work_s = await self._placement.place(self._session, tokens, tried, salt)
             tried.add(engine)
             number = next(self._numbers)
             engine.work_s[number] = work_s
@@ -100,7 +125,7 @@ class Front:
 
     def _nobody(self) -> web.HTTPServiceUnavailable:
         names = ", ".join(engine.name for engine in self._placement.engines)
-        message = f"none of the engines {names} can be reached: see whether they run"
+        message = f"none of the engines {names} answers: see whether they run"
         return web.HTTPServiceUnavailable(text=_error(message), content_type=_JSON)
 
     async def _tokens(self, document: dict[str, Any]) -> list[int]:
@@ -108,8 +133,7 @@ class Front:
         prompt = document.get("prompt")
         if isinstance(prompt, list) and all(type(each) is int for each in prompt):
             return prompt
-        keys = ("model", "prompt", "messages")
-        question = {key: document[key] for key in keys if key in document}
+        question = {key: document[key] for key in _OF_TOKENS if key in document}
         for engine in self._placement.engines:
             if engine.is_down:
                 continue
@@ -119,8 +143,8 @@ class Front:
                 async with self._session.post(url, json=question, timeout=timeout) as answer:
                     found = (await answer.json()).get("tokens", []) if answer.ok else []
                     return [int(each) for each in found]
-            except (aiohttp.ClientConnectionError, TimeoutError):
-                engine.fail()
+            except (aiohttp.ClientConnectionError, TimeoutError) as error:
+                engine.fail(error)
             except (aiohttp.ClientError, AttributeError, TypeError, ValueError):
                 continue  # no engine's answer
         return []
@@ -128,28 +152,31 @@ class Front:
     async def _begun(
         self, request: web.Request, engine: Engine, body: bytes, limit_s: float
     ) -> tuple[aiohttp.ClientResponse, bytes] | None:
-        """The engine's answer and the first of its bytes; ``None``: it cannot be reached.
+        """The engine's answer and the first of its bytes; ``None``: it gives none.
 
         Raises:
             TimeoutError: it can be reached, and is silent.
         """
-        headers = {k: v for k, v in request.headers.items() if k.lower() not in _HOP_BY_HOP}
+        left_out = _HOP_BY_HOP | _OF_THE_BODY
+        headers = {k: v for k, v in request.headers.items() if k.lower() not in left_out}
         url = f"{engine.url}{request.path_qs}"
         try:
             async with asyncio.timeout(limit_s):
                 answer = await self._session.request(
-                    request.method, url, data=body, headers=headers
+                    request.method, url, data=body, headers=headers, allow_redirects=False
                 )
                 try:
-                    return answer, await answer.content.readany()
+                    first = await answer.content.readany()
+                    engine.failure = ""
+                    return answer, first
                 except BaseException:
                     answer.close()
                     raise
-        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
-            engine.fail()
+        except aiohttp.ClientError as error:
+            engine.fail(error)
             return None
-        except TimeoutError:
-            engine.fail()
+        except TimeoutError as error:
+            engine.fail(error)
             raise
 
 
@@ -162,11 +189,37 @@ async def _pass_on(
         response = web.StreamResponse(status=answer.status, headers=passed)
         response.headers[ENGINE_HEADER] = engine.name
         await response.prepare(request)
-        await response.write(first)
-        async for chunk in answer.content.iter_any():
-            await response.write(chunk)
-        await response.write_eof()
+        chunk = first
+        with contextlib.suppress(ConnectionResetError):  # the client has hung up
+            while chunk:
+                await response.write(chunk)
+                try:
+                    chunk = await answer.content.readany()
+                except aiohttp.ClientError as error:
+                    engine.fail(error)
+                    _cut(request)
+                    break
         return response
+
+
+def _cut(request: web.Request) -> None:
+    """Close the client's connection before the answer's end, so that it counts as incomplete."""
+    if request.transport is not None:
+        request.transport.close()
+
+
+@web.middleware
+async def _errors_in_json(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """The HTTP server's own refusals, such as of paths and sizes, in the form of the others."""
+    try:
+        return await handler(request)
+    except web.HTTPException as refusal:
+        if refusal.content_type != _JSON:
+            refusal.text = _error(refusal.text or refusal.reason)
+            refusal.content_type = _JSON
+        raise
 
 
 def _error(message: str) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
+import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,6 +22,7 @@ from innet.kv.events.wire import BlocksStored
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "apps"))
 
+import engine_router
 from routing.engines import Engine, Placement
 from routing.front import ENGINE_HEADER, Front
 
@@ -226,7 +230,7 @@ async def test_an_engine_that_died_is_replaced() -> None:
         body = {"prompt": PROMPT}
         async with router.session.post(f"{router.url}/v1/completions", json=body) as answer:
             assert answer.status == 503
-            assert "h0, h1, h2 can be reached" in (await answer.json())["error"]["message"]
+            assert "h0, h1, h2 answers" in (await answer.json())["error"]["message"]
         async with router.session.post(f"{router.url}/v1/completions", data=b"[") as answer:
             assert answer.status == 400
 
@@ -269,7 +273,7 @@ async def test_each_engine_is_tried_once_also_when_all_are_down(
 async def test_a_silent_engine_is_given_up(
     silent: Handler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("routing.front._QUICK_S", 0.01)
+    monkeypatch.setattr("routing.front._QUICK_S", 0.5)
     app = web.Application()
     app.router.add_route("*", "/v1/{path:.*}", silent)
     well = engine_app("h1", asyncio.Event(), asyncio.Event())
@@ -349,3 +353,161 @@ def test_an_engine_that_computes_much_keeps_its_blocks_from_other_prompts() -> N
         tuple(Holding(each, n, n, 0, 1) for each, n in zip(NAMES, (1984, 0, 0), strict=True)),
     )
     assert router.choose(Prompt(PROMPT, conversation), [0.0] * 3) == 0
+
+
+async def answer_garbage(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"no answer of HTTP\r\n\r\n")
+    writer.close()
+
+
+async def test_an_engine_that_speaks_no_http_is_replaced(caplog: pytest.LogCaptureFixture) -> None:
+    server = await asyncio.start_server(answer_garbage, "127.0.0.1", 0)
+    odd = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    hold = asyncio.Event()
+    hold.set()
+    async with (
+        server,
+        served(engine_app("h1", hold, hold)) as well,
+        before([odd, well], 60) as url,
+        aiohttp.ClientSession() as session,
+    ):
+        async with session.post(f"{url}/v1/completions", json={"prompt": [1]}) as answer:
+            assert (answer.status, answer.headers.get(ENGINE_HEADER)) == (200, "h1")
+        async with session.get(f"{url}/v1/models") as answer:
+            assert answer.headers[ENGINE_HEADER] == "h1"
+    [record] = caplog.records
+    assert "engine h0 does not answer" in record.getMessage()
+
+
+async def test_an_answer_that_breaks_off_is_incomplete_for_the_client(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def die(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"data: 1\n\n")
+        assert request.transport is not None
+        request.transport.close()
+        return response
+
+    app = web.Application()
+    app.router.add_post("/v1/completions", die)
+    async with (
+        served(app) as engine,
+        before([engine], 60) as url,
+        aiohttp.ClientSession() as session,
+        session.post(f"{url}/v1/completions", json={"prompt": [1]}) as answer,
+    ):
+        assert await answer.content.readline() == b"data: 1\n"
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await answer.read()
+    [record] = caplog.records
+    assert record.exc_info is None
+    assert "engine h0 does not answer" in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("completions", b'{"prompt": ' + b"[" * 100_000, 400),
+        ("completions", b" " * ((64 << 20) + 1), 413),
+        ("embeddings", b"{}", 404),
+    ],
+)
+async def test_refusals_have_the_form_of_openais_errors(
+    path: str, body: bytes, status: int
+) -> None:
+    async with (
+        before(["http://127.0.0.1:1"], 60) as url,
+        aiohttp.ClientSession() as session,
+        session.post(f"{url}/v1/{path}", data=body) as answer,
+    ):
+        assert answer.status == status
+        assert (await answer.json())["error"]["message"]
+
+
+async def test_engines_receive_what_clients_sent_and_nothing_else() -> None:
+    received: list[tuple[str, bytes, dict[str, str]]] = []
+
+    async def note(request: web.Request) -> web.StreamResponse:
+        received.append((request.path, await request.read(), dict(request.headers)))
+        return web.json_response({"tokens": [1]})
+
+    app = web.Application()
+    app.router.add_post("/{path:.*}", note)
+    messages = [{"role": "user", "content": "a"}]
+    request = {"model": "llama", "messages": messages, "tools": [], "temperature": 1}
+    document = json.dumps(request).encode()
+    skipped = ("Accept-Encoding", "Content-Type", "User-Agent")
+    async with (
+        served(app) as engine,
+        before([engine], 60) as url,
+        aiohttp.ClientSession(skip_auto_headers=skipped) as session,
+    ):
+        packed = gzip.compress(document)
+        headers = {"Content-Encoding": "gzip", "Authorization": "Bearer key"}
+        async with session.post(
+            f"{url}/v1/chat/completions", data=packed, headers=headers
+        ) as answer:
+            assert answer.status == 200
+    [(asked, question, _), (path, body, there)] = received
+    assert (asked, path, body) == ("/tokenize", "/v1/chat/completions", document)
+    assert json.loads(question) == {"model": "llama", "messages": messages, "tools": []}
+    assert there["Authorization"] == "Bearer key"
+    assert not {"Content-Encoding", *skipped} & set(there)
+
+
+async def test_a_salted_prompt_is_looked_up_with_its_salt() -> None:
+    async with routed() as router:
+        router.hold.set()
+        body = {"prompt": PROMPT, "cache_salt": "acme"}
+        names = set()
+        for _ in range(3):
+            async with router.session.post(f"{router.url}/v1/completions", json=body) as answer:
+                names.add(answer.headers[ENGINE_HEADER])
+        assert names == set(NAMES)
+
+
+H0 = "h0=http://127.0.0.1:8000"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--engine", H0, "--port", "99999"], "expected a port from 0 to 65535, found '99999'"),
+        (["--engine", H0, "--port", "-1"], "expected a port from 0 to 65535, found '-1'"),
+        (["--engine", H0, "--engine", "h0=http://a"], "--engine names 'h0' twice"),
+        (["--engine", "=http://a"], "expected NAME=URL"),
+        (["--engine", "h0"], "expected http://HOST:PORT"),
+        (["--engine", "h0=http://"], "expected http://HOST:PORT"),
+        (["--engine", "h0=http://a:99999"], "expected http://HOST:PORT"),
+        (["--engine", f"{H0}/v1"], "expected http://HOST:PORT, without /v1"),
+        (["--engine", H0, "--index", "a:1"], "expected http://HOST:PORT"),
+        (["--engine", H0, "--gbit", "-1"], "expected a number above 0, found '-1'"),
+        (["--engine", H0, "--first-byte-s", "nan"], "expected a number above 0, found 'nan'"),
+        (["--engine", H0, "--token-bytes", "much"], "expected a size"),
+    ],
+)
+def test_wrong_options_are_named(
+    arguments: list[str],
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["engine_router.py", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        engine_router.main()
+    assert ended.value.code == 2
+    assert expected in capsys.readouterr().err
+
+
+def test_a_port_in_use_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+        monkeypatch.setattr(sys, "argv", ["engine_router.py", "--engine", H0, "--port", port])
+        with pytest.raises(SystemExit):
+            engine_router.main()
+    assert f"cannot listen on port {port}: Address already in use" in capsys.readouterr().err
