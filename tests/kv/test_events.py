@@ -302,6 +302,21 @@ def test_a_moved_predecessor_does_not_delay_the_block_that_follows_it() -> None:
     assert consumer.held == {1, 2, 4}
 
 
+def test_a_block_that_moves_without_its_predecessor_is_stored_again_behind_it() -> None:
+    events, whole = BlockEvents("h0"), BlockFamily("a1b2", "00ff", "raw", 0, 1)
+    consumer = Strict(knows_all=False)
+    first, second = bytes(32), bytes(31) + b"\1"
+    events.describe_block(BlockKey(whole, first), None, (1,))
+    events.describe_block(BlockKey(whole, second), first, (2,))
+    for name, tier in (
+        *((first, Tier.MEMORY), (second, Tier.DISK), (first, None)),
+        *((second, Tier.MEMORY), (first, Tier.MEMORY)),
+    ):
+        events.on_tier(0, whole.name(name), tier)
+        consumer.apply(published(events))
+    assert consumer.held == {0, 1}
+
+
 def test_tokens_that_become_known_later_are_published() -> None:
     events = BlockEvents("h0", "llama")
     assert not events.streams

@@ -191,7 +191,10 @@ class BlockEvents:
         if log is None:
             return
         block.medium = medium
-        again = self._follow(key, block, described.parent) if described and has_news else []
+        again: list[_Place] = []
+        if medium is not None and described is not None:
+            # A block that only changes its medium is stored behind its predecessor, too.
+            again = self._follow(key, block, described.parent)
         for place in (key, *again) if medium == before else again:
             log.add(self._removed(place, self._blocks[place].medium))
         if medium is not None:
@@ -210,7 +213,7 @@ class BlockEvents:
             before = key[0], parent
             predecessor = self._blocks.get(before)
             if predecessor is None or not predecessor.is_rooted:
-                block.follows = before
+                block.follows, block.is_rooted = before, False
                 self._followers[before].add(key)
                 return []
         todo, again = [key], []
