@@ -195,7 +195,9 @@ def test_no_other_user_reads_objects_of_this_machine(tmp_path: Path) -> None:
     assert (folder.stat().st_mode & 0o777, written.stat().st_mode & 0o777) == (0o700, 0o600)
 
 
-def test_a_full_disk_below_a_url_keeps_no_part_of_a_block(tmp_path: Path) -> None:
+def test_a_full_disk_below_a_url_keeps_no_part_of_a_block(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The rest of the block would take the room of others, and count as damaged after a restart."""
 
     async def work() -> None:
@@ -203,9 +205,11 @@ def test_a_full_disk_below_a_url_keeps_no_part_of_a_block(tmp_path: Path) -> Non
         tier.put(name(0), block(0), depth=0)
         await tier.flush()
         with disk_full_beyond(SIZE // 2):
-            tier.put(name(1), block(1), depth=0)
-            await tier.flush()
-        assert (tier.statistics().failed, name(1) in tier) == (1, False)
+            for number in (1, 2):
+                tier.put(name(number), block(number), depth=0)
+                await tier.flush()
+        assert (tier.statistics().failed, tier.names()) == (2, [name(0)])
+        assert caplog.text.count("cannot be written to") == 1, "it is logged once"
         assert await tier.get(name(0)) is not None
         await tier.close()
 

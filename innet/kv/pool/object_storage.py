@@ -107,6 +107,7 @@ class ObjectStorage:
                 "user can write to, and check the storage's endpoint and keys"
             ) from error
         self._paths = {record.row: self._path(record) for record in self._listed}
+        self._is_failing = False  # the last write failed, which was logged
 
     def records(self) -> list[BlockRecord]:
         """All records that were there at the beginning, in the order of writing."""
@@ -135,11 +136,15 @@ class ObjectStorage:
                 for record in added:
                     Path(self._path(record)).chmod(0o600)
         except Exception as error:  # of whatever library is behind fsspec
-            _log.warning("blocks cannot be written: %s", error)
+            level = logging.DEBUG if self._is_failing else logging.WARNING
+            _log.log(level, "blocks cannot be written to %s: %s", self._folder, error)
+            self._is_failing = True
             for record in added:  # part of one may be there, and takes room
                 with suppress(Exception):
                     self._files.rm_file(self._path(record))
             return False
+        if added:
+            self._is_failing = False
         self._paths |= {record.row: self._path(record) for record in added}
         return True
 
