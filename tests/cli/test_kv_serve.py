@@ -97,6 +97,29 @@ def pool(registry: Path, folder: Path) -> Iterator[Path]:
     assert processes_of(registry) == []
 
 
+def test_an_interrupt_while_members_start_ends_them_once(registry: Path, folder: Path) -> None:
+    with started("kv", "serve", str(folder / "pool.yaml"), "--name", "starting") as starting:
+        while not any("innet.kv.service.member" in line for line in processes_of(registry)):
+            assert starting.poll() is None
+        starting.send_signal(signal.SIGINT)
+        _, errors = starting.communicate(timeout=TIMEOUT_S)
+        assert (starting.returncode, errors) == (130, ""), "none was started again"
+    assert processes_of(registry) == []
+
+
+def test_members_without_their_folder_say_so_in_a_sentence(folder: Path, registry: Path) -> None:
+    (folder / "file").touch()
+    text = FILE.format(folder=folder).replace("folder: blocks", "folder: file/blocks")
+    (folder / "nowhere.yaml").write_text(text)
+    failed = innet("kv", "serve", str(folder / "nowhere.yaml"), "--name", "nowhere")
+    assert failed.returncode == 1
+    assert "cannot start: blocks cannot be kept in" in failed.stderr
+    assert "Name a folder that can be created" in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert "starting it anew" not in failed.stderr
+    assert processes_of(registry) == []
+
+
 def test_blocks_are_found_again_after_a_restart(pool: Path) -> None:
     with engine(pool) as one, engine(pool) as other:
         assert {one.node, other.node} == {"h0.1", "h1.1"}, "each has a worker of its own"
@@ -140,3 +163,9 @@ def test_a_member_that_leaves_hands_its_blocks_over(pool: Path) -> None:
         assert {one.ask("get", number) for number in (*BLOCKS, *range(20, 30))} == {"found"}
     [tenant] = json.loads(innet("status", "prod", "--json").stdout)["pools"]
     assert list(tenant["members"]) == ["h0.0"]
+    assert innet("kv", "leave", "h1").stdout == "h1 has left the pool\n", "it has left already"
+    last = innet("kv", "leave", "h0", "--on", "prod")
+    assert last.returncode == 1
+    assert "h0 has the last member of prod, so no other can take its blocks. End the" in last.stderr
+    with engine(pool) as one:
+        assert {one.ask("get", number) for number in (*BLOCKS, *range(20, 30))} == {"found"}

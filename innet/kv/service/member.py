@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 from pydantic import TypeAdapter
 
-from innet.errors import EmulationError
+from innet.errors import EmulationError, InnetError, KVError
 from innet.kv.node_network import MEMBERS_REFRESH_S
 from innet.kv.pool_member import PoolMember
 from innet.kv.pool_options import PoolOptions
@@ -30,6 +30,8 @@ and what that had in memory, is gone."""
 _LOOK_S: Final = 0.2
 _ENDED: Final = 128 + signal.SIGTERM
 """Exit code of a failure, so that a member is restarted when its machine is back."""
+REFUSED: Final = os.EX_CONFIG
+"""Exit code: its options cannot be used on this machine, such as a folder on a read-only disk."""
 OPTIONS_VARIABLE: Final = "INNET_POOL"
 """Environment variable with the path of the file of :func:`written`."""
 
@@ -89,4 +91,8 @@ def _hand_over(member: PoolMember) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except InnetError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(REFUSED if isinstance(error, KVError) else error.exit_code)

@@ -9,11 +9,12 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
-from innet.cluster.emulation.runs import RunRecord, find_run
+from innet.cluster.emulation.processes import SupervisedProcess
+from innet.cluster.emulation.runs import find_run
 from innet.cluster.launch import Session
 from innet.cluster.session_client import RestartPolicy, WorkerOptions
 from innet.errors import ControlError, EmulationError, KVError
-from innet.kv.service.member import LEAVE, OPTIONS_VARIABLE, written
+from innet.kv.service.member import LEAVE, OPTIONS_VARIABLE, REFUSED, written
 from innet.kv.service.pool_file import PoolFile
 from innet.kv.tenant import Tenant
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME, ControllerClient
@@ -44,7 +45,7 @@ class StandingPool:
         """Start all members, and wait until each has joined.
 
         Raises:
-            EmulationError: members end before they have joined.
+            EmulationError: members end before they have joined, or one cannot use its options.
         """
         path = self._session.network.run_dir / _OPTIONS_NAME
         write_private(path, written(self._file.members))
@@ -57,10 +58,29 @@ class StandingPool:
         argv = (sys.executable, "-m", "innet.kv.service.member")
         self._running = asyncio.create_task(self._session.run_workers(argv, options))
         joining = asyncio.create_task(self._until_joined())
-        await asyncio.wait([joining, self._running], return_when=asyncio.FIRST_COMPLETED)
-        if not joining.done():
+        refused: asyncio.Future[SupervisedProcess] = asyncio.Future()
+        seats = self.seats
+
+        def on_exit(process: SupervisedProcess) -> None:
+            is_refusal = process.label in seats and process.returncode == REFUSED
+            if is_refusal and not refused.done():
+                refused.set_result(process)
+
+        self._session.network.processes.on_exit(on_exit)
+        try:
+            steps = (joining, refused, self._running)
+            await asyncio.wait(steps, return_when=asyncio.FIRST_COMPLETED)
+            if refused.done():
+                raise _refusal(refused.result())
+            if not joining.done():
+                await self.ended()
+            joining.result()
+        except BaseException:
+            await self._stop()
+            raise
+        finally:
             joining.cancel()
-            await self.ended()
+            refused.cancel()
         return self
 
     async def __aexit__(
@@ -69,6 +89,10 @@ class StandingPool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        await self._stop()
+
+    async def _stop(self) -> None:
+        """End all members; otherwise those that the network ends would be started again."""
         assert self._running is not None
         self._running.cancel()
         await asyncio.wait([self._running])
@@ -123,28 +147,47 @@ def leave(network: str | None, host: str) -> None:
         host: of this machine.
 
     Raises:
-        KVError: the host has no member of a pool, or is on another machine, or its member died.
+        KVError: the host has no member of a pool, or the last one, or is on another machine, or its
+            member died.
         EmulationError: there is no such network.
     """
     record = find_run(network)
     with ControllerClient(record.run_dir / CONTROLLER_SOCKET_NAME) as controller:
-        seat = _seat(controller, record, host)
+        seats = _seats(controller)
+        if host not in seats:
+            listed = ", ".join(seats) or "none: it was not started by `innet kv serve`"
+            raise KVError(
+                f"{record.run_id} has no member of a pool on {host}; it has them on {listed}"
+            )
+        seat = seats[host]
         here = [p for p in record.processes if p.node == seat and p.machine is None]
         if not here:
             raise KVError(
                 f"the member of {host} does not run on this machine. Let it leave there: innet kv "
                 f"leave {host}"
             )
+        if set().union(*_members(controller).values()).intersection(seats.values()) == {seat}:
+            raise KVError(
+                f"{host} has the last member of {record.run_id}, so no other can take its blocks. "
+                f"End the pool, which writes them to the disk: innet down {record.run_id}"
+            )
         for process in here:
             process.identity.send_signal(LEAVE)
         while all(process.identity.is_alive() for process in here):
-            if not any(seat in members for members in _members(controller).values()):
-                return
+            with suppress(ControlError):  # the controller is being restarted, or the pool ends
+                if not any(seat in members for members in _members(controller).values()):
+                    return
             time.sleep(_PAUSE_S)
     raise KVError(
-        f"the member of {host} ended before it had left, and is started again with what is on its "
-        f"disk. Let it leave again: innet kv leave {host}"
+        f"the member of {host} ended before it had left; the blocks that it had written are on its "
+        f"disk. If {record.run_id} is still up, let it leave again: innet kv leave {host}"
     )
+
+
+def _refusal(member: SupervisedProcess) -> EmulationError:
+    host, _, _ = member.label.rpartition(".")
+    why = member.tail[-1].removeprefix("error: ") if member.tail else member.describe_end()
+    return EmulationError(f"the member of {host} cannot start: {why}")
 
 
 def _component(options: Any) -> str:
@@ -157,12 +200,8 @@ def _members(controller: ControllerClient) -> dict[str, set[str]]:
     return {pool["tenant"]: set(pool["members"]) for pool in pools}
 
 
-def _seat(controller: ControllerClient, record: RunRecord, host: str) -> str:
-    """The node of the host's member."""
+def _seats(controller: ControllerClient) -> dict[str, str]:
+    """The node of each host's member, by host."""
     jobs = controller.request("overview", timeout_s=_ANSWER_TIMEOUT_S)["jobs"]
     seats = [node for job in jobs if job["name"] == JOB_NAME for node in job["hosts"]]
-    hosts: dict[str, str] = {seat.rpartition(".")[0]: seat for seat in seats}
-    if host not in hosts:
-        listed = ", ".join(hosts) or "none: it was not started by `innet kv serve`"
-        raise KVError(f"{record.run_id} has no member of a pool on {host}; it has them on {listed}")
-    return hosts[host]
+    return {seat.rpartition(".")[0]: seat for seat in seats}

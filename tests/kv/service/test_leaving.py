@@ -23,8 +23,9 @@ class _Controller:
     def __exit__(self, *_: object) -> None: ...
 
     def request(self, method: str, timeout_s: float) -> Any:
-        pools = [{"tenant": "a1b2", "members": {"h1.0": 1}}]
-        return {"jobs": [{"name": "pool", "hosts": ["h1.0"]}]} if method == "overview" else pools
+        pools = [{"tenant": "a1b2", "members": {"h1.0": 1, "h2.0": 1}}]
+        jobs = [{"name": "pool", "hosts": ["h1.0", "h2.0"]}]
+        return {"jobs": jobs} if method == "overview" else pools
 
 
 def test_a_member_that_dies_before_it_has_left_is_reported(tmp_path, monkeypatch) -> None:
