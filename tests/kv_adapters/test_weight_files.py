@@ -80,8 +80,9 @@ def lmcache_chunk_name(model: str, weights: str) -> str:
 def sglang_name(model: str, weights: str) -> str:
     member = SimpleNamespace(blocks=None, tenant=TENANT)
     host = SimpleNamespace(
-        dtype="bf16", layout="l", start_layer=0, end_layer=1, page_size=4, size_per_token=8
-    )
+        dtype="bf16", layout="l", start_layer=0, end_layer=1, page_size=4, size_per_token=8,
+        get_data_page=lambda _: SimpleNamespace(numel=lambda: 32),
+    )  # fmt: skip
     config: Any = SimpleNamespace(
         model_name=model,
         extra_config={"innet": {"weights": weights}},

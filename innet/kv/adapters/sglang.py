@@ -75,13 +75,20 @@ class InnetHiCacheStorage(HiCacheStorage):
         self._is_open = True
 
     def register_mem_pool_host(self, mem_pool_host: Any) -> None:
-        """Register the host's cache: its type and layout are part of the pages' names."""
+        """Register the host's cache: its type and layout are part of the pages' names.
+
+        Raises:
+            KVError: it does not have its pages as flat tensors.
+        """
+        _check_pages(mem_pool_host)
         super().register_mem_pool_host(mem_pool_host)
         digest = engine_digest("sglang", self._facts(mem_pool_host))
         host = mem_pool_host
         layout = self._part(PoolName.KV).layout(self._order, _type_name(host.dtype), host.page_size)
+        # In a hybrid model, SGLang gives the last layer there in place of the one after it.
+        end_layer = max(host.end_layer, host.start_layer + 1)
         self._families[PoolName.KV.value] = BlockFamily(
-            self._member.tenant, digest, layout, host.start_layer, host.end_layer
+            self._member.tenant, digest, layout, host.start_layer, end_layer
         )
 
     def register_mem_host_pool_v2(self, host_pool: Any, host_pool_name: str) -> None:
@@ -323,6 +330,23 @@ class InnetHiCacheStorage(HiCacheStorage):
 
     def _do(self, work: Coroutine[Any, Any, Result]) -> Result:
         return self._member.submit(work).result()
+
+
+def _check_pages(host: Any) -> None:
+    """
+    Raises:
+        KVError: a host cache does not have its pages as flat tensors.
+    """
+    try:
+        elements = host.get_data_page(0).numel()
+        why = "they are empty"
+    except (NotImplementedError, ValueError) as error:
+        elements, why = 0, str(error)
+    if not elements:
+        raise KVError(
+            f"SGLang's host cache {type(host).__name__} does not have its pages as flat tensors: "
+            f"{why.rstrip('.')}. Use another storage for this model"
+        )
 
 
 def _page_starts(host: Any, host_indices: torch.Tensor) -> list[int]:
