@@ -92,20 +92,31 @@ def make_config(folder: Path, **options: Any) -> VllmConfig:
     )
 
 
-def cache_config(window: int = 0, window_layers: int = 0) -> KVCacheConfig:
-    """vLLM's configuration of the cache, with a sliding window in the last layers of each four."""
+def cache_config(
+    window: int = 0, window_layers: int = 0, *, block: int = BLOCK, window_block: int = BLOCK
+) -> KVCacheConfig:
+    """vLLM's configuration of the cache, with a sliding window in the last layers of each four.
+
+    Args:
+        window: its tokens.
+        window_layers: of each four.
+        block: tokens of a block of layers with full attention.
+        window_block: of layers with a window.
+    """
     shape = {
-        "block_size": BLOCK,
         "num_kv_heads": _HEADS,
         "head_size": _HEAD_DIM,
         "dtype": torch.bfloat16,
     }
     groups = []
     if full := [layer for place, layer in enumerate(LAYERS) if place % 4 < 4 - window_layers]:
-        groups.append(KVCacheGroupSpec(full, FullAttentionSpec(**shape)))
+        groups.append(KVCacheGroupSpec(full, FullAttentionSpec(block_size=block, **shape)))
     if rest := [layer for layer in LAYERS if layer not in full]:
-        groups.append(KVCacheGroupSpec(rest, SlidingWindowSpec(**shape, sliding_window=window)))
-    return KVCacheConfig(num_blocks=BLOCKS, kv_cache_tensors=[], kv_cache_groups=groups)
+        spec = SlidingWindowSpec(block_size=window_block, **shape, sliding_window=window)
+        groups.append(KVCacheGroupSpec(rest, spec))
+    return KVCacheConfig(
+        num_blocks=BLOCKS, kv_cache_tensors=[], kv_cache_groups=groups, hash_block_size=BLOCK
+    )
 
 
 def state_group(**options: Any) -> KVCacheGroupSpec:
@@ -165,14 +176,20 @@ class Engine:
         self.scheduler = Scheduler(
             vllm_config=config,
             kv_cache_config=cache,
-            block_size=BLOCK,
+            block_size=max(group.kv_cache_spec.block_size for group in self._groups),
+            hash_block_size=BLOCK,
             structured_output_manager=StructuredOutputManager(config),
         )
         # Blocks, heads, tokens, channels; in memory, tokens come before heads.
-        shape = (BLOCKS, BLOCK, _HEADS, 2 * _HEAD_DIM)
         self.caches = {
-            layer: torch.full(shape, torch.nan, dtype=torch.bfloat16).permute(0, 2, 1, 3)
-            for layer in self._layers
+            layer: torch.full(
+                (BLOCKS, group.kv_cache_spec.block_size, _HEADS, 2 * _HEAD_DIM),
+                torch.nan,
+                dtype=torch.bfloat16,
+            ).permute(0, 2, 1, 3)
+            for group in self._groups
+            for layer in group.layer_names
+            if layer in self._layers
         }
         self.states = {
             layer: [torch.full((BLOCKS, size), torch.nan, dtype=torch.bfloat16) for size in (2, 8)]
@@ -276,9 +293,10 @@ class Engine:
         values = expected(layer, prompt)
         ids, _ = self._blocks_of_layer(self._layers[layer], blocks)
         cache = self.caches[self._layers[layer]]
+        size = cache.shape[2]
         for token in range(start, min(end, len(prompt))):
-            assert ids[token // BLOCK], "vLLM computes into its null block"
-            cache[ids[token // BLOCK], :, token % BLOCK] = values[token]
+            assert ids[token // size], "vLLM computes into its null block"
+            cache[ids[token // size], :, token % size] = values[token]
 
     def _advance(
         self,

@@ -48,12 +48,21 @@ def config(config: VllmConfig) -> VllmConfig:
 
 
 @pytest.fixture(
-    params=[(CHUNK // 2, 2), (2 * CHUNK + 3, 3), (CHUNK // 2, 4)],
-    ids=["narrow window", "wide window", "windows alone"],
-)
+    params=[
+        cache_config(CHUNK // 2, 2),
+        cache_config(2 * CHUNK + 3, 3),
+        cache_config(CHUNK // 2, 4),
+        cache_config(CHUNK // 2, 2, window_block=CHUNK),
+        cache_config(2 * CHUNK + 3, 3, block=CHUNK),
+    ],
+    ids=[
+        "narrow window", "wide window", "windows alone", "long blocks of windows",
+        "long blocks of full attention",
+    ],
+)  # fmt: skip
 def engines(request: pytest.FixtureRequest, engine: MakeEngine) -> tuple[Engine, Engine]:
     """At hosts ``a`` and ``b``."""
-    cache = cache_config(*request.param)
+    cache = request.param
     return engine("a", cache=cache), engine("b", cache=cache)
 
 
@@ -237,3 +246,14 @@ def test_other_caches_are_refused(config: VllmConfig, hosts: Hosts) -> None:
     cache.kv_cache_groups.append(KVCacheGroupSpec(["model.layers.12.attn"], local))
     with hosts.at("a", connector), pytest.raises(KVError, match="has a ChunkedLocal"):
         InnetConnector(config, KVConnectorRole.WORKER, cache)
+
+
+def test_blocks_of_different_sizes_beside_states_are_refused(
+    config: VllmConfig, hosts: Hosts
+) -> None:
+    own = deepcopy(config)
+    own.cache_config.mamba_cache_mode = "align"
+    cache = cache_config(CHUNK // 2, 2, window_block=CHUNK)
+    cache.kv_cache_groups.append(state_group())
+    with hosts.at("a", connector), pytest.raises(KVError, match="beside states"):
+        InnetConnector(own, KVConnectorRole.WORKER, cache)

@@ -76,11 +76,13 @@ def cache_groups(cache: KVCacheConfig, chunk_tokens: int) -> list[CacheGroup]:
         _group(index, group, chunk_tokens) for index, group in enumerate(cache.kv_cache_groups)
     ]
     sizes = {group.block_tokens for group in groups}
-    if len(sizes) != 1 or cache.hash_block_size not in (None, *sizes):
+    has_states = any(group.has_states for group in groups)
+    if has_states and (len(sizes) > 1 or cache.hash_block_size not in (None, *sizes)):
         raise KVError(
             f"vLLM hashes blocks of {cache.hash_block_size} tokens and keeps blocks of "
-            f"{', '.join(map(str, sorted(sizes)))}, and the connector supports one size; omit its "
-            "--prefix-match-unit and --block-size, or serve this model without the connector"
+            f"{', '.join(map(str, sorted(sizes)))} beside states, and the connector supports one "
+            "size with states; omit its --prefix-match-unit and --block-size, or serve this model "
+            "without the connector"
         )
     return groups
 

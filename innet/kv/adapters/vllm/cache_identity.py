@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -84,7 +85,7 @@ class CacheIdentity:
         ranks: tensor-parallel ranks of the engine.
         chunk_tokens: tokens of a chunk.
         codec: of the objects.
-        block_tokens: tokens of one of vLLM's blocks.
+        hash_tokens: tokens of each of vLLM's hashes, which divide the blocks of all groups.
         groups: of the model's layers.
         spans: of all groups, in the order in which a model computes their last layers.
 
@@ -106,7 +107,8 @@ class CacheIdentity:
         self.ranks: int = config.parallel_config.tensor_parallel_size
         self.chunk_tokens = options.chunk_tokens
         self.groups = cache_groups(cache, options.chunk_tokens)
-        self.block_tokens = self.groups[0].block_tokens
+        sizes = [group.block_tokens for group in self.groups]
+        self.hash_tokens: int = cache.hash_block_size or math.gcd(*sizes)
         self.codec = options.codec
         self._rank = config.parallel_config.rank % self.ranks
         digest = engine_digest("vllm", _facts(config, self.groups, options))

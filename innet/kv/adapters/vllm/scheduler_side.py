@@ -172,7 +172,7 @@ class SchedulerSide:
                 tracked.has_failed, tracked.saved_chunks = True, 0
             elif invalid and not invalid.isdisjoint(tracked.loading):
                 first = next(i for i, block in enumerate(tracked.block_ids[0]) if block in invalid)
-                chunk = first * self._cache.block_tokens // self._cache.chunk_tokens
+                chunk = first // self._cache.groups[0].chunk_blocks
                 tracked.has_failed = True
                 tracked.saved_chunks = min(tracked.saved_chunks, chunk)
 
@@ -259,11 +259,11 @@ class SchedulerSide:
     ) -> tuple[ChunkPart, ...]:
         """Where the groups have the blocks of a chunk from ``start_token`` on."""
         end_token = (place + 1) * self._cache.chunk_tokens
-        end, start = end_token // self._cache.block_tokens, start_token // self._cache.block_tokens
         parts = []
         for group in self._cache.groups:
             if group.window_chunks and end_token < window_from:
                 continue
+            end, start = end_token // group.block_tokens, start_token // group.block_tokens
             begin = end - group.object_blocks
             if group.has_states and window_from:  # vLLM moves the request's own states
                 if block := tracked.states.get((group.index, end_token)):
@@ -278,9 +278,9 @@ class SchedulerSide:
 
     def _chunk_hashes(self, request: Request, tokens: int) -> list[bytes]:
         """Hashes of the chunks that the first ``tokens`` complete."""
-        per_chunk = self._cache.chunk_tokens // self._cache.block_tokens
-        blocks = min(tokens // self._cache.block_tokens, len(request.block_hashes))
-        ends = range(per_chunk, blocks + 1, per_chunk)
+        per_chunk = self._cache.chunk_tokens // self._cache.hash_tokens
+        hashes = min(tokens // self._cache.hash_tokens, len(request.block_hashes))
+        ends = range(per_chunk, hashes + 1, per_chunk)
         return [bytes(request.block_hashes[end - 1]) for end in ends]
 
 
