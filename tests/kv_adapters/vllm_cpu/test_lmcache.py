@@ -1,4 +1,4 @@
-"""LMCache inside vLLM, by the documented file and command, over a standing pool of two hosts."""
+"""LMCache inside vLLM and beside it, by the documented commands, over a pool of two hosts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import os
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -39,26 +40,19 @@ from tests.kv_adapters.vllm_cpu.servers import ENVIRONMENT, QUICK_START
 TOKENS = 1100
 CHUNKS = TOKENS // 256
 """Whole chunks of LMCache's default size."""
+WINDOW_CHUNKS = 2
+"""Chunks that a window of 300 tokens covers, of layers that have one."""
 SMALL = {"max_local_cpu_size": 0.1}
 """Settings of a small LMCache."""
 STAND_IN = "tests.kv_adapters.vllm_cpu.lmcache_on_processor"
 POLL_S = 0.3
 
 
-@contextmanager
-def serving(pool: Pool, host: str, port: int, model: Path) -> Iterator[Server]:
-    """The documented command at a host, with the stand-in for LMCache's copies to a GPU."""
-    command = documented_command("LMCache", "LMCACHE_CONFIG_FILE=lmcache.yaml vllm serve")
-    for documented, tested in (
-        ("MODEL", f"{model} --host 127.0.0.1 --port {port} {QUICK_START}"),
-        ('"kv_role"', f'"kv_connector_module_path": "{STAND_IN}", "kv_role"'),
-    ):
-        assert documented in command
-        command = command.replace(documented, tested)
-    folder = pool.secret.parent
-    options = {"address": pool.name, "secret": str(pool.secret)}
-    (folder / "lmcache.yaml").write_text(documented_lmcache_file(SMALL, **options))
-    own = {
+def environment(host: str) -> dict[str, str]:
+    """Of LMCache's and vLLM's processes at a host."""
+    return {
+        **os.environ,
+        **ENVIRONMENT,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "INNET_HOST": host,
@@ -67,7 +61,23 @@ def serving(pool: Pool, host: str, port: int, model: Path) -> Iterator[Server]:
         "TORCH_COMPILE_DISABLE": "1",  # logprobs would call a compiler for C++
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     }
-    output = folder / f"{host}.log"
+
+
+def changed(command: str, changes: dict[str, str]) -> str:
+    """A documented command with what differs in a test."""
+    for documented, tested in changes.items():
+        assert documented in command
+        command = command.replace(documented, tested)
+    return command
+
+
+@contextmanager
+def running(
+    pool: Pool, host: str, label: str, command: str
+) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """A command at a host, and the file with its output."""
+    folder = pool.secret.parent
+    output = folder / f"{label}-{host}.log"
     with output.open("wb") as log:
         process = subprocess.Popen(
             ["/bin/sh", "-c", f"exec env {command}"],
@@ -75,14 +85,65 @@ def serving(pool: Pool, host: str, port: int, model: Path) -> Iterator[Server]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **ENVIRONMENT, **own},
+            env=environment(host),
             start_new_session=True,
         )
-    server = Server(process, port, model, output)
     try:
-        yield server
+        yield process, output
     finally:
-        server.close()
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def serving(
+    pool: Pool, host: str, port: int, model: Path, command: str, changes: dict[str, str]
+) -> Iterator[Server]:
+    """vLLM at a host, by a documented command."""
+    arguments = f"{model} --host 127.0.0.1 --port {port} {QUICK_START}"
+    tested = changed(command, {"MODEL": arguments, **changes})
+    with running(pool, host, "vllm", tested) as (process, output):
+        yield Server(process, port, model, output)
+
+
+@contextmanager
+def with_lmcache_inside(pool: Pool, host: str, port: int, model: Path) -> Iterator[Server]:
+    """vLLM with LMCache in its worker, and the stand-in for LMCache's copies to a GPU."""
+    options = {"address": pool.name, "secret": str(pool.secret)}
+    (pool.secret.parent / "lmcache.yaml").write_text(documented_lmcache_file(SMALL, **options))
+    command = documented_command("LMCache", "LMCACHE_CONFIG_FILE=lmcache.yaml vllm serve")
+    changes = {'"kv_role"': f'"kv_connector_module_path": "{STAND_IN}", "kv_role"'}
+    with serving(pool, host, port, model, command, changes) as server:
+        yield server
+
+
+@contextmanager
+def with_lmcache_beside(pool: Pool, host: str, port: int, model: Path) -> Iterator[Server]:
+    """vLLM and LMCache's server, as they are."""
+    own = free_ports(2)
+    command = documented_command("LMCache", "lmcache server")
+    changes = {
+        "lmcache server": f"{sys.executable} -m lmcache.cli.main server",
+        "--port 5555": f"--port {own}",
+        "--http-port 8080": f"--http-port {own + 1}",
+        "--l1-size-gb 8": "--l1-size-gb 0.1 --separate-object-groups",
+        '"prod"': f'"{pool.name}"',
+        "acme.secret": str(pool.secret),
+    }
+    with running(pool, host, "lmcache", changed(command, changes)) as (process, output):
+        while not answers(own + 1):
+            assert process.poll() is None, output.read_text()[-5000:]
+            threading.Event().wait(POLL_S)
+        command = documented_command("LMCache", "vllm serve")
+        with serving(pool, host, port, model, command, {"5555": str(own)}) as server:
+            yield server
+
+
+def answers(port: int) -> bool:
+    """Whether LMCache's server is up."""
+    with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/healthcheck"):
+        return True
+    return False
 
 
 def metric(pool: Pool, name: str, **labels: str) -> float:
@@ -97,29 +158,40 @@ def metric(pool: Pool, name: str, **labels: str) -> float:
     )
 
 
+write_windows = partial(write_window_model, window=300)
+
+
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
-    "write",
-    [write_model, partial(write_window_model, window=300)],
-    ids=["full-attention", "sliding-window"],
+    ("serve", "write", "stored", "loaded"),
+    [
+        (with_lmcache_inside, write_model, CHUNKS, CHUNKS),
+        (with_lmcache_inside, write_windows, CHUNKS, CHUNKS),
+        (with_lmcache_beside, write_windows, 2 * CHUNKS, CHUNKS + WINDOW_CHUNKS),
+    ],
+    ids=["inside", "inside, sliding windows", "beside, sliding windows"],
 )
 def test_a_host_loads_what_another_computed_and_answers_the_same(
-    tmp_path: Path, write: Callable[[Path], None]
+    tmp_path: Path,
+    serve: Callable[[Pool, str, int, Path], AbstractContextManager[Server]],
+    write: Callable[[Path], None],
+    stored: int,
+    loaded: int,
 ) -> None:
     model, port = tmp_path / "model", free_ports(2)
     write(model)
     with (
         standing_pool(tmp_path, engines=1) as pool,
-        serving(pool, "h0", port, model) as one,
-        serving(pool, "h1", port + 1, model) as other,
+        serve(pool, "h0", port, model) as one,
+        serve(pool, "h1", port + 1, model) as other,
     ):
         one.wait_until_ready()
         cold = one.complete(prompt(7, TOKENS))
-        while metric(pool, "innet_kv_stored_total", node="h0.1", engine="lmcache") < CHUNKS:
+        while metric(pool, "innet_kv_stored_total", node="h0.1", engine="lmcache") < stored:
             threading.Event().wait(POLL_S)
         other.wait_until_ready()
         served = other.complete(prompt(7, TOKENS))
         assert (one.loaded_tokens, other.loaded_tokens) == (0, CHUNKS * 256)
-        assert metric(pool, "innet_kv_hits_total", node="h1.1", engine="lmcache") == CHUNKS
+        assert metric(pool, "innet_kv_hits_total", node="h1.1", engine="lmcache") == loaded
         assert (served.words, served.logprobs) == (cold.words, cold.logprobs)
         assert len(set(served.logprobs)) > 1, "an answer that never changes would always be equal"
