@@ -6,6 +6,7 @@ import configparser
 import json
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -255,6 +256,8 @@ def test_systemd_accepts_the_unit(tmp_path: Path, unit: str) -> None:
     command = ["systemd-analyze", "verify", "--man=no", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert path.name not in done.stderr, done.stderr
+    ends_at_sigterm = f"SuccessExitStatus={128 + signal.SIGTERM}"
+    assert ends_at_sigterm in text.splitlines(), "systemctl stop would leave a failed unit"
 
 
 @pytest.mark.cluster
