@@ -142,8 +142,18 @@ def main() -> None:
                 file=sys.stderr,
             )
             return {}
+        from shared.vllm_servers import end_servers
+
         with tempfile.TemporaryDirectory(prefix="innet-") as folder:
-            return await asyncio.to_thread(_measure, Path(folder), arguments, lengths, repetitions)
+            measuring = asyncio.ensure_future(
+                asyncio.to_thread(_measure, Path(folder), arguments, lengths, repetitions)
+            )
+            try:
+                return await asyncio.shield(measuring)
+            except asyncio.CancelledError:
+                end_servers()  # the thread waits for them, and ends the pool after them
+                await asyncio.gather(measuring, return_exceptions=True)
+                raise
 
     benchmark.run(measure)
 

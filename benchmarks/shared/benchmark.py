@@ -15,12 +15,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import signal
 import statistics
 import sys
+import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
@@ -85,7 +88,12 @@ class Benchmark:
     machine: Machine = field(default_factory=Machine.here)
 
     def run(self, measure: Callable[[ProgressBar], Coroutine[Any, Any, Figures]]) -> NoReturn:
-        """Run ``measure``, print and save its figures, and exit; the status is 1 if it failed."""
+        """Run ``measure``, print and save its figures, and exit; the status is 1 if it failed.
+
+        SIGTERM ends it as Ctrl-C does, so that it ends what it started; a second one kills.
+        """
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, _interrupt)
         try:
             with ProgressBar(Console(stderr=True)) as progress:
                 figures = asyncio.run(self._within_deadline(measure(progress)))
@@ -123,6 +131,11 @@ class Benchmark:
                 f"not done after {self.deadline_s:.0f} s. Is the machine busy with other things? "
                 "Try --quick."
             ) from None
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_DFL)
+    signal.raise_signal(signal.SIGINT)
 
 
 def measured(comparison: Comparison, methods: Sequence[str], size_bytes: int) -> list[Measurement]:

@@ -44,6 +44,9 @@ TENANT: Final = "acme"
 _POLL_S: Final = 0.3
 _SHOWN: Final = 5000
 """Last characters of a server's output that are shown when it fails."""
+_running: Final[set[subprocess.Popen[bytes]]] = set()
+_are_ended = threading.Event()
+"""Servers that start from now on end at once."""
 
 
 def write_tokenizer(folder: Path) -> None:
@@ -363,10 +366,21 @@ def serving(
             start_new_session=True,
         )
     server = Server(process, port, model, output)
+    _running.add(process)
     try:
+        if _are_ended.is_set():
+            raise EmulationError("vLLM has ended: the program was interrupted")
         yield server
     finally:
         server.close()
+        _running.discard(process)
+
+
+def end_servers() -> None:
+    """End all servers of this process, from any thread: who waits for them gets an error."""
+    _are_ended.set()
+    for process in _running.copy():
+        process.terminate()
 
 
 def _environment(host: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,27 @@ def test_what_hangs_ends_at_the_deadline_with_an_error(capsys: pytest.CaptureFix
     captured = capsys.readouterr()
     assert "not done after" in captured.err
     assert captured.out == "", "no figures that a script could take for a result"
+
+
+def test_a_benchmark_that_is_terminated_ends_what_it_started() -> None:
+    ended = asyncio.Event()
+
+    async def be_killed(_progress: ProgressBar) -> Figures:
+        signal.raise_signal(signal.SIGTERM)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return {}
+
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit) as exit_info:
+            benchmark().run(be_killed)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert exit_info.value.code == 130
+    assert ended.is_set()
 
 
 def test_wrong_results_are_no_figures(comparison: Comparison) -> None:
