@@ -188,16 +188,22 @@ def _streams_in(run_dir: Path, tenant: str | None) -> list[Stream]:
             f"no member publishes events in {run_dir}: start the programs with events='run', or "
             "name their addresses with --stream"
         )
-    if tenant is None and len(tenants) > 1:
+    chosen = {digits for digits in tenants if tenant is None or _is_of(digits, tenant)}
+    if len(chosen) != 1:
+        what = "no blocks of that tenant" if tenant else "blocks of several tenants"
         raise KVError(
-            f"the members have blocks of several tenants: choose one with --tenant, of "
-            f"{', '.join(sorted(tenants))}"
+            f"the members have {what}: choose one with --tenant, of {', '.join(sorted(tenants))}"
         )
     return [
         Stream(node, Endpoints.of(f"ipc://{path}"))
         for (node, digits), path in found.items()
-        if tenant in (None, digits)
+        if digits in chosen
     ]
+
+
+def _is_of(digits: str, tenant: str) -> bool:
+    """Whether a tenant is meant by its first digits, or all of them as in ``innet status``."""
+    return bool(tenant) and (tenant.startswith(digits) or digits.startswith(tenant))
 
 
 async def _locate(sources: _Sources, request: LocateRequest) -> PromptLocation:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 import innet
+from innet.cli.kv_lookups import _streams_in
 from innet.cli.main import app
+from innet.errors import KVError
 from innet.kv.pool_options import MemberOptions
 from tests.kv.fake_network import FakeFabric
 from tests.kv.test_kv_pool import KV, MODEL, TOKENS
@@ -69,3 +72,13 @@ def test_a_stream_that_nobody_publishes_is_an_error(monkeypatch: pytest.MonkeyPa
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 1
     assert "no events were replayed from h0" in result.output
+
+
+def test_a_tenant_is_chosen_by_its_first_digits_or_all_of_them(tmp_path: Path) -> None:
+    for node, digits in (("h0.0", "2facdf8e"), ("h0.0", "ad2fd309"), ("h1.0", "ad2fd309")):
+        (tmp_path / f"{node}.{digits}.kv-events").touch()
+    for chosen in ("ad", "ad2fd309", "ad2fd3098c65ea8fd390ffbca4057d88"):
+        assert [each.name for each in _streams_in(tmp_path, chosen)] == ["h0.0", "h1.0"]
+    for wrong in (None, "", "acme", "2facdf8f"):
+        with pytest.raises(KVError, match="with --tenant, of 2facdf8e, ad2fd309"):
+            _streams_in(tmp_path, wrong)
