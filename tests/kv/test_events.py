@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -479,3 +479,37 @@ def test_numpy_tokens_are_published_as_integers() -> None:
     for each in (FAMILY, REST):
         events.on_tier(0, each.name(bytes(32)), Tier.MEMORY)
     assert published(events)[-1] == BlocksStored((0,), None, (5, 6), 2)
+
+
+class ManyBatches:
+    """A stream of batches that fill the buffers of sockets."""
+
+    def __init__(self, batches: int) -> None:
+        self.on_pending: Callable[[], None] = lambda: None
+        log = EventLog()
+        for number in range(batches):
+            log.add(BlocksStored((number,), None, tuple(range(2000)), 2000))
+            log.cut(float(number))
+        self.streams = {b"kv@h0@llama": log}
+
+    def clear(self) -> None:
+        """Nothing is published at the end."""
+
+
+async def test_a_consumer_that_reads_slowly_receives_the_whole_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("innet.kv.events.publisher._SEND_S", 0.5)
+    endpoints = Endpoints.of(f"ipc://{tmp_path}/events")
+    async with asyncio.timeout(20), publishing(ManyBatches(2000), endpoints) as bound:
+        with zmq.asyncio.Context() as context, context.socket(zmq.DEALER) as socket:
+            socket.set_hwm(1)
+            socket.setsockopt(zmq.LINGER, 0)
+            socket.connect(bound.replay)
+            await socket.send_multipart([b"", bytes(8)])
+            numbers: list[int] = []
+            while not numbers or numbers[-1] != -1:
+                frames = await socket.recv_multipart()
+                numbers.append(int.from_bytes(frames[-2], "big", signed=True))
+                await asyncio.sleep(0.001)  # the time of its own work
+    assert numbers == [*range(2000), -1]

@@ -32,8 +32,10 @@ _BATCH_S: Final = 0.005
 _MOST_QUEUED: Final = 100_000
 """Batches for a consumer that does not read; it loses further ones."""
 _LINGER_MS: Final = 100
-_SEND_S: Final = 5.0
-"""A consumer that does not read its replay for so long loses the rest."""
+_MOST_REPLAYED: Final = 64
+"""Batches of a replay that wait for its consumer in this process."""
+_SEND_S: Final = 1.0
+"""A consumer that reads less than half of these in so long loses the rest: others wait."""
 
 _log = logging.getLogger(__name__)
 
@@ -90,6 +92,7 @@ class _Publisher:
         self._pub.set_hwm(_MOST_QUEUED)
         self._router = context.socket(zmq.ROUTER)
         self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self._router.setsockopt(zmq.SNDHWM, _MOST_REPLAYED)
 
     def bind(self, endpoints: Endpoints) -> Endpoints:
         """Bind both sockets, and publish pending events from now on."""
@@ -129,8 +132,7 @@ class _Publisher:
         while True:
             frames = await self._router.recv_multipart()
             try:
-                async with asyncio.timeout(_SEND_S):
-                    await self._answer(frames)
+                await self._answer(frames)
             except (TimeoutError, zmq.ZMQError, ValueError) as error:
                 _log.info("a replay of KV events ended early: %r", error)
 
@@ -142,8 +144,12 @@ class _Publisher:
         for topic, log in self._events.streams.items():
             for each, payload in log.since(number):
                 place = each.to_bytes(NUMBER_BYTES, "big")
-                await self._router.send_multipart([*head, topic, place, payload])
-        await self._router.send_multipart([*head, b"", END, b""])
+                await self._send_replayed([*head, topic, place, payload])
+        await self._send_replayed([*head, b"", END, b""])
+
+    async def _send_replayed(self, frames: list[bytes]) -> None:
+        async with asyncio.timeout(_SEND_S):
+            await self._router.send_multipart(frames)
 
     def _flush_soon(self) -> None:
         if self._timer is None:
