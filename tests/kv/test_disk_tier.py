@@ -264,11 +264,15 @@ def test_what_cannot_be_a_folder_is_refused(tmp_path: Path) -> None:
         run(opened(tmp_path / "file"))
 
 
-def test_a_smaller_capacity_begins_anew_and_a_larger_one_does_not(tmp_path: Path) -> None:
+def test_a_smaller_capacity_begins_anew_and_a_larger_one_does_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def work() -> None:
         await filled(tmp_path, 20)
         assert await whole_blocks(tmp_path, 2 * CAPACITY) == set(range(20))
+        assert not caplog.text
         assert await whole_blocks(tmp_path, CAPACITY // 8) == set()
+        assert "is larger than its capacity, and starts empty" in caplog.text
         await filled(tmp_path, 1, CAPACITY // 8)
         assert (tmp_path / FILE_NAME).stat().st_size <= CAPACITY // 8 + 8 * PAGE_BYTES
 

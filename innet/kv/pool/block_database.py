@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import stat
@@ -15,6 +16,8 @@ import numpy as np
 
 from innet.errors import KVError
 from innet.kv.pool.network import Sealed
+
+_log = logging.getLogger(__name__)
 
 PAGE_BYTES: Final = 16384
 _PAGES_OF_ITS_OWN = 8
@@ -178,7 +181,14 @@ class BlockDatabase:
         try:
             self._close_to_others()
             most_bytes = self._pages * PAGE_BYTES
-            if is_new or (self._path.exists() and self._path.stat().st_size > most_bytes):
+            size_bytes = self._path.stat().st_size if self._path.exists() else 0
+            if size_bytes > most_bytes:
+                _log.warning(
+                    "%s of %d bytes is larger than its capacity, and starts empty",
+                    self._path,
+                    size_bytes,
+                )
+            if is_new or size_bytes > most_bytes:
                 self._delete()
             try:
                 return self._connected()
