@@ -301,6 +301,13 @@ class Server:
         while self._requests() != number:
             threading.Event().wait(_POLL_S)
 
+    def forget_prefixes(self) -> None:
+        """Empty vLLM's own prefix cache."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        connection.request("POST", "/reset_prefix_cache")
+        connection.getresponse().read()
+        connection.close()
+
     def close(self) -> None:
         """End it. Safe to call twice."""
         self._process.terminate()
@@ -391,5 +398,6 @@ def _environment(host: str) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "TORCH_COMPILE_DISABLE": "1",  # logprobs would call a compiler for C++
         "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_SERVER_DEV_MODE": "1",  # has /reset_prefix_cache
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # ranks need no processor of their own
     }

@@ -21,19 +21,21 @@ from shared.vllm_servers import (
 
 TOKENS = 1300
 BLOCK = 256
+PREFIX = 600
 LOADED = TOKENS // BLOCK * BLOCK
 """Up to the state behind the prompt's last whole block."""
 
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
-    ("write", "dtype"),
-    [(write_convolution_model, "float32"), (write_delta_model, "bfloat16")],
+    ("write", "dtype", "continues"),
+    [(write_convolution_model, "float32", False), (write_delta_model, "bfloat16", True)],
     ids=["LFM2", "Qwen3-Next"],
 )
 def test_a_consumer_answers_to_the_bit_what_the_producer_computed(
-    tmp_path: Path, write: Callable[[Path], None], dtype: str
+    tmp_path: Path, write: Callable[[Path], None], dtype: str, *, continues: bool
 ) -> None:
+    """``continues``: vLLM itself answers behind an inner state as without it."""
     model, port = tmp_path / "model", free_ports(2)
     write(model)
     options = {"chunk_tokens": BLOCK}
@@ -55,3 +57,12 @@ def test_a_consumer_answers_to_the_bit_what_the_producer_computed(
         assert (producer.loaded_tokens, consumer.loaded_tokens) == (0, LOADED)
         assert (served.words, served.logprobs) == (computed.words, computed.logprobs)
         assert len(set(served.logprobs)) > 1, "an answer that never changes would always be equal"
+        # A state inside of a longer prompt, behind the last whole block of a shorter one.
+        producer.complete(prompt(11, PREFIX), request="r2")
+        served = consumer.complete(prompt(11, TOKENS), request="r2")
+        assert consumer.loaded_tokens == LOADED + PREFIX // BLOCK * BLOCK
+        own = producer.complete(prompt(11, TOKENS))  # behind the same state, which it has itself
+        assert (served.words, served.logprobs) == (own.words, own.logprobs)
+        producer.forget_prefixes()
+        cold = producer.complete(prompt(11, TOKENS))
+        assert served.words == cold.words or not continues
