@@ -71,6 +71,8 @@ class TlvType:
     TENSOR_ERROR = 0x82
     EARLIER_CALLS = 0x94
     SEGMENTS_RECEIVED = 0x96
+    # innet's, in an Interest
+    ATTACHED_ROOTS = 0x98
     # innet's, in the Content of a manifest
     MANIFEST_SEGMENTS = 0x84
     MANIFEST_FAN_OUT = 0x86

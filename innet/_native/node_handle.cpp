@@ -151,13 +151,21 @@ OperationId NodeHandle::fetch_object(const wire::Name& name, const wire::Name& h
 
 std::vector<std::pair<OperationId, ObjectBuffer>> NodeHandle::fetch_objects(
     const std::vector<std::string>& names, const wire::Name& hint, const wire::Name& signer,
-    double timeout_s, bool root_only) {
+    double timeout_s, bool root_only, const std::vector<std::string>& attached,
+    std::size_t max_request_bytes) {
     std::vector<std::pair<OperationId, ObjectBuffer>> fetches;
     for (const wire::Name& name : names_from_uris(names)) {
         const auto memory = std::make_shared<ObjectMemory>();
         const bool is_last = fetches.size() + 1 == names.size();
-        const OperationId id =
-            begin_fetch({name, hint, signer, memory, {}, true, root_only}, {}, timeout_s, !is_last);
+        const OperationId id = begin_fetch({.object = name,
+                                            .hint = hint,
+                                            .signer = signer,
+                                            .memory = memory,
+                                            .may_be_absent = true,
+                                            .root_only = root_only,
+                                            .attached = names_from_uris(attached),
+                                            .max_request_bytes = max_request_bytes},
+                                           {}, timeout_s, !is_last);
         fetches.emplace_back(id, ObjectBuffer{memory, nb::none()});
     }
     return fetches;
@@ -579,8 +587,11 @@ void bind_objects_of(nb::class_<NodeHandle>& node) {
              "ends soon when no producer answers there.")
         .def("fetch_objects", &NodeHandle::fetch_objects, "names"_a, "hint"_a, "signer"_a,
              nb::kw_only(), "timeout_s"_a, "root_only"_a = false,
+             "attached"_a = std::vector<std::string>(), "max_request_bytes"_a = 0,
              "Fetches objects that may be absent, each into a buffer of its own: (operation, "
-             "buffer) of each. root_only: fetches the root manifests alone.");
+             "buffer) of each. root_only: fetches the root manifests alone. attached: objects of "
+             "this node whose root manifests go with the first Interest for each, once they are "
+             "published, if it has max_request_bytes at most.");
     bind_offered_objects_of(node);
 }
 

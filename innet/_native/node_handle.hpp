@@ -64,7 +64,8 @@ class NodeHandle {
     /// Fetches that start together: each operation, and the buffer that it fills.
     std::vector<std::pair<OperationId, ObjectBuffer>> fetch_objects(
         const std::vector<std::string>& names, const wire::Name& hint, const wire::Name& signer,
-        double timeout_s, bool root_only);
+        double timeout_s, bool root_only, const std::vector<std::string>& attached,
+        std::size_t max_request_bytes);
     OperationId publish_sealed_object(const wire::Name& name, ReadableBytes bytes,
                                       nanobind::bytes root, std::size_t max_packet_bytes);
     OperationId publish_fetched_object(const wire::Name& name,

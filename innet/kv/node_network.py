@@ -112,12 +112,15 @@ class NetworkOptions:
         packet_bytes: limit of a block's packets.
         first_nonce: of this process's requests, far from those of the node's other processes.
         distance: the cost of the route to a member.
+        neighbours: members at the other ends of this node's links. Requests to others have no roots
+            attached, so that caches between get the roots with which they can serve blocks.
     """
 
     weight: int = 1
     packet_bytes: int
     first_nonce: int
     distance: Callable[[str], int]
+    neighbours: frozenset[str] = frozenset()
 
 
 class NodeBlockNetwork:
@@ -154,6 +157,7 @@ class NodeBlockNetwork:
         self._ask_members = ask_members
         self._weight = options.weight
         self._packet_bytes = options.packet_bytes
+        self._neighbours = options.neighbours
         self._nonces = itertools.count(options.first_nonce)
         self._hint_of = lru_cache(maxsize=_MOST_HINTS)(_hint_of)
         self._prefix = _core.Name(tenant.prefix)
@@ -259,9 +263,12 @@ class NodeBlockNetwork:
         """See :meth:`BlockNetwork.end_serving`; it causes no wake-up of the node's thread."""
         self._tell(lambda node: node.withdraw_objects_deferred(names))
 
-    def fetch(self, name: str, source: str, timeout_s: float) -> asyncio.Future[Sealed | Cause]:
+    def fetch(
+        self, name: str, source: str, timeout_s: float, attached: Sequence[str] = ()
+    ) -> asyncio.Future[Sealed | Cause]:
         """See :meth:`BlockNetwork.fetch`; it has begun when this returns."""
-        return self._fetch([name], source, timeout_s, _fetched)
+        roots_of = attached if source in self._neighbours else ()
+        return self._fetch([name], source, timeout_s, _fetched, attached=roots_of)
 
     def fetch_together(
         self, names: Sequence[str], source: str, timeout_s: float
@@ -367,6 +374,7 @@ class NodeBlockNetwork:
         *,
         root_only: bool = False,
         is_single: bool = True,
+        attached: Sequence[str] = (),
     ) -> asyncio.Future[Any]:
         """The buffers of completed fetches, converted by ``convert``, or why they failed."""
         try:
@@ -376,6 +384,8 @@ class NodeBlockNetwork:
                 self._signer,
                 timeout_s=timeout_s,
                 root_only=root_only,
+                attached=attached,
+                max_request_bytes=self._packet_bytes,
             )
         except RuntimeError as error:  # the node has been stopped
             _log.debug("cannot fetch %s from %s: %s", names, source, error)

@@ -414,6 +414,7 @@ async def open_worker_network(
             packet_bytes=worker.block_segment_bytes + PACKET_OVERHEAD_BYTES,
             first_nonce=secrets.randbits(_NONCE_BITS),
             distance=distance,
+            neighbours=frozenset(face.peer for face in worker.config.faces),
         ),
     )
     try:

@@ -56,13 +56,16 @@ void Node::State::on_express(const Request& request, wire::NameView name, wire::
                              TimePoint now) {
     const FaceId face = face_of(request.requester);
     if (face == kApplicationFace && application == nullptr) return;
-    PacketRef packet = pool.allocate(name.value().size() + hint.value().size() + kInterestOverhead);
+    const wire::ByteView roots = request.data.bytes();
+    PacketRef packet =
+        pool.allocate(name.value().size() + hint.value().size() + roots.size() + kInterestOverhead);
     if (!packet) return;
     const auto view = wire::InterestView::encode({.name = name,
                                                   .forwarding_hint = hint,
                                                   .nonce = next_nonce(),
                                                   .lifetime = request.lifetime,
-                                                  .must_be_fresh = request.must_be_fresh},
+                                                  .must_be_fresh = request.must_be_fresh,
+                                                  .attached_roots = roots},
                                                  packet.writable());
     if (!view) return;
     packet.truncate(view->whole().size());

@@ -304,6 +304,15 @@ void Node::express_fresh(RequesterId requester, wire::NameView name, wire::NameV
                          name.value(), hint.value());
 }
 
+void Node::express_with_roots(RequesterId requester, wire::NameView name, wire::NameView hint,
+                              Duration lifetime, PacketRef roots) {
+    state_->requests.add({.kind = Request::Kind::kExpress,
+                          .requester = requester,
+                          .lifetime = lifetime,
+                          .data = std::move(roots)},
+                         name.value(), hint.value());
+}
+
 void Node::cancel(RequesterId requester, wire::NameView name) {
     state_->requests.add({.kind = Request::Kind::kCancel, .requester = requester}, name.value(),
                          {});

@@ -24,7 +24,7 @@ struct Request {
     std::size_t name_size = 0;
     std::size_t argument_size = 0;  ///< hint (kExpress, kOfferData) or label (kHold)
     Duration lifetime{0};           ///< kExpress
-    PacketRef data{};               ///< kPutData, kOfferData
+    PacketRef data{};               ///< kPutData, kOfferData; kExpress: attached roots
 };
 
 /// Requests in order of arrival, with a copy of the names they were made with. Memory is kept for

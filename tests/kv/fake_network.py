@@ -173,7 +173,9 @@ class FakeNetwork:
         for name in names:
             self._own.serves.pop(name, None)
 
-    async def fetch(self, name: str, source: str, timeout_s: float) -> Sealed | Cause:
+    async def fetch(
+        self, name: str, source: str, timeout_s: float, attached: Sequence[str] = ()
+    ) -> Sealed | Cause:
         if self._own.breaks:
             raise OSError("no memory is left")
         try:

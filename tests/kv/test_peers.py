@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -134,11 +135,13 @@ def test_a_block_that_does_not_come_in_time_makes_no_other_late(
 ) -> None:
     fetch = FakeNetwork.fetch
 
-    async def stuck(self: FakeNetwork, name: str, source: str, timeout_s: float) -> Sealed | Cause:
+    async def stuck(
+        self: FakeNetwork, name: str, source: str, timeout_s: float, attached: Sequence[str] = ()
+    ) -> Sealed | Cause:
         if name == key(1).name:
             await asyncio.sleep(timeout_s)
             return Cause.LATE
-        return await fetch(self, name, source, timeout_s)
+        return await fetch(self, name, source, timeout_s, attached)
 
     monkeypatch.setattr(FakeNetwork, "fetch", stuck)
 

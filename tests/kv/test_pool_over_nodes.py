@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
@@ -17,7 +18,7 @@ from innet.kv.pool.waiting import now_s
 from innet.kv.tenant import Tenant
 from innet.lab.simulation import Simulation
 from innet.lab.simulation.pools import SimulatedPools
-from innet.topology import load_topology
+from innet.topology import Topology, load_topology, parse_yaml
 
 HOMES = ("h0", "h1", "h2")
 USERS = ("h3", "h4")
@@ -68,21 +69,22 @@ def with_cluster(
     settings: PoolSettings = SETTINGS,
     *,
     local_bytes: int = 0,
+    topology: Topology | None = None,
 ) -> dict[str, int]:
     """Run ``work`` with a pool on each host; what the simulation has counted.
 
     Each host keeps ``local_bytes`` for itself; where puts are brought home when asked, a host has
     one store of both sizes.
     """
-    topology = load_topology("leaf-spine:3x2x2").with_overrides(rate_bps=1e9)
-    with Simulation(topology, seed=5) as sim:
+    network = topology or load_topology("leaf-spine:3x2x2").with_overrides(rate_bps=1e9)
+    with Simulation(network, seed=5) as sim:
         pools = SimulatedPools(sim)
         tenant = pools.tenant("acme")
 
         async def whole() -> None:
             async with AsyncExitStack() as stack:
                 opened = {}
-                for host in (*HOMES, *USERS):
+                for host in (h for h in (*HOMES, *USERS) if h in sim.topology.hosts):
                     offered = MEMORY_BYTES if host in HOMES else 0
                     network = await stack.enter_async_context(
                         pools.open(host, tenant, capacity_bytes=offered)
@@ -101,6 +103,30 @@ def with_cluster(
 
         sim.run(whole())
         return sim.counters()
+
+
+NEIGHBOURS = """
+name: neighbours
+topology:
+  nodes: {h0: {kind: host}, h3: {kind: host}}
+  links: [{endpoints: ["h3:eth0", "h0:eth0"], rate: 1gbit}]
+"""
+
+
+def test_a_home_requests_no_roots_of_what_its_neighbour_puts() -> None:
+    async def work(cluster: Cluster) -> None:
+        before = cluster.sim.counters()["packets"]
+        assert await cluster.put(*range(8)) == [1] * 8
+        packets = cluster.sim.counters()["packets"] - before
+        of_segments = 8 * 2 * math.ceil(SIZE / 8192)
+        of_requests, of_roots = 2 * 2, 8 * 2
+        assert of_requests + of_segments <= packets < of_requests + of_segments + of_roots
+        home = cluster.sim.host("h0").node
+        for number in range(8):
+            assert home.object_root(_core.Name(cluster.key(number).name)) is not None
+            assert await cluster.got(number, at="h3")
+
+    with_cluster(work, topology=parse_yaml(NEIGHBOURS))
 
 
 def test_what_homes_have_given_is_counted_when_it_has_arrived() -> None:

@@ -80,6 +80,12 @@ class Forwarder {
                                Duration lifetime) {
         express(requester, name, hint, lifetime);
     }
+    /// Expresses with root manifests attached (attached_roots.hpp), which save the receiver from
+    /// requesting them. The default suits a forwarder whose receivers request them.
+    virtual void express_with_roots(RequesterId requester, wire::NameView name, wire::NameView hint,
+                                    Duration lifetime, PacketRef /*roots*/) {
+        express(requester, name, hint, lifetime);
+    }
     /// The requester no longer wants `name`; the PIT entry stays if others do.
     virtual void cancel(RequesterId requester, wire::NameView name) = 0;
     /// Satisfies pending Interests with local Data, which is trusted. The node caches the reducer's

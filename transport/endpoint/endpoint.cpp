@@ -7,6 +7,7 @@
 
 #include "transport/endpoint/fetcher.hpp"
 #include "transport/endpoint/operation_state.hpp"
+#include "transport/object/attached_roots.hpp"
 #include "transport/object/object_keepers.hpp"
 #include "transport/object/object_publisher.hpp"
 #include "transport/publish/publisher.hpp"
@@ -18,6 +19,9 @@ namespace {
 
 /// Fetches of keepers have numbers that no caller has.
 constexpr OperationId kFirstKeeperFetch = OperationId{1} << 63U;
+
+/// An Interest's bytes beside its name and the roots attached to it, with room for its hint.
+constexpr std::size_t kRequestOverhead = 256;
 
 /// Why a fetch cannot be done; nothing when it can.
 std::optional<std::string> refusal(const FetchSpec& spec) {
@@ -82,13 +86,14 @@ bool lands_beside(const OperationState& operation, const OperationSpec& spec) {
 
 struct Endpoint::State final : KeeperFetches {
     State(EndpointOptions options_, const wire::Name& own_name_, Forwarder& forwarder,
-          PacketPool& pool, security::Signer& signer)
+          PacketPool& pool_, security::Signer& signer)
         : options(options_),
           own_name(own_name_),
-          publisher(options.virtual_scale, forwarder, pool, signer),
-          objects(options.virtual_scale, options.hasher, forwarder, pool),
+          publisher(options.virtual_scale, forwarder, pool_, signer),
+          objects(options.virtual_scale, options.hasher, forwarder, pool_),
           keepers(objects, *this),
-          fetcher(options, own_name, forwarder, publisher, counters) {}
+          fetcher(options, own_name, forwarder, publisher, counters),
+          pool(pool_) {}
 
     EndpointOptions options;
     wire::Name own_name;
@@ -98,15 +103,18 @@ struct Endpoint::State final : KeeperFetches {
     ObjectKeepers keepers;
     ServedPackets served;
     Fetcher fetcher;
+    PacketPool& pool;
     std::unordered_map<OperationId, std::unique_ptr<OperationState>> operations;
     std::vector<OperationCompletion> completions;
     std::vector<Outcome> outcomes;  ///< kept between calls for its capacity
     TimePoint latest{};             ///< time of the latest event
     OperationId next_keeper_fetch = kFirstKeeperFetch;
+    std::vector<OperationId> waiting_requests;  ///< for the roots that are attached to them
 
     ObjectInterest object_interest(const wire::InterestView& interest, TimePoint at) const {
         const wire::NameView hint = interest.forwarding_hint();
         return {.name = interest.name(),
+                .attached_roots = interest.attached_roots(),
                 .is_for_here = hint.empty() || hint == own_name.view(),
                 .now = at,
                 .until = at + 2 * interest.lifetime()};
@@ -117,6 +125,9 @@ struct Endpoint::State final : KeeperFetches {
                             std::function<void(OperationStatus)> on_end) override;
     void end_fetch(OperationId id) override;
     OperationState& start_fetch(OperationId id, ObjectFetchSpec spec);
+    bool waits_for_roots(const ObjectFetch& fetch) const;
+    void begin_request(OperationState& operation);
+    void begin_waiting_requests();
 
     void complete_ended();
     void complete(Outcome& outcome);
@@ -171,8 +182,42 @@ OperationState& Endpoint::State::start_fetch(OperationId id, ObjectFetchSpec spe
     operation.object = std::make_unique<ObjectFetch>(std::move(spec), std::move(tagger));
     operation.fetches = {*operation.object->next_stage()};
     operations.emplace(id, std::move(owned));
-    fetcher.start(operation, latest);
+    if (waits_for_roots(*operation.object)) {
+        waiting_requests.push_back(id);
+    } else {
+        begin_request(operation);
+    }
     return operation;
+}
+
+bool Endpoint::State::waits_for_roots(const ObjectFetch& fetch) const {
+    return std::ranges::any_of(fetch.attached(), [this](const wire::Name& object) {
+        return objects.is_publishing(object.view());
+    });
+}
+
+void Endpoint::State::begin_request(OperationState& operation) {
+    const ObjectFetch& fetch = *operation.object;
+    std::vector<PacketRef> roots;
+    for (const wire::Name& object : fetch.attached()) {
+        if (PacketRef root = objects.root_of(object)) roots.push_back(std::move(root));
+    }
+    const auto tagger = roots.empty() ? nullptr : objects.tagger_of(fetch.name().view());
+    const std::size_t size_bytes = attached_size(roots) + fetch.name().view().value().size();
+    if (tagger && size_bytes + kRequestOverhead <= fetch.max_request_bytes()) {
+        operation.attached = attach_roots(fetch.name().view(), roots, *tagger, pool);
+    }
+    fetcher.start(operation, latest);
+}
+
+void Endpoint::State::begin_waiting_requests() {
+    std::erase_if(waiting_requests, [this](OperationId id) {
+        const auto found = operations.find(id);
+        if (found == operations.end() || found->second->ended) return true;
+        if (waits_for_roots(*found->second->object)) return false;
+        begin_request(*found->second);
+        return true;
+    });
 }
 
 bool Endpoint::State::begin_next_stage(Outcome& outcome) {
@@ -351,6 +396,7 @@ void Endpoint::take_completions(std::vector<OperationCompletion>& into) {
 void Endpoint::on_timer(TimePoint now) {
     state_->latest = now;
     state_->objects.advance();
+    state_->begin_waiting_requests();
     state_->objects.on_timer(now);
     state_->keepers.on_timer(now);
     state_->fetcher.on_timer(now);
@@ -359,7 +405,8 @@ void Endpoint::on_timer(TimePoint now) {
 }
 
 TimePoint Endpoint::next_deadline() const {
-    if (state_->objects.busy()) return state_->latest;  // a slice of work is always due
+    if (state_->objects.busy() || !state_->waiting_requests.empty())
+        return state_->latest;  // a slice of work is always due
     TimePoint deadline = std::min({state_->fetcher.next_deadline(), state_->objects.next_deadline(),
                                    state_->keepers.next_deadline()});
     for (const auto& [id, operation] : state_->operations) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/buffer/packet_ref.hpp"
 #include "transport/endpoint/operation.hpp"
 #include "transport/fetch/shard_cursor.hpp"
 #include "transport/object/object_fetch.hpp"
@@ -24,6 +25,7 @@ struct OperationState {
     bool in_place = false;
     bool sends_ahead = false;  ///< segments of `publication`, with the first fetch's requests
     std::shared_ptr<Publication> publication;  ///< may be null
+    PacketRef attached;                        ///< to its first Interest
     std::unique_ptr<ObjectFetch> object;       ///< null: `fetches` is all there is to fetch
     std::vector<std::uint32_t> targets;        ///< places in the target table
     std::uint64_t remaining_segments = 0;

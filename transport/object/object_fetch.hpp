@@ -28,6 +28,13 @@ struct ObjectFetchSpec {
     bool may_be_absent = false;
     /// The root manifest is all that is fetched; the memory stays empty.
     bool root_only = false;
+    /// The root manifest, a Data packet, if the requester has it already from a holder of the
+    /// objects' key. The root is requested nevertheless if this one does not serve.
+    std::vector<std::uint8_t> root = {};
+    /// Objects published here whose roots are attached to the request, once they are published, if
+    /// all together fit into a packet of `max_request_bytes`.
+    std::vector<wire::Name> attached = {};
+    std::size_t max_request_bytes = 0;
 };
 
 /// The stages of one fetch. A stage starts when the previous one is complete:
@@ -56,6 +63,9 @@ class ObjectFetch final : public SegmentReceiver {
     /// Of a root by its tag, where there is a `tagger`.
     bool vouches_for(std::uint64_t manifest, const wire::DataView& data) override;
 
+    const wire::Name& name() const { return spec_.object; }
+    const std::vector<wire::Name>& attached() const { return spec_.attached; }
+    std::size_t max_request_bytes() const { return spec_.max_request_bytes; }
     bool may_be_absent() const { return spec_.may_be_absent; }
     /// Roots of other signers so far, until the right one arrives.
     std::uint64_t forged_roots() const { return verifier_ ? 0 : forged_roots_; }
@@ -65,6 +75,8 @@ class ObjectFetch final : public SegmentReceiver {
 
   private:
     bool is_of_signer(const wire::DataView& root) const;
+    /// Whether the given root serves in place of the first stage.
+    bool takes_given_root();
     AnswerCheck receive_root(const wire::DataView& root);
     AnswerCheck make_room(const security::ObjectExtent& extent);
     FetchSpec manifests(const security::ManifestTree::Level& level);

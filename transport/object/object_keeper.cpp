@@ -4,6 +4,9 @@
 #include <chrono>
 #include <utility>
 
+#include "transport/object/attached_roots.hpp"
+#include "transport/security/manifest.hpp"
+
 namespace innet {
 
 namespace {
@@ -49,7 +52,7 @@ ObjectKeeper::ObjectKeeper(KeepOptions options, ObjectPublisher& objects,
       budget_(std::make_shared<MemoryBudget>(options_.budget_bytes)),
       answer_(std::make_shared<const std::vector<std::uint8_t>>(std::move(options_.answer))) {}
 
-bool ObjectKeeper::take(wire::NameView name) {
+bool ObjectKeeper::take(wire::NameView name, wire::ByteView attached_roots) {
     const wire::NameHash hash = name.hash();
     if (const auto known = pending_requests_.find(hash); known != pending_requests_.end()) {
         return known->second.name.view() == name;
@@ -61,12 +64,15 @@ bool ObjectKeeper::take(wire::NameView name) {
     }
     const auto request = KeepRequest::parse(name, options_.requests);
     if (!request || !can_have_all(*request)) return false;
+    const auto tagger = objects_.tagger_of(name);
+    const auto roots =
+        tagger ? read_attached_roots(name, attached_roots, *tagger) : std::vector<wire::DataView>();
     PendingRequest& waiting = pending_requests_[hash];
     waiting.name = wire::Name(name);
     waiting.requester = request->requester;
     for (const KeepRequest::Block& block : request->blocks) {
         waiting.objects.push_back(block.name.view().hash());
-        subscribe(block, request->source, hash);
+        subscribe(block, request->source, hash, roots);
     }
     waiting.missing = waiting.objects.size();
     waiting.outcomes.resize(waiting.missing);
@@ -84,12 +90,19 @@ bool ObjectKeeper::can_have_all(const KeepRequest& request) const {
 }
 
 void ObjectKeeper::subscribe(const KeepRequest::Block& block, std::string_view source,
-                             wire::NameHash by) {
+                             wire::NameHash by, std::span<const wire::DataView> roots) {
     const wire::NameHash hash = block.name.view().hash();
     PendingObject& pending = pending_objects_[hash];
     if (!pending.object) {
         pending.object = std::make_shared<KeptObject>(block.name, block.depth, budget_);
         pending.hint = hint_of(source);
+        const auto is_of_block = [&](const wire::DataView& root) {
+            return security::is_root_manifest(root.name()) &&
+                   root.name().parent().parent() == block.name.view();
+        };
+        if (const auto root = std::ranges::find_if(roots, is_of_block); root != roots.end()) {
+            pending.root.assign(root->whole().begin(), root->whole().end());
+        }
         fetch_queue_.push_back(hash);
     }
     pending.requests.push_back(by);
@@ -110,6 +123,7 @@ void ObjectKeeper::begin_fetches() {
             .memory = pending.object->memory(),
             .deadline = fetches_.now() + options_.fetch_time,
             .may_be_absent = true,
+            .root = std::move(pending.root),
         };
         ++running_fetches_;
         pending.fetch = fetches_.begin_fetch(

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -61,7 +62,7 @@ class ObjectKeeper {
 
     const wire::Name& requests() const { return options_.requests; }
     /// As `RequestHandler::handle_request`, for a name below `requests`.
-    bool take(wire::NameView request);
+    bool take(wire::NameView request, wire::ByteView attached_roots = {});
     void on_acknowledged(const KeepAcknowledgement& acknowledgement);
     /// Cancels the fetches without answering their requests, and drops the answers and the objects
     /// that the application has not adopted, without reporting them.
@@ -83,6 +84,7 @@ class ObjectKeeper {
     struct PendingObject {
         std::shared_ptr<KeptObject> object;
         wire::Name hint;
+        std::vector<std::uint8_t> root;        ///< from the first request, if it is attached
         std::optional<OperationId> fetch;      ///< nothing: queued
         std::vector<wire::NameHash> requests;  ///< requests that need it
     };
@@ -94,7 +96,8 @@ class ObjectKeeper {
     };
 
     bool can_have_all(const KeepRequest& request) const;
-    void subscribe(const KeepRequest::Block& block, std::string_view source, wire::NameHash by);
+    void subscribe(const KeepRequest::Block& block, std::string_view source, wire::NameHash by,
+                   std::span<const wire::DataView> roots);
     void begin_fetches();
     void on_fetched(const std::shared_ptr<KeptObject>& fetched, OperationStatus status);
     /// The result for the requests: nothing when the application may still provide the object.

@@ -27,9 +27,10 @@ void ObjectKeepers::on_acknowledged(const wire::Name& requests,
     }
 }
 
-bool ObjectKeepers::handle_request(wire::NameView object) {
+bool ObjectKeepers::handle_request(wire::NameView object, wire::ByteView attached_roots) {
     return std::ranges::any_of(keepers_, [&](const auto& keeper) {
-        return keeper->requests().view().is_prefix_of(object) && keeper->take(object);
+        return keeper->requests().view().is_prefix_of(object) &&
+               keeper->take(object, attached_roots);
     });
 }
 

@@ -22,7 +22,7 @@ class ObjectKeepers final : public RequestHandler {
     [[nodiscard]] std::unique_ptr<ObjectKeeper> close(const wire::Name& requests);
     void on_acknowledged(const wire::Name& requests, const KeepAcknowledgement& acknowledgement);
 
-    bool handle_request(wire::NameView object) override;
+    bool handle_request(wire::NameView object, wire::ByteView attached_roots) override;
     void on_timer(TimePoint now);
     TimePoint next_deadline() const;
 

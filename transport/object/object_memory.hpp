@@ -61,6 +61,10 @@ class ObjectMemory {
     /// The object's root manifest, a Data packet, once received.
     std::span<const std::uint8_t> root() const { return root_; }
 
+    /// A holder of the objects' key vouches for every byte of the root, its signature included.
+    void set_root_proven() { root_is_proven_ = true; }
+    bool root_is_proven() const { return root_is_proven_; }
+
     void keep_digests(std::vector<security::Sha256Digest> digests) {
         digests_ = std::move(digests);
     }
@@ -77,6 +81,7 @@ class ObjectMemory {
     bool reserved_ = false;
     std::atomic<bool> complete_ = false;
     std::vector<std::uint8_t> root_;
+    bool root_is_proven_ = false;
     std::vector<security::Sha256Digest> digests_;
 };
 

@@ -254,7 +254,8 @@ bool ObjectPublisher::keep(const std::shared_ptr<KeptObject>& object, std::size_
     const std::shared_ptr<ObjectMemory>& memory = object->memory();
     SealedObjectSpec spec{{object->name(), memory->bytes(), max_packet_bytes, nullptr, memory},
                           memory->root(),
-                          memory->digests()};
+                          memory->digests(),
+                          memory->root_is_proven()};
     std::string why;
     auto seal = ObjectSeal::verified(spec, keyring, pool_, why);
     if (!seal) return false;
@@ -346,8 +347,8 @@ bool ObjectPublisher::await(const ObjectInterest& interest) {
     if (!packet) return true;
     const wire::NameView object = object_of(*packet);
     const bool is_first = awaited_.wait(object, interest.name, interest.now, interest.until);
-    const bool is_taken =
-        is_first && request_handler_ != nullptr && request_handler_->handle_request(object);
+    const bool is_taken = is_first && request_handler_ != nullptr &&
+                          request_handler_->handle_request(object, interest.attached_roots);
     if (is_first && !is_taken) requested_.add_awaited(object);
     return true;
 }

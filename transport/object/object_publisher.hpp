@@ -24,6 +24,7 @@ namespace innet {
 /// An Interest, as a publisher of objects sees it.
 struct ObjectInterest {
     wire::NameView name;
+    wire::ByteView attached_roots = {};
     bool is_for_here = true;  ///< false: the hint names another node, which may have the object
     TimePoint now;
     TimePoint until;  ///< end of its lifetime
@@ -34,8 +35,8 @@ class RequestHandler {
   public:
     virtual ~RequestHandler() = default;
     /// Called when the first Interest for a missing object becomes pending. True: the handler
-    /// publishes the object or reports it later.
-    virtual bool handle_request(wire::NameView object) = 0;
+    /// publishes the object or reports it later. `attached_roots` are not verified.
+    virtual bool handle_request(wire::NameView object, wire::ByteView attached_roots) = 0;
 };
 
 class ObjectPublisher {
@@ -91,6 +92,9 @@ class ObjectPublisher {
     void drop_kept(const wire::Name& prefix);
     RequestedObjects& requested() { return requested_; }
 
+    bool is_publishing(wire::NameView object) const {
+        return publishing_names_.contains(object.hash());
+    }
     /// The root manifest of a published object, or an empty packet.
     PacketRef root_of(const wire::Name& object) const;
 

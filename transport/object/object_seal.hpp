@@ -20,9 +20,10 @@ struct SealedObjectSpec {
     ObjectSpec object;
     std::span<const std::uint8_t> root;  ///< the root manifest, a Data packet; copied
     /// Implicit digests of the segments that a fetch has verified against these bytes and the root:
-    /// copied. Empty: not verified. The root's signature is verified in any case, because the fetch
-    /// may have relied on the root's tag.
+    /// copied. Empty: not verified. The root's signature is verified unless it is proven, because
+    /// the fetch may have relied on the root's tag.
     std::span<const security::Sha256Digest> digests = {};
+    bool root_is_proven = false;  ///< see ObjectMemory
 };
 
 class ObjectSeal {

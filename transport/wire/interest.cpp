@@ -25,12 +25,14 @@ constexpr int position_of(std::uint32_t type) {
             return 6;
         case kHopLimit:
             return 7;
-        case kApplicationParameters:
+        case kAttachedRoots:
             return 8;
-        case kInterestSignatureInfo:
+        case kApplicationParameters:
             return 9;
-        case kInterestSignatureValue:
+        case kInterestSignatureInfo:
             return 10;
+        case kInterestSignatureValue:
+            return 11;
         default:
             return 0;
     }
@@ -83,6 +85,9 @@ bool InterestView::read_element(const Element& element) {
             if (value.size() != 1) return false;
             hop_limit_ = value[0];
             hop_limit_offset_ = static_cast<std::size_t>(value.data() - whole_.data());
+            return true;
+        case kAttachedRoots:
+            attached_roots_ = value;
             return true;
         case kApplicationParameters:
             parameters_portion_ = ByteView(element.whole.data(), whole_.data() + whole_.size());
@@ -144,6 +149,9 @@ std::size_t value_size_of(const InterestFields& fields, std::uint64_t lifetime_m
         size += element_size(kInterestLifetime, nonnegative_size(lifetime_ms));
     }
     if (fields.hop_limit) size += element_size(kHopLimit, 1);
+    if (!fields.attached_roots.empty()) {
+        size += element_size(kAttachedRoots, fields.attached_roots.size());
+    }
     return size + fields.parameters_portion.size();
 }
 
@@ -183,6 +191,10 @@ std::optional<InterestView> InterestView::encode(const InterestFields& fields,
     if (fields.hop_limit) {
         writer.element(kHopLimit, ByteView(&*fields.hop_limit, 1));
         view.hop_limit_offset_ = writer.size() - 1;
+    }
+    if (!fields.attached_roots.empty()) {
+        writer.element(kAttachedRoots, fields.attached_roots);
+        view.attached_roots_ = writer.written().last(fields.attached_roots.size());
     }
     writer.bytes(fields.parameters_portion);
     if (!writer.ok()) return std::nullopt;

@@ -49,6 +49,8 @@ class InterestView {
     /// element to the end of the packet (security::parameters_digest_holds). `InterestSignature`
     /// reads the signature in them.
     ByteView parameters_portion() const { return parameters_portion_; }
+    /// Value of AttachedRoots; empty when there is none.
+    ByteView attached_roots() const { return attached_roots_; }
     /// Offset of the HopLimit's value byte in `whole()`, 0 when there is none: a forwarder
     /// decrements a copy in place.
     std::size_t hop_limit_offset() const { return hop_limit_offset_; }
@@ -60,6 +62,7 @@ class InterestView {
     NameView name_;
     NameView hint_;
     ByteView parameters_portion_;
+    ByteView attached_roots_;
     std::optional<std::uint32_t> nonce_;
     Duration lifetime_ = kDefaultInterestLifetime;
     std::optional<std::uint8_t> hop_limit_;
@@ -77,6 +80,7 @@ struct InterestFields {
     bool can_be_prefix = false;
     bool must_be_fresh = false;
     std::optional<std::uint8_t> hop_limit = std::nullopt;
+    ByteView attached_roots = {};  ///< empty for none
     /// ApplicationParameters and what follows it (interest_parameters.hpp), whose digest the name
     /// has; empty for none.
     ByteView parameters_portion = {};

@@ -168,13 +168,16 @@ class BlockNetwork(Protocol):
     def end_serving(self, names: Sequence[str]) -> None:
         """Stop serving published objects that nobody waits for."""
 
-    def fetch(self, name: str, source: str, timeout_s: float) -> Awaitable[Sealed | Cause]:
+    def fetch(
+        self, name: str, source: str, timeout_s: float, attached: Sequence[str] = ()
+    ) -> Awaitable[Sealed | Cause]:
         """Fetch an object from the node ``source``, or from a cache on the path.
 
         Args:
             name: of a block or of a request.
             source: a node.
             timeout_s: until the fetch ends.
+            attached: blocks that this node publishes, whose signed roots may go with a request.
 
         Returns:
             The block, or why it did not arrive.

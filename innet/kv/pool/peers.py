@@ -302,8 +302,14 @@ class PeerClient:
             batch.end(answer)
 
     async def _answer(self, member: str, action: Action) -> Answer | Cause:
-        name = request_name(member, self._network.node, self._network.nonce(), action)
-        answer = await self._recorded(member, self._network.fetch(name, member, self._timeout_s))
+        own = self._network.node
+        name = request_name(member, own, self._network.nonce(), action)
+        attached: list[str] = []
+        if isinstance(action, Keep) and action.source == own:
+            attached = [block.name for block, _ in action.blocks]
+        answer = await self._recorded(
+            member, self._network.fetch(name, member, self._timeout_s, attached)
+        )
         return answer if isinstance(answer, Cause) else Answer.decode(answer.contents)
 
 

@@ -124,7 +124,8 @@ TEST_CASE("the view of an encoded Interest is that of its bytes") {
     const auto name = Name::from_uri("/job/g/0-7/sum.f32/seq=5/seg=3").value();
     const auto hint = Name::from_uri("/n/s0").value();
     Bytes buffer(200);
-    for (int variant = 0; variant < 64; ++variant) {
+    const Bytes roots = from_hex("0102030405");
+    for (int variant = 0; variant < 128; ++variant) {
         InterestFields fields;
         fields.name = name.view();
         fields.nonce = 0x01020304U;
@@ -134,6 +135,7 @@ TEST_CASE("the view of an encoded Interest is that of its bytes") {
         if ((variant & 8) != 0) fields.lifetime = 1500us;  // whole milliseconds leave
         if ((variant & 16) != 0) fields.lifetime = 90s;
         if ((variant & 32) != 0) fields.hop_limit = 7;
+        if ((variant & 64) != 0) fields.attached_roots = roots;
         const auto encoded = InterestView::encode(fields, buffer);
         REQUIRE(encoded);
         const auto parsed = InterestView::parse(encoded->whole());
@@ -149,6 +151,8 @@ TEST_CASE("the view of an encoded Interest is that of its bytes") {
         CHECK(encoded->lifetime() == parsed->lifetime());
         CHECK(encoded->hop_limit() == parsed->hop_limit());
         CHECK(encoded->hop_limit_offset() == parsed->hop_limit_offset());
+        CHECK(std::ranges::equal(encoded->attached_roots(), parsed->attached_roots()));
+        CHECK(parsed->attached_roots().empty() == ((variant & 64) == 0));
         CHECK_FALSE(encoded->has_parameters());
     }
 }
