@@ -77,16 +77,17 @@ class NodeOperations:
     def __init__(self, delivery: BatchedDelivery) -> None:
         """``delivery``: delivers completions in the event loop of the pool."""
         self._delivery = delivery
-        self._under_way: dict[int, asyncio.Future[Any]] = {}
+        self._under_way: set[int] = set()
+        self._all_ended = asyncio.Event()
 
     async def stop(self) -> None:
-        """Cancel all operations, and wait until they have ended."""
+        """Cancel all operations, and wait until they have ended: later than their futures."""
         for operation in self._under_way:
             self._delivery.flush(operation)
             self._delivery.cancel(operation)
-        while self._under_way:
-            await asyncio.wait(tuple(self._under_way.values()))
-            await asyncio.sleep(0)  # cancelled operations end a little later
+        if self._under_way:
+            self._all_ended.clear()
+            await self._all_ended.wait()
 
     def result_of(
         self, operation: int, convert: Callable[[int, str], Result], *, batched: bool = False
@@ -98,10 +99,10 @@ class NodeOperations:
             convert: raises or returns the result.
             batched: the completion is delivered with others' until the result is awaited.
         """
-        delivery, under_way = self._delivery, self._under_way
+        delivery = self._delivery
 
         def end(status: int, detail: str) -> None:
-            del under_way[operation]
+            self._on_end(operation)
             if future.done():  # cancelled
                 return
             try:
@@ -112,7 +113,7 @@ class NodeOperations:
         future: asyncio.Future[Result] = (
             _BatchedFuture(partial(delivery.flush, operation)) if batched else asyncio.Future()
         )
-        under_way[operation] = future
+        self._under_way.add(operation)
         (delivery.deliver_batched if batched else delivery.deliver)(operation, end)
         return future
 
@@ -131,14 +132,14 @@ class NodeOperations:
                 fetch; the other fetches are given up when it raises.
             is_single: there is one fetch, whose result alone is wanted.
         """
-        future, under_way = _Fetches(), self._under_way
+        future = _Fetches()
         future.delivery = self._delivery
         future.results = [None] * len(fetches)
         future.left = {operation: place for place, (operation, _) in enumerate(fetches)}
         future.last = fetches[-1][0]
 
         def end(operation: int, buffer: _core.ObjectBuffer, status: int, detail: str) -> None:
-            del under_way[operation]
+            self._on_end(operation)
             try:
                 result = convert(future.left[operation], status, detail, buffer)
             except Exception as error:  # whoever awaits the results would wait for ever
@@ -147,7 +148,11 @@ class NodeOperations:
             if future.end(operation, result):
                 future.set_result(future.results[0] if is_single else future.results)
 
-        for operation, _ in fetches:
-            under_way[operation] = future
+        self._under_way.update(future.left)
         self._delivery.deliver_all({each[0]: partial(end, *each) for each in fetches})
         return future
+
+    def _on_end(self, operation: int) -> None:
+        self._under_way.remove(operation)
+        if not self._under_way:
+            self._all_ended.set()

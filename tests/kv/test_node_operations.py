@@ -60,3 +60,17 @@ async def test_fetches_of_which_one_cannot_be_converted_are_an_error(first: int)
     for end in deliveries.callbacks.values():
         end(1, "cancelled")
     await asyncio.wait_for(operations.stop(), 5)
+
+
+async def test_stopping_waits_for_cancelled_operations_without_a_turn_of_the_loop() -> None:
+    # Simulated time passes only while all programs wait.
+    deliveries = Deliveries()
+    operations = NodeOperations(deliveries)
+    operations.result_of(1, refuse).cancel()
+    stopping = operations.stop().__await__()
+    waited_for = next(stopping)
+    assert waited_for is not None
+    assert not waited_for.done()
+    deliveries.callbacks[1](1, "cancelled")
+    with pytest.raises(StopIteration):
+        next(stopping)
