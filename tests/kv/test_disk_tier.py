@@ -7,11 +7,12 @@ import hashlib
 import os
 import resource
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 from innet.errors import KVError
 from innet.kv.pool import disk_tier
 from innet.kv.pool.block_database import PAGE_BYTES, BlockDatabase, record_bytes
-from innet.kv.pool.disk_tier import FILE_NAME, DiskTier
+from innet.kv.pool.disk_tier import FILE_NAME, DiskTier, Result
 from innet.kv.pool.network import Sealed
 from tests.kv.fake_network import run
 from tests.kv.pools import InlineDisk
@@ -264,19 +265,71 @@ def test_what_cannot_be_a_folder_is_refused(tmp_path: Path) -> None:
         run(opened(tmp_path / "file"))
 
 
-def test_a_smaller_capacity_begins_anew_and_a_larger_one_does_not(
+def size_of(folder: Path) -> int:
+    return (folder / FILE_NAME).stat().st_size
+
+
+def test_a_smaller_capacity_keeps_the_newest_blocks_that_fit_and_shrinks_the_file(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    small, most = CAPACITY // 2, CAPACITY // 2 + 8 * PAGE_BYTES
+    room = small // record_bytes("0", 32, 20000)
+
     async def work() -> None:
-        await filled(tmp_path, 20)
-        assert await whole_blocks(tmp_path, 2 * CAPACITY) == set(range(20))
+        await filled(tmp_path, 30)
+        assert await whole_blocks(tmp_path, 2 * CAPACITY) == set(range(30))
         assert not caplog.text
-        assert await whole_blocks(tmp_path, CAPACITY // 8) == set()
-        assert "is larger than its capacity, and starts empty" in caplog.text
-        await filled(tmp_path, 1, CAPACITY // 8)
-        assert (tmp_path / FILE_NAME).stat().st_size <= CAPACITY // 8 + 8 * PAGE_BYTES
+        assert size_of(tmp_path) > most
+        tier = await opened(tmp_path, small)
+        assert "is larger than its capacity, and shrinks" in caplog.text
+        assert tier.statistics().used_bytes <= small
+        await tier.flush()
+        assert size_of(tmp_path) <= most
+        tier.put("99", block(99), 0)
+        await tier.close()
+        assert size_of(tmp_path) <= most
+        assert await whole_blocks(tmp_path, small) == {*range(31 - room, 30), 99}
 
     run(work())
+
+
+def test_a_file_that_could_not_shrink_to_its_end_does_so_at_the_next_start(tmp_path: Path) -> None:
+    small = CAPACITY // 2
+
+    class Yielding(InlineDisk):
+        async def run(self, work: Callable[[], Result]) -> Result:
+            await asyncio.sleep(0)
+            return work()
+
+    async def work() -> None:
+        await filled(tmp_path, 30)
+        tier = await DiskTier.open(tmp_path, small, work=Yielding())
+        await tier.close()  # which does not wait for it
+        assert size_of(tmp_path) > small + 8 * PAGE_BYTES
+        whole = await whole_blocks(tmp_path, small)
+        assert len(whole) == small // record_bytes("0", 32, 20000)
+        tier = await opened(tmp_path, small)
+        await tier.flush()
+        assert size_of(tmp_path) <= small + 8 * PAGE_BYTES
+        await tier.close()
+        assert await whole_blocks(tmp_path, small) == whole
+
+    run(work())
+
+
+def test_a_large_file_that_cannot_shrink_is_replaced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Databases of other programs, for example, in which SQLite cannot move pages."""
+    path = tmp_path / FILE_NAME
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE t (x)")
+        other.execute("INSERT INTO t VALUES (zeroblob(?))", (CAPACITY,))
+        other.commit()
+    run(filled(tmp_path, 3, CAPACITY // 2))
+    assert "is larger than its capacity, and starts empty" in caplog.text
+    assert run(whole_blocks(tmp_path, CAPACITY // 2)) == {0, 1, 2}
+    assert size_of(tmp_path) < CAPACITY // 2
 
 
 _WRITES_FOR_EVER = """

@@ -22,12 +22,17 @@ _log = logging.getLogger(__name__)
 PAGE_BYTES: Final = 16384
 _PAGES_OF_ITS_OWN = 8
 _PAGES_IN_A_TABLE = 256
-"""SQLite's own pages: the first one, and one table for four times as many pages."""
+"""SQLite's own pages: the first one, and one table for four times as many pages; and a map of pages
+for each 3276 of them."""
 _OVERHEAD_BYTES = 64
 """Of a record at most, in addition to its columns' contents."""
 _LINK_BYTES = 4
 """In each page of a chain: the number of the next page."""
 _CHECKPOINT_PAGES = 1024
+_SHRINK_PAGES = 256
+"""Moved at once, while reads wait."""
+_INCREMENTAL: Final = 2
+"""The mode of ``auto_vacuum`` in which free pages are given back on request."""
 _LAST_ROW = 1 << 62
 _FAULTS_OF_THE_DISK = (
     sqlite3.SQLITE_BUSY,
@@ -89,8 +94,12 @@ class BlockDatabase:
     """Reads and writes records; its calls block, and one thread at a time makes them.
 
     The file never grows beyond its capacity. It survives a crash of the process or of the machine
-    at any moment: the last writes may then be missing. A file that is not a database, or is larger
-    than it may grow, is replaced by an empty one.
+    at any moment: the last writes may then be missing. A file that is not a database is replaced by
+    an empty one. A larger file, of an earlier capacity, shrinks as records are deleted, see
+    :meth:`shrink`.
+
+    Attributes:
+        is_too_large: the file is larger than its capacity.
     """
 
     def __init__(self, path: Path, capacity_bytes: int) -> None:
@@ -106,6 +115,7 @@ class BlockDatabase:
         self._path = path
         pages = capacity_bytes // PAGE_BYTES
         self._pages = pages + pages // _PAGES_IN_A_TABLE + _PAGES_OF_ITS_OWN
+        self.is_too_large = False
         self._connection = self._opened()
 
     def records(self) -> list[BlockRecord]:
@@ -149,6 +159,23 @@ class BlockDatabase:
             return False
         return True
 
+    def shrink(self) -> bool:
+        """Give some free pages of a file that is too large back to the disk; false: a fault."""
+        try:
+            excess = _number(self._connection, "page_count") - self._pages
+            # The statement makes a step for each page, and ``execute`` only the first one.
+            step = min(excess, _SHRINK_PAGES)
+            self._connection.executescript(f"PRAGMA incremental_vacuum({step})")
+            left = _number(self._connection, "page_count") - self._pages
+            self._connection.execute(f"PRAGMA max_page_count = {self._pages}")
+            if left <= 0:
+                self._connection.execute("PRAGMA wal_checkpoint").fetchall()  # truncates the file
+            self.is_too_large = left > 0
+        except sqlite3.Error as error:
+            _log.warning("%s cannot be made smaller: %s", self._path, error)
+            return False
+        return left < excess
+
     def reset(self) -> None:
         """Start again with an empty file.
 
@@ -180,28 +207,36 @@ class BlockDatabase:
     def _opened(self, *, is_new: bool = False) -> sqlite3.Connection:
         try:
             self._close_to_others()
-            most_bytes = self._pages * PAGE_BYTES
-            size_bytes = self._path.stat().st_size if self._path.exists() else 0
-            if size_bytes > most_bytes:
-                _log.warning(
-                    "%s of %d bytes is larger than its capacity, and starts empty",
-                    self._path,
-                    size_bytes,
-                )
-            if is_new or size_bytes > most_bytes:
+            if is_new:
                 self._delete()
             try:
-                return self._connected()
+                connection = self._connected()
             except sqlite3.Error as error:
                 if not self._is_damage(error):
                     raise
+            else:
+                self.is_too_large = _number(connection, "page_count") > self._pages
+                if not self.is_too_large or self._can_shrink(connection):
+                    return connection
+                connection.close()
             self._delete()
+            self.is_too_large = False
             return self._connected()
         except (OSError, sqlite3.Error) as error:
             raise KVError(
                 f"blocks cannot be kept in {self._path}: {error}. Give each pool of each process a "
                 "folder of its own that it can write to"
             ) from error
+
+    def _can_shrink(self, connection: sqlite3.Connection) -> bool:
+        can_shrink = _number(connection, "auto_vacuum") == _INCREMENTAL
+        _log.warning(
+            "%s of %d bytes is larger than its capacity, and %s",
+            self._path,
+            _number(connection, "page_count") * PAGE_BYTES,
+            "shrinks" if can_shrink else "starts empty",
+        )
+        return can_shrink
 
     def _connected(self) -> sqlite3.Connection:
         with suppress(FileExistsError):
@@ -211,9 +246,12 @@ class BlockDatabase:
         )
         try:
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+            connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
+            # Some builds of SQLite write zeros over all that is deleted otherwise.
+            connection.execute("PRAGMA secure_delete = FAST")
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA cell_size_check = ON")
             connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
@@ -258,6 +296,11 @@ class BlockDatabase:
     def _files(self) -> list[Path]:
         suffixes = ("", "-wal", "-shm", "-journal")
         return [self._path.with_name(self._path.name + suffix) for suffix in suffixes]
+
+
+def _number(connection: sqlite3.Connection, pragma: str) -> int:
+    (number,) = connection.execute(f"PRAGMA {pragma}").fetchone()
+    return int(number)
 
 
 def _listed(row: tuple[object, ...]) -> BlockRecord | None:

@@ -90,6 +90,7 @@ class DiskTier(BlockTier[_OnDisk]):
         self._unwritten_bytes = 0
         self._dropped: list[int] = []
         self._writing: asyncio.Task[None] | None = None
+        self._is_closing = False
 
     @classmethod
     async def open(
@@ -184,7 +185,7 @@ class DiskTier(BlockTier[_OnDisk]):
             self._damaged += self.remove(name)
 
     async def flush(self) -> None:
-        """Wait until all blocks are written, or lost."""
+        """Wait until all blocks are written, or lost, and the database is not too large."""
         while self._writing is not None:
             await asyncio.shield(self._writing)
 
@@ -199,6 +200,7 @@ class DiskTier(BlockTier[_OnDisk]):
         closing.result()
 
     async def _close(self, memory: MemoryTier | None) -> None:
+        self._is_closing = True
         try:
             if memory is not None:
                 await self._save(memory)
@@ -244,15 +246,25 @@ class DiskTier(BlockTier[_OnDisk]):
             self._unwritten_bytes -= waiting.size
 
     def _write_soon(self) -> None:
-        if self._writing is None and (self._waiting or self._dropped):
+        if self._writing is None and self._has_work():
             self._writing = asyncio.ensure_future(self._write())
+
+    def _has_work(self) -> bool:
+        shrinks = self._database.is_too_large and not self._is_closing
+        return bool(self._waiting or self._dropped or shrinks)
 
     async def _write(self) -> None:
         try:
-            while (self._waiting or self._dropped) and await self._write_batch():
+            while self._has_work() and await self._write_step():
                 pass
         finally:
             self._writing = None
+
+    async def _write_step(self) -> bool:
+        """Write something, or shrink the database if nothing waits; false: it did not work."""
+        if self._waiting or self._dropped:
+            return await self._write_batch()
+        return await self._work.run(lambda: self._database.shrink())
 
     async def _write_batch(self) -> bool:
         """Write some blocks, and delete all dropped ones; false: neither worked."""

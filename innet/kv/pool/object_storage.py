@@ -30,11 +30,16 @@ _log = logging.getLogger(__name__)
 class BlockRecords(Protocol):
     """The records of a tier: in a ``BlockDatabase`` or an :class:`ObjectStorage`."""
 
+    @property
+    def is_too_large(self) -> bool: ...
+
     def records(self) -> list[BlockRecord]: ...
 
     def read(self, row: int) -> Sealed | None: ...
 
     def write(self, dropped: Sequence[int], added: Sequence[BlockRecord]) -> bool: ...
+
+    def shrink(self) -> bool: ...
 
     def close(self) -> None: ...
 
@@ -80,6 +85,9 @@ class ObjectStorage:
 
     Failed calls lose blocks, never raise: the storage may be out of reach for a while.
     """
+
+    is_too_large: Final = False
+    """Never: a deleted object takes no room."""
 
     def __init__(self, url: str) -> None:
         """``url`` as fsspec takes it, such as ``s3://bucket/prefix``.
@@ -146,6 +154,10 @@ class ObjectStorage:
         if added:
             self._is_failing = False
         self._paths |= {record.row: self._path(record) for record in added}
+        return True
+
+    def shrink(self) -> bool:
+        """There is nothing to do."""
         return True
 
     def close(self) -> None:
