@@ -87,6 +87,26 @@ def test_blocks_are_found_again_by_another_process(url: str) -> None:
     asyncio.run(second())
 
 
+def test_objects_of_others_hide_no_blocks(url: str) -> None:
+    async def work() -> None:
+        tier = await DiskTier.open(url, capacity(3), "lru")
+        tier.put(name(0), block(0), depth=0)
+        await tier.close()
+        files, folder = fsspec.core.url_to_fs(url)
+        [path] = files.find(folder)
+        row = path.rsplit("/", 1)[-1].partition(".")[0]
+        files.pipe({f"{folder}/{row}.5.5.foo": b"of others"})
+        tier = await DiskTier.open(url, capacity(3), "lru")
+        assert tier.names() == [name(0)]
+        assert await tier.get(name(0)) is not None
+        tier.remove(name(0))
+        await tier.close()
+        files.invalidate_cache()
+        assert [each.endswith(".foo") for each in files.find(folder)] == [True]
+
+    asyncio.run(work())
+
+
 def test_a_lost_or_damaged_object_is_a_miss(url: str) -> None:
     async def work() -> None:
         tier = await DiskTier.open(url, capacity(3), "lru")

@@ -7,6 +7,7 @@ Its contents are the length of the root manifest in 4 bytes, the root manifest, 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,8 @@ from innet.private_files import make_private_folder
 _LENGTH_BYTES: Final = 4
 _LOCAL: Final = ("file", "local")
 """The protocols of this machine's file system."""
+_OBJECT_NAME: Final = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)\.(%2F.+)")
+"""Blocks' names begin with a slash; other objects of a similar name are not the tier's."""
 
 _log = logging.getLogger(__name__)
 
@@ -194,8 +197,9 @@ def _contents(record: BlockRecord) -> bytes:
 
 
 def _record(path: Any) -> BlockRecord | None:
-    """The record that an object's name describes; ``None``: the object is not a block."""
-    row, depth, size, name = (*str(path).rsplit("/", 1)[-1].split(".", 3), "", "", "")[:4]
-    if not all(part.isascii() and part.isdigit() for part in (row, depth, size)):
+    """The record that an object's name describes; ``None``: no tier has written it."""
+    found = _OBJECT_NAME.fullmatch(str(path).rsplit("/", 1)[-1])
+    if found is None:
         return None
+    row, depth, size, name = found.groups()
     return BlockRecord(int(row), unquote(name), int(depth), int(size))
