@@ -228,7 +228,9 @@ def disk_full_beyond(size_bytes: int) -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, before)
 
 
-def test_what_a_full_disk_does_not_take_is_lost_and_counted(tmp_path: Path) -> None:
+def test_what_a_full_disk_does_not_take_is_lost_counted_and_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def work() -> None:
         await filled(tmp_path, 4)
         tier = await opened(tmp_path)
@@ -238,7 +240,8 @@ def test_what_a_full_disk_does_not_take_is_lost_and_counted(tmp_path: Path) -> N
             for number in range(4, 30):
                 tier.put(str(number), block(number), 0)
                 await tier.flush()
-        assert tier.statistics().failed == len(gone) > 0
+        assert tier.statistics().failed == len(gone) > 1
+        assert caplog.text.count("cannot be written to") == 1
         assert not any(name in tier for name in gone)
         assert all([await tier.get(str(n)) is not None for n in range(4)])
         tier.put("99", block(99), 0)

@@ -116,6 +116,7 @@ class BlockDatabase:
         pages = capacity_bytes // PAGE_BYTES
         self._pages = pages + pages // _PAGES_IN_A_TABLE + _PAGES_OF_ITS_OWN
         self.is_too_large = False
+        self._is_failing = False  # the last write failed, which was logged
         self._connection = self._opened()
 
     def records(self) -> list[BlockRecord]:
@@ -152,11 +153,16 @@ class BlockDatabase:
                 self._write(dropped, added)
             except sqlite3.Error as error:
                 if not self._is_damage(error):
-                    return False
+                    raise
                 self.reset()
                 self._write((), added)
-        except (sqlite3.Error, KVError):
+        except (sqlite3.Error, KVError) as error:
+            level = logging.DEBUG if self._is_failing else logging.WARNING
+            _log.log(level, "blocks cannot be written to %s: %s", self._path, error)
+            self._is_failing = True
             return False
+        if added:
+            self._is_failing = False
         return True
 
     def shrink(self) -> bool:
