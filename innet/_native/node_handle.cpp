@@ -153,6 +153,7 @@ std::vector<std::pair<OperationId, ObjectBuffer>> NodeHandle::fetch_objects(
     const std::vector<std::string>& names, const wire::Name& hint, const wire::Name& signer,
     double timeout_s, bool root_only, const std::vector<std::string>& attached,
     std::size_t max_request_bytes) {
+    const auto attached_names = names_from_uris(attached);
     std::vector<std::pair<OperationId, ObjectBuffer>> fetches;
     for (const wire::Name& name : names_from_uris(names)) {
         const auto memory = std::make_shared<ObjectMemory>();
@@ -163,7 +164,7 @@ std::vector<std::pair<OperationId, ObjectBuffer>> NodeHandle::fetch_objects(
                                             .memory = memory,
                                             .may_be_absent = true,
                                             .root_only = root_only,
-                                            .attached = names_from_uris(attached),
+                                            .attached = attached_names,
                                             .max_request_bytes = max_request_bytes},
                                            {}, timeout_s, !is_last);
         fetches.emplace_back(id, ObjectBuffer{memory, nb::none()});

@@ -115,7 +115,7 @@ _BY_NAME: Final[dict[str, Codec]] = {
 
 
 def _largest_finite(values: Floats, axes: tuple[int, ...]) -> Floats:
-    """The largest magnitude of the finite values that share a scale; 0 where there is none."""
+    """The largest magnitude of the finite values that share a scale; 0 if none is finite."""
     magnitudes = np.abs(values)
     largest: Floats = magnitudes.max(axis=axes, keepdims=True, initial=0.0)
     if not np.isfinite(largest).all():

@@ -34,6 +34,14 @@ def require_vllm_for_processors() -> None:
         )
 
 
+def require_sglang() -> None:
+    """Skip a module that imports SGLang, where it is not installed."""
+    if not importlib.util.find_spec("sglang"):
+        pytest.skip(
+            "SGLang is not installed here: `make kv-adapters` has it", allow_module_level=True
+        )
+
+
 def run_on_two_hosts(
     arguments: Sequence[str], env: Mapping[str, str] | None = None
 ) -> dict[str, list[str]]:

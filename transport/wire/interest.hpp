@@ -49,7 +49,7 @@ class InterestView {
     /// element to the end of the packet (security::parameters_digest_holds). `InterestSignature`
     /// reads the signature in them.
     ByteView parameters_portion() const { return parameters_portion_; }
-    /// Value of AttachedRoots; empty when there is none.
+    /// Value of the element AttachedRoots; empty if the Interest lacks it.
     ByteView attached_roots() const { return attached_roots_; }
     /// Offset of the HopLimit's value byte in `whole()`, 0 when there is none: a forwarder
     /// decrements a copy in place.

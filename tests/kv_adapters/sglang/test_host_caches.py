@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 import pytest
 
-if importlib.util.find_spec("sglang") is None:
-    pytest.skip("SGLang is not installed here: `make kv-adapters` has it", allow_module_level=True)
+from tests.kv_adapters.running import require_sglang
+
+require_sglang()
 
 from tests.kv_adapters.sglang.on_processor import stand_in
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import signal
 import threading
 from collections.abc import Iterator, Mapping
@@ -13,8 +12,9 @@ from typing import Final
 
 import pytest
 
-if importlib.util.find_spec("sglang") is None:
-    pytest.skip("SGLang is not installed here: `make kv-adapters` has it", allow_module_level=True)
+from tests.kv_adapters.running import require_sglang
+
+require_sglang()
 
 from tests.kv_adapters.sglang.servers import (
     LOADABLE,
@@ -68,7 +68,7 @@ def test_a_killed_engine_comes_back_while_the_other_answers(servers: Servers) ->
             other.drop_caches()
             if step == 13:
                 killed.send_signal(signal.SIGKILL)
-            # What was on the killed host alone is computed.
+            # The survivor computes the pages that only the killed host had.
             assert other.answer(step).tokens == expected[step]
         killed.wait()
         servers.wait_until_ready(0)

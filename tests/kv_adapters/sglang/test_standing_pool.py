@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -14,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-if importlib.util.find_spec("sglang") is None:
-    pytest.skip("SGLang is not installed here: `make kv-adapters` has it", allow_module_level=True)
+from tests.kv_adapters.running import require_sglang
+
+require_sglang()
 
 from tests.kv_adapters.running import documented_command, standing_pool
 from tests.kv_adapters.sglang.servers import (
@@ -72,7 +72,7 @@ def test_the_documented_storage_loads_on_one_host_what_another_kept(folder: Path
 
 
 def loads(server: Server, step: int) -> Answer:
-    """What a server says when all pages of a prompt are in the pool and it has no others."""
+    """A server's answer to a prompt, all of whose pages it loads from the pool."""
     answer = server.answer(step)
     while answer.loaded < LOADABLE:
         server.drop_caches()

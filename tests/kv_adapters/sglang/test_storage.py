@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +9,9 @@ from typing import Any
 
 import pytest
 
-if importlib.util.find_spec("sglang") is None:
-    pytest.skip(
-        "SGLang is not installed here: `make kv-adapters` tests with it", allow_module_level=True
-    )
+from tests.kv_adapters.running import require_sglang
+
+require_sglang()
 
 from tests.kv_adapters.sglang.on_processor import stand_in
 

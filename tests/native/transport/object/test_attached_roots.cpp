@@ -195,7 +195,7 @@ TEST_CASE("only a repetition lacks the roots") {
     CHECK(client.forwarder.asked[1].second.empty());
 }
 
-TEST_CASE("roots with any byte changed, or of another request, are none") {
+TEST_CASE("attached roots are ignored if a byte is changed, or the request is another") {
     Client client;
     const Bytes attached = client.attached();
     CHECK(read_attached_roots(kRequest.view(), attached, *tagger()).size() == 1);
