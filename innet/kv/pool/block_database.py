@@ -90,6 +90,23 @@ def record_bytes(name: str, root_bytes: int, contents_bytes: int) -> int:
     return -(-payload // (PAGE_BYTES - _LINK_BYTES)) * PAGE_BYTES
 
 
+class WriteFailures:
+    """Logs the first of several failed writes in a row."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self._level = logging.WARNING
+
+    def failed(self, error: Exception) -> None:
+        """Blocks could not be written."""
+        _log.log(self._level, "blocks cannot be written to %s: %s", self._place, error)
+        self._level = logging.DEBUG
+
+    def succeeded(self) -> None:
+        """Blocks were written: the next failure is logged again."""
+        self._level = logging.WARNING
+
+
 class BlockDatabase:
     """Reads and writes records; its calls block, and one thread at a time makes them.
 
@@ -116,7 +133,7 @@ class BlockDatabase:
         pages = capacity_bytes // PAGE_BYTES
         self._pages = pages + pages // _PAGES_IN_A_TABLE + _PAGES_OF_ITS_OWN
         self.is_too_large = False
-        self._is_failing = False  # the last write failed, which was logged
+        self._failures = WriteFailures(str(path))
         self._connection = self._opened()
 
     def records(self) -> list[BlockRecord]:
@@ -157,12 +174,10 @@ class BlockDatabase:
                 self.reset()
                 self._write((), added)
         except (sqlite3.Error, KVError) as error:
-            level = logging.DEBUG if self._is_failing else logging.WARNING
-            _log.log(level, "blocks cannot be written to %s: %s", self._path, error)
-            self._is_failing = True
+            self._failures.failed(error)
             return False
         if added:
-            self._is_failing = False
+            self._failures.succeeded()
         return True
 
     def shrink(self) -> bool:

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 
 from innet.errors import KVError
-from innet.kv.pool.block_database import BlockRecord
+from innet.kv.pool.block_database import BlockRecord, WriteFailures
 from innet.kv.pool.network import Sealed
 from innet.private_files import make_private_folder
 
@@ -118,7 +118,7 @@ class ObjectStorage:
                 "user can write to, and check the storage's endpoint and keys"
             ) from error
         self._paths = {record.row: self._path(record) for record in self._listed}
-        self._is_failing = False  # the last write failed, which was logged
+        self._failures = WriteFailures(self._folder)
 
     def records(self) -> list[BlockRecord]:
         """All records that were there at the beginning, in the order of writing."""
@@ -147,15 +147,13 @@ class ObjectStorage:
                 for record in added:
                     Path(self._path(record)).chmod(0o600)
         except Exception as error:  # of whatever library is behind fsspec
-            level = logging.DEBUG if self._is_failing else logging.WARNING
-            _log.log(level, "blocks cannot be written to %s: %s", self._folder, error)
-            self._is_failing = True
+            self._failures.failed(error)
             for record in added:  # part of one may be there, and takes room
                 with suppress(Exception):
                     self._files.rm_file(self._path(record))
             return False
         if added:
-            self._is_failing = False
+            self._failures.succeeded()
         self._paths |= {record.row: self._path(record) for record in added}
         return True
 
