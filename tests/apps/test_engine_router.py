@@ -190,7 +190,7 @@ async def test_a_client_that_hangs_up_ends_its_request_at_the_engine() -> None:
 async def test_an_engine_that_does_not_tokenize_is_passed_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("routing.front._QUICK_S", 0.01)
+    monkeypatch.setattr("routing.front._QUICK_S", 1.0)
 
     async def babble(_: web.Request) -> web.StreamResponse:
         return web.json_response([1, 2])
