@@ -50,7 +50,7 @@ def test_the_result_is_the_expression_to_the_bit(algorithm):
         assert result.tobytes() == wanted.tobytes()
 
 
-def test_what_encoding_took_away_is_told_and_the_input_stays():
+def test_the_encoding_error_is_returned_and_the_input_is_unchanged():
     with Cluster(load_topology("star:3")) as cluster:
 
         def program(comm):

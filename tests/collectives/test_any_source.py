@@ -96,7 +96,7 @@ def status_of(receive: Receive) -> int | None:
     return receive.work.wait().status if receive.work.done() else None
 
 
-def test_a_question_stays_open_for_the_receives_that_follow(network: Network) -> None:
+def test_a_pending_request_serves_the_next_receive(network: Network) -> None:
     first = network.post()
     network.answer(1, 10.0)
     assert (status_of(first), first.sender, first.memory[0]) == (_core.STATUS_DONE, 1, 10.0)
@@ -106,7 +106,7 @@ def test_a_question_stays_open_for_the_receives_that_follow(network: Network) ->
     assert network.confirmed == [(1, 0), (2, 0)]
 
 
-def test_an_old_question_that_ends_does_not_end_a_young_receive(network: Network) -> None:
+def test_an_old_request_that_times_out_does_not_end_a_newer_receive(network: Network) -> None:
     network.post()
     network.answer(1)
     young = network.post()
@@ -122,7 +122,7 @@ def test_a_receive_ends_at_its_own_deadline(network: Network) -> None:
     assert status_of(late) == _core.STATUS_DEADLINE_EXCEEDED
 
 
-def test_receives_are_served_in_order_and_only_by_whom_they_name(network: Network) -> None:
+def test_receives_are_served_in_order_and_only_by_the_sources_they_name(network: Network) -> None:
     anyone, from_two, from_one = network.post(), network.post(2), network.post(1)
     network.answer(1, 1.0)
     assert anyone.sender == 1
@@ -134,7 +134,7 @@ def test_receives_are_served_in_order_and_only_by_whom_they_name(network: Networ
     assert network.confirmed == [(1, 0), (1, 1), (2, 0)]
 
 
-def test_a_message_of_another_size_is_asked_for_again(network: Network) -> None:
+def test_a_message_of_another_size_is_requested_again(network: Network) -> None:
     network.post()
     network.answer(1)
     network.answer(2, 5.0)
@@ -145,7 +145,7 @@ def test_a_message_of_another_size_is_asked_for_again(network: Network) -> None:
     assert [seq for source, seq, _ in network.asked if source == 2] == [0, 0]
 
 
-def test_what_was_given_up_takes_no_message(network: Network) -> None:
+def test_a_cancelled_receive_takes_no_message(network: Network) -> None:
     abandoned = network.post()
     abandoned.work.cancel()
     network.answer(1, 4.0)
@@ -162,13 +162,13 @@ def test_the_failure_of_the_group_ends_every_receive(network: Network) -> None:
     assert len(network.asked) == 2  # nobody is asked who cannot answer
 
 
-def test_alone_there_is_nobody_to_receive_from(network: Network) -> None:
+def test_a_single_rank_cannot_receive_from_any(network: Network) -> None:
     alone = AnySource(network.runner(1), network)  # type: ignore[arg-type]
     with pytest.raises(CollectiveError, match="group of one rank"):
         alone.post(np.zeros(1), None, TAG, FOREVER_S, make_work)
 
 
-def test_a_short_deadline_holds_while_an_older_question_is_open(network: Network) -> None:
+def test_a_short_deadline_holds_while_an_older_request_is_pending(network: Network) -> None:
     network.post()
     young = network.post(timeout_s=0.01)
     assert young.work.wait() == (
@@ -187,7 +187,7 @@ def test_a_message_goes_to_the_first_receive_that_has_not_ended(network: Network
     assert network.confirmed == [(2, 0)]
 
 
-def test_a_tag_that_was_not_used_for_long_keeps_no_requests(network):
+def test_an_unused_tag_keeps_no_requests(network):
     first = network.post()
     network.answer(1, 4.0)
     assert status_of(first) == _core.STATUS_DONE

@@ -24,7 +24,7 @@ def test_help_shows_the_parameters_and_the_result_of_both_forms(name: str) -> No
     assert result == f"Work[{signature.return_annotation}]"
 
 
-def test_one_form_returns_the_result_and_the_other_its_work() -> None:
+def test_the_blocking_form_returns_the_result_and_the_other_form_its_work() -> None:
     with Cluster(load_topology("star:2")) as cluster:
         one, other = cluster.communicators
         work = one.iallreduce(np.full(3, 2.0), op="prod")

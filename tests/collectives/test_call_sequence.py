@@ -20,7 +20,7 @@ class _Node:
         self.failed.append(range(first, end))
 
 
-def test_a_call_that_goes_well_takes_no_time_of_the_node() -> None:
+def test_a_successful_call_costs_the_node_no_time() -> None:
     node = _Node()
     calls = CallSequence(cast(_core.NodeHandle, node), 0, "rank 0 (h0)", 64, lambda number: None)
     with calls.call("outer", 1, True, None), calls.call("inner", 1, True, None):
@@ -28,7 +28,7 @@ def test_a_call_that_goes_well_takes_no_time_of_the_node() -> None:
     assert node.failed == []
 
 
-def test_calls_that_a_block_did_not_make_have_failed() -> None:
+def test_calls_that_a_block_did_not_make_fail() -> None:
     node = _Node()
     calls = CallSequence(cast(_core.NodeHandle, node), 0, "rank 0 (h0)", 64, lambda number: None)
 
@@ -61,7 +61,7 @@ def test_earlier_calls_are_compared_in_few_bytes() -> None:
     assert one.for_next() == (_core.UNKNOWN_CALLS, "")
 
 
-def test_a_long_text_is_cut_and_still_compared() -> None:
+def test_a_long_text_is_truncated_and_still_compared() -> None:
     one, other = EarlierCalls(), EarlierCalls()
     one.leave_step("a step with a long name" * 2)
     other.leave_step("a step with a long name" * 3)

@@ -52,7 +52,7 @@ def test_a_queued_operation_ends_at_its_deadline_and_the_others_still_get_its_te
         assert sums == [3, 3, 3]
 
 
-def test_all_queued_operations_that_wait_for_an_absent_rank_end_together_and_name_it():
+def test_queued_operations_that_wait_for_an_absent_rank_end_together_and_name_it():
     with Cluster(load_topology("star:2"), timeout_s=0.5) as cluster:
         communicator = cluster.communicators[0]
         works = [communicator.iallreduce(np.ones(3, np.float32)) for _ in range(5 * IN_FLIGHT)]
@@ -74,7 +74,7 @@ def test_a_rank_that_has_ended_without_the_operation_is_named_at_the_deadline():
             assert "rank 1 (h1) left the group, and its process has ended" in str(error)
 
 
-def test_a_rank_that_is_stopped_is_named_by_all_in_the_same_words_and_nobody_else():
+def test_all_ranks_name_the_stopped_rank_alone_in_the_same_words():
     """Also by those that give up after others have given up and left."""
     with Cluster(load_topology("star:4"), timeout_s=1.0) as cluster:
         cluster.end(rank=1)

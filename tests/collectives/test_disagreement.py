@@ -42,7 +42,7 @@ def assert_everyone_gets(results, kind, *texts):
     ],
     ids=["list", "number", "tuple", "out"],
 )
-def test_what_is_no_array_is_refused_with_what_to_pass(cluster, call):
+def test_other_objects_than_arrays_are_refused_with_advice(cluster, call):
     results = cluster.run(call)
     assert_everyone_gets(results, CollectiveError, "is not a NumPy array; pass numpy.asarray")
 
@@ -123,7 +123,7 @@ SYNCHRONISING = {
 
 @pytest.mark.parametrize("call", SYNCHRONISING.values(), ids=SYNCHRONISING)
 @pytest.mark.parametrize("before", [0, 20], ids=["one call", "after others"])
-def test_two_roots_that_nobody_notices_fail_the_next_call_of_all(cluster, call, before):
+def test_different_roots_of_a_broadcast_fail_the_next_synchronising_call(cluster, call, before):
     """Each root has what it needs, and so has rank 2: its broadcast succeeds."""
 
     def different(comm):
@@ -141,7 +141,7 @@ def test_two_roots_that_nobody_notices_fail_the_next_call_of_all(cluster, call, 
     assert not any(isinstance(result, Exception) for result in again)
 
 
-def test_equal_roots_leave_the_next_calls_as_they_are(cluster):
+def test_equal_roots_do_not_fail_the_next_calls(cluster):
     def program(comm):
         for root in (0, 1, 2, 0):
             comm.broadcast(ONES.copy(), root=root)
@@ -162,14 +162,14 @@ def test_different_roots_of_a_reduction_by_key(cluster):
     assert_everyone_gets(results, MismatchError, "root=0", "root=1")
 
 
-def test_ranks_that_wait_for_one_that_contributes_nothing(cluster):
+def test_a_broadcast_on_one_rank_and_a_barrier_on_the_others_mismatch(cluster):
     results = cluster.run(
         lambda comm: comm.broadcast(ONES.copy(), root=0) if comm.rank == 2 else comm.barrier()
     )
     assert_everyone_gets(results, MismatchError, "broadcast", "barrier", "(h")
 
 
-def test_copies_of_different_lengths_name_the_ranks(cluster):
+def test_an_allgather_of_different_lengths_names_the_ranks(cluster):
     results = cluster.run(lambda comm: comm.allgather(ONES[: 90 if comm.rank == 1 else 100]))
     assert_everyone_gets(results, MismatchError, "(90,)", "(100,)")
     assert "rank 1 (h1) called" in str(results[0])
@@ -183,9 +183,7 @@ def test_copies_of_different_lengths_name_the_ranks(cluster):
     [(np.empty(100), ["recv(f64", "send(f32"]), (np.empty(90, np.float32), ["90", "100"])],
     ids=["type", "size"],
 )
-def test_a_receive_that_does_not_fit_its_message_says_so_on_both_sides(
-    cluster, any_source, memory, texts
-):
+def test_a_receive_of_the_wrong_size_fails_on_both_sides(cluster, any_source, memory, texts):
     """The send has ended by then, because it was buffered: its rank logs a warning."""
     warned = threading.Event()
     warnings: list[str] = []
@@ -222,18 +220,18 @@ def test_a_receive_that_does_not_fit_its_message_says_so_on_both_sides(
     assert "rank 1 (h1) called recv(" in warnings[0]
 
 
-def test_overflow_reaches_everybody(cluster):
+def test_overflow_raises_on_all_ranks(cluster):
     results = cluster.run(lambda comm: comm.allreduce(np.full(10, 2**30, np.int32)))
     assert_everyone_gets(results, ReductionOverflow)
 
 
-def test_a_rank_that_does_not_come_is_named():
+def test_an_absent_rank_is_named():
     with Cluster(load_topology("star:3"), timeout_s=1.5) as cluster:
         results = cluster.run(lambda comm: None if comm.rank == 2 else comm.allreduce(np.ones(10)))
         assert_everyone_gets(results[:2], DeadlineExceeded, "2", "allreduce")
 
 
-def test_a_cancelled_operation_ends_here(cluster):
+def test_a_cancelled_operation_ends_on_its_rank(cluster):
     def give_up(comm):
         if comm.rank != 0:
             return None
@@ -245,7 +243,7 @@ def test_a_cancelled_operation_ends_here(cluster):
     assert isinstance(results[0], Cancelled)
 
 
-def test_a_failed_operation_does_not_spoil_the_next(cluster):
+def test_an_operation_after_a_failed_one_is_right(cluster):
     cluster.run(lambda comm: comm.allreduce(np.ones(10 + comm.rank, np.float32)))
     results = cluster.run(lambda comm: comm.allreduce(np.ones(10, np.float32)))
     assert all((result == 3).all() for result in results)

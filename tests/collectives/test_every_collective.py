@@ -22,12 +22,12 @@ def job(run_job):
     "script",
     ["every_collective.py", "same_group_again.py", "fails_and_goes_on.py", "objects.py"],
 )
-def test_every_rank_has_what_it_should(job, script):
+def test_every_rank_has_the_right_result(job, script):
     """What MPI's collectives give; groups joined again; calls that fail on one rank; objects."""
     assert [job.said(f"h{rank}", script) for rank in range(4)] == 4 * ["all right"]
 
 
-def test_no_rank_is_asked_before_it_answers_for_its_names(job):
+def test_no_rank_receives_requests_before_it_serves_its_names(job):
     """A host that is slow to register its names refuses nothing, in any of its groups."""
     for rank in range(4):
         said = job.said(f"h{rank}", "slow_to_register.py")

@@ -312,7 +312,7 @@ failures = st.lists(
 @pytest.mark.parametrize("algorithm", EVERY_ALGORITHM)
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(failures=failures)
-def test_no_rank_is_misled_by_calls_that_fail(cluster_of, algorithm, failures):
+def test_failed_calls_mislead_no_rank(cluster_of, algorithm, failures):
     """Each step fails on one rank; every rank goes on with the next one and with a sum."""
     cluster = cluster_of(algorithm)
 
@@ -347,7 +347,7 @@ def test_no_rank_is_misled_by_calls_that_fail(cluster_of, algorithm, failures):
     failed=st.integers(0, RANKS - 1),
     line=st.integers(1, 120),
 )
-def test_no_rank_is_misled_by_a_call_that_is_interrupted(cluster_of, algorithm, name, failed, line):
+def test_an_interrupted_call_misleads_no_rank(cluster_of, algorithm, name, failed, line):
     collective = COLLECTIVES[name]
 
     def program(comm):
@@ -368,7 +368,7 @@ def test_no_rank_is_misled_by_a_call_that_is_interrupted(cluster_of, algorithm, 
 
 
 @pytest.mark.parametrize("algorithm", EVERY_ALGORITHM)
-def test_an_overflow_of_one_ranks_pairs_is_one_on_every_rank(cluster_of, algorithm):
+def test_an_overflow_in_the_pairs_of_one_rank_raises_on_every_rank(cluster_of, algorithm):
     def program(comm):
         numbers = HUGE if comm.rank == 0 else np.ones(3, np.int64)
         overflow = outcome(lambda c, _: c.reduce_by_key(np.zeros(3, np.int64), numbers), comm, 0)
@@ -396,7 +396,7 @@ def test_sparse_vectors_of_different_sizes_are_a_mismatch_on_every_rank(cluster_
         assert alike.tolist() == [1.0] * RANKS
 
 
-def test_a_round_that_fails_leaves_late_as_it_was(cluster_of):
+def test_a_failed_round_leaves_the_late_contribution_unchanged(cluster_of):
     """Rank 1's own contribution overflows; the others had taken theirs from what was late."""
 
     def program(comm):
@@ -417,7 +417,7 @@ def test_a_round_that_fails_leaves_late_as_it_was(cluster_of):
         assert late.tolist() == [0, 0, 0]
 
 
-def test_a_block_that_fails_before_its_round_keeps_its_place_among_the_rounds(cluster_of):
+def test_a_block_that_fails_before_its_round_still_counts_as_a_round(cluster_of):
     """Without a place, rank 1 would be one round behind from then on, and in none of them."""
 
     def preparing(comm, step):
@@ -435,7 +435,7 @@ def test_a_block_that_fails_before_its_round_keeps_its_place_among_the_rounds(cl
             assert np.array_equal(total, sum_of(step))
 
 
-def test_the_receive_of_a_send_that_failed_fails_and_later_messages_keep_their_places(cluster_of):
+def test_the_receive_of_a_failed_send_fails_and_later_messages_match(cluster_of):
     def program(comm):
         if comm.rank == 0:
             refused = outcome(lambda c, _: c.send(np.array([None]), to=1), comm, 0)
@@ -453,7 +453,7 @@ def test_the_receive_of_a_send_that_failed_fails_and_later_messages_keep_their_p
     assert second.tolist() == [7.0]
 
 
-def test_a_receive_that_failed_does_not_leave_its_message_to_the_next(cluster_of):
+def test_the_message_of_a_failed_receive_is_not_delivered_to_the_next(cluster_of):
     def program(comm):
         if comm.rank == 0:
             for number in (1.0, 2.0):
@@ -514,7 +514,7 @@ def test_a_block_with_broadcasts_fails_wherever_the_group_synchronises(
         assert all(is_right(total, sum_of(step)) for step, total in enumerate(totals))
 
 
-def test_a_block_that_fails_over_a_dead_rank_tells_the_others_of_that_rank(cluster_of):
+def test_a_block_that_fails_because_of_a_dead_rank_reports_that_rank(cluster_of):
     """They recover from a death, not from a failed call, whoever heard of it first."""
 
     def program(comm):

@@ -30,7 +30,7 @@ topology:
 """
 
 
-def test_a_killed_worker_is_named_to_the_others(run_job):
+def test_the_other_ranks_name_a_killed_worker(run_job):
     result = run_job("dies.py", ["60"], topology="star:3")
     assert "SIGKILL" in result.failure
     assert result.failure.startswith("h2 ")
@@ -44,14 +44,14 @@ def test_a_killed_worker_is_named_to_the_others(run_job):
         assert in_time == "True"
 
 
-def test_a_rank_that_does_not_get_ready_is_named_to_the_others(run_job):
+def test_the_other_ranks_name_a_rank_that_does_not_become_ready(run_job):
     result = run_job("stops_while_joining.py", topology="star:3")
     # Whoever gives up first; the other may hear of that before its own deadline.
     said = result.said("h0") + result.said("h2")
     assert "rank 1 (h1) joined group 'late' and did not get ready within 2 s" in said
 
 
-def test_an_operation_that_begins_after_a_failure_is_named_too():
+def test_an_operation_that_begins_after_a_failure_names_the_rank_too():
     with Cluster(load_topology("star:2")) as cluster:
         cluster.fail(cluster.communicators[0], "rank 1 (h1) was killed", 1)
         with pytest.raises(RankFailed, match=r"^allreduce\(sum.f32.*rank 1 \(h1\) was killed"):
@@ -59,7 +59,7 @@ def test_an_operation_that_begins_after_a_failure_is_named_too():
 
 
 @pytest.mark.parametrize("algorithm", ["inc", "ring"])
-def test_who_waits_for_a_rank_that_has_left_is_told_at_once(algorithm):
+def test_waiting_for_a_rank_that_left_fails_at_once(algorithm):
     with Cluster(load_topology("star:3"), algorithm, timeout_s=3600) as cluster:
         first, leaver, last = cluster.communicators
         common = [communicator.iallreduce(np.ones(3)) for communicator in cluster.communicators]
@@ -71,7 +71,7 @@ def test_who_waits_for_a_rank_that_has_left_is_told_at_once(algorithm):
                 work.wait()
 
 
-def test_who_leaves_because_of_a_failure_passes_on_its_cause():
+def test_a_rank_that_leaves_after_a_failure_passes_on_its_cause():
     with Cluster(load_topology("star:3"), timeout_s=3600) as cluster:
         first, second, _ = cluster.communicators
         waiting = first.iallreduce(np.ones(3))
@@ -83,7 +83,7 @@ def test_who_leaves_because_of_a_failure_passes_on_its_cause():
 
 @pytest.mark.slow
 @pytest.mark.jobs
-def test_a_switch_stays_as_large_as_its_slots_and_cache():
+def test_the_memory_of_a_switch_does_not_grow_with_the_operations():
     """Through 4,000 operations the resident size of a switch does not grow."""
 
     async def sizes() -> list[int]:
@@ -103,7 +103,7 @@ def test_a_switch_stays_as_large_as_its_slots_and_cache():
     assert max(later) < first + (8 << 20)
 
 
-def test_failed_jobs_name_the_cause_and_leave_the_network_usable():
+def test_failed_jobs_name_the_cause_and_the_network_stays_usable():
     async def scenario() -> list[str]:
         lines: list[str] = []
         topology = load_topology("star:3")

@@ -59,7 +59,7 @@ def is_data(datagram: bytes) -> bool:
 
 
 @pytest.mark.parametrize("algorithm", ["inc", "ps", "ring", "halving-doubling"])
-def test_loss_disorder_and_duplicates(algorithm):
+def test_results_survive_loss_reordering_and_duplicates(algorithm):
     seed = 7
     print("seed", seed)
     taps = {(f"h{rank}", "s0"): disorder(seed + rank) for rank in range(4)}
@@ -94,7 +94,7 @@ def test_flipped_bits_never_enter_a_sum():
 
 
 @pytest.mark.parametrize("signature", ["hmac", "ed25519"])
-def test_other_signatures_protect_as_well(signature):
+def test_other_signature_types_protect_as_well(signature):
     source = random.Random(5)
 
     def flip_content(datagram: bytes) -> Sequence[bytes]:
@@ -110,7 +110,7 @@ def test_other_signatures_protect_as_well(signature):
         assert sum(cluster.status(n)["node"]["invalid_signature"] for n in cluster.nodes) > 0
 
 
-def test_forged_data_of_a_stranger_is_not_taken():
+def test_forged_data_of_a_stranger_is_dropped():
     """Whoever can inject packets but lacks the group key cannot change a sum."""
     forged = []
 
@@ -130,7 +130,7 @@ def test_forged_data_of_a_stranger_is_not_taken():
 
 @pytest.mark.parametrize("slots", [0, 1, 4])
 @pytest.mark.parametrize("shape", ["star:4", "leaf-spine:2x2x2"])
-def test_few_slots_are_slower_not_wrong(slots, shape):
+def test_few_slots_change_no_result(slots, shape):
     topology = load_topology(shape)
     plan = make_plan("inc", topology)  # made as if there were slots: the switches then refuse
     scarce = topology.with_overrides(slots=slots)

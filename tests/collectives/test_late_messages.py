@@ -10,7 +10,7 @@ from innet.topology import load_topology
 from tests.collectives.cluster import Cluster
 
 
-def test_the_receive_after_one_that_was_given_up_gets_its_message() -> None:
+def test_the_receive_after_a_cancelled_one_gets_its_message() -> None:
     with Cluster(load_topology("star:2")) as cluster:
         sender, receiver = cluster.communicators
         late = receiver.irecv(np.zeros(1), 0, timeout_s=0.05)

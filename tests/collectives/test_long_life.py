@@ -16,7 +16,7 @@ from innet.topology import load_topology
 from tests.collectives.cluster import Cluster
 
 
-def test_buffers_of_operations_that_nobody_waits_for_are_freed():
+def test_buffers_of_operations_without_waiters_are_freed():
     with Cluster(load_topology("star:2")) as cluster:
 
         def forget_many(communicator: Communicator) -> int:
@@ -34,7 +34,7 @@ def test_buffers_of_operations_that_nobody_waits_for_are_freed():
         assert cluster.run(forget_many) == [0, 0]
 
 
-def test_a_communicator_can_be_ended_as_soon_as_its_process_knows_it(monkeypatch):
+def test_a_communicator_can_be_closed_as_soon_as_it_is_registered(monkeypatch):
     with Cluster(load_topology("star:2")) as cluster:
         ended = []
         for member in cluster.members:
@@ -49,7 +49,7 @@ def test_a_communicator_can_be_ended_as_soon_as_its_process_knows_it(monkeypatch
         assert ended == [0, 1]
 
 
-def test_nodes_keep_nothing_of_groups_that_have_ended():
+def test_nodes_keep_no_state_of_closed_groups():
     with Cluster(load_topology("star:2")) as cluster:
 
         def sizes() -> list[int]:
@@ -91,7 +91,7 @@ def test_nodes_keep_nothing_of_groups_that_have_ended():
         assert names_of_sums() == names_after_one
 
 
-def test_ever_new_tags_leave_a_number_each():
+def test_each_new_tag_costs_one_stored_number():
     with Cluster(load_topology("star:2")) as cluster:
 
         def exchange(communicator: Communicator) -> list[int]:
@@ -117,7 +117,7 @@ def confirm(incoming: _Incoming, tag: int, seq: int, now_s: float) -> list[tuple
     return incoming.confirm(tag, seq, now_s)
 
 
-def test_receipts_of_a_tag_go_when_it_was_not_used_for_long():
+def test_receipts_of_an_unused_tag_are_dropped():
     incoming = _Incoming()
     gone = [confirm(incoming, tag, 0, now_s=0.0) for tag in range(1000)]
     assert not any(gone)
@@ -129,13 +129,13 @@ def test_receipts_of_a_tag_go_when_it_was_not_used_for_long():
     assert len(useless) == 1000 + 1 - 256
 
 
-def test_receipts_of_a_busy_tag_go_when_their_sender_must_have_them():
+def test_receipts_of_a_busy_tag_are_dropped_once_their_sender_has_them():
     incoming = _Incoming()
     gone = [confirm(incoming, 7, seq, now_s=0.0) for seq in range(MESSAGES_IN_FLIGHT + 2)]
     assert [useless for useless in gone if useless] == [[(7, 0)], [(7, 1)]]
 
 
-def test_a_number_that_is_given_back_is_taken_next():
+def test_a_returned_sequence_number_is_used_next():
     incoming = _Incoming()
     assert [incoming.take(7) for _ in range(4)] == [0, 1, 2, 3]
     incoming.give_back(7, 2)
@@ -143,7 +143,7 @@ def test_a_number_that_is_given_back_is_taken_next():
     assert [incoming.take(7) for _ in range(3)] == [0, 2, 4]
 
 
-def test_receives_without_a_message_leave_nothing_of_their_tag():
+def test_receives_without_a_message_leave_no_state_of_their_tag():
     incoming = _Incoming()
     for tag in range(100):
         numbers = [incoming.take(tag) for _ in range(3)]

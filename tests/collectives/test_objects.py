@@ -111,13 +111,13 @@ def test_a_strangers_signature_reaches_nobody(trio):
     assert trio.status("s0")["node"]["invalid_signature"] > before
 
 
-def test_an_object_that_nobody_publishes_ends_at_the_deadline(trio):
+def test_fetching_an_unpublished_object_ends_at_the_deadline(trio):
     with pytest.raises(DeadlineExceeded, match=r"fetch\('nothing'.*rank 2 \(h2\) had not sent"):
         trio.communicators[0].fetch("nothing", source=2, timeout_s=0.5)
 
 
 @pytest.mark.parametrize("size", [0, 1, 1023, 1024, 1025, 40_000])
-def test_sizes_around_a_segments(trio, size):
+def test_objects_of_sizes_near_a_segment(trio, size):
     contents = some_bytes(size, seed=size)
     name = f"sizes/{size}"
     trio.communicators[1].publish(name, contents)
@@ -126,7 +126,7 @@ def test_sizes_around_a_segments(trio, size):
         assert result.tobytes() == contents
 
 
-def test_a_fetch_may_come_before_its_publication(trio):
+def test_a_fetch_can_start_before_the_publication(trio):
     early, publisher = trio.communicators[0], trio.communicators[1]
     work = early.ifetch("late", source=1)
     other = early.ifetch("late", source=1)
@@ -141,7 +141,7 @@ def test_a_fetch_may_come_before_its_publication(trio):
     assert asyncio.run(result()) == some_bytes(10_000)
 
 
-def test_arrays_keep_their_elements_and_land_where_they_are_wanted(trio):
+def test_arrays_keep_their_elements_and_are_written_to_out(trio):
     weights = np.arange(6000, dtype=np.float32).reshape(60, 100)
     trio.communicators[0].publish("weights", weights.T)
     weights_t = weights.T.copy()
@@ -156,14 +156,14 @@ def test_arrays_keep_their_elements_and_land_where_they_are_wanted(trio):
         fetcher.fetch("weights", 0, np.zeros(5999, np.float32))
 
 
-def test_data_may_change_after_publish(trio):
+def test_data_can_change_after_publish(trio):
     data = bytearray(some_bytes(5000))
     trio.communicators[0].publish("changing", data)
     data[:] = bytes(5000)
     assert trio.communicators[1].fetch("changing", 0).tobytes() == some_bytes(5000)
 
 
-def test_a_name_is_published_once_and_free_again_when_withdrawn(trio):
+def test_a_name_is_published_once_and_reusable_after_withdrawal(trio):
     comm = trio.communicators[0]
     comm.publish("once", b"first")
     with pytest.raises(TransportError, match="published already"):

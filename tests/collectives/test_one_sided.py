@@ -38,7 +38,7 @@ def trio():
         yield cluster
 
 
-def test_everyone_reads_and_writes_what_one_rank_registered(trio):
+def test_all_ranks_read_and_write_a_registered_array(trio):
     owner, other, third = trio.communicators
     weights = np.arange(5000, dtype=np.float32).reshape(100, 50)
     registered = owner.register("expert/0", weights.copy())
@@ -83,7 +83,7 @@ def test_types_and_shapes_without_elements_or_axes(trio, dtype):
         assert not other.get(name, 0).array.any()
 
 
-def test_no_get_sees_a_part_of_a_put_and_no_sum_is_lost():
+def test_puts_are_atomic_and_no_sum_is_lost():
     puts, elements = 25, 4000
     lossy = random.Random(3)
 
@@ -112,7 +112,7 @@ def test_no_get_sees_a_part_of_a_put_and_no_sum_is_lost():
         assert total.version == 4 * puts
 
 
-def test_many_requests_are_under_way_at_once(trio):
+def test_many_requests_run_concurrently(trio):
     owner, other, _ = trio.communicators
     owner.register("many", np.zeros(3000, np.float32))
     ones = np.ones(3000, np.float32)
@@ -145,7 +145,7 @@ def test_old_versions_and_requests_are_dropped(trio):
         assert now < before + 400_000
 
 
-def test_one_version_for_many_crosses_the_owners_link_about_once():
+def test_a_version_that_many_ranks_get_crosses_the_owners_link_about_once():
     elements = 200_000
     with Cluster(load_topology("star:5"), segment_bytes=8192) as cluster:
         cluster.communicators[0].register("parameters", np.ones(elements, np.float32))
@@ -157,7 +157,7 @@ def test_one_version_for_many_crosses_the_owners_link_about_once():
         assert sent < 2 * 4 * elements, "each rank's copy came from the owner"
 
 
-def test_a_get_may_be_content_with_a_version_that_was_fetched_before(trio):
+def test_a_get_can_return_a_version_that_was_fetched_before(trio):
     owner, other, third = trio.communicators
     registered = owner.register("slack", np.zeros(10, np.float32))
     assert other.get("slack", 0).version == 0
@@ -197,7 +197,7 @@ def test_deadlines_name_the_rank_and_the_array(trio):
         other.get("x", 2, timeout_s=0.2)
 
 
-def test_what_does_not_fit_is_refused_and_changes_nothing(trio):
+def test_requests_that_do_not_fit_are_refused_and_change_nothing(trio):
     owner, other, _ = trio.communicators
     registered = owner.register("small", np.full(4, 250, np.uint8))
     with pytest.raises(MismatchError, match=r"float64.*'small', which is of uint8"):
@@ -229,7 +229,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(trio):
 
 
 @pytest.mark.parametrize("place", ["memory for what comes", "the write"])
-def test_a_put_that_fails_at_its_owner_is_refused_with_the_cause(trio, monkeypatch, place):
+def test_a_put_that_fails_at_the_owner_raises_its_cause(trio, monkeypatch, place):
     """The owner serves the next request all the same."""
     owner, asker, _ = trio.communicators
     memory = np.zeros(4, np.float32)
@@ -258,7 +258,7 @@ def test_a_put_of_rows_into_an_array_without_rows_is_refused_at_once(trio):
         other.put("scalar", 0, np.zeros(1), rows=slice(0, 1))
 
 
-def test_gets_have_the_deadline_that_the_communicator_has_now():
+def test_gets_have_the_current_timeout_of_the_communicator():
     with Cluster(load_topology("star:2")) as cluster:
         comm = cluster.communicators[0]
         comm.timeout_s = 0.2
@@ -266,7 +266,7 @@ def test_gets_have_the_deadline_that_the_communicator_has_now():
             comm.iget("never", 1).wait(10)
 
 
-def test_a_request_that_is_given_up_raises_cancelled(trio):
+def test_a_cancelled_request_raises_cancelled(trio):
     owner, other, _ = trio.communicators
     owner.register("waiting", np.zeros(3))
     work = other.iget("waiting", 0, at_least=1)
@@ -303,7 +303,7 @@ class _DeliversAtOnce:
             self._held.pop(operation)(_core.STATUS_CANCELLED, "given up")
 
 
-def test_a_get_that_is_given_up_while_its_data_is_fetched_raises_cancelled():
+def test_a_get_cancelled_during_its_fetch_raises_cancelled():
     with Cluster(load_topology("star:2")) as cluster:
         owner, other = cluster.communicators
         owner.register("weights", np.zeros(3))
@@ -345,7 +345,7 @@ def test_groups_have_arrays_of_their_own_and_fail_apart():
             communicator.close()
 
 
-def test_a_block_that_raises_leaves_a_version_of_its_own(trio):
+def test_a_writing_block_that_raises_still_publishes_a_version(trio):
     owner, other, _ = trio.communicators
     registered = owner.register("raises", np.zeros(10))
     assert other.get("raises", 0).version == 0
@@ -364,7 +364,7 @@ def test_a_block_that_raises_leaves_a_version_of_its_own(trio):
 @pytest.mark.parametrize(
     ("dtype", "shape"), [("object", (4,)), ("O,i8", (4,)), ("nonsense", (4,)), ("float32", (-1,))]
 )
-def test_what_an_owner_says_of_an_array_is_checked_before_memory_is_taken(dtype, shape):
+def test_an_owners_description_of_an_array_is_checked_before_allocation(dtype, shape):
     said = {"kind": "located", "version": 1, "slot": 0, "dtype": dtype, "shape": shape}
     with pytest.raises(ValidationError, match="located"):
         decode_reply(np.frombuffer(json.dumps(said).encode(), np.uint8))

@@ -51,14 +51,14 @@ def transfers() -> Iterator[Transfers]:
     server.close()
 
 
-def test_an_owner_asks_again_a_rank_that_could_not_be_reached(transfers: Transfers) -> None:
+def test_an_owner_requests_again_from_a_rank_that_was_unreachable(transfers: Transfers) -> None:
     for _ in range(3):
         number, ended = transfers.fetched.get(timeout=240)
         assert number == 0
         ended(_core.STATUS_NO_ROUTE, "refused")
 
 
-def test_an_owner_refuses_what_is_no_request_and_reads_on(transfers: Transfers) -> None:
+def test_an_owner_refuses_malformed_requests_and_continues(transfers: Transfers) -> None:
     _, ended = transfers.fetched.get(timeout=240)
     ended(_core.STATUS_MISMATCH, "9 bytes")
     assert transfers.fetched.get(timeout=240)[0] == 1
@@ -67,7 +67,7 @@ def test_an_owner_refuses_what_is_no_request_and_reads_on(transfers: Transfers) 
     assert "not a request: 9 bytes" in str(decode_reply(reply))
 
 
-def test_puts_that_cannot_be_published_keep_no_later_request_waiting(monkeypatch) -> None:
+def test_puts_that_cannot_be_published_block_no_later_request(monkeypatch) -> None:
     with Cluster(load_topology("star:2")) as cluster:
         owner, other = cluster.communicators
         owner.register("weights", np.zeros(4))

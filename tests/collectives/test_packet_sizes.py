@@ -65,7 +65,7 @@ def longest_names(path: Path) -> Topology:
 
 
 @pytest.mark.parametrize("signature", ["gmac", "hmac", "digest", "ed25519"])
-def test_with_the_longest_names_and_metadata_packets_fit_the_mtu(
+def test_packets_with_the_longest_names_and_metadata_fit_the_mtu(
     signature: Signature, tmp_path: Path
 ) -> None:
     topology = longest_names(tmp_path / "longest.yaml")

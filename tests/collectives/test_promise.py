@@ -34,7 +34,7 @@ def test_an_operation_that_has_ended_keeps_no_thread() -> None:
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_an_operation_that_nobody_ends_is_given_up_at_its_deadline(waits: bool) -> None:
+def test_an_unfinished_operation_ends_at_its_deadline(waits: bool) -> None:
     def give_up() -> None:
         promise.fail(TimeoutError("nobody came"))
 
@@ -47,7 +47,7 @@ def test_an_operation_that_nobody_ends_is_given_up_at_its_deadline(waits: bool) 
         promise.wait()
 
 
-def test_who_waits_for_a_short_time_does_not_end_it() -> None:
+def test_a_short_wait_does_not_end_the_operation() -> None:
     deadline = Deadline(time.monotonic() + FOREVER_S, lambda: None)
     promise: Promise[None] = Promise(deadline=deadline)
     with pytest.raises(TimeoutError, match="the operation goes on"):

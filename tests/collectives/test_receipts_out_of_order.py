@@ -33,7 +33,7 @@ def poll(condition: Callable[[], bool]) -> bool:
     return True
 
 
-def test_a_message_is_confirmed_after_later_receipts_of_its_tag_went(monkeypatch):
+def test_a_message_is_confirmed_after_later_receipts_of_its_tag_were_dropped(monkeypatch):
     monkeypatch.setattr(point_to_point, "_MOST_IDLE_TAGS", 0)
     monkeypatch.setattr(point_to_point, "_RECEIPTS_KEPT_S", 0.0)
     with Cluster(load_topology("star:2")) as cluster:
@@ -52,7 +52,7 @@ def test_a_message_is_confirmed_after_later_receipts_of_its_tag_went(monkeypatch
         assert poll(lambda: channel_to_1(sender) is None)
 
 
-def test_a_receipt_that_is_lost_is_there_when_its_sender_repeats_the_request():
+def test_a_lost_receipt_is_sent_again_when_the_sender_repeats_its_request():
     loses = True
 
     def lose_first_receipt(datagram: bytes) -> Sequence[bytes]:

@@ -9,13 +9,13 @@ from innet.collectives.group_member import checked_policy
 from innet.errors import CollectiveError
 
 
-def test_an_unknown_policy_is_refused_with_those_that_there_are():
+def test_an_unknown_policy_is_refused_with_the_known_ones():
     assert checked_policy("shrink") == "shrink"
     with pytest.raises(CollectiveError, match=r"no policy 'ignore'.*abort, shrink, wait"):
         checked_policy("ignore")
 
 
-def test_the_launcher_restarts_and_goes_on_as_the_policy_needs_it():
+def test_the_policy_determines_whether_the_launcher_restarts_workers():
     assert RestartPolicy().restarts == 0
     assert not RestartPolicy().goes_on_without
     assert RestartPolicy(on_worker_death="wait").restarts > 0

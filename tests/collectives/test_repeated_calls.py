@@ -38,7 +38,7 @@ def repeat(comm):
     ("dtype", "elements"),
     [(np.float32, 200), (np.int64, 1), (np.float16, 5), (np.complex64, 4), (ml_dtypes.bfloat16, 7)],
 )
-def test_each_repetition_adds_the_arrays_of_its_call(cluster_of, algorithm, place, dtype, elements):
+def test_each_repetition_sums_its_own_arrays(cluster_of, algorithm, place, dtype, elements):
     def program(comm):
         given = np.empty(elements, dtype)
         kept = []
@@ -57,7 +57,7 @@ def test_each_repetition_adds_the_arrays_of_its_call(cluster_of, algorithm, plac
             assert np.array_equal(result, sum_of(step, dtype, elements))
 
 
-def test_repetitions_with_other_arrays_are_checked_as_first_calls_are(cluster_of):
+def test_repetitions_with_other_arrays_are_checked_like_first_calls(cluster_of):
     def program(comm):
         repeat(comm)
         mine = values(comm.rank, 7)
@@ -107,7 +107,7 @@ def test_a_repetition_that_differs_on_one_rank_is_a_mismatch_once(cluster_of):
     assert cluster_of("inc").run(program) == ["right"] * RANKS
 
 
-def test_a_repetition_names_the_rank_that_does_not_make_it():
+def test_a_repetition_names_the_rank_that_does_not_call():
     with Cluster(load_topology("star:4"), timeout_s=1.0) as cluster:
 
         def program(comm):

@@ -53,7 +53,7 @@ def bytes_on_host_links(workers: int) -> list[int]:
     ]
 
 
-def test_a_host_link_carries_one_contribution_and_one_sum_however_many_workers():
+def test_a_host_link_carries_one_contribution_and_one_sum_for_all_its_workers():
     alone, shared = bytes_on_host_links(1), bytes_on_host_links(8)
     for one, eight in zip(alone, shared, strict=True):
         assert 4 << 20 < eight < 1.02 * one

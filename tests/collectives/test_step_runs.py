@@ -38,7 +38,7 @@ def two_sums(comm: Communicator) -> Work[Any]:
         return comm._runner.start_steps(steps(), 2, "two sums")
 
 
-def test_a_cancelled_collective_ends_on_all_ranks_although_its_clean_up_fails(
+def test_a_cancelled_collective_ends_on_all_ranks_even_if_its_clean_up_fails(
     pair: list[Communicator],
 ) -> None:
     cancelling, other = pair
@@ -64,7 +64,7 @@ def test_a_failed_collective_ends_although_its_node_has_stopped(
         work.wait(WAIT_S)
 
 
-def test_a_complete_collective_ends_although_its_spare_numbers_cannot_be_given_up(
+def test_a_complete_collective_ends_even_if_its_spare_numbers_cannot_be_released(
     pair: list[Communicator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_numbers: range) -> None:

@@ -91,7 +91,7 @@ def test_groups_of_different_members_overlap(cluster):
             assert_in_rank_order(results)
 
 
-def test_an_order_across_the_switches_costs_no_sum_more():
+def test_the_order_of_ranks_does_not_change_the_plans_sums():
     """Plans number positions along the tree, whatever order the ranks have."""
     topology = load_topology("leaf-spine:4x2x2")
     scattered = ("h0", "h2", "h4", "h6", "h1", "h3", "h5", "h7")
@@ -99,7 +99,7 @@ def test_an_order_across_the_switches_costs_no_sum_more():
     assert plan.rules == make_plan("inc", topology, rank_order(topology)).rules
 
 
-def test_a_failure_ends_the_groups_of_the_failed_rank_and_no_other(cluster):
+def test_a_failure_ends_only_the_groups_of_the_failed_rank(cluster):
     hit = cluster.group("hit", ("h0", "h3"), "inc")
     spared = cluster.group("spared", ("h0", "h1"), "inc")
     array = np.ones(1000, np.float32)

@@ -31,7 +31,7 @@ CALLS: dict[str, Callable[[Communicator, float], object]] = {
 
 @pytest.mark.parametrize("timeout_s", [0.0, -1.0, float("nan"), "5"])
 @pytest.mark.parametrize("call", CALLS)
-def test_a_timeout_that_is_no_time_is_refused(
+def test_an_invalid_timeout_is_refused(
     communicators: list[Communicator], call: str, timeout_s: Any
 ) -> None:
     asked = communicators[0]
@@ -44,7 +44,9 @@ def test_a_timeout_that_is_no_time_is_refused(
         work.wait()
 
 
-def test_a_barrier_without_time_is_refused_on_all_ranks(communicators: list[Communicator]) -> None:
+def test_a_barrier_with_an_invalid_timeout_is_refused_on_all_ranks(
+    communicators: list[Communicator],
+) -> None:
     with pytest.raises(CollectiveError, match="leaves an operation no time"):
         communicators[0].ibarrier(timeout_s=0.0)
     with pytest.raises(PeerError, match=r"^barrier\(\) .*rank 0 .* no time"):

@@ -11,7 +11,7 @@ from innet.topology import load_topology
 from tests.collectives.cluster import Cluster
 
 
-def test_they_hear_of_a_failed_rank_at_once() -> None:
+def test_waiting_sends_fail_at_once_when_a_rank_fails() -> None:
     with Cluster(load_topology("star:2")) as cluster:
         comm = cluster.communicators[0]
         works = [comm.isend(np.zeros(1), 1) for _ in range(2 * MESSAGES_IN_FLIGHT + 2)]

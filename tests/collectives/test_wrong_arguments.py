@@ -43,24 +43,24 @@ def comm():
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_a_list_is_answered_with_how_to_make_an_array_of_it(comm, call):
+def test_a_list_is_refused_with_how_to_make_an_array(comm, call):
     with pytest.raises(CollectiveError, match=r"a list is not a NumPy array; pass numpy.asarray"):
         call(comm)
 
 
-def test_an_all_to_all_in_place_of_something_without_copy_is_answered_the_same(comm):
+def test_an_all_to_all_in_place_of_a_list_is_refused_the_same_way(comm):
     numbers = (1.0, 2.0)
     with pytest.raises(CollectiveError, match=r"a tuple is not a NumPy array; pass numpy.asarray"):
         comm.alltoall(numbers, out=numbers)
 
 
-def test_an_unknown_way_to_combine_is_answered_with_those_that_there_are(comm):
+def test_an_unknown_operator_is_refused_with_the_known_ones(comm):
     with pytest.raises(CollectiveError, match="unknown combine='bogus'; a put can replace or sum"):
         comm.put("weights", 1, FLOATS, combine="bogus")
 
 
 @pytest.mark.parametrize("value", [{"step": 1}, "text", 7, None, [b"a"]])
-def test_an_object_without_bytes_is_answered_with_how_to_make_some(comm, value):
+def test_an_object_without_bytes_is_refused_with_how_to_make_some(comm, value):
     with pytest.raises(CollectiveError, match=f"type {type(value).__name__} cannot be published"):
         comm.publish("state", value)
 
@@ -75,12 +75,12 @@ NAMES = {
 
 
 @pytest.mark.parametrize("call", NAMES.values(), ids=NAMES)
-def test_a_name_that_is_no_text_is_answered_with_one_that_is(comm, call):
+def test_a_name_that_is_not_text_is_refused_with_an_example(comm, call):
     with pytest.raises(CollectiveError, match="3 is not a name: a name is a str, such as 'model"):
         call(comm)
 
 
-def test_a_number_of_ranks_in_place_of_a_policy_is_answered_with_the_policy():
+def test_a_number_in_place_of_a_policy_is_refused_with_the_policy_to_pass():
     with Cluster(load_topology("star:2"), timeout_s=10.0) as cluster:
         failed = cluster.run(lambda comm: comm.allreduce_of(FLOATS, 2))  # type: ignore[arg-type]
         assert all(isinstance(error, CollectiveError) for error in failed)
@@ -90,7 +90,7 @@ def test_a_number_of_ranks_in_place_of_a_policy_is_answered_with_the_policy():
 
 
 @pytest.mark.parametrize("limit", [0, -1.0, float("nan"), float("inf")])
-def test_a_masked_sum_without_a_usable_limit_is_refused_when_it_is_made(comm, limit):
+def test_a_masked_sum_without_a_usable_limit_is_refused_at_construction(comm, limit):
     with pytest.raises(CollectiveError, match="bounds nothing; give the largest magnitude"):
         innet.MaskedSum(comm, limit=limit, threshold=2)
 
@@ -118,12 +118,12 @@ MESSAGES = {
 
 
 @pytest.mark.parametrize(("call", "words"), MESSAGES.values(), ids=MESSAGES)
-def test_a_message_that_cannot_be_is_refused_before_anything_is_sent(comm, call, words):
+def test_an_impossible_message_is_refused_before_anything_is_sent(comm, call, words):
     with pytest.raises(CollectiveError, match=words):
         call(comm)
 
 
-def test_the_receive_of_a_refused_message_says_so_and_the_next_is_right():
+def test_the_receive_of_a_refused_message_fails_and_the_next_is_right():
     with Cluster(load_topology("star:2"), timeout_s=10.0) as cluster:
         first, second = cluster.communicators
         with pytest.raises(CollectiveError):

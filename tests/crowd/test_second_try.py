@@ -42,7 +42,7 @@ def run(
     )
 
 
-def test_what_passes_alone_is_named_and_forgiven(tmp_path: Path) -> None:
+def test_a_test_that_passes_alone_is_named_and_forgiven(tmp_path: Path) -> None:
     ended = run(tmp_path, UPSET)
     assert ended.returncode == 0, ended.stdout
     assert "Passed alone, failed beside others: 1 test: test_file.py::test_upset" in ended.stdout
@@ -83,7 +83,7 @@ def test_an_internal_error_of_pytest_repeats_all_tests_once(
 
 
 @pytest.mark.parametrize("again", [Outcome(1, failed=["a"]), Outcome(5), Outcome(0), Outcome(3)])
-def test_what_does_not_pass_alone_fails(runs: list[Outcome], again: Outcome) -> None:
+def test_a_test_that_fails_alone_fails_the_run(runs: list[Outcome], again: Outcome) -> None:
     runs += [Outcome(1, failed=["a"]), again]
     assert crowd.main([]) != 0
 
@@ -98,6 +98,8 @@ def test_what_does_not_pass_alone_fails(runs: list[Outcome], again: Outcome) -> 
     ],
     ids=["many", "unnamed", "interrupted or not collected", "killed"],
 )
-def test_what_no_crowd_explains_is_not_tried_again(runs: list[Outcome], outcome: Outcome) -> None:
+def test_failures_that_load_does_not_explain_are_not_retried(
+    runs: list[Outcome], outcome: Outcome
+) -> None:
     runs.append(outcome)
     assert crowd.main([]) == outcome.status

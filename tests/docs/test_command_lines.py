@@ -50,7 +50,7 @@ def parse(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("line", COMMANDS, ids=str)
-def test_a_command_of_a_page_is_one_that_there_is(
+def test_every_command_of_a_page_exists(
     line: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -84,13 +84,13 @@ def test_commands_are_found_in_blocks_and_in_sentences() -> None:
         "innet topology",
     ],
 )
-def test_a_wrong_command_would_be_noticed(text: str) -> None:
+def test_a_wrong_command_is_detected(text: str) -> None:
     (words,) = CommandLine("page", 1, text, in_block=True).simple_commands()
     with pytest.raises(UsageError):
         parse(words)
 
 
-def test_a_line_is_taken_apart_as_a_shell_does() -> None:
+def test_a_line_is_split_as_by_a_shell() -> None:
     text = "A=1 innet run star:2 -- sh -c 'x | y' | jq '.a' && innet down > log  # and so on"
     line = CommandLine("page", 1, text, in_block=True)
     assert line.simple_commands() == [

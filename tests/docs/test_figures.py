@@ -15,7 +15,7 @@ SIMULATED = ("exchange.svg",)
 NUMBER = re.compile(r"[\d.]+")
 
 
-def test_the_committed_figures_are_those_that_the_code_draws(tmp_path: Path) -> None:
+def test_the_committed_figures_equal_those_that_the_code_draws(tmp_path: Path) -> None:
     subprocess.run([sys.executable, ROOT / "scripts" / "figures", tmp_path], check=True)
     drawn = {path.name: path.read_text() for path in tmp_path.iterdir()}
     committed = {path.name: path.read_text() for path in IMAGES.glob("*.svg")}

@@ -166,7 +166,7 @@ def test_every_path_in_the_tables_of_contributing_exists() -> None:
     _TABLE_ROWS[_TABLE_ROWS.index("| to add | change |") + 2 :],
     ids=lambda row: row.split("|")[1].strip(),
 )
-def test_what_a_row_of_contributing_names_is_in_its_files(row: str) -> None:
+def test_names_in_rows_of_contributing_are_in_their_files(row: str) -> None:
     files = {
         file
         for place in _places(row)

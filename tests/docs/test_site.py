@@ -32,7 +32,7 @@ def page(name: str) -> str:
     return text
 
 
-def test_every_page_stands_once_in_the_navigation() -> None:
+def test_every_page_is_once_in_the_navigation() -> None:
     _, _, navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")
     named = re.findall(r": (\S+\.md)$", navigation, re.MULTILINE)
     committed = [str(path.relative_to(ROOT)) for path in PAGES]

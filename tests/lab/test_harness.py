@@ -140,7 +140,7 @@ async def test_the_machine_uses_at_least_the_time_of_its_processes(conductor: Co
     assert turn.machine_cpu_s >= 0.2 - 0.04, "four readings of 10 ms each"
 
 
-async def test_operations_in_a_row_leave_out_the_one_that_gathers_the_ranks(
+async def test_back_to_back_operations_exclude_the_first_one(
     conductor: Conductor,
 ) -> None:
     async with team_of(ThreadContender, conductor) as team:
@@ -158,7 +158,7 @@ async def test_a_stale_result_is_noticed(conductor: Conductor) -> None:
     assert not any(result.correct for result in second.results)
 
 
-async def test_an_exception_of_the_library_names_its_rank(conductor: Conductor) -> None:
+async def test_an_exception_in_a_rank_names_the_rank(conductor: Conductor) -> None:
     async with team_of(FailingContender, conductor) as team:
         with pytest.raises(EmulationError, match=r"threads failed on rank 1: .*cable pulled"):
             await team.take_turn(TASK, AllreduceResult, 10)
@@ -173,7 +173,7 @@ async def silent_worker(conductor: Conductor) -> AsyncIterator[tuple[Team, async
     writer.close()
 
 
-async def test_a_worker_that_hangs_is_given_up_at_the_deadline(conductor: Conductor) -> None:
+async def test_a_hung_worker_is_abandoned_at_the_deadline(conductor: Conductor) -> None:
     async with silent_worker(conductor) as (team, _):
         begun_s = time.monotonic()
         with pytest.raises(EmulationError, match="silent any of 4096 bytes did not end"):
@@ -188,14 +188,14 @@ async def test_a_worker_that_leaves_ends_the_turn_at_once(conductor: Conductor) 
             await team.take_turn(TASK, AllreduceResult, 60)
 
 
-async def test_a_worker_that_talks_nonsense_is_refused(conductor: Conductor) -> None:
+async def test_a_worker_that_sends_malformed_messages_is_refused(conductor: Conductor) -> None:
     async with silent_worker(conductor) as (team, writer):
         writer.write(b'{"turn": "soon"}\n')
         with pytest.raises(EmulationError, match="expected Status, received"):
             await team.take_turn(TASK, AllreduceResult, 60)
 
 
-async def test_workers_that_do_not_come_are_named(conductor: Conductor) -> None:
+async def test_absent_workers_are_named(conductor: Conductor) -> None:
     with pytest.raises(EmulationError, match="ranks 0, 1 of nobody did not start"):
         await conductor.assemble("nobody", 2, deadline_s=0.01)
 
@@ -231,7 +231,7 @@ class Counting:
         return Count(reached=self.reached)
 
 
-async def test_an_interrupted_turn_gives_what_was_counted_by_then(conductor: Conductor) -> None:
+async def test_an_interrupted_turn_returns_the_counts_so_far(conductor: Conductor) -> None:
     ranks = [
         asyncio.create_task(
             serve_async(str(conductor.path), Joined(team="counters", rank=rank), Counting())
@@ -260,7 +260,7 @@ async def test_an_interrupted_turn_gives_what_was_counted_by_then(conductor: Con
     assert {rank: count.reached for rank, count in results.items()} == {0: 2, 1: 3}
 
 
-async def test_ranks_that_leave_cost_their_results_alone(conductor: Conductor) -> None:
+async def test_ranks_that_leave_lose_only_their_own_results(conductor: Conductor) -> None:
     _reader, leaving = await asyncio.open_unix_connection(conductor.path)
     leaving.write(Joined(team="counters", rank=0).line() + Status(state="ready").line())
     rank = asyncio.create_task(
@@ -276,7 +276,7 @@ async def test_ranks_that_leave_cost_their_results_alone(conductor: Conductor) -
     await rank
 
 
-def test_contenders_alternate_and_the_first_changes() -> None:
+def test_contenders_alternate_with_a_rotating_start() -> None:
     turns = {"a": 3, "b": 3, "c": 1}
     assert list(alternating(list(turns), turns.__getitem__)) == [
         (0, "a"), (0, "b"), (0, "c"), (1, "b"), (1, "a"), (2, "a"), (2, "b"),

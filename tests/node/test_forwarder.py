@@ -57,7 +57,7 @@ def test_programs_connect_over_unix_tcp_and_udp(socket_path: Path) -> None:
     assert not socket_path.exists()
 
 
-def test_a_listener_that_cannot_be_had_leaves_none_open(socket_path: Path) -> None:
+def test_a_listener_that_fails_closes_the_others(socket_path: Path) -> None:
     with pytest.raises(EmulationError, match=r"cannot listen on tcp4://192\.0\.2\.1:1"):
         Forwarder(ForwarderOptions([f"unix://{socket_path}", "tcp4://192.0.2.1:1"])).__enter__()
     assert not socket_path.exists()
@@ -75,7 +75,7 @@ def _started(path: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_the_command_takes_its_socket_away_and_lets_no_second_take_it(socket_path: Path) -> None:
+def test_the_command_removes_its_socket_and_refuses_a_second_instance(socket_path: Path) -> None:
     with _started(socket_path) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == f"listening on unix://{socket_path}\n"
@@ -87,7 +87,7 @@ def test_the_command_takes_its_socket_away_and_lets_no_second_take_it(socket_pat
     assert not socket_path.exists()
 
 
-def test_a_strategy_in_python_decides_for_its_prefix(socket_path: Path) -> None:
+def test_a_python_strategy_decides_for_its_prefix(socket_path: Path) -> None:
     asked: list[str] = []
 
     class Refusing(Strategy):
@@ -107,7 +107,7 @@ def test_a_strategy_in_python_decides_for_its_prefix(socket_path: Path) -> None:
     assert asked == ["/video/1"]
 
 
-def test_a_strategy_that_is_none_is_refused_by_the_command(socket_path: Path) -> None:
+def test_an_invalid_strategy_is_refused_by_the_command(socket_path: Path) -> None:
     command = [sys.executable, "-m", "innet", "forwarder", "--unix", str(socket_path)]
     said = subprocess.run(
         [*command, "--strategy", "/video=no_such_module:X"], capture_output=True, text=True
@@ -117,7 +117,7 @@ def test_a_strategy_that_is_none_is_refused_by_the_command(socket_path: Path) ->
     assert not socket_path.exists()
 
 
-def test_the_command_obeys_who_has_the_certified_key_alone(socket_path: Path) -> None:
+def test_the_command_accepts_only_commands_by_the_certified_key(socket_path: Path) -> None:
     key = Ed25519PrivateKey.generate()
     now = datetime.now(UTC)
     validity = Validity(now - timedelta(days=1), now + timedelta(days=1))
@@ -140,7 +140,7 @@ def test_the_command_obeys_who_has_the_certified_key_alone(socket_path: Path) ->
         asyncio.run(register())
 
 
-def test_a_file_that_is_no_certificate_is_told(socket_path: Path) -> None:
+def test_an_invalid_certificate_file_is_reported(socket_path: Path) -> None:
     socket_path.write_text("nothing")
     command = [sys.executable, "-m", "innet", "forwarder", "--commands-by", str(socket_path)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
@@ -148,7 +148,7 @@ def test_a_file_that_is_no_certificate_is_told(socket_path: Path) -> None:
     assert "certificate" in ended.stderr
 
 
-def test_neighbours_register_nothing_unless_it_is_said_who_may(socket_path: Path) -> None:
+def test_neighbours_cannot_register_unless_keys_are_listed(socket_path: Path) -> None:
     command = [sys.executable, "-m", "innet", "forwarder", "--unix", str(socket_path)]
     ended = subprocess.run(
         [*command, "--localhop"], capture_output=True, text=True, timeout=240, check=False
@@ -157,7 +157,7 @@ def test_neighbours_register_nothing_unless_it_is_said_who_may(socket_path: Path
     assert "--commands-by" in ended.stderr
 
 
-def test_a_key_that_a_node_would_not_take_is_refused_before_it_starts(tmp_path: Path) -> None:
+def test_an_invalid_key_is_refused_before_the_node_starts(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     large = RSAPublicNumbers(65537, (1 << 8200) + 1).public_key()
     issuer = PrivateKey.generate()
@@ -178,7 +178,7 @@ def _threads() -> int:
     return len(list(Path("/proc/self/task").iterdir()))
 
 
-def test_a_command_key_that_is_none_leaves_no_forwarder_running(socket_path: Path) -> None:
+def test_an_invalid_command_key_leaves_no_forwarder_running(socket_path: Path) -> None:
     threads = _threads()
     key = _core.SigningKey("rsa", "/op/KEY/1", b"no key")
     forwarder = Forwarder(ForwarderOptions([f"unix://{socket_path}"], command_keys=[key]))
@@ -187,7 +187,7 @@ def test_a_command_key_that_is_none_leaves_no_forwarder_running(socket_path: Pat
     assert _threads() == threads
 
 
-def test_a_node_of_a_run_that_cannot_be_set_up_does_not_run_on(tmp_path: Path) -> None:
+def test_a_node_that_cannot_be_configured_leaves_no_threads(tmp_path: Path) -> None:
     config = NodeConfig(
         run_id="r", node="s0", kind="switch", mode="local", run_dir=tmp_path, faces=(), routes=(),
         slots=8, cache_bytes=0, cache_policy="lru", control_socket=tmp_path / "c",

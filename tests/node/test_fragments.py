@@ -64,7 +64,7 @@ def test_an_interest_in_fragments_is_answered_with_its_token() -> None:
         assert face_counter(node, "reassembled_in") == 1
 
 
-def test_hostile_fragments_are_counted_and_keep_nobody_from_being_served() -> None:
+def test_hostile_fragments_are_counted_and_block_no_service() -> None:
     with NodeAmongStrangers(1) as node:
         node.node.add_route("/film", 0)
         program, hostile = node.add_programs(2)

@@ -70,7 +70,7 @@ def _face_of_newest(forwarder: Forwarder, expected: int) -> int:
     return face
 
 
-def test_a_flood_on_one_face_leaves_the_others_their_exchanges(path: Path) -> None:
+def test_a_flood_on_one_face_does_not_disturb_others(path: Path) -> None:
     settings = Settings().with_assignments(["transport.pit_capacity=4096"])
     with Forwarder(ForwarderOptions([f"unix://{path}"]), settings) as forwarder:
         deaf, producer = _Peer(path), _Peer(path)

@@ -29,7 +29,7 @@ def _face(link: socket.socket, peer: str) -> FaceConfig:
 
 
 @pytest.mark.parametrize("links", [1, 2, 4])
-def test_what_waits_for_links_of_a_machine_fits_into_its_queue(tmp_path: Path, links: int) -> None:
+def test_packets_waiting_for_memory_links_fit_their_queue(tmp_path: Path, links: int) -> None:
     with ExitStack() as stack:
         sockets = []
         for _ in range(links):

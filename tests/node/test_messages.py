@@ -10,7 +10,7 @@ from innet.node.messages import GroupFailure, GroupReport
 
 
 @pytest.mark.parametrize("rank", [2, None])
-def test_a_groups_failure_travels_with_its_rank(rank: int | None) -> None:
+def test_the_failure_of_a_group_is_encoded_with_its_rank(rank: int | None) -> None:
     failure = GroupFailure("rank 2 (h2) was killed", rank)
     report = GroupReport(
         name="g0",

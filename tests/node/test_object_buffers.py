@@ -10,7 +10,7 @@ from tests.interop.nodes import listening_node
 _KEY_NAME = "/n/h0/KEY"
 
 
-def test_a_buffer_whose_object_could_not_be_published_is_free_for_another(tmp_path):
+def test_the_buffer_of_a_failed_publication_is_reusable(tmp_path):
     contents = np.zeros(1000, np.uint8)
     root = _core.ObjectBuffer()
     name = _core.Name("/pool/block")

@@ -71,7 +71,7 @@ def test_every_shard_adds_every_rank_once_in_cyclic_order(case: tuple[Topology, 
 
 
 @given(plans())
-def test_a_host_left_alone_evaluates_the_same_expression(case: tuple[Topology, Plan]) -> None:
+def test_a_host_on_its_own_evaluates_the_same_expression(case: tuple[Topology, Plan]) -> None:
     topology, plan = case
     tables = installed(plan, topology)
     for root in plan.roots:
@@ -81,7 +81,9 @@ def test_a_host_left_alone_evaluates_the_same_expression(case: tuple[Topology, P
 
 
 @given(plans())
-def test_fallback_rules_ask_nodes_that_answer(case: tuple[Topology, Plan]) -> None:
+def test_fallback_rules_request_from_nodes_that_serve_the_value(
+    case: tuple[Topology, Plan],
+) -> None:
     topology, plan = case
     tables = installed(plan, topology)
     for node in {plan.ranks[-1], plan.roots[-1].node}:
@@ -119,20 +121,22 @@ def test_reduce_scatter_block_ends_at_its_rank(
     assert [plan.root_for(block).node for block in range(8)] == list(plan.ranks)
 
 
-def test_ring_picks_up_one_rank_after_the_other(star: Callable[..., Topology]) -> None:
+def test_the_ring_adds_one_rank_after_the_other(star: Callable[..., Topology]) -> None:
     plan = make_plan("ring", star(4))
     assert plan.expression(Interval.parse("1-0")) == (Interval.parse("1-3"), Interval.single(0))
     assert plan.expression(Interval.parse("1-3")) == (Interval.parse("1-2"), Interval.single(3))
     assert plan.nodes_for(Interval.parse("1-3")) == ("h3",)
 
 
-def test_halving_doubling_asks_ranks_with_equal_low_bits(star: Callable[..., Topology]) -> None:
+def test_halving_doubling_requests_from_ranks_with_equal_low_bits(
+    star: Callable[..., Topology],
+) -> None:
     plan = make_plan("halving-doubling", star(8))
     (full,) = (r for r in plan.rules_for("h5") if r.primary and str(r.interval) == "0-7")
     assert [str(operand) for operand in full.operands] == ["0-3 at h1", "4-7 at h5"]
 
 
-def test_halving_doubling_begins_first_what_is_farthest_from_its_root(
+def test_halving_doubling_starts_the_sum_farthest_from_its_root_first(
     star: Callable[..., Topology],
 ) -> None:
     ahead = make_plan("halving-doubling", star(8)).sums_ahead("h0")
@@ -146,7 +150,7 @@ def test_halving_doubling_begins_first_what_is_farthest_from_its_root(
 
 
 @pytest.mark.parametrize("algorithm", ["inc", "ps", "ring"])
-def test_no_sum_begins_ahead_where_many_wait_for_each_other(
+def test_sums_wait_for_requests_where_many_depend_on_each_other(
     algorithm: str, star: Callable[..., Topology]
 ) -> None:
     plan = make_plan(algorithm, star(4))
@@ -154,7 +158,7 @@ def test_no_sum_begins_ahead_where_many_wait_for_each_other(
 
 
 @pytest.mark.parametrize("algorithm", ["halving-doubling", "inc", "ps", "ring"])
-def test_contributions_go_ahead_where_a_switch_adds_them(
+def test_contributions_are_sent_ahead_only_where_a_switch_adds_them(
     algorithm: str, star: Callable[..., Topology]
 ) -> None:
     plan = make_plan(algorithm, star(4))
@@ -162,7 +166,7 @@ def test_contributions_go_ahead_where_a_switch_adds_them(
     assert [plan.ahead_to(placed) for placed in own] == [("s0",) if algorithm == "inc" else ()] * 4
 
 
-def test_sums_go_ahead_to_the_switch_that_adds_them_in_each_shard() -> None:
+def test_sums_are_sent_ahead_to_the_switch_that_adds_them_in_each_shard() -> None:
     plan = make_plan("inc", load_topology("fat-tree:4"))
     assert plan.ahead_to(Placed(Interval(0, 0), "h0")) == ("edge0",) * 4
     assert [rule.ahead_to for rule in plan.primary_rules("edge0")] == [
@@ -173,7 +177,7 @@ def test_sums_go_ahead_to_the_switch_that_adds_them_in_each_shard() -> None:
     assert {rule.ahead_to for rule in plan.rules_for("h0")} == {()}
 
 
-def test_sums_go_ahead_to_neighbours_alone() -> None:
+def test_sums_are_sent_ahead_only_to_neighbours() -> None:
     topology = load_topology("leaf-spine:2x1x2")
     plan = make_plan("inc", topology)
     of_leaf, root = Placed(Interval(0, 1), "leaf0"), plan.root_for(0)
@@ -186,7 +190,7 @@ def test_sums_go_ahead_to_neighbours_alone() -> None:
 
 
 @pytest.mark.parametrize("ranks", [3, 6, 33])
-def test_halving_doubling_pairs_what_is_over_a_power_of_two(
+def test_halving_doubling_pairs_the_ranks_beyond_a_power_of_two(
     ranks: int, star: Callable[..., Topology]
 ) -> None:
     plan = make_plan("halving-doubling", star(ranks))
@@ -218,7 +222,7 @@ def test_the_parameter_server_can_be_chosen(star: Callable[..., Topology]) -> No
         (("inc",), {"place": {"0-3": "s9"}}, "no node 's9'"),
     ],
 )
-def test_wrong_requests_say_what_to_do(
+def test_invalid_requests_are_refused_with_the_next_step(
     arguments: tuple[Any, ...],
     options: dict[str, Any],
     message: str,

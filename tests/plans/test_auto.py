@@ -32,7 +32,7 @@ def test_every_rank_chooses_the_same(topology: Topology, size_bytes: int) -> Non
     assert PlanChooser(copy, copy.hosts).choose(size_bytes) == first
 
 
-def test_switches_that_can_add_are_used(star: Callable[..., Topology]) -> None:
+def test_switches_that_can_aggregate_are_used(star: Callable[..., Topology]) -> None:
     for size_bytes in (KIB, 64 * MIB):
         assert make_plan("auto", star(8), size_bytes=size_bytes).algorithm == "inc"
 
@@ -44,7 +44,7 @@ def test_the_choice_depends_on_the_size(thin_middle: Topology) -> None:
     assert chooser.choose(64 * MIB).plan.algorithm == "halving-doubling"
 
 
-def test_the_reason_has_numbers(star: Callable[..., Topology]) -> None:
+def test_the_explanation_has_numbers(star: Callable[..., Topology]) -> None:
     plan = make_plan("auto", star(8).with_overrides(rate_bps=200e6), size_bytes=16 * MIB)
     assert plan.why.startswith("inc for 16777216 bytes per rank, 8 ranks on star8: about 67")
     for algorithm in ("ring", "ps", "halving-doubling"):
@@ -52,7 +52,7 @@ def test_the_reason_has_numbers(star: Callable[..., Topology]) -> None:
     assert "on the busiest link, s0 to h0" in plan.why
 
 
-def test_halving_doubling_is_left_out_where_it_cannot_be(star: Callable[..., Topology]) -> None:
+def test_halving_doubling_is_excluded_where_it_is_impossible(star: Callable[..., Topology]) -> None:
     assert set(PlanChooser(star(6), star(6).hosts).plans) == {"inc", "ring", "ps"}
 
 

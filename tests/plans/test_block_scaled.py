@@ -44,7 +44,7 @@ def numbers_of(seed: int, elements: int) -> Floats:
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 31, 32, 33, 1000]))
-def test_encoding_is_that_of_the_reference(seed: int, elements: int) -> None:
+def test_encoding_equals_the_reference(seed: int, elements: int) -> None:
     numbers = numbers_of(seed, elements)
     encoded, lost = encode(numbers)
     assert encoded.tobytes() == block_scaled.encode(numbers).tobytes()
@@ -56,7 +56,7 @@ def test_encoding_is_that_of_the_reference(seed: int, elements: int) -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.sampled_from([1, 5, 40]))
-def test_sums_are_those_of_the_reference(seed: int, operands: int, blocks: int) -> None:
+def test_sums_equal_the_reference(seed: int, operands: int, blocks: int) -> None:
     # Any bytes are blocks: those that nobody encodes have a meaning, too.
     random = np.random.default_rng(seed)
     tensors = [random.integers(0, 256, blocks * 33, np.uint8) for _ in range(operands)]
@@ -74,7 +74,7 @@ def test_rounding_takes_at_most_half_a_step_of_the_largest_number(seed: int) -> 
 
 
 @pytest.mark.parametrize("bad", [np.nan, -np.nan, np.inf, -np.inf])
-def test_nan_and_infinity_mark_their_block_and_no_other(bad: float) -> None:
+def test_nan_and_infinity_mark_only_their_block(bad: float) -> None:
     numbers = np.ones(96, np.float32)
     numbers[40] = bad
     encoded, lost = encode(numbers)
@@ -93,7 +93,7 @@ def test_a_sum_beyond_the_largest_number_is_marked() -> None:
     assert np.isnan(decode(np.frombuffer(_core.reduce("sum.q8", [large] * 2), np.uint8), 32)).all()
 
 
-def test_what_is_no_block_is_refused() -> None:
+def test_malformed_blocks_are_refused() -> None:
     with pytest.raises(ValueError, match="no whole number of blocks"):
         _core.reduce("sum.q8", [np.zeros(32, np.uint8)])
     with pytest.raises(ValueError, match="no reduction is called max"):

@@ -18,7 +18,7 @@ RATE_BPS = 1e9
 
 @pytest.mark.parametrize("algorithm", ["inc", "ps", "ring", "halving-doubling"])
 @pytest.mark.parametrize("ranks", [1, 2, 4, 8, 32])
-def test_the_walk_over_a_star_gives_the_textbook_bound(
+def test_the_bound_of_a_star_is_that_of_the_textbook(
     algorithm: str, ranks: int, star: Callable[..., Topology]
 ) -> None:
     topology = star(ranks)
@@ -61,19 +61,19 @@ def test_two_spines_halve_the_load_of_each_uplink(leaf_spine: Callable[..., Topo
     assert {carried[host, f"leaf{int(host[1:]) // 4}"] for host in topology.hosts} == {MIB}
 
 
-def test_the_slowest_link_bounds(thin_middle: Topology) -> None:
+def test_the_slowest_link_determines_the_bound(thin_middle: Topology) -> None:
     plan = make_plan("ps", thin_middle)
     # Four of the server's seven operands come over the middle, at a tenth of the rate.
     assert bound_s(plan, thin_middle, MIB) == pytest.approx(4 * MIB * 8 / (RATE_BPS / 10))
 
 
-def test_links_without_a_rate_are_no_bound(star: Callable[..., Topology]) -> None:
+def test_links_without_a_rate_have_no_bound(star: Callable[..., Topology]) -> None:
     topology = star(4).with_overrides(rate_bps=None)
     assert bound_s(make_plan("ring", topology), topology, MIB) == 0.0
 
 
 @given(st.from_type(Topology), st.integers(1, 100_000))
-def test_every_segment_of_every_rank_is_moved_once(topology: Topology, size_bytes: int) -> None:
+def test_every_segment_of_every_rank_is_sent_once(topology: Topology, size_bytes: int) -> None:
     plan = make_plan("inc", topology)
     if plan.size == 1 or plan.roots[0].node in plan.ranks:
         return
@@ -93,7 +93,7 @@ def test_few_segments_load_few_shards(star: Callable[..., Topology]) -> None:
     assert [carried["s0", f"h{rank}"] for rank in range(4)] == [2000, 1500, 2500, 3000]
 
 
-def test_the_numbers_that_comparisons_quote() -> None:
+def test_the_bounds_quoted_by_comparisons_are_right() -> None:
     def bound(algorithm: str) -> float:
         return round(textbook_bound_s(algorithm, 8, 16 * MIB, 200e6), 2)
 

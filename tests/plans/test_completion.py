@@ -25,7 +25,7 @@ def slow_star(hosts: int) -> Topology:
     return load_topology(f"star:{hosts}").with_overrides(rate_bps=RATE_BPS, delay_s=DELAY_S)
 
 
-def test_contributions_to_a_switch_go_up_and_the_sum_comes_down() -> None:
+def test_a_sum_on_a_switch_takes_one_way_up_and_one_down() -> None:
     topology = slow_star(4)
     plan = make_plan("inc", topology)
     # A contribution goes to the switch beside the request for the sum; then come both sums.
@@ -33,21 +33,21 @@ def test_contributions_to_a_switch_go_up_and_the_sum_comes_down() -> None:
     assert bound == pytest.approx(2 * DELAY_S + 3 * SENDING_S)
 
 
-def test_sums_of_several_levels_go_up_and_the_result_comes_down() -> None:
+def test_a_sum_of_several_levels_takes_one_way_up_and_one_down() -> None:
     topology = load_topology("fat-tree:4").with_overrides(rate_bps=RATE_BPS, delay_s=DELAY_S)
     plan = make_plan("inc", topology)
     bound = completion_bound_s(plan, topology, SEGMENT_BYTES, SEGMENT_BYTES)
     assert bound == pytest.approx(6 * DELAY_S + 6 * SENDING_S)
 
 
-def test_one_segment_goes_round_the_ring_link_by_link() -> None:
+def test_one_segment_travels_the_ring_link_by_link() -> None:
     topology = slow_star(4)
     bound = completion_bound_s(make_plan("ring", topology), topology, SEGMENT_BYTES, SEGMENT_BYTES)
     # The root begins by itself; three steps to it and one from it, over two links each.
     assert bound == pytest.approx(3 * 4 * DELAY_S + 3 * 2 * SENDING_S + 2 * (DELAY_S + SENDING_S))
 
 
-def test_sums_that_begin_ahead_do_not_wait_for_each_others_requests() -> None:
+def test_sums_that_start_ahead_do_not_wait_for_requests() -> None:
     topology = slow_star(4)
     plan = make_plan("halving-doubling", topology)
     bound = completion_bound_s(plan, topology, SEGMENT_BYTES, SEGMENT_BYTES)
@@ -55,7 +55,7 @@ def test_sums_that_begin_ahead_do_not_wait_for_each_others_requests() -> None:
     assert bound == pytest.approx(2 * DELAY_S + 3 * 2 * (DELAY_S + SENDING_S))
 
 
-def test_a_small_last_segment_does_not_shorten_the_way_of_the_others() -> None:
+def test_a_small_last_segment_does_not_shorten_the_time_of_the_others() -> None:
     topology = slow_star(4)
     size_bytes = SEGMENT_BYTES + 80
     bound = completion_bound_s(make_plan("inc", topology), topology, 2 * size_bytes, size_bytes)

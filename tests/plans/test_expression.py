@@ -36,7 +36,7 @@ def test_members_are_consecutive_on_the_circle(case: tuple[Interval, int]) -> No
     assert all((b - a) % group_size == 1 for a, b in pairwise(members))
 
 
-def test_the_wire_form_is_the_documented_one() -> None:
+def test_the_wire_format_is_as_documented() -> None:
     assert Interval.parse("3") == Interval(3, 3)
     assert Interval.parse("6-1").members(8) == (6, 7, 0, 1)
     assert str(Interval.spanning(3, 8, 8)) == "3-2"
@@ -45,7 +45,7 @@ def test_the_wire_form_is_the_documented_one() -> None:
 @pytest.mark.parametrize(
     "text", ["", "-", "3-", "-3", "3-3", "03", "0-07", "1-2-3", " 1", "1\n", "٣"]
 )
-def test_anything_else_is_refused(text: str) -> None:
+def test_malformed_intervals_are_refused(text: str) -> None:
     with pytest.raises(PlanError, match="not an interval"):
         Interval.parse(text)
 
@@ -57,7 +57,7 @@ def test_an_interval_fits_its_group(length: int) -> None:
 
 
 @given(intervals(), st.data())
-def test_only_consecutive_pieces_are_a_partition(
+def test_only_consecutive_intervals_form_a_partition(
     case: tuple[Interval, int], data: st.DataObject
 ) -> None:
     interval, group_size = case

@@ -35,7 +35,7 @@ COSTS = costs_of(
     ],
 )
 @pytest.mark.parametrize("first", [0, 2])
-def test_folding_a_plan_leaves_its_cost_as_it_is(name, ranks, racks, first, monkeypatch):
+def test_folding_a_plan_does_not_change_its_cost(name, ranks, racks, first, monkeypatch):
     topology = load_topology(name).with_overrides(rate_bps=1e9, delay_s=1e-6)
     hosts = topology.hosts[:ranks]
     plan = make_plan("inc", topology, hosts[first:] + hosts[:first])

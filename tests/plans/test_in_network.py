@@ -30,7 +30,7 @@ def test_equal_spines_share_the_shards(leaf_spine: Callable[..., Topology]) -> N
     assert [plan.root_for(segment).node for segment in range(3)] == ["spine0", "spine1", "spine0"]
 
 
-def test_a_slower_spine_is_left_out(leaf_spine: Callable[..., Topology]) -> None:
+def test_a_slower_spine_is_not_used(leaf_spine: Callable[..., Topology]) -> None:
     topology = leaf_spine(2, 2, 3)
     links = [
         link.model_copy(update={"rate_bps": 1e8}) if "spine0" in link.nodes else link
@@ -48,7 +48,7 @@ def test_a_fat_tree_adds_on_three_levels(fat_tree: Callable[..., Topology]) -> N
     assert placements(plan)["0-3"] == ["a0-0", "a0-1"]
 
 
-def test_a_group_below_one_leaf_stays_there(leaf_spine: Callable[..., Topology]) -> None:
+def test_a_group_below_one_leaf_is_summed_there(leaf_spine: Callable[..., Topology]) -> None:
     plan = make_plan("inc", leaf_spine(2, 4, 2), ["h4", "h5", "h6"])
     assert placements(plan) == {"0-2": ["leaf1"]}
 
@@ -88,7 +88,7 @@ def test_ranks_in_tree_order_load_each_link_once(topology: Topology) -> None:
     assert max(bytes_per_link(plan, able, MIB).values(), default=0) <= MIB
 
 
-def test_ranks_in_another_order_still_work_and_say_what_they_cost(
+def test_ranks_in_another_order_work_and_the_plan_states_the_cost(
     leaf_spine: Callable[..., Topology],
 ) -> None:
     topology = leaf_spine(2, 2, 1)
@@ -98,7 +98,9 @@ def test_ranks_in_another_order_still_work_and_say_what_they_cost(
     assert "rank_order" in plan.why
 
 
-def test_a_subtree_may_pass_over_rank_zero(leaf_spine: Callable[..., Topology]) -> None:
+def test_an_interval_of_a_subtree_can_wrap_around_rank_zero(
+    leaf_spine: Callable[..., Topology],
+) -> None:
     plan = make_plan("inc", leaf_spine(2, 2, 1), ["h1", "h2", "h3", "h0"])
     assert placements(plan) == {"1-2": ["leaf1"], "3-0": ["leaf0"], "1-0": ["spine0"]}
 

@@ -18,7 +18,7 @@ def roots(plan: Plan) -> list[str]:
     return sorted(root.node for root in plan.roots)
 
 
-def test_both_spines_add_until_others_fill_an_uplink_of_one():
+def test_both_spines_add_until_other_traffic_fills_an_uplink_of_one():
     assert roots(make_plan("inc", TOPOLOGY)) == ["spine0", "spine1"]
     little = Load(link_bps={"leaf0": {"spine0": 2e8}})
     assert roots(make_plan("inc", TOPOLOGY, load=little)) == ["spine0", "spine1"]
@@ -34,7 +34,7 @@ def test_both_spines_add_until_others_fill_an_uplink_of_one():
         Load(free_slots={"spine0": 0}),
     ],
 )
-def test_sums_move_from_what_is_busy_and_keep_their_expression(load):
+def test_sums_move_away_from_busy_nodes_and_keep_their_expression(load):
     made = make_plan("inc", TOPOLOGY)
     model = CostModel(TOPOLOGY, load=load)
     search = TreeSearch(model, made.ranks, able_switches(TOPOLOGY, load), like=made)
@@ -48,7 +48,7 @@ def test_sums_move_from_what_is_busy_and_keep_their_expression(load):
     assert all(moved.expression(i) == made.expression(i) for i in made.intervals)
 
 
-def test_auto_counts_on_what_others_leave():
+def test_auto_uses_the_capacity_that_other_traffic_leaves():
     rack = TOPOLOGY.hosts[:2]
     idle = make_plan("auto", TOPOLOGY, rack, size_bytes=64 << 20)
     assert idle.algorithm == "inc"
@@ -56,7 +56,7 @@ def test_auto_counts_on_what_others_leave():
     assert all(rule.node in rack for rule in make_plan("auto", TOPOLOGY, rack, load=load).rules)
 
 
-def test_hosts_are_of_one_rack_that_others_use_least():
+def test_hosts_are_chosen_from_the_least_used_rack():
     assert choose_hosts(TOPOLOGY, 4).switches == ("leaf0",)
     assert choose_hosts(TOPOLOGY, 4, load=BUSY_UPLINK).hosts == ("h4", "h5", "h6", "h7")
     late = Load(late={"h0": 0.9})
@@ -65,7 +65,7 @@ def test_hosts_are_of_one_rack_that_others_use_least():
     assert choose_hosts(TOPOLOGY, 16).hosts == TOPOLOGY.hosts
 
 
-def test_hosts_of_other_jobs_are_left_out_and_racks_stay_whole():
+def test_hosts_of_other_jobs_are_excluded_and_racks_stay_whole():
     assert choose_hosts(TOPOLOGY, 4, taken=["h0"]).switches == ("leaf1",)
     # three of leaf0 are left: they are enough, and no other rack is begun
     assert choose_hosts(TOPOLOGY, 3, taken=["h0"]).hosts == ("h1", "h2", "h3")
@@ -85,12 +85,12 @@ def test_hosts_of_a_fat_tree_share_a_pod():
     assert len(chosen.switches) == 3
 
 
-def test_late_hosts_with_several_links_are_left_out():
+def test_late_hosts_with_several_links_are_excluded():
     rails = load_topology("rails:9x2")
     assert choose_hosts(rails, 4, load=Load(late={"h0": 0.9})).hosts == rails.hosts[1:5]
 
 
-def test_workers_of_one_host_come_first():
+def test_workers_of_one_host_are_preferred():
     hosts = load_topology("star:3").with_workers(4)
     assert choose_hosts(hosts, 4, taken=["h0.2"]).hosts == ("h1.0", "h1.1", "h1.2", "h1.3")
 
@@ -119,7 +119,7 @@ def test_an_explanation_counts_workers_and_names_memory():
         choose_hosts(topology, 9)
 
 
-def test_an_explanation_names_trees_bottleneck_and_neighbours():
+def test_an_explanation_names_the_trees_the_bottleneck_and_other_jobs():
     load = Load(link_bps={"leaf0": {"spine0": 9e8, "spine1": 9e8}})
     plan = make_plan("inc", TOPOLOGY, load=load)
     jobs = {"b": {("leaf0", "spine0"): 5e8}, "c": {("leaf1", "spine0"): 5e8}}

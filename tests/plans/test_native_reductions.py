@@ -107,7 +107,7 @@ def test_small_floats_are_rounded_as_in_pytorch(name: str, torch_type: torch.dty
     assert same_bits(here[~too_large], expected.view(dtype)[~too_large])
 
 
-def test_what_is_no_reduction_is_refused() -> None:
+def test_invalid_reductions_are_refused() -> None:
     four = np.zeros(4, np.uint8)
     with pytest.raises(ValueError, match=r"no reduction is called avg\.f32"):
         _core.reduce("avg.f32", [four])

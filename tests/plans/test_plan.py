@@ -51,7 +51,7 @@ def test_a_switch_evaluates_sums_from_values_of_its_own_rail():
         assert [operand.node for operand in rule.operands] == [f"{rail}-0", f"{rail}-1"]
 
 
-def test_a_right_plan_is_accepted_and_described() -> None:
+def test_a_valid_plan_is_accepted_and_described() -> None:
     text = Plan.from_dict(document()).describe()
     assert "roots: 0-3 at s" in text
     assert "0-3 = (0-1 at l0) + (2-3 at l1)" in text
@@ -78,7 +78,7 @@ def test_a_right_plan_is_accepted_and_described() -> None:
         (with_rule("l0", "3-4", ["3", "h3"], ["4", "h0"]), "outside 0..3"),
     ],
 )
-def test_a_wrong_plan_is_refused_by_name(wrong: dict[str, Any], message: str) -> None:
+def test_an_invalid_plan_is_refused_with_the_reason(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(PlanError, match=message):
         Plan.from_dict(wrong)
 
@@ -94,7 +94,7 @@ def test_a_wrong_plan_is_refused_by_name(wrong: dict[str, Any], message: str) ->
         document(rules=[7]),
     ],
 )
-def test_what_is_no_plan_is_a_plan_error(broken: dict[str, Any]) -> None:
+def test_malformed_plans_raise_plan_errors(broken: dict[str, Any]) -> None:
     with pytest.raises(PlanError):
         Plan.from_dict(broken)
 

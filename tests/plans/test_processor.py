@@ -65,14 +65,14 @@ def processor_s(
         ("forwarded_s", 0),  # nobody passes anything on
     ],
 )
-def test_work_in_the_network_is_counted(
+def test_the_work_of_switches_is_counted(
     star: Callable[..., Topology], cost: str, total: float
 ) -> None:
     found = processor_s("inc", star(2), 2500, costs_of(**{cost: 1.0}, cores=1))
     assert found == pytest.approx(total)
 
 
-def test_work_of_a_server_is_counted(star: Callable[..., Topology]) -> None:
+def test_the_work_of_a_parameter_server_is_counted(star: Callable[..., Topology]) -> None:
     # One contribution goes to the server by way of the switch, and the sum comes back.
     for cost, total in (
         ("packet_s", 3 * 16),
@@ -85,7 +85,7 @@ def test_work_of_a_server_is_counted(star: Callable[..., Topology]) -> None:
         assert found == pytest.approx(total), cost
 
 
-def test_requests_for_several_contributions_wake_a_node_up_once(
+def test_requests_for_several_contributions_wake_a_node_once(
     star: Callable[..., Topology],
 ) -> None:
     # The server wakes up the switch, that each of three hosts, their answers the switch and then
@@ -97,7 +97,7 @@ def test_requests_for_several_contributions_wake_a_node_up_once(
 
 @pytest.mark.parametrize("name", ["star:8", "leaf-spine:2x1x4", "fat-tree:4"])
 @pytest.mark.parametrize("algorithm", ["inc", "ring", "halving-doubling", "ps"])
-def test_packets_are_those_that_nodes_send(name: str, algorithm: str) -> None:
+def test_the_counted_packets_are_those_that_nodes_send(name: str, algorithm: str) -> None:
     topology = load_topology(name).with_overrides(rate_bps=1e9, delay_s=1e-6)
     ends = processor_s(algorithm, topology, SEGMENT_BYTES, costs_of(packet_s=1.0, cores=1))
     with innet.Simulation(topology) as sim:
@@ -170,7 +170,7 @@ for name in ("star:8", "leaf-spine:4x2x3", "fat-tree:4"):
 """
 
 
-def test_processes_with_other_hashes_of_names_estimate_the_same_to_the_bit() -> None:
+def test_estimates_do_not_depend_on_the_hash_seed_of_the_process() -> None:
     said = {
         subprocess.run(
             [sys.executable, "-c", _PRINTS_COSTS],
@@ -185,7 +185,7 @@ def test_processes_with_other_hashes_of_names_estimate_the_same_to_the_bit() -> 
     assert len(said) == 1
 
 
-def test_processors_and_links_decide_together(star: Callable[..., Topology]) -> None:
+def test_the_choice_considers_processors_and_links(star: Callable[..., Topology]) -> None:
     """Hosts that add: links prefer equal shares, processors one server, which does least work."""
     slow = star(8, slots=0).with_overrides(rate_bps=1e6, delay_s=0.0)
     fast = slow.with_overrides(rate_bps=None)
@@ -201,7 +201,7 @@ def test_processors_and_links_decide_together(star: Callable[..., Topology]) -> 
     assert choice(fast, None) == "inc"
 
 
-def test_the_reason_has_both_estimates(star: Callable[..., Topology]) -> None:
+def test_the_explanation_has_both_estimates(star: Callable[..., Topology]) -> None:
     topology = star(8).with_overrides(rate_bps=200e6)
     why = make_plan(
         "auto", topology, size_bytes=16 * MIB, processor=costs_of(carried_byte_s=1e-9)

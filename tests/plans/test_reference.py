@@ -50,7 +50,7 @@ def test_floats_are_added_as_the_expression_says(
         assert bits(evaluate(plan, shard, arrays, "sum")) == bits(np.array(expected))
 
 
-def test_expressions_differ_in_their_bits(star: Callable[..., Topology]) -> None:
+def test_different_expressions_give_different_bits(star: Callable[..., Topology]) -> None:
     topology = star(4)
     arrays = [np.full(1, v, np.float32) for v in (1e8, 1.0, -1e8, 1.0)]
     results = {a: evaluate(make_plan(a, topology), 0, arrays, "sum")[0] for a in ALGORITHMS}
@@ -127,7 +127,7 @@ def test_each_segment_is_evaluated_by_its_own_shard(
         assert bits(whole[part]) == bits(expected)
 
 
-def test_the_shape_is_kept_and_the_input_is_not_touched(star: Callable[..., Topology]) -> None:
+def test_the_shape_is_kept_and_the_input_is_unchanged(star: Callable[..., Topology]) -> None:
     for hosts in (1, 2):
         arrays = [np.ones((2, 3), np.float32) for _ in range(hosts)]
         result = evaluate_allreduce(make_plan("ring", star(hosts)), arrays, "sum", 4)
@@ -179,7 +179,7 @@ def test_integers_never_wrap_around(dtype: str, op: str, star: Callable[..., Top
             evaluate(plan, 0, too_much, op)
 
 
-def test_negative_integers_have_a_limit_too() -> None:
+def test_negative_integers_overflow_too() -> None:
     arrays = [np.array([v], np.int64) for v in (np.iinfo(np.int64).min, -1)]
     with pytest.raises(ReductionOverflow):
         reduce_operands(arrays, "sum")
@@ -199,20 +199,20 @@ def test_nan_and_infinity_survive(op: str, dtype: str, star: Callable[..., Topol
 
 
 @given(st.lists(st.floats(width=32), min_size=2, max_size=6), st.sampled_from(["min", "max"]))
-def test_min_and_max_are_those_of_numpy(values: list[float], op: str) -> None:
+def test_min_and_max_equal_those_of_numpy(values: list[float], op: str) -> None:
     arrays = [np.array([v], np.float32) for v in values]
     numpy_op = {"min": np.minimum, "max": np.maximum}[op]
     np.testing.assert_array_equal(reduce_operands(arrays, op), numpy_op.reduce(arrays))
 
 
-def test_of_two_zeros_the_right_one_is_taken() -> None:
+def test_min_and_max_of_two_zeros_take_the_last() -> None:
     zero, minus = np.zeros(1, np.float32), -np.zeros(1, np.float32)
     for op in ("min", "max"):
         assert np.signbit(reduce_operands([zero, minus], op))
         assert not np.signbit(reduce_operands([minus, zero], op))
 
 
-def test_what_does_not_fit_together_is_refused(star: Callable[..., Topology]) -> None:
+def test_inconsistent_contributions_are_refused(star: Callable[..., Topology]) -> None:
     plan = make_plan("ps", star(2))
     ones = np.ones(3, np.float32)
     with pytest.raises(MismatchError, match="1 contributions for 2 ranks"):

@@ -19,7 +19,7 @@ def same_expression(plan: Plan, other: Plan) -> bool:
     )
 
 
-def test_the_other_spine_takes_the_shards_of_a_lost_one(leaf_spine: Callable[..., Topology]):
+def test_the_other_spine_adds_the_shards_of_a_lost_one(leaf_spine: Callable[..., Topology]):
     topology = leaf_spine(4, 4, 2)
     plan = place_without(make_plan("inc", topology), topology, ["spine0"])
     assert [str(root) for root in plan.roots] == ["0-15 at spine1"]
@@ -33,7 +33,7 @@ def test_a_sum_moves_away_from_a_link_that_is_cut(leaf_spine: Callable[..., Topo
     assert plan.nodes_for(Interval(8, 11)) == ("leaf2",)
 
 
-def test_a_host_that_is_cut_off_moves_no_sum(leaf_spine: Callable[..., Topology]):
+def test_an_unreachable_host_moves_no_sum(leaf_spine: Callable[..., Topology]):
     topology = leaf_spine(2, 2, 2)
     plan = make_plan("inc", topology)
     assert place_without(plan, topology, [], [("h0", "leaf0")]).rules == plan.rules
@@ -47,7 +47,7 @@ def test_a_pod_keeps_its_sum_within_the_pod(fat_tree: Callable[..., Topology]):
     assert [root.node for root in both.roots] == ["c3"]
 
 
-def test_sums_of_ranks_that_are_cut_off_wait_for_the_switch(leaf_spine: Callable[..., Topology]):
+def test_sums_of_unreachable_ranks_wait_for_the_switch(leaf_spine: Callable[..., Topology]):
     topology = leaf_spine(2, 2, 2)
     plan = place_without(make_plan("inc", topology), topology, ["leaf1"])
     assert plan.nodes_for(Interval(2, 3)) == ("leaf1",)
@@ -67,7 +67,7 @@ def test_hosts_add_when_no_switch_can(leaf_spine: Callable[..., Topology]):
 @given(
     rails=st.integers(2, 3), leaves=st.integers(2, 3), per_leaf=st.integers(1, 3), data=st.data()
 )
-def test_one_whole_rail_is_enough(rails, leaves, per_leaf, data):
+def test_one_intact_rail_is_enough(rails, leaves, per_leaf, data):
     """Whatever breaks in the others, each root is reached, and reaches all operands."""
     topology = build_rails(rails, leaves, per_leaf)
     others = [s for s in topology.switches if not s.startswith(("spine0", "r0-"))]
@@ -106,21 +106,23 @@ def test_a_node_keeps_the_operands_of_a_sum_that_it_made_before(fat_tree: Callab
         assert placed.primary_rules(core) == plan.primary_rules(core)
 
 
-def test_hosts_add_when_each_rail_lacks_another_one(rails: Callable[..., Topology]):
+def test_hosts_add_when_every_rail_misses_a_host(rails: Callable[..., Topology]):
     topology = rails(2, 1, 3)
     plan = make_plan("inc", topology)
     placed = place_without(plan, topology, [], [("h0", "r0-0"), ("h1", "r1-0")])
     assert [root.node for root in placed.roots] == ["h2"]
 
 
-def test_a_ring_takes_the_other_rail_when_a_link_is_cut(rails: Callable[..., Topology]):
+def test_a_ring_uses_the_other_rail_when_a_link_is_cut(rails: Callable[..., Topology]):
     topology = rails(2, 1, 4)
     plan = make_plan("ring", topology)
     assert place_without(plan, topology, [], [("h0", "r0-0")]).rules == plan.rules
 
 
 @given(st.from_type(Topology), st.data())
-def test_any_loss_keeps_the_expression_and_avoids_the_lost(topology: Topology, data: st.DataObject):
+def test_any_loss_keeps_the_expression_and_avoids_lost_nodes(
+    topology: Topology, data: st.DataObject
+):
     algorithm = data.draw(st.sampled_from(["inc", "ring", "ps", "halving-doubling"]))
     plan = make_plan(algorithm, topology)
     switches = st.sampled_from(topology.switches) if topology.switches else st.nothing()

@@ -23,7 +23,7 @@ from innet.telemetry.broker_url import BrokerUrl
         ("mqtt://ann:a%2Fb%40c@h", BrokerUrl("h", 1883, username="ann", password="a/b@c")),
     ],
 )
-def test_a_url_says_where_and_who(text: str, expected: BrokerUrl) -> None:
+def test_a_url_has_address_and_login(text: str, expected: BrokerUrl) -> None:
     assert BrokerUrl.parse(text) == expected
 
 
@@ -39,14 +39,14 @@ def test_a_url_says_where_and_who(text: str, expected: BrokerUrl) -> None:
         ("mqtt://h/topic", "ends with its port"),
     ],
 )
-def test_what_is_no_url_of_a_broker_is_refused(text: str, problem: str) -> None:
+def test_invalid_broker_urls_are_refused(text: str, problem: str) -> None:
     with pytest.raises(TelemetryError, match=problem) as refusal:
         BrokerUrl.parse(text)
     assert "embedded, none, or mqtt" in str(refusal.value)
 
 
 @given(username=st.text(min_size=1), password=st.text(min_size=1))
-def test_any_login_survives_the_way_through_a_url(username: str, password: str) -> None:
+def test_any_login_round_trips_through_a_url(username: str, password: str) -> None:
     username, password = (text.encode(errors="ignore").decode() for text in (username, password))
     login = f"{quote(username, safe='')}:{quote(password, safe='')}"
     url = BrokerUrl("broker.example", 1883, username=username, password=password)

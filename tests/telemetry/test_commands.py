@@ -31,7 +31,7 @@ def refusal(gate: CommandGate, payload: bytes, now_s: float | None = None) -> st
     return refused.value.reason
 
 
-def test_the_operators_commands_are_admitted_one_after_the_other() -> None:
+def test_successive_commands_of_the_operator_are_accepted() -> None:
     broker_socket = gate()
     for command in (SetInterval(interval_s=2.0), DropCache()):
         number, payload = signed(command, "lab", "s0", OPERATOR)
@@ -39,7 +39,7 @@ def test_the_operators_commands_are_admitted_one_after_the_other() -> None:
         assert (order.number, order.command) == (number, command)
 
 
-def test_a_repeated_command_is_refused_and_so_is_one_that_was_overtaken() -> None:
+def test_repeated_and_out_of_order_commands_are_refused() -> None:
     broker_socket = gate()
     _, first = signed(DropCache(), "lab", "s0", OPERATOR)
     _, second = signed(DropCache(), "lab", "s0", OPERATOR)
@@ -48,13 +48,13 @@ def test_a_repeated_command_is_refused_and_so_is_one_that_was_overtaken() -> Non
     assert refusal(broker_socket, first) == "replayed"
 
 
-def test_a_node_that_was_started_anew_refuses_what_its_predecessor_was_told() -> None:
+def test_a_restarted_node_refuses_commands_to_its_predecessor() -> None:
     _, payload = signed(DropCache(), "lab", "s0", OPERATOR)
     assert refusal(gate(started_at_s=time.time()), payload) == "replayed"
 
 
 @pytest.mark.parametrize("shift_s", [MAX_AGE_S + 1, -MAX_AGE_S - 1])
-def test_a_command_of_another_time_is_stale(shift_s: float) -> None:
+def test_a_command_with_a_wrong_time_is_stale(shift_s: float) -> None:
     _, payload = signed(DropCache(), "lab", "s0", OPERATOR)
     assert refusal(gate(), payload, time.time() + shift_s) == "stale"
 
@@ -65,7 +65,7 @@ def test_a_command_for_somebody_else_is_refused(run: str, node: str) -> None:
     assert refusal(gate(), payload) == "misaddressed"
 
 
-def test_nobody_else_commands() -> None:
+def test_commands_with_other_keys_are_refused() -> None:
     _, payload = signed(DropCache(), "lab", "s0", OperatorKey.generate())
     assert refusal(gate(), payload) == "bad_signature"
     _, payload = signed(DropCache(), "lab", "s0", OPERATOR)
@@ -89,11 +89,11 @@ def test_a_changed_body_does_not_fit_its_signature() -> None:
         (b'{"body": "{}"}', "unsigned"),
     ],
 )
-def test_what_is_no_signed_order_is_refused(payload: bytes, reason: str) -> None:
+def test_malformed_commands_are_refused(payload: bytes, reason: str) -> None:
     assert refusal(gate(), payload) == reason
 
 
-def test_a_signed_body_that_is_no_order_is_refused() -> None:
+def test_a_signed_but_malformed_body_is_refused() -> None:
     body = '{"number": 1}'
     signature = OPERATOR.sign(b"innet command v1\0" + body.encode()).hex()
     payload = json.dumps({"body": body, "signature": signature}).encode()

@@ -36,7 +36,9 @@ def reported(*readings: NodeCounters) -> list[tuple[str, dict[str, Any]]]:
         ("tables", "no_route", ("route_missing", {"prefix": "/elsewhere/x", "interests": 3})),
     ],
 )
-def test_what_grows_is_reported_by_how_much(table: str, counter: str, event: object) -> None:
+def test_growing_counters_are_reported_with_their_increase(
+    table: str, counter: str, event: object
+) -> None:
     def at(value: int) -> NodeCounters:
         tables: dict[str, Any] = {table: {counter: value}}
         return counters(**tables)
@@ -45,7 +47,7 @@ def test_what_grows_is_reported_by_how_much(table: str, counter: str, event: obj
     assert reported(before, after, after) == [event]
 
 
-def test_what_was_there_at_the_first_reading_is_no_news() -> None:
+def test_values_of_the_first_reading_are_not_reported() -> None:
     assert reported(counters(tables={"malformed": 9})) == []
 
 
@@ -53,7 +55,7 @@ def with_link(peer: str, *, silent: bool) -> NodeCounters:
     return counters(links=[LINK | {"peer": peer, "silent": silent}])
 
 
-def test_a_link_between_switches_that_falls_silent_is_reported_once_and_so_is_its_return() -> None:
+def test_the_silence_and_return_of_a_switch_link_are_each_reported_once() -> None:
     up, down = with_link("s1", silent=False), with_link("s1", silent=True)
     assert reported(up, down, down, up) == [
         ("link_silent", {"peer": "s1"}),
@@ -61,5 +63,5 @@ def test_a_link_between_switches_that_falls_silent_is_reported_once_and_so_is_it
     ]
 
 
-def test_a_host_without_a_worker_is_no_news() -> None:
+def test_a_host_without_a_worker_is_not_reported() -> None:
     assert reported(with_link("h0", silent=False), with_link("h0", silent=True)) == []

@@ -22,7 +22,7 @@ def heard() -> Iterator[list[Happening]]:
     events.ignore(happenings.append)
 
 
-def test_an_event_is_heard_and_logged_with_its_operation(
+def test_an_event_is_delivered_and_logged_with_its_operation(
     heard: list[Happening], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, "innet"):

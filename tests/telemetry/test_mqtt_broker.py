@@ -47,7 +47,7 @@ async def ping(client: RawClient) -> list[int]:
 
 
 @pytest.mark.parametrize("topic_filter", ["innet/lab/#", "innet/+/nodes/s0/event", "#", EVENT])
-async def test_what_a_client_says_before_it_goes_reaches_all_subscribers(
+async def test_the_last_messages_of_a_client_reach_all_subscribers(
     tmp_path: Path, topic_filter: str
 ) -> None:
     async with embedded(tmp_path) as (_, broker_socket):
@@ -64,7 +64,7 @@ async def test_what_a_client_says_before_it_goes_reaches_all_subscribers(
             assert await viewer.messages(8) == [(EVENT, b"%d" % n) for n in range(8)]
 
 
-async def test_who_has_not_subscribed_receives_nothing(tmp_path: Path) -> None:
+async def test_clients_without_a_subscription_receive_nothing(tmp_path: Path) -> None:
     async with embedded(tmp_path) as (_, broker_socket):
         await retain_some(broker_socket)
         async with raw_client(
@@ -81,7 +81,7 @@ async def test_who_has_not_subscribed_receives_nothing(tmp_path: Path) -> None:
 @needs_mosquitto_clients
 @pytest.mark.parametrize("way", ["socket", "port"])
 @pytest.mark.parametrize("qos", ["0", "1", "2"])
-async def test_mosquittos_clients_get_along_with_it(tmp_path: Path, way: str, qos: str) -> None:
+async def test_mosquitto_clients_work_with_the_broker(tmp_path: Path, way: str, qos: str) -> None:
     async def run(program: str, *arguments: str) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
             program, *where, "-q", qos, *arguments, stdout=asyncio.subprocess.PIPE
@@ -105,7 +105,9 @@ async def test_mosquittos_clients_get_along_with_it(tmp_path: Path, way: str, qo
         assert await viewer.wait() == 0
 
 
-async def test_a_client_that_is_lost_has_a_will_and_one_that_parts_has_none(tmp_path: Path) -> None:
+async def test_the_will_is_sent_for_a_lost_client_and_not_after_a_disconnect(
+    tmp_path: Path,
+) -> None:
     async with (
         embedded(tmp_path) as (_, broker_socket),
         raw_client(broker_socket, raw_mqtt.connect()) as viewer,
@@ -122,7 +124,7 @@ async def test_a_client_that_is_lost_has_a_will_and_one_that_parts_has_none(tmp_
         assert await viewer.messages(1) == [("will/lost", b"gone")]
 
 
-async def test_a_client_that_is_silent_for_longer_than_it_said_is_lost(tmp_path: Path) -> None:
+async def test_a_client_silent_beyond_its_keep_alive_is_lost(tmp_path: Path) -> None:
     hello = raw_mqtt.connect(will=("will/silent", b"gone"), keepalive_s=1)
     async with (
         embedded(tmp_path) as (_, broker_socket),
@@ -135,7 +137,7 @@ async def test_a_client_that_is_silent_for_longer_than_it_said_is_lost(tmp_path:
             await client.until_closed()
 
 
-async def test_the_will_of_a_client_comes_before_what_its_successor_says(tmp_path: Path) -> None:
+async def test_the_will_of_a_client_precedes_messages_of_its_successor(tmp_path: Path) -> None:
     async with (
         embedded(tmp_path) as (_, broker_socket),
         raw_client(broker_socket, raw_mqtt.connect()) as viewer,
@@ -151,7 +153,7 @@ async def test_the_will_of_a_client_comes_before_what_its_successor_says(tmp_pat
                 assert await ping(second) == [CONNACK]
 
 
-async def test_a_client_that_does_not_read_costs_a_bounded_queue_and_nobody_else_a_message(
+async def test_a_client_that_does_not_read_costs_a_bounded_queue_and_no_messages_of_others(
     tmp_path: Path,
 ) -> None:
     limits = BrokerLimits(session=SessionLimits(queued_bytes=1 << 20))
@@ -173,7 +175,7 @@ async def test_a_client_that_does_not_read_costs_a_bounded_queue_and_nobody_else
             assert 0 < broker.broker.counters.dropped < count
 
 
-async def test_a_malformed_packet_ends_its_connection_alone(tmp_path: Path) -> None:
+async def test_a_malformed_packet_ends_only_its_connection(tmp_path: Path) -> None:
     async with (
         embedded(tmp_path) as (_, broker_socket),
         raw_client(broker_socket, raw_mqtt.connect()) as other,
@@ -191,7 +193,7 @@ async def test_another_version_of_mqtt_is_refused_with_the_reason(tmp_path: Path
             assert await client.until_closed() == b"\x20\x02\x00\x01"
 
 
-async def test_a_subscription_ends_when_its_client_says_so(tmp_path: Path) -> None:
+async def test_a_client_can_end_its_subscription(tmp_path: Path) -> None:
     async with (
         embedded(tmp_path) as (_, broker_socket),
         client_through(broker_socket, None) as viewer,
@@ -205,7 +207,7 @@ async def test_a_subscription_ends_when_its_client_says_so(tmp_path: Path) -> No
         assert (str(message.topic), message.payload) == ("b/1", b"wanted")
 
 
-async def test_what_is_taken_back_is_not_retained(tmp_path: Path) -> None:
+async def test_a_cleared_message_is_not_retained(tmp_path: Path) -> None:
     async with (
         embedded(tmp_path) as (_, broker_socket),
         raw_client(broker_socket, raw_mqtt.connect()) as client,
@@ -222,7 +224,7 @@ FILTER_LEVELS = st.lists(st.sampled_from(["a", "b", "", "$s", "+"]), min_size=1,
 
 
 @given(topic=LEVELS, levels=FILTER_LEVELS, ends_open=st.booleans())
-def test_filters_include_what_the_standard_says(
+def test_filters_match_as_in_the_standard(
     topic: list[str], levels: list[str], ends_open: bool
 ) -> None:
     """Section 4.7 as a regular expression."""
@@ -243,7 +245,7 @@ def test_filters_include_what_the_standard_says(
 
 
 @given(cuts=st.lists(st.integers(0, 200), max_size=10))
-def test_packets_are_the_same_however_the_stream_is_cut(cuts: list[int]) -> None:
+def test_packets_are_parsed_for_any_split_of_the_stream(cuts: list[int]) -> None:
     hello = raw_mqtt.connect("x", login=("innet", "secret"), will=("w", b"gone"))
     stream = hello + raw_mqtt.publish("a/b", b"c" * 130) + raw_mqtt.subscribe("#", 1) + PINGREQ
     whole = list(PacketParser(1000).feed(stream))
@@ -256,7 +258,7 @@ def test_packets_are_the_same_however_the_stream_is_cut(cuts: list[int]) -> None
 
 
 @given(stream=st.binary(max_size=300))
-def test_any_bytes_are_packets_or_malformed(stream: bytes) -> None:
+def test_arbitrary_bytes_are_packets_or_malformed(stream: bytes) -> None:
     found: list[Packet] = []
     parser = PacketParser(1000)
     try:

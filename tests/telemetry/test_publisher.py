@@ -114,7 +114,7 @@ async def test_an_error_in_the_client_library_is_one_line_without_a_traceback(
     assert record.exc_info is None
 
 
-async def test_who_comes_later_finds_status_and_counters(broker_socket: BrokerSocket) -> None:
+async def test_late_subscribers_find_status_and_counters(broker_socket: BrokerSocket) -> None:
     with publishing(*broker_socket, FakeNode()):
         async with watching(client_through(*broker_socket)) as first:
             await first.until(counted)
@@ -123,7 +123,9 @@ async def test_who_comes_later_finds_status_and_counters(broker_socket: BrokerSo
         assert all(retained for _, _, retained in second.messages)
 
 
-async def test_a_killed_process_is_gone(broker_socket: BrokerSocket, tmp_path: Path) -> None:
+async def test_a_killed_process_is_published_as_gone(
+    broker_socket: BrokerSocket, tmp_path: Path
+) -> None:
     path, url = broker_socket
     program = Path(__file__).with_name("workers") / "publishes.py"
     async with watching(client_through(path, url)) as watcher:
@@ -137,7 +139,7 @@ async def test_a_killed_process_is_gone(broker_socket: BrokerSocket, tmp_path: P
     assert watcher.feed.nodes["s0"].status is not None
 
 
-async def test_commands_come_to_their_node_and_are_answered(broker_socket: BrokerSocket) -> None:
+async def test_commands_reach_their_node_and_are_answered(broker_socket: BrokerSocket) -> None:
     source = FakeNode()
     async with watching(client_through(*broker_socket)) as watcher:
         with publishing(*broker_socket, source):
@@ -149,7 +151,7 @@ async def test_commands_come_to_their_node_and_are_answered(broker_socket: Broke
     assert source.commands == [b"be quick"]
 
 
-async def test_what_loses_a_cancellation_ends_all_the_same() -> None:
+async def test_a_task_that_swallows_its_cancellation_still_ends() -> None:
     ends: list[str] = []
 
     async def lose_the_first() -> None:
@@ -166,7 +168,7 @@ async def test_what_loses_a_cancellation_ends_all_the_same() -> None:
 
 
 @needs_mosquitto
-async def test_a_broker_that_comes_late_goes_and_comes_back(tmp_path: Path) -> None:
+async def test_the_publisher_survives_a_late_and_a_restarted_broker(tmp_path: Path) -> None:
     mosquitto = Mosquitto(tmp_path)
     path = tmp_path / "broker.sock"
     with (
@@ -197,7 +199,7 @@ async def test_a_client_is_refused_while_the_broker_is_away(tmp_path: Path) -> N
 
 
 @needs_mosquitto
-async def test_a_frozen_broker_holds_nobody_up(tmp_path: Path) -> None:
+async def test_a_frozen_broker_blocks_nobody(tmp_path: Path) -> None:
     mosquitto = Mosquitto(tmp_path)
     await mosquitto.start()
     path = tmp_path / "broker.sock"
@@ -215,7 +217,7 @@ async def test_a_frozen_broker_holds_nobody_up(tmp_path: Path) -> None:
 
 
 @needs_mosquitto
-async def test_of_too_many_events_the_latest_are_kept_and_the_others_counted(
+async def test_the_latest_of_too_many_events_are_kept_and_the_others_counted(
     tmp_path: Path,
 ) -> None:
     mosquitto = Mosquitto(tmp_path)

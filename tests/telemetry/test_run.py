@@ -74,7 +74,7 @@ MODES = [pytest.param("local"), pytest.param("netns", marks=[pytest.mark.netns, 
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_killed_worker_is_gone_and_its_peer_tells(mode: Mode) -> None:
+async def test_a_killed_worker_is_gone_and_its_peer_reports_the_failure(mode: Mode) -> None:
     async with session(mode=mode) as run, watching(client_through(*run_of(run))) as watcher:
         command = [sys.executable, "-c", WAITS]
         job = asyncio.ensure_future(run.run_workers(command, algorithm="inc"))
@@ -92,7 +92,7 @@ async def test_a_killed_worker_is_gone_and_its_peer_tells(mode: Mode) -> None:
             await job
 
 
-async def test_a_switch_that_hangs_is_told_by_the_controller() -> None:
+async def test_a_hung_switch_is_reported_by_the_controller() -> None:
     impatient = ["recovery.heartbeat_interval_s=0.1", "recovery.heartbeat_timeout_s=0.5"]
     async with (
         session(assignments=impatient) as run,
@@ -157,7 +157,7 @@ async def _reply_to(
     return found
 
 
-async def test_a_switch_obeys_its_operator_alone() -> None:
+async def test_a_switch_accepts_commands_only_by_its_operator() -> None:
     async with session() as run, watching(client_through(*run_of(run))) as watcher:
         await watcher.until(lambda feed: "s0" in feed.nodes)
         state = await _order(watcher, run, DumpState())
@@ -193,7 +193,7 @@ def _refusals(watcher: Watcher) -> list[object]:
     return [e.details["reason"] for e in watcher.feed.events if e.kind == "command_refused"]
 
 
-async def test_the_record_tells_users_where_the_broker_is() -> None:
+async def test_the_run_record_has_the_address_of_the_broker() -> None:
     async with session(assignments=["telemetry.broker_port=0"]) as run:
         record = find_run(run.network.run_id)
         assert record.broker == f"unix://{record.run_dir / BROKER_SOCKET_NAME}"
@@ -210,7 +210,7 @@ async def test_the_record_tells_users_where_the_broker_is() -> None:
     assert watcher.feed.launcher.nodes == ("s0", "h0", "h1")
 
 
-async def test_without_a_port_the_embedded_broker_has_its_socket_alone() -> None:
+async def test_without_a_port_the_embedded_broker_has_only_its_socket() -> None:
     async with session() as run:
         record = find_run(run.network.run_id)
         assert record.broker_port is None
@@ -219,7 +219,7 @@ async def test_without_a_port_the_embedded_broker_has_its_socket_alone() -> None
         assert not [c for c in process.net_connections("inet") if c.status == psutil.CONN_LISTEN]
 
 
-async def test_without_a_broker_there_is_none() -> None:
+async def test_a_run_without_telemetry_starts_no_broker() -> None:
     lines: list[str] = []
     async with session("none", lines=lines) as run:
         assert find_run(run.network.run_id).broker is None
@@ -234,7 +234,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixt
         yield caplog
 
 
-async def test_a_run_goes_on_without_its_broker_and_says_so(
+async def test_a_run_continues_without_its_broker_and_reports_it(
     warnings: pytest.LogCaptureFixture,
 ) -> None:
     lines: list[str] = []
@@ -252,7 +252,7 @@ def test_a_malformed_broker_is_refused_before_anything_is_launched() -> None:
 
 
 @needs_mosquitto
-async def test_a_real_broker_keeps_nothing_of_a_run_that_has_ended(tmp_path: Path) -> None:
+async def test_a_real_broker_retains_nothing_of_an_ended_run(tmp_path: Path) -> None:
     mosquitto = Mosquitto(tmp_path)
     await mosquitto.start()
     try:
@@ -277,7 +277,9 @@ async def test_a_real_broker_keeps_nothing_of_a_run_that_has_ended(tmp_path: Pat
 
 
 @needs_mosquitto
-async def test_a_wrong_password_is_told(tmp_path: Path, warnings: pytest.LogCaptureFixture) -> None:
+async def test_a_wrong_password_is_reported(
+    tmp_path: Path, warnings: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "passwords").write_text("")
     mosquitto = Mosquitto(tmp_path, f"password_file {tmp_path / 'passwords'}", "user root")
     await mosquitto.start()

@@ -70,7 +70,7 @@ async def test_no_process_of_a_run_has_a_secret_in_its_command_line() -> None:
         ["watch", "lab", "--broker", URL],
     ],
 )
-def test_a_password_in_a_command_line_is_refused_with_the_other_ways(arguments: list[str]) -> None:
+def test_a_password_in_a_command_line_is_refused_with_alternatives(arguments: list[str]) -> None:
     done = invoked(*arguments)
     said = " ".join((done.stdout + done.stderr).split())
     assert done.returncode != 0
@@ -101,7 +101,7 @@ def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
         f"http://ann:{SECRET}@host",
     ],
 )
-def test_no_malformed_url_is_shown_with_its_password(text: str) -> None:
+def test_errors_about_malformed_urls_hide_the_password(text: str) -> None:
     with pytest.raises(TelemetryError) as refusal:
         BrokerUrl.parse(text)
     assert SECRET not in str(refusal.value)
@@ -116,7 +116,7 @@ def test_no_malformed_url_is_shown_with_its_password(text: str) -> None:
         [f"telemetry.broker={URL}", "telemetry.interval_s=never"],
     ],
 )
-def test_settings_that_are_wrong_do_not_show_the_broker(assignments: list[str]) -> None:
+def test_errors_about_settings_do_not_show_the_broker(assignments: list[str]) -> None:
     with pytest.raises(SettingsError) as refusal:
         Settings().with_assignments(assignments)
     assert_hidden(refusal.value)
@@ -149,7 +149,7 @@ def test_a_key_is_not_shown(tmp_path: Path) -> None:
     assert_hidden(refusal.value)
 
 
-def test_a_request_that_is_wrong_does_not_show_the_environment() -> None:
+def test_errors_about_requests_do_not_show_the_environment() -> None:
     with pytest.raises(ValidationError) as refusal:
         JobRequest.model_validate({"argv": ["true"], "options": {"env": {"TOKEN": [SECRET]}}})
     assert_hidden(refusal.value)
@@ -169,7 +169,7 @@ def models() -> Iterator[type[BaseModel]]:
                 yield found
 
 
-def test_what_has_a_secret_hides_its_input_in_errors() -> None:
+def test_models_with_secrets_hide_their_input_in_errors() -> None:
     """The outermost model decides: so each that has one with a hidden field, however deep."""
     secret: set[type[BaseModel]] = set()
     everything = set(models())

@@ -15,7 +15,7 @@ from innet.topology.credit import (
 @pytest.mark.parametrize(
     ("rate_bps", "queued_bytes"), [(20e6, 250_000), (22e6, 256 * 1024)], ids=["0.1 s", "no mark"]
 )
-def test_slow_links_queue_a_tenth_of_a_second_and_faster_ones_what_causes_no_mark(
+def test_slow_links_queue_a_tenth_of_a_second_and_fast_ones_up_to_the_mark(
     rate_bps: float, queued_bytes: int
 ) -> None:
     star = load_topology("star:4").with_overrides(rate_bps=rate_bps, delay_s=0.0)
@@ -31,7 +31,7 @@ def test_workers_of_a_machine_share_half_of_the_queue_before_a_port_of_unknown_r
     assert queue_credit_bytes(shared, "h0") == 0  # its workers ask, the host's node only forwards
 
 
-def test_where_no_port_is_passed_or_its_rate_is_known_no_queue_is_guessed() -> None:
+def test_no_queue_is_assumed_without_a_port_or_with_a_known_rate() -> None:
     star = load_topology("star:4")
     assert queue_credit_bytes(star.with_overrides(rate_bps=1e9), "h0") == 0
     assert queue_credit_bytes(star, "s0") == 0
@@ -55,7 +55,7 @@ def test_timers_are_longer_than_the_round_trips_of_slow_and_of_long_paths(
     assert timers.interest_lifetime_s >= 2 * timers.max_rto_s
 
 
-def test_fast_paths_and_chosen_timers_stay() -> None:
+def test_fast_paths_and_chosen_timers_are_unchanged() -> None:
     fast = load_topology("star:4").with_overrides(rate_bps=200e6)
     assert with_timers_for(fast, Settings()) == Settings()
     chosen = Settings().with_assignments(["transport.min_rto_s=0.01"])

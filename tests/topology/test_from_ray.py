@@ -51,7 +51,7 @@ def test_machines_without_a_rack_have_a_switch_beside_the_racks(tmp_path) -> Non
     assert links(found) == {("h0", "rack-a"), ("h1", "s1"), ("rack-a", "s0"), ("s0", "s1")}
 
 
-def test_machines_of_a_rack_that_differ_are_told_apart(tmp_path) -> None:
+def test_different_machines_of_a_rack_are_distinguished(tmp_path) -> None:
     few, many = machine("n0", "a", accelerators=1), machine("n1", "a", accelerators=8)
     found = generated(tmp_path, few, many, settings=", workers: per-accelerator")
     assert found.workers_of["h1"] == tuple(f"h1.{number}" for number in range(8))
@@ -70,7 +70,7 @@ def test_a_rack_can_be_another_label_and_any_text(tmp_path) -> None:
     assert found.separate_switches == ("rack1", "rack-y", "s0")
 
 
-def test_there_must_be_a_cluster_with_machines(tmp_path) -> None:
+def test_a_cluster_without_machines_is_refused(tmp_path) -> None:
     with pytest.raises(TopologyError, match="has no machine with room"):
         generated(tmp_path)
     with pytest.raises(TopologyError, match=r"all.yaml:3: .*innet up FILE --on ray"):

@@ -64,7 +64,7 @@ def test_every_leaf_is_linked_to_every_spine() -> None:
     assert all(pairs[frozenset((f"leaf{a}", f"spine{b}"))] == 1 for a in range(4) for b in range(2))
 
 
-def test_a_dumbbell_is_cut_by_its_middle_link() -> None:
+def test_the_middle_link_of_a_dumbbell_is_its_only_connection() -> None:
     topology = load_topology("dumbbell:4")
     cut = topology.graph().copy()
     cut.remove_edge("s0", "s1")
@@ -109,7 +109,9 @@ def test_a_generated_section_takes_defaults_and_settings_of_the_core() -> None:
         ("dumbbell:10000", "smaller network"),
     ],
 )
-def test_a_wrong_expression_says_what_was_expected(expression: str, message: str) -> None:
+def test_a_wrong_expression_is_refused_with_what_was_expected(
+    expression: str, message: str
+) -> None:
     with pytest.raises(TopologyError) as caught:
         load_topology(expression)
     assert message in str(caught.value)

@@ -51,7 +51,7 @@ def test_a_mini_ndn_node_is_a_switch_with_a_host_but_a_mini_ndn_switch_has_none(
         ("", None, "at least one node of kind 'host'"),
     ],
 )
-def test_mistakes_in_mini_ndn_files_have_their_line(
+def test_mistakes_in_mini_ndn_files_are_reported_with_their_line(
     text: str, line: int | None, message: str
 ) -> None:
     with pytest.raises(TopologyError) as caught:
@@ -94,12 +94,12 @@ def test_every_graphml_node_has_a_host_in_the_order_of_the_file() -> None:
          '<node id="0"><data key="x">1</data></node></graph></graphml>', "data: no key x"),
     ],
 )  # fmt: skip
-def test_what_is_no_graphml_is_refused(text: str, message: str) -> None:
+def test_malformed_graphml_is_refused(text: str, message: str) -> None:
     with pytest.raises(TopologyError, match=message):
         parse_graphml(text, Path("n.graphml"))
 
 
-def test_a_speed_that_is_no_number_is_refused() -> None:
+def test_a_non_numeric_speed_is_refused() -> None:
     text = (FIXTURES / "zoo.graphml").read_text(encoding="utf-8")
     broken = text.replace('"double" for="edge"', '"string" for="edge"').replace("1000000.0", "T3")
     with pytest.raises(TopologyError, match="LinkSpeedRaw: expected a number"):
@@ -152,7 +152,7 @@ def test_one_astra_sim_dimension_has_the_links_of_its_block(
          "latency: [ 1, 1 ]\n", 2, "99980001 NPUs; expected at most"),
     ],
 )  # fmt: skip
-def test_mistakes_in_astra_sim_files_have_their_line(
+def test_mistakes_in_astra_sim_files_are_reported_with_their_line(
     tmp_path: Path, text: str, line: int, message: str
 ) -> None:
     (tmp_path / "net.yml").write_text(text, encoding="utf-8")

@@ -24,7 +24,7 @@ SIZES = {
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_a_shipped_topology_loads_by_name_and_is_called_so(name: str) -> None:
+def test_a_shipped_topology_loads_by_name(name: str) -> None:
     topology = load_topology(name)
     assert topology.name == name
     assert (len(topology.hosts), len(topology.switches), len(topology.links)) == SIZES[name]
@@ -69,7 +69,9 @@ def test_the_schema_refuses_what_the_reader_refuses(document: object) -> None:
         jsonschema.Draft202012Validator(json_schema()).validate(document)
 
 
-def test_a_file_wins_over_a_shipped_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_takes_precedence_over_a_shipped_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     text = "name: mine\ntopology: {generate: {kind: star, hosts: 2}}"
     (tmp_path / "star8.yaml").write_text(text, encoding="utf-8")
@@ -77,7 +79,7 @@ def test_a_file_wins_over_a_shipped_name(tmp_path: Path, monkeypatch: pytest.Mon
     assert load_topology("star8").name == "star8"
 
 
-def test_a_missing_file_is_answered_with_what_there_is() -> None:
+def test_a_missing_file_is_refused_with_the_shipped_names() -> None:
     with pytest.raises(TopologyError) as caught:
         load_topology("star9")
     message = str(caught.value)
@@ -94,7 +96,7 @@ def test_a_missing_file_is_answered_with_what_there_is() -> None:
         ("net.conf", b" " * (16 * 2**20 + 1), "larger than 16 MiB"),
     ],
 )
-def test_a_file_that_is_no_topology_is_refused(
+def test_a_file_that_is_not_a_topology_is_refused(
     tmp_path: Path, file_name: str, content: bytes, message: str
 ) -> None:
     (tmp_path / file_name).write_bytes(content)

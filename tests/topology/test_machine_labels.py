@@ -49,6 +49,6 @@ def test_labels_are_written_back() -> None:
         ("' '", "expected a name of 1 to 32 characters"),
     ],
 )
-def test_what_is_no_label_is_refused_with_its_place(machine, expected) -> None:
+def test_invalid_labels_are_refused_with_their_place(machine, expected) -> None:
     with pytest.raises(TopologyError, match=rf"topology.nodes.h0.machine: {expected}"):
         topology(machine)

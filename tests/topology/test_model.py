@@ -39,7 +39,7 @@ def test_a_link_is_found_in_either_order_and_by_the_graph() -> None:
         star.link_between("h0", "h1")
 
 
-def test_neither_the_topology_nor_its_graph_can_be_changed() -> None:
+def test_the_topology_and_its_graph_are_immutable() -> None:
     star = load_topology("star:2")
     with pytest.raises(nx.NetworkXError):
         star.graph().add_node("h2")
@@ -47,7 +47,7 @@ def test_neither_the_topology_nor_its_graph_can_be_changed() -> None:
         star.name = "other"
 
 
-def test_overrides_replace_the_settings_of_all_links_and_switches_only() -> None:
+def test_overrides_replace_only_the_settings_of_links_and_switches() -> None:
     star = load_topology("star:2").with_overrides(
         rate_bps=200e6, delay_s=1e-3, loss=0.01, queue_bytes=2**16, mtu_bytes=1500, slots=4
     )

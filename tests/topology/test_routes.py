@@ -19,7 +19,9 @@ from .strategies import EXPRESSIONS
 
 
 @given(EXPRESSIONS.map(load_topology), st.data())
-def test_paths_are_shortest_and_meet_for_good(topology: Topology, data: st.DataObject) -> None:
+def test_paths_are_shortest_and_never_diverge_after_meeting(
+    topology: Topology, data: st.DataObject
+) -> None:
     routes = Routes(topology)
     nodes = st.sampled_from(sorted(topology.nodes))
     start, towards = data.draw(nodes), data.draw(nodes)
@@ -48,7 +50,7 @@ def cost(topology: Topology, path: list[str]) -> float:
     return round(sum(weight(link) for link in links), 7)
 
 
-def test_of_equally_long_paths_the_faster_is_taken() -> None:
+def test_the_faster_of_equally_long_paths_is_used() -> None:
     blueprint = Blueprint()
     for switch in ("a", "slow", "fast", "b"):
         blueprint.add_switch(switch)
@@ -82,7 +84,7 @@ def test_all_core_switches_of_a_fat_tree_share_the_load() -> None:
     assert Counter(path[3] for path in paths) == {f"core{core}": 3 for core in range(4)}
 
 
-def test_a_host_between_two_switches_is_no_way() -> None:
+def test_no_path_leads_through_a_host() -> None:
     routes = Routes(load_topology("rails:1x2"))
     assert routes.path("r0", "h0") == ["r0", "h0"]
     assert not routes.reaches("r0", "r1")
@@ -90,7 +92,7 @@ def test_a_host_between_two_switches_is_no_way() -> None:
         routes.path("r0", "r1")
 
 
-def test_rails_share_what_hosts_send_each_other() -> None:
+def test_rails_share_the_traffic_between_hosts() -> None:
     routes = Routes(load_topology("rails:8x2"))
     paths = [routes.path("h0", f"h{host}") for host in range(1, 8)]
     assert Counter(path[1] for path in paths) == {"r0": 3, "r1": 4}

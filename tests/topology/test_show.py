@@ -17,20 +17,20 @@ from innet.topology.summary import is_tiered, tier_of_nodes
 NAMES = sorted(shipped_topologies())
 
 
-def test_text_of_a_star_names_its_parts_and_settings() -> None:
+def test_the_text_of_a_star_names_its_parts_and_settings() -> None:
     shown = text(load_topology("star4").with_overrides(rate_bps=200e6, loss=0.01))
     for part in ("4 hosts, 1 switch, 4 links", "h3", "0-3", "200mbit", "1%", "4096", "64MiB"):
         assert part in shown
 
 
-def test_impairments_are_shown_where_there_are_any() -> None:
+def test_existing_impairments_are_shown() -> None:
     star = load_topology("star4")
     assert "impairments" not in text(star)
     shown = text(star.with_overrides(jitter_s=1e-4, corrupt=0.001), width=200)
     assert "100us jitter, 0.1% corrupted" in shown
 
 
-def test_text_of_a_large_network_stays_short_and_narrow() -> None:
+def test_the_text_of_a_large_network_is_short_and_narrow() -> None:
     lines = text(load_topology("fat-tree:8"), width=80).splitlines()
     assert max(map(len, lines)) <= 80
     assert len(lines) < 120
@@ -56,7 +56,7 @@ def test_the_same_network_gives_the_same_picture(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [*NAMES, "wan:1", "wan:12x3", "wan:3", "fat-tree:6", "star:1"])
-def test_no_two_nodes_are_drawn_on_one_spot(name: str) -> None:
+def test_no_two_nodes_are_drawn_at_one_place(name: str) -> None:
     place = positions(load_topology(name))
     assert set(place) == set(load_topology(name).nodes)
     assert min(math.dist(a, b) for a, b in combinations(place.values(), 2)) > 0.1

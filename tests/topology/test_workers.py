@@ -62,7 +62,7 @@ def test_links_within_a_host_have_the_packets_of_its_own_link() -> None:
     assert {node.cache_bytes for name, node in UNEVEN.nodes.items() if name != "s0"} == {2**20}
 
 
-def test_options_for_links_and_switches_leave_hosts_as_they_are() -> None:
+def test_options_for_links_and_switches_do_not_change_hosts() -> None:
     changed = UNEVEN.with_overrides(rate_bps=1e6, mtu_bytes=9000, slots=7)
     within = [link for link in changed.links if link.in_memory]
     assert {(link.rate_bps, link.mtu_bytes) for link in within} == {(None, 9000)}
@@ -109,7 +109,7 @@ def test_a_parameter_server_receives_one_contribution_of_each_host(expression: s
         assert sum(carried.get((rail, host), 0) for rail in rails) == 1 << 20
 
 
-def test_what_is_added_for_a_server_are_successive_ranks_of_other_hosts() -> None:
+def test_a_server_sums_successive_ranks_of_other_hosts() -> None:
     ranks = ("h1.0", "h0.0", "h0.1", "h2.0", "h2.1", "h1.1")
     plan = make_plan("ps", load_topology("star:3").with_workers(2), ranks)
     assert [(rule.node, str(rule.interval)) for rule in plan.rules] == [
@@ -121,7 +121,7 @@ def test_what_is_added_for_a_server_are_successive_ranks_of_other_hosts() -> Non
     assert [(rule.node, str(rule.interval)) for rule in alone.rules] == [("s0", "0-1")]
 
 
-def test_a_rate_to_the_hosts_memory_bounds_each_worker() -> None:
+def test_the_rate_to_the_hosts_memory_limits_each_worker() -> None:
     text = """
 name: pcie
 topology:
@@ -150,7 +150,7 @@ def test_a_host_with_one_worker_and_a_rate_to_it_has_a_node_for_each() -> None:
     assert topology.with_workers(memory_rate_bps=None) == load_topology("star:2")
 
 
-def test_a_machine_of_its_own_needs_no_switch() -> None:
+def test_a_single_machine_needs_no_switch() -> None:
     alone = Topology(name="alone", nodes={"h0": Host(name="h0", workers=4)})
     plan = make_plan("inc", alone, rank_order(alone))
     assert [(rule.node, str(rule.interval)) for rule in plan.rules] == [("h0", "0-3")]
@@ -165,7 +165,7 @@ def test_two_hosts_on_one_link_add_on_both() -> None:
     assert {rule.node for rule in plan.rules} == {"h0", "h1"}
 
 
-def test_workers_share_what_their_host_may_have_queued() -> None:
+def test_workers_share_the_queue_credit_of_their_host() -> None:
     alone = load_topology("star:2").with_overrides(rate_bps=1e9)
     shared = alone.with_workers(2)
     credit = receive_credit_bytes(alone, "h0")
@@ -173,7 +173,7 @@ def test_workers_share_what_their_host_may_have_queued() -> None:
     assert receive_credit_bytes(shared, "h0") == 0
 
 
-def test_events_happen_to_hosts_with_their_workers() -> None:
+def test_events_of_a_host_apply_to_its_workers() -> None:
     def targets(anything: str) -> list[str]:
         event = TopologyEvent(kind="crash", targets=anything)  # type: ignore[arg-type]
         return [" ".join(target) for target in targets_of(event, UNEVEN)]
@@ -187,7 +187,7 @@ def test_events_happen_to_hosts_with_their_workers() -> None:
     assert nodes_hit(crash, "a", UNEVEN) == ("a",)
 
 
-def test_people_see_hosts_with_workers(tmp_path: Path) -> None:
+def test_texts_show_hosts_with_their_workers(tmp_path: Path) -> None:
     assert counts(UNEVEN) == "3 hosts with 6 workers, 1 switch, 3 links"
     assert counts(load_topology("star:2")) == "2 hosts, 1 switch, 2 links"
     shown = text(UNEVEN)

@@ -122,7 +122,7 @@ def test_the_first_of_several_mistakes_is_reported() -> None:
     assert caught.value.line == 4
 
 
-def test_aliases_that_unfold_without_end_are_stopped() -> None:
+def test_endlessly_expanding_aliases_are_refused() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     for level in range(1, 12):
         lines.append(f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]")

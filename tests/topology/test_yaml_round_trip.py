@@ -53,7 +53,7 @@ def test_settings_come_from_the_model_then_the_defaults_then_the_part() -> None:
     assert (first.queue_bytes, second.queue_bytes) == (512 * 2**10, 64 * 2**10)
 
 
-def test_nodes_may_have_names_that_yaml_takes_for_other_things() -> None:
+def test_nodes_can_have_names_that_yaml_reads_as_other_types() -> None:
     text = "name: t\ntopology: {nodes: {on: {kind: host}, 1: {kind: host}}, links: [%s]}"
     assert parse_yaml(text % "{endpoints: [on:e, '1:e']}").hosts == ("1", "on")
 

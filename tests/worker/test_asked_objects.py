@@ -74,7 +74,7 @@ def listening(node: Any) -> tuple[AskedObjects, list[Delivery], list[Heard]]:
     return asked, deliveries, heard
 
 
-def test_each_listener_hears_of_its_own_objects_again_and_again() -> None:
+def test_each_listener_receives_requests_for_its_own_objects_repeatedly() -> None:
     node = Node()
     _, deliveries, (first, second) = listening(node)
     for number in range(3):
@@ -84,7 +84,7 @@ def test_each_listener_hears_of_its_own_objects_again_and_again() -> None:
     assert second.names == ["/kv/b/0", "/kv/b/1", "/kv/b/2"]
 
 
-def test_who_stays_hears_on_when_others_go() -> None:
+def test_remaining_listeners_still_receive_when_others_leave() -> None:
     node = Node()
     asked, (_, staying), (first, second) = listening(node)
     asked.ignore("/kv/a")  # whose delivery would have told of the next, and is gone
@@ -94,7 +94,7 @@ def test_who_stays_hears_on_when_others_go() -> None:
     assert node.watches == []
 
 
-def test_who_listens_after_the_node_was_started_again_hears() -> None:
+def test_a_listener_on_a_restarted_node_receives() -> None:
     node = Node()
     asked, deliveries, (first, _) = listening(node)
     deliveries[0].end(_core.STATUS_ABORTED)

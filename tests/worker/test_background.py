@@ -6,7 +6,7 @@ from innet.worker.background import Alarm
 from tests.manual_background import ManualBackground
 
 
-def test_an_alarm_that_was_set_to_earlier_times_rings_once_at_each_time() -> None:
+def test_an_alarm_set_to_several_times_fires_once_at_each() -> None:
     clock, rung = ManualBackground(), []
 
     def ring() -> None:

@@ -15,7 +15,7 @@ class FakeWorker:
         self._ended.append("worker")
 
 
-def test_what_one_hook_raises_keeps_nothing_from_closing(monkeypatch):
+def test_an_exception_in_a_hook_does_not_prevent_the_close(monkeypatch):
     ended: list[str] = []
 
     def raise_error() -> None:

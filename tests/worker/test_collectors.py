@@ -107,7 +107,7 @@ async def test_a_loop_s_collector_that_fails_ends_all_operations_with_the_error(
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit, asyncio.CancelledError])
-def test_a_callback_that_raises_keeps_no_other_operation_from_its_end(node, keys, error):
+def test_a_raising_callback_does_not_block_other_completions(node, keys, error):
     collector, ends = Collector(node), Ends()
 
     def fail(_status: int, _detail: str) -> None:
@@ -121,7 +121,7 @@ def test_a_callback_that_raises_keeps_no_other_operation_from_its_end(node, keys
     collector.close()
 
 
-def test_work_whose_end_cannot_be_noted_ends_with_that_error(node, keys):
+def test_a_work_whose_completion_fails_ends_with_that_error(node, keys):
     collector = Collector(node)
 
     def note(_error: BaseException | None) -> None:

@@ -14,14 +14,14 @@ from innet.worker.job_file import JOB_VARIABLE
 VARIABLES = (NODE_CONFIG_VARIABLE, SETTINGS_VARIABLE, KEYS_VARIABLE, JOB_VARIABLE)
 
 
-def test_outside_a_run_it_says_how_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outside_a_run_the_error_says_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     with pytest.raises(EmulationError, match="innet run TOPOLOGY -- python"):
         Worker.from_environment()
 
 
-def test_several_ranks_of_one_host_are_told_to_take_more_hosts(
+def test_several_ranks_on_one_host_are_refused_with_advice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for variable in VARIABLES:

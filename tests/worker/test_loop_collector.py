@@ -21,7 +21,7 @@ def publish(node: _core.Node, keys: NodeKeys, number: int, *, deferred: bool = F
     return node.publish_object(name, CONTENTS, keys.object_key(), 1000, deferred=deferred)
 
 
-async def test_each_loop_and_each_thread_hears_of_its_own_operations(node, keys):
+async def test_each_loop_and_thread_receives_its_own_completions(node, keys):
     told: dict[str, list[tuple[int, str]]] = {"loop": [], "thread": []}
     both = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -41,7 +41,7 @@ async def test_each_loop_and_each_thread_hears_of_its_own_operations(node, keys)
     assert told["thread"] == [(_core.STATUS_DONE, "innet-collector")]
 
 
-async def test_a_callback_that_fails_keeps_no_other_from_its_end(node, keys, caplog):
+async def test_a_failing_callback_does_not_block_others(node, keys, caplog):
     collector = LoopCollector(node)
     ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -55,7 +55,7 @@ async def test_a_callback_that_fails_keeps_no_other_from_its_end(node, keys, cap
     collector.close()
 
 
-async def test_batched_completions_come_with_the_next_or_when_they_are_flushed(node, keys):
+async def test_batched_completions_are_delivered_with_the_next_or_on_flush(node, keys):
     collector = LoopCollector(node)
     told: list[int] = []
     loud: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -72,7 +72,7 @@ async def test_batched_completions_come_with_the_next_or_when_they_are_flushed(n
     collector.close()
 
 
-async def test_of_several_operations_the_one_that_was_given_last_wakes_the_loop(node, keys):
+async def test_only_the_last_of_several_operations_wakes_the_loop(node, keys):
     collector = LoopCollector(node)
     told: list[int] = []
     ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -88,7 +88,7 @@ async def test_of_several_operations_the_one_that_was_given_last_wakes_the_loop(
     collector.close()
 
 
-async def test_nobody_is_called_back_after_the_close(node, keys):
+async def test_no_callback_runs_after_close(node, keys):
     collector = LoopCollector(node)
     told: list[int] = []
     collector.deliver(publish(node, keys, 0), lambda status, _: told.append(status))

@@ -43,7 +43,7 @@ class Node:
         self.removed.append(prefix)
 
 
-def test_a_group_that_others_do_not_leave_is_released_before_the_node_stops(
+def test_a_group_that_others_have_not_left_is_released_before_the_node_stops(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(memberships_module, "_LEAVE_TIMEOUT_S", 0.01)

@@ -18,7 +18,7 @@ def hash_in_another_process() -> int:
     return int(told.stdout)
 
 
-def test_a_name_has_one_hash_here_and_others_elsewhere():
+def test_hashes_of_names_differ_between_processes():
     assert hash(_core.Name(NAME)) == hash(_core.Name(NAME))
     hashes = {hash(_core.Name(NAME)), hash_in_another_process(), hash_in_another_process()}
     assert len(hashes) == 3

@@ -36,7 +36,9 @@ STARTED = [("file", *end) for end in ENDS] + [
 
 
 @pytest.mark.parametrize(("how", "program", "failure"), STARTED)
-def test_the_end_of_a_program(how: str, program: str, failure: str, tmp_path: Path) -> None:
+def test_the_cause_of_a_programs_end_is_determined(
+    how: str, program: str, failure: str, tmp_path: Path
+) -> None:
     text = PRELUDE + program + "\n"
     (tmp_path / "job.py").write_text(text)
     options = {"file": ["job.py"], "module": ["-m", "job"], "text": ["-c", text]}[how]

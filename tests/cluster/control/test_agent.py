@@ -87,7 +87,7 @@ def agent(node: Any, tmp_path: Path) -> Iterator[ControlClient]:
         yield client
 
 
-def test_routes_are_set_and_others_go(agent: ControlClient, node: Node) -> None:
+def test_a_message_sets_the_routes_and_removes_all_others(agent: ControlClient, node: Node) -> None:
     agent.request("set_routes", routes={"h0": 0, "h1": 1})
     assert node.routes == {("/n/h0", 0), ("/n/h1", 1)}
     agent.request("set_routes", routes={"h0": 1})
@@ -95,7 +95,7 @@ def test_routes_are_set_and_others_go(agent: ControlClient, node: Node) -> None:
 
 
 @pytest.mark.parametrize("face", [2, -1, "0", None])
-def test_a_route_to_a_face_that_is_not_there_is_refused_and_changes_nothing(
+def test_a_route_to_an_unknown_face_is_refused_and_changes_nothing(
     agent: ControlClient, node: Node, face: object
 ) -> None:
     agent.request("set_routes", routes={"h0": 0})
@@ -109,7 +109,7 @@ def pool(prefix: str, *hosts: str) -> dict[str, Any]:
     return {"prefix": prefix, "weight": 1, "hosts": hosts, "key": key}
 
 
-def test_pools_are_set_and_others_go(agent: ControlClient, node: Node) -> None:
+def test_a_message_sets_the_pools_and_removes_all_others(agent: ControlClient, node: Node) -> None:
     agent.request("set_pools", pools=[pool("/kv/aa", "h0", "h1"), pool("/kv/bb", "h7")])
     assert node.jobs == {"/kv/aa", "/kv/bb"}
     assert node.admitted == {(0, "/kv/aa"), (1, "/kv/aa")}

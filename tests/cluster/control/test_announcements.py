@@ -97,9 +97,7 @@ def announce(
     return announcements.announce(node, ServedPrefixes(version=version, prefixes=prefixes))
 
 
-def test_all_others_look_for_a_prefix_along_their_paths_until_it_is_served_no_more(
-    announcements, nodes
-):
+def test_all_nodes_have_routes_to_a_prefix_until_it_is_withdrawn(announcements, nodes):
     announce(announcements, "h0", "/sum")
     assert nodes.look_for("h0") == ("/sum",)
     for node in TOPOLOGY.nodes:
@@ -111,7 +109,7 @@ def test_all_others_look_for_a_prefix_along_their_paths_until_it_is_served_no_mo
     assert nodes.look_for("h0") == ()
 
 
-def test_of_two_servers_the_nearer_one_costs_less(announcements, nodes):
+def test_the_nearer_of_two_servers_has_the_lower_cost(announcements, nodes):
     near, far = "h0", HOSTS[-1]
     announce(announcements, near, "/sum")
     announce(announcements, far, "/sum")
@@ -125,14 +123,14 @@ def test_of_two_servers_the_nearer_one_costs_less(announcements, nodes):
     assert nodes.served["leaf0"]["/sum"] == {hops[far]: costs[hops[far]]}
 
 
-def test_hundreds_of_prefixes_are_one_message_to_each_node(announcements, nodes):
+def test_hundreds_of_prefixes_take_one_message_to_each_node(announcements, nodes):
     prefixes = [f"/data/{i}" for i in range(500)]
     announce(announcements, "h0", *prefixes)
     assert nodes.look_for("h0") == tuple(sorted(prefixes))
     assert len(nodes.told) == len(TOPOLOGY.nodes) - 1
 
 
-def test_names_that_are_not_programs_are_told_to_nobody(announcements, nodes):
+def test_reserved_names_are_not_announced(announcements, nodes):
     announcements.keep_apart(["/j1", "/train.2"])
     apart = ["/", "/localhost/x", "/localhop/x", "/n/h0/app", "/kv/x", "/j1/x", "/j1", "/train.2"]
     why = announce(announcements, "h0", *apart, "/j10", "/train")
@@ -141,7 +139,7 @@ def test_names_that_are_not_programs_are_told_to_nobody(announcements, nodes):
     assert nodes.look_for("h0") == ("/j10", "/train")
 
 
-def test_a_job_that_begins_has_its_names_for_itself(announcements, nodes):
+def test_announcements_below_the_prefix_of_a_job_are_suspended_while_it_runs(announcements, nodes):
     announce(announcements, "h0", "/j1/x", "/sum")
     assert nodes.look_for("h0") == ("/j1/x", "/sum")
     announcements.keep_apart(["/j1"])
@@ -150,7 +148,7 @@ def test_a_job_that_begins_has_its_names_for_itself(announcements, nodes):
     assert nodes.look_for("h0") == ("/j1/x", "/sum")
 
 
-def test_the_network_works_round_what_is_gone(announcements, nodes):
+def test_routes_avoid_lost_nodes(announcements, nodes):
     announce(announcements, "h0", "/sum")
     assert nodes.look_for("h0") == ("/sum",)
     far_leaf = "leaf1"
@@ -169,7 +167,7 @@ def test_the_network_works_round_what_is_gone(announcements, nodes):
     assert set(nodes.served[far_leaf]["/sum"]) == {face}
 
 
-def test_nobody_looks_for_what_cannot_be_reached(announcements, nodes):
+def test_there_are_no_routes_to_an_unreachable_prefix(announcements, nodes):
     announce(announcements, "h0", "/sum")
     assert nodes.look_for("h0") == ("/sum",)
     announcements.adapt(LIVE.without("leaf0", Loss("was killed", returns=True)))
@@ -177,7 +175,7 @@ def test_nobody_looks_for_what_cannot_be_reached(announcements, nodes):
     assert nodes.served["leaf1"] == nodes.served["spine0"] == {}
 
 
-def test_whoever_did_not_hear_is_told_everything_when_it_answers_again(announcements, nodes):
+def test_a_node_that_answers_again_receives_all_routes(announcements, nodes):
     announce(announcements, "h0", "/a", "/b")
     assert nodes.look_for("h0") == ("/a", "/b")
     nodes.silent.add("h1")
@@ -190,7 +188,7 @@ def test_whoever_did_not_hear_is_told_everything_when_it_answers_again(announcem
     assert nodes.look_for("h0") == ("/b", "/c")
 
 
-def test_the_next_controller_tells_what_holds_now_and_nothing_else(outbox):
+def test_the_next_controller_sends_the_current_routes_only(outbox):
     after = Announcements(LIVE, outbox, TOPOLOGY.switches, generation=1)
     nodes = Nodes(after, outbox)
     nodes.served = {node: {"/stale": {0: 1}} for node in TOPOLOGY.nodes}
@@ -204,7 +202,7 @@ def test_the_next_controller_tells_what_holds_now_and_nothing_else(outbox):
     assert nodes.served["h0"] == {}
 
 
-def test_an_announcement_that_was_overtaken_means_nothing(announcements, nodes):
+def test_an_outdated_announcement_is_ignored(announcements, nodes):
     announce(announcements, "h0", "/new", version=2)
     announce(announcements, "h0", "/old", version=1)
     assert nodes.look_for("h0") == ("/new",)

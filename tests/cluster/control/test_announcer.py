@@ -104,7 +104,7 @@ async def serve(client: Client, prefix: str) -> None:
     await client.register(prefix, lambda _interest: None)
 
 
-async def test_it_is_told_of_programs_prefixes_until_they_are_gone(host, controller):
+async def test_the_controller_is_told_of_prefixes_and_their_withdrawal(host, controller):
     async with Client(host.uri) as client:
         await serve(client, "/sum")
         await asyncio.to_thread(controller.until_served, "/sum")
@@ -117,7 +117,7 @@ async def test_it_is_told_of_programs_prefixes_until_they_are_gone(host, control
     assert host.announcer.registered.prefixes == ()
 
 
-async def test_what_comes_while_it_is_being_told_is_told_together(host, controller):
+async def test_changes_during_a_report_are_reported_together(host, controller):
     controller.may_answer.clear()
     async with Client(host.uri) as client:
         await serve(client, "/first")
@@ -132,7 +132,7 @@ async def test_what_comes_while_it_is_being_told_is_told_together(host, controll
     assert different[:2] == [("/first",), (*PREFIXES, "/first")]
 
 
-async def test_a_controller_that_is_away_is_told_when_it_is_back(host, tmp_path):
+async def test_a_controller_that_was_away_is_told_on_its_return(host, tmp_path):
     async with Client(host.uri) as client:
         await serve(client, "/sum")
         back = await asyncio.to_thread(Controller, tmp_path)
@@ -141,7 +141,9 @@ async def test_a_controller_that_is_away_is_told_when_it_is_back(host, tmp_path)
         await asyncio.to_thread(back.close)
 
 
-async def test_what_stays_here_is_said_so_with_the_reason(host, controller, caplog):
+async def test_prefixes_that_are_not_announced_are_reported_with_the_reason(
+    host, controller, caplog
+):
     controller.apart = {"/n/x": "names below /n are those of nodes"}
     async with Client(host.uri) as client:
         await serve(client, "/n/x")

@@ -29,12 +29,12 @@ def join_all(controller: HandDriven, name: str = "g0", nodes: tuple[str, ...] = 
     return number
 
 
-def test_an_answer_names_the_ranks_that_have_not_come(controller):
+def test_the_reply_names_the_ranks_that_have_not_joined(controller):
     assert controller.join_group("g0", "inc", ["h2", "h0"], "h2")["missing"] == [1]
     assert controller.join_group("g0", "inc", ["h2", "h0"], "h0")["missing"] == []
 
 
-def test_a_group_is_ready_when_all_its_ranks_answer_for_their_names(controller):
+def test_a_group_is_ready_when_all_ranks_serve_their_names(controller):
     number = join_all(controller)
     assert controller.ready_group("g0", number, "h1")["missing"] == [0, 2]
     assert controller.ready_group("g0", number, "h0")["missing"] == [2]
@@ -43,7 +43,7 @@ def test_a_group_is_ready_when_all_its_ranks_answer_for_their_names(controller):
     assert controller.ready_group("g0", number, "h1") == {"missing": [], "failure": None}
 
 
-def test_who_waits_for_a_failed_rank_to_get_ready_hears_of_it(controller):
+def test_waiting_for_a_failed_rank_to_become_ready_fails(controller):
     number = join_all(controller)
     assert controller.ready_group("g0", number, "h0")["missing"] == [1, 2]
     controller.fail_node("h1", "was killed")
@@ -51,7 +51,7 @@ def test_who_waits_for_a_failed_rank_to_get_ready_hears_of_it(controller):
     assert failure == {"why": "rank 1 (h1) was killed", "rank": 1}
 
 
-def test_who_hears_late_that_all_were_ready_learns_of_a_failure_by_its_operations(controller):
+def test_a_ready_request_after_a_failure_still_reports_all_ranks_ready(controller):
     number = join_all(controller)
     for node in NODES:
         controller.ready_group("g0", number, node)
@@ -60,7 +60,7 @@ def test_who_hears_late_that_all_were_ready_learns_of_a_failure_by_its_operation
     assert controller.group_failure("g0", number) == {"why": "rank 1 (h1) was killed", "rank": 1}
 
 
-def test_nobody_waits_for_a_rank_that_left_or_ended_before_it_was_ready(controller):
+def test_waiting_for_a_rank_that_left_or_ended_before_it_was_ready_fails(controller):
     number = join_all(controller)
     controller.leave_group("g0", number, "h1")
     with pytest.raises(ControlError, match=r"rank 1 \(h1\) left group 'g0' before all its ranks"):
@@ -71,7 +71,7 @@ def test_nobody_waits_for_a_rank_that_left_or_ended_before_it_was_ready(controll
         controller.ready_group("pair", pair, "h0")
 
 
-def test_all_members_that_disagree_are_told_so_once(controller):
+def test_all_members_receive_a_disagreement_once(controller):
     controller.join_group("g0", "inc", ["h0", "h1"], "h0")
     said = r"rank 0 \(h1\) joins it with nodes=h1,h0, and rank 0 \(h0\) with nodes=h0,h1;"
     with pytest.raises(ControlError, match=said):
@@ -82,7 +82,7 @@ def test_all_members_that_disagree_are_told_so_once(controller):
     assert controller.join_group("g0", "inc", ["h0", "h1"], "h1")["missing"] == []
 
 
-def test_who_comes_after_others_disagreed_on_the_algorithm_hears_so_at_once(controller):
+def test_a_member_that_joins_after_a_disagreement_is_refused_at_once(controller):
     controller.join_group("g0", "inc", NODES, "h0")
     said = r"rank 1 \(h1\) joins it with algorithm=ring, and rank 0 \(h0\) with algorithm=inc;"
     for node, algorithm in (("h1", "ring"), ("h2", "inc"), ("h0", "inc")):
@@ -91,7 +91,7 @@ def test_who_comes_after_others_disagreed_on_the_algorithm_hears_so_at_once(cont
     join_all(controller)
 
 
-def test_another_process_of_a_rank_hears_nothing_of_an_old_disagreement(controller):
+def test_the_next_process_of_a_rank_does_not_receive_an_old_disagreement(controller):
     controller.join_group("g0", "inc", NODES, "h0")
     with pytest.raises(ControlError, match="ranks disagree"):
         controller.join_group("g0", "ring", NODES, "h1")
@@ -100,7 +100,7 @@ def test_another_process_of_a_rank_hears_nothing_of_an_old_disagreement(controll
     assert controller.join_group("g0", "inc", NODES, "h2")["missing"] == [0, 1]
 
 
-def test_the_first_process_of_a_rank_hears_that_others_disagreed_before_it_attached(controller):
+def test_the_first_process_of_a_rank_receives_an_earlier_disagreement(controller):
     controller.join_group("g0", "inc", NODES, "h0")
     with pytest.raises(ControlError, match="ranks disagree"):
         controller.join_group("g0", "ring", NODES, "h1")
@@ -116,7 +116,7 @@ def test_groups_without_a_common_member_may_share_a_name(controller):
     assert set(pair["plans"]).isdisjoint(alone["plans"])
 
 
-def test_a_failure_ends_the_groups_of_that_process_alone(controller):
+def test_a_failure_ends_only_the_groups_of_that_process(controller):
     join_all(controller, "all")
     join_all(controller, "pair", ("h2", "h0"))
     controller.fail_node("h1", "was killed")
@@ -126,7 +126,7 @@ def test_a_failure_ends_the_groups_of_that_process_alone(controller):
     assert told["h0"]["why"] == "rank 1 (h1) was killed"
 
 
-def test_a_forming_group_waits_for_a_successor_until_none_will_come(controller):
+def test_a_forming_group_waits_for_a_successor_while_one_can_come(controller):
     join_all(controller)
     controller.fail_node("h1", "was killed")
     assert controller.join_group("g0", "inc", NODES, "h0")["missing"] == [1, 2]
@@ -137,7 +137,7 @@ def test_a_forming_group_waits_for_a_successor_until_none_will_come(controller):
     assert controller.join_group("g0", "inc", NODES, "h1")["missing"] == [2]
 
 
-def test_who_waits_for_others_to_join_hears_which_rank_failed_meanwhile(controller):
+def test_waiting_for_members_to_join_fails_with_the_rank_that_failed(controller):
     for node in NODES:
         controller.join_group("g0", "inc", NODES, node)
     controller.lose_node("h1", "was killed")  # h0 asks again, and has not heard that all joined
@@ -148,7 +148,7 @@ def test_who_waits_for_others_to_join_hears_which_rank_failed_meanwhile(controll
         controller.join_group("g0", "inc", NODES, "h0")
 
 
-def test_an_expelled_or_lost_process_is_killed_unless_it_is_of_another_launcher(controller):
+def test_an_expelled_or_lost_process_is_killed_unless_another_launcher_started_it(controller):
     for node, is_attached in (("h0", True), ("h1", True), ("h2", False)):
         controller.attach(node, 11, is_attached=is_attached)
     controller.expel("h0", "hangs")
@@ -183,7 +183,7 @@ def test_a_controller_that_starts_again_still_kills_no_process_of_another_launch
     assert successor.killed == []
 
 
-def test_a_process_that_is_lost_with_its_machine_has_that_reason(controller):
+def test_the_failure_of_a_process_on_a_lost_machine_names_the_machine(controller):
     controller.attach("h1", 11)
     join_all(controller)
     controller.end_process("h1", why="was on machine m1, which has left")
@@ -202,7 +202,7 @@ def test_a_request_waits_for_the_one_before_it_and_for_the_switches_that_it_need
     assert [group["name"] for group in controller.reply(second)] == ["g"]
 
 
-def test_a_group_does_not_come_about_without_a_switch_that_it_needs(controller):
+def test_a_group_is_not_formed_without_a_switch_that_it_needs(controller):
     controller.silent = {"s0"}
     with pytest.raises(NoAnswer, match="s0 did not answer 'install_group'"):
         controller.join_group("g0", "inc", NODES, "h0")
@@ -216,14 +216,14 @@ def test_unknown_methods_and_wrong_parameters_are_refused(controller):
         controller.reply(controller.request("ping", nosuch=1))
 
 
-def test_a_group_made_again_has_other_names(controller):
+def test_a_group_formed_again_has_new_names(controller):
     first = controller.join_group("g0", "inc", ["h0"], "h0")
     assert controller.leave_group("g0", first["number"], "h0") == {"missing": []}
     again = controller.join_group("g0", "inc", ["h0"], "h0")
     assert set(first["plans"]).isdisjoint(again["plans"])
 
 
-def test_who_left_joins_the_next_group_while_others_use_the_last(controller):
+def test_a_rank_that_left_joins_the_next_group_while_others_use_the_last(controller):
     number = join_all(controller)
     assert controller.leave_group("g0", number, "h0")["missing"] == [1, 2]
     assert controller.join_group("g0", "inc", NODES, "h0")["number"] == number + 1
@@ -243,7 +243,7 @@ def test_the_end_of_an_attached_process_ends_its_groups(controller):
     assert controller.present() == []
 
 
-def test_of_a_supervised_process_the_launcher_says_how_it_ended(controller):
+def test_the_launcher_reports_how_a_supervised_process_ended(controller):
     controller.attach("h1", 11)
     number = join_all(controller)
     controller.end_process("h1", is_supervised=True)
@@ -253,7 +253,7 @@ def test_of_a_supervised_process_the_launcher_says_how_it_ended(controller):
     assert controller.told_by("fail_group")["h0"]["why"] == "rank 1 (h1) exited with code 3"
 
 
-def test_the_end_of_a_process_that_is_told_late_is_not_held_against_its_successor(controller):
+def test_a_late_report_of_a_process_end_does_not_fail_its_successor(controller):
     first = controller.attach("h1", 11)
     controller.detach("h1", first)
     second = controller.attach("h1", 12)
@@ -262,7 +262,7 @@ def test_the_end_of_a_process_that_is_told_late_is_not_held_against_its_successo
     assert controller.watched["h1"].incarnation == second
 
 
-def test_a_host_has_one_process_until_that_has_ended_or_detached(controller):
+def test_a_host_accepts_one_process_until_it_ends_or_detaches(controller):
     controller.attach("h1", 11)
     join_all(controller)
     with pytest.raises(HostTaken, match=r"process 11 has the node of h1.*alone"):
@@ -288,7 +288,7 @@ def test_an_earlier_process_cannot_fail_its_successor(controller):
     assert controller.present() == ["h1"]
 
 
-def test_who_is_in_no_group_cannot_name_the_cause_of_its_end(controller):
+def test_a_process_without_a_group_cannot_report_a_cause(controller):
     pair = join_all(controller, "pair", ("h0", "h1"))
     stranger = controller.attach("h2", 1)
     controller.fail("h2", stranger, "was killed", [("pair", pair, "rank 0 is gone", 0)])
@@ -308,7 +308,7 @@ def roots_told(spines: HandDriven) -> set[str]:
     return {node for _, node in plan["roots"]}
 
 
-def test_a_lost_switch_hands_its_sums_on_and_gets_them_back(spines):
+def test_sums_of_a_lost_switch_move_and_return(spines):
     join_all(spines, nodes=("h0", "h1"))
     spines.lose_switch("spine0", "spine0 was killed", returns=False)
     assert roots_told(spines) == {"spine1"}
@@ -322,7 +322,7 @@ def test_a_lost_switch_hands_its_sums_on_and_gets_them_back(spines):
     assert said.index("install_job") < said.index("install_group"), "and whose they are"
 
 
-def test_who_is_no_switch_is_neither_lost_nor_restored(spines):
+def test_only_switches_are_lost_and_restored(spines):
     spines.told.clear()
     for name in ("nosuch", "h0"):
         with pytest.raises(ControlError, match=f"'{name}'; there are .*spine0"):
@@ -332,7 +332,7 @@ def test_who_is_no_switch_is_neither_lost_nor_restored(spines):
     assert spines.told == [], "nothing changes for anybody"
 
 
-def test_routes_lead_round_a_lost_switch(spines):
+def test_routes_avoid_a_lost_switch(spines):
     before = spines.routes("leaf0")
     spines.lose_switch("spine0", "spine0 was killed", returns=True)
     after = spines.told_by("set_routes")["leaf0"]["routes"]
@@ -353,7 +353,7 @@ def test_a_group_without_a_path_ends_unless_the_switch_returns(controller):
         controller.join_group("g1", "inc", NODES, "h0")
 
 
-def test_survivors_of_one_failure_after_the_other_come_to_one_group(controller):
+def test_survivors_of_successive_failures_form_one_group(controller):
     first = join_all(controller)
     controller.fail_node("h2", "was killed")
     early = controller.shrink_group("g0", first, "h0")
@@ -369,7 +369,7 @@ def test_survivors_of_one_failure_after_the_other_come_to_one_group(controller):
     assert controller.ready_group("g0", answers[0]["number"], "h1")["missing"] == []
 
 
-def test_who_fails_before_the_survivors_have_met_is_left_out(controller):
+def test_a_rank_that_fails_before_the_survivors_met_is_excluded(controller):
     first = join_all(controller)
     controller.fail_node("h2", "was killed")
     forming = controller.shrink_group("g0", first, "h0")
@@ -381,7 +381,7 @@ def test_who_fails_before_the_survivors_have_met_is_left_out(controller):
     assert "rank 1 (h1) ended before the group had come about" in failure["why"]
 
 
-def test_a_successor_is_no_survivor(controller):
+def test_a_successor_is_not_a_survivor(controller):
     first = join_all(controller)
     controller.fail_node("h2", "was killed")
     controller.attach("h2", 1)
@@ -390,7 +390,7 @@ def test_a_successor_is_no_survivor(controller):
         controller.shrink_group("g0", first, "h2")
 
 
-def test_a_group_shrinks_when_a_rank_has_failed_or_left_and_else_not(controller):
+def test_a_group_shrinks_only_when_a_rank_failed_or_left(controller):
     number = join_all(controller)
     with pytest.raises(ControlError, match="no rank of group 'g0' has failed or left"):
         controller.shrink_group("g0", number, "h0")
@@ -398,7 +398,7 @@ def test_a_group_shrinks_when_a_rank_has_failed_or_left_and_else_not(controller)
     assert controller.shrink_group("g0", number, "h0")["ranks"] == ["h0", "h2"]
 
 
-def test_who_heard_first_that_a_rank_has_left_goes_on_without_it(controller):
+def test_the_first_rank_to_learn_of_a_leave_shrinks_the_group(controller):
     number = join_all(controller)
     with pytest.raises(ControlError, match="no rank of group 'g0' has failed or left"):
         controller.shrink_group("g0", number, "h0", ("nobody is known to have failed", None))
@@ -411,7 +411,7 @@ def test_who_heard_first_that_a_rank_has_left_goes_on_without_it(controller):
         controller.shrink_group("g0", number, "h1")
 
 
-def test_survivors_are_not_to_ask_the_dead_for_their_sums(controller):
+def test_plans_of_survivors_do_not_use_the_dead(controller):
     for node in NODES:
         number = controller.join_group("g0", "ps:server=h2", NODES, node)["number"]
     controller.fail_node("h2", "was killed")

@@ -41,7 +41,7 @@ def serve(path: Path) -> ControllerThread:
     return ControllerThread(path, HANDLERS)
 
 
-def test_requests_of_any_size_are_answered_and_refusals_say_why(path, client):
+def test_requests_of_any_size_are_answered_and_refusals_state_the_reason(path, client):
     with serve(path):
         for size in (0, 1, 3_000_000):
             assert client.request("echo", text="ä\n" * size) == {"text": "ä\n" * size}
@@ -50,7 +50,7 @@ def test_requests_of_any_size_are_answered_and_refusals_say_why(path, client):
         assert client.request("pid") == os.getpid()
 
 
-def test_a_failed_rank_and_a_taken_host_are_told_by_their_type(path, client):
+def test_a_failed_rank_and_a_taken_host_raise_their_own_types(path, client):
     def fail() -> None:
         raise RankFailed("rank 2 (h2) was killed", rank=2)
 
@@ -90,7 +90,7 @@ def test_a_request_before_the_controller_listens_waits_for_the_reply(path, clien
     assert answers == [os.getpid()]
 
 
-def test_a_worker_finds_the_controller_that_took_the_place_of_another(path):
+def test_a_worker_finds_the_successor_of_a_controller(path):
     # A request that the one before takes with it to its end is sent again.
     with closing(ControllerConnection(path, patience_s=60)) as worker:
         for _ in range(3):
@@ -98,12 +98,12 @@ def test_a_worker_finds_the_controller_that_took_the_place_of_another(path):
                 assert worker.ask("pid") == os.getpid()
 
 
-def test_a_controller_that_is_not_there_is_named(client):
+def test_an_absent_controller_is_named(client):
     with pytest.raises(NoAnswer, match=r"did not answer 'pid' within 0\.1 s"):
         client.request("pid", timeout_s=0.1)
 
 
-def test_a_socket_that_cannot_be_opened_is_named_once_the_time_is_up(tmp_path: Path) -> None:
+def test_a_socket_that_cannot_be_opened_is_named_after_the_timeout(tmp_path: Path) -> None:
     looks = iter([False, False, True])
     with (
         ControllerClient(tmp_path / ("x" * 120)) as client,
@@ -197,7 +197,7 @@ def test_a_program_may_fork_and_end_its_own_zeromq(path, meanwhile):
         subprocess.run([sys.executable, "-c", program, str(path)], check=True, timeout=240)
 
 
-def test_nonsense_is_refused(path, client):
+def test_malformed_requests_are_refused(path, client):
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
     with serve(path), context.socket(zmq.REQ) as stranger:
         stranger.connect(f"ipc://{path}")
@@ -207,7 +207,7 @@ def test_nonsense_is_refused(path, client):
         assert client.request("pid") == os.getpid()
 
 
-def test_a_client_without_descriptors_says_so(path):
+def test_a_client_without_descriptors_reports_it(path):
     with (
         serve(path),
         no_descriptors_left(),

@@ -48,7 +48,7 @@ def join(client: ControllerClient) -> None:
         client.request("join_group", group="g", algorithm="inc", ranks=HOSTS, node=host)
 
 
-def test_a_node_hears_in_the_order_in_which_it_was_told(nodes, tmp_path):
+def test_a_node_receives_messages_in_order(nodes, tmp_path):
     with running(tmp_path) as client:
         known = open_job(client)
         join(client)
@@ -56,7 +56,7 @@ def test_a_node_hears_in_the_order_in_which_it_was_told(nodes, tmp_path):
     assert nodes["s0"].told == ["install_job", "install_group", "remove_group", "remove_job"]
 
 
-def test_a_host_that_takes_its_time_keeps_nobody_else_waiting(nodes, tmp_path):
+def test_a_slow_host_does_not_delay_others(nodes, tmp_path):
     nodes["h2"].may_answer.clear()
     with running(tmp_path) as client:
         open_job(client)
@@ -120,14 +120,14 @@ def test_a_switch_that_hangs_is_lost_and_returns_when_it_answers(nodes, tmp_path
         assert client.request("failures") == {}
 
 
-def test_an_action_that_fails_does_not_lose_the_actions_behind_it(nodes, tmp_path):
+def test_a_failed_action_does_not_lose_the_next_ones(nodes, tmp_path):
     to_nobody = Send("a stranger", [("ping", {})], timeout_s=1.0, number=0)
     nodes["h1"].worker = worker(os.getpid())
     with running(tmp_path, LaunchRecord(generation=1), first=to_nobody) as client:
         until(lambda: client.request("present", timeout_s=5) == ["h1"])
 
 
-def test_a_process_that_cannot_be_watched_yet_has_not_ended(nodes, tmp_path, monkeypatch):
+def test_a_process_that_cannot_be_watched_yet_counts_as_running(nodes, tmp_path, monkeypatch):
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     nodes["h1"].worker = worker(process.pid)
     attempts, pidfd_open = [], os.pidfd_open

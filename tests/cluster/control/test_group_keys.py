@@ -87,7 +87,7 @@ def names_of_trusted(credentials: GroupCredentials) -> set[str]:
     return {key.name for key in credentials.trusted}
 
 
-def test_members_and_the_switch_get_one_key_with_salts_of_their_own(controller, nodes):
+def test_members_and_the_switch_get_one_key_with_different_salts(controller, nodes):
     processes = attached(controller, nodes)
     got = [
         keys_in(controller.join_group("g0", "inc", HOSTS, host), process)
@@ -100,13 +100,13 @@ def test_members_and_the_switch_get_one_key_with_salts_of_their_own(controller, 
     assert names_of_trusted(got[0]) == {node_certificate_name(host, "j1") for host in HOSTS}
 
 
-def test_asking_again_gives_the_same_packet(controller, nodes):
+def test_a_repeated_request_gets_the_same_packet(controller, nodes):
     attached(controller, nodes)
     first, again = (controller.join_group("g0", "inc", HOSTS, "h0") for _ in range(2))
     assert first["keys"] == again["keys"]
 
 
-def test_who_goes_on_without_others_has_another_key_that_these_cannot_read(controller, nodes):
+def test_a_shrunken_group_has_a_new_key_that_excluded_ranks_cannot_read(controller, nodes):
     processes = attached(controller, nodes)
     for host in HOSTS:
         answer = controller.join_group("g0", "inc", HOSTS, host)
@@ -135,7 +135,7 @@ def test_a_successor_gets_keys_that_its_predecessor_cannot_open(controller, node
     keys_in(answer, successor)
 
 
-def test_a_switch_that_comes_back_gets_the_keys_of_all_groups_anew(controller, nodes):
+def test_a_switch_that_returns_gets_the_keys_of_all_groups_again(controller, nodes):
     attached(controller, nodes)
     for name in ("g0", "other"):
         controller.join_group(name, "inc", HOSTS, "h0")
@@ -150,7 +150,7 @@ def test_a_switch_that_comes_back_gets_the_keys_of_all_groups_anew(controller, n
         assert credentials.salt != before[name].salt
 
 
-def test_a_switch_that_comes_back_between_two_jobs_opens_the_keys_of_the_next(controller, nodes):
+def test_a_switch_that_returns_between_two_jobs_opens_the_keys_of_the_next(controller, nodes):
     controller.join_group("g0", "inc", HOSTS, "h0")
     controller.close_job(controller.job)
     controller.lose_switch("s0", "s0 was killed", returns=True)
@@ -161,9 +161,7 @@ def test_a_switch_that_comes_back_between_two_jobs_opens_the_keys_of_the_next(co
     assert len(nodes.installed) == 1
 
 
-def test_the_next_controller_gives_the_same_keys_with_salts_that_were_never_given(
-    controller, nodes
-):
+def test_the_next_controller_gives_the_same_keys_with_unused_salts(controller, nodes):
     processes = attached(controller, nodes)
     answer = controller.join_group("g0", "inc", HOSTS, "h0")
     before = keys_in(answer, processes["h0"])
@@ -205,7 +203,7 @@ def test_the_next_controller_gives_the_same_keys_with_salts_that_were_never_give
     assert credentials.salt not in salts
 
 
-def test_without_an_authority_groups_have_no_keys_of_their_own(nodes):
+def test_groups_have_no_keys_without_an_authority(nodes):
     nodes.record = LaunchRecord()
     controller = controller_of(nodes)
     controller.open_job(HOSTS, groups=nodes.keys.groups)

@@ -40,7 +40,7 @@ def test_a_host_has_one_job_at_a_time():
     assert jobs.admit("c", ["h0", "h1"], 1).weight == 1
 
 
-def test_no_two_jobs_have_a_prefix_in_common_even_one_after_the_other():
+def test_prefixes_of_jobs_are_never_reused():
     jobs = JobRegistry(HOSTS)
     prefixes = []
     for name in ("a", None, "j3", "a", None):
@@ -55,7 +55,7 @@ def test_no_two_jobs_have_a_prefix_in_common_even_one_after_the_other():
     [("a.b", 1, "cannot be a job's name"), ("x" * 13, 1, "cannot"), ("", 1, "cannot"),
      ("a", 0, "from 1 to 1000"), ("a", 1001, "from 1 to 1000"), ("taken", 1, "running already")],
 )  # fmt: skip
-def test_names_and_weights_that_cannot_be_used_are_refused(name, weight, says):
+def test_invalid_names_and_weights_are_refused(name, weight, says):
     jobs = JobRegistry(HOSTS)
     jobs.admit("taken", ["h3"], 1)
     with pytest.raises(ControlError, match=says):
@@ -85,7 +85,7 @@ def test_a_group_cannot_take_another_jobs_hosts(controller):
         controller.join_group("g0", "inc", ["h0", "h2"], "h0")
 
 
-def test_the_switches_serve_a_job_from_before_its_first_rule_until_after_its_last(controller):
+def test_switches_serve_a_job_from_before_its_first_rule_to_after_its_last(controller):
     job = controller.open_job(["h0", "h1"], "a")
     join(controller, ["h0", "h1"])
     controller.close_job(job)

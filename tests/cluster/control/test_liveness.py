@@ -51,7 +51,7 @@ def events(controller: HandDriven) -> list[str]:
     return [report.kind for report in controller.reports]
 
 
-def test_however_many_take_long_they_hold_up_no_other(controller: HandDriven) -> None:
+def test_many_slow_nodes_delay_no_other(controller: HandDriven) -> None:
     controller.silent = {"h0", "spine0"}
     for _ in range(5):
         controller.pass_time(controller.now_s + 1)
@@ -62,7 +62,7 @@ def test_however_many_take_long_they_hold_up_no_other(controller: HandDriven) ->
     assert controller.reports == []
 
 
-def test_silence_and_return_are_told_once_each(controller: HandDriven) -> None:
+def test_silence_and_return_are_each_reported_once(controller: HandDriven) -> None:
     miss(controller, "spine0")
     miss(controller, "spine0")
     assert events(controller) == ["switch_lost"]
@@ -73,7 +73,7 @@ def test_silence_and_return_are_told_once_each(controller: HandDriven) -> None:
     assert "spine0" in controller.routes("leaf0")
 
 
-def test_a_link_that_neither_end_hears_is_worked_round_until_both_hear_again(
+def test_a_link_that_both_ends_find_silent_is_avoided_until_both_receive_again(
     controller: HandDriven,
 ) -> None:
     before = controller.routes("leaf0")
@@ -85,7 +85,7 @@ def test_a_link_that_neither_end_hears_is_worked_round_until_both_hear_again(
     assert events(controller) == ["link_lost", "link_restored"]
 
 
-def test_a_process_that_is_gone_says_nothing_of_its_successor(controller: HandDriven) -> None:
+def test_the_end_of_a_process_does_not_affect_its_successor(controller: HandDriven) -> None:
     controller.silent = {"h0"}
     controller.pass_time(2)
     late = ping_of(controller, "h0")
@@ -97,7 +97,7 @@ def test_a_process_that_is_gone_says_nothing_of_its_successor(controller: HandDr
     assert sorted(ping.incarnation for ping in controller.pings) == [1, 2]
 
 
-def test_a_worker_that_nobody_hears_is_ended_with_the_setting_that_says_so(
+def test_a_silent_worker_is_killed_and_the_message_names_the_setting(
     controller: HandDriven,
 ) -> None:
     controller.silent = {"h1"}
@@ -110,7 +110,7 @@ def test_a_worker_that_nobody_hears_is_ended_with_the_setting_that_says_so(
     assert list(controller.failures()) == ["h1"]
 
 
-def test_a_worker_whose_node_lives_is_never_ended_by_default(controller: HandDriven) -> None:
+def test_a_worker_whose_node_answers_is_not_killed_by_default(controller: HandDriven) -> None:
     for _ in range(20):
         miss(controller, "h1")
     assert controller.killed == []
@@ -120,7 +120,7 @@ def test_a_worker_whose_node_lives_is_never_ended_by_default(controller: HandDri
     assert controller.stopped() == []
 
 
-def test_a_setting_ends_a_worker_whose_node_lives_and_the_message_names_it() -> None:
+def test_a_setting_kills_a_hung_worker_whose_node_answers_and_the_message_names_it() -> None:
     controller = watching(interpreter_timeout_s=60)
     miss(controller, "h1")
     assert controller.killed == []
@@ -130,7 +130,7 @@ def test_a_setting_ends_a_worker_whose_node_lives_and_the_message_names_it() -> 
     assert "not answered for 60 s (recovery.interpreter_timeout_s)" in why
 
 
-def test_an_answer_begins_the_time_anew() -> None:
+def test_an_answer_restarts_the_timeout() -> None:
     controller = watching(interpreter_timeout_s=60)
     for _ in range(10):
         miss(controller, "h1")
@@ -139,7 +139,7 @@ def test_an_answer_begins_the_time_anew() -> None:
     assert controller.killed == []
 
 
-def test_a_busy_worker_that_is_stopped_then_is_ended(controller: HandDriven) -> None:
+def test_a_busy_worker_that_is_then_stopped_is_killed(controller: HandDriven) -> None:
     miss(controller, "h1")
     assert controller.killed == []
     controller.pass_time(controller.now_s + 2, {"leaf0": ["h1"]})

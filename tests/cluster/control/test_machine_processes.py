@@ -127,7 +127,7 @@ def test_the_end_of_a_process_of_another_machine_fails_its_node(controller, proc
     assert why == f"ended without closing its worker (process {process.pid})"
 
 
-def test_a_process_that_the_agent_has_started_has_its_end_told_by_the_launcher(
+def test_the_launcher_reports_the_end_of_a_process_that_the_agent_started(
     controller, agent, process
 ):
     agent.supervised.add(process.pid)
@@ -137,7 +137,7 @@ def test_a_process_that_the_agent_has_started_has_its_end_told_by_the_launcher(
     assert controller.request("failures") == {}
 
 
-def test_processes_of_a_lost_machine_have_failed_for_that_reason(controller, agent, process):
+def test_processes_of_a_lost_machine_fail_with_that_reason(controller, agent, process):
     controller.request("attach", node="h1", pid=process.pid)
     agent.close()
     until(lambda: list(controller.request("failures")) == ["h1"])
@@ -171,7 +171,7 @@ def test_an_expelled_process_is_killed_on_its_machine(controller, process):
     assert process.wait(timeout=20) == -signal.SIGKILL
 
 
-def test_what_is_to_be_killed_is_killed_before_the_controller_ends(nodes, agent, process, tmp_path):
+def test_pending_kills_finish_before_the_controller_ends(nodes, agent, process, tmp_path):
     def let_kill() -> None:
         until(lambda: not (tmp_path / "c.ctl").exists())  # the controller serves no more
         agent.may_kill.set()

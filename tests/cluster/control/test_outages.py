@@ -55,7 +55,7 @@ def network() -> Network:
     return Network()
 
 
-def test_a_link_that_both_ends_find_silent_is_gone_round_until_both_hear_again(network):
+def test_a_silent_link_is_avoided_until_both_ends_receive_again(network):
     network.hear(leaf0=["spine0"], spine0=["leaf0"])
     assert network.live.cut == (UPLINK,)
     assert network.live.next_hops["leaf0"]["spine0"] == (network.live.next_hops["leaf0"]["spine1"])
@@ -65,7 +65,7 @@ def test_a_link_that_both_ends_find_silent_is_gone_round_until_both_hear_again(n
     assert network.live.cut == ()
 
 
-def test_a_cut_link_is_not_used_again_because_its_end_hangs_and_returns(network):
+def test_a_cut_link_stays_avoided_when_its_end_hangs_and_returns(network):
     network.hear(leaf0=["spine0"], spine0=["leaf0"])
     network.lose("spine0")
     network.hear_all_but("spine0", leaf0=["spine0"])
@@ -78,7 +78,7 @@ def test_a_cut_link_is_not_used_again_because_its_end_hangs_and_returns(network)
     assert network.live.cut == ()
 
 
-def test_a_node_that_says_nothing_may_itself_be_why_its_neighbours_hear_nothing(network):
+def test_links_of_an_unresponsive_node_do_not_count_as_cut(network):
     network.outages.on_answer("leaf0", ["spine0"])
     network.end_round()
     assert network.live.cut == ()
@@ -90,7 +90,7 @@ def test_a_node_that_says_nothing_may_itself_be_why_its_neighbours_hear_nothing(
     assert network.live.lost == ("spine0",)
 
 
-def test_what_a_node_said_before_it_was_stopped_cuts_no_link(network):
+def test_reports_from_before_a_node_was_stopped_cut_no_link(network):
     network.hear(h3=["leaf1"])  # its switch had just been started again
     network.outages.on_answer("leaf1", ["h3"])
     network.end_round(slow=("h3",))
@@ -101,7 +101,9 @@ def test_what_a_node_said_before_it_was_stopped_cuts_no_link(network):
     assert network.live.cut == (("h3", "leaf1"),)
 
 
-def test_a_cut_link_of_a_host_whose_worker_is_gone_waits_for_the_next_one_to_hear(network):
+def test_a_cut_link_of_a_host_without_a_worker_stays_avoided_until_the_next_worker_receives(
+    network,
+):
     network.hear(h0=["leaf0"], leaf0=["h0"])
     network.now_s = 10
     network.hear(h0=["leaf0"], leaf0=["h0"])
@@ -117,7 +119,7 @@ def test_a_cut_link_of_a_host_whose_worker_is_gone_waits_for_the_next_one_to_hea
     assert network.live.cut == ()
 
 
-def test_nobody_is_given_up_for_what_a_stopped_node_said_before(network):
+def test_reports_from_before_a_node_was_stopped_fail_nobody(network):
     network.hear(h0=["leaf0"], leaf0=["h0"])
     network.now_s = 5
     network.hear(h0=["leaf0"], leaf0=["h0"])
@@ -130,7 +132,7 @@ def test_nobody_is_given_up_for_what_a_stopped_node_said_before(network):
     assert network.live.cut == ()
 
 
-def test_who_has_no_other_path_is_told_once_it_is_given_up(network):
+def test_ranks_without_another_path_are_reported_after_the_timeout(network):
     network.hear(h0=["leaf0"], leaf0=["h0"])
     network.now_s = 9.9
     network.end_round()
@@ -145,7 +147,7 @@ def test_who_has_no_other_path_is_told_once_it_is_given_up(network):
     assert network.live.separation(["h0", "h1"]) is None
 
 
-def test_a_switch_that_hangs_for_good_is_named(network):
+def test_a_permanently_hung_switch_is_named(network):
     network.lose("leaf1")
     network.now_s = 10
     network.end_round()
@@ -156,7 +158,7 @@ def test_a_switch_that_hangs_for_good_is_named(network):
     assert network.live.lost == ()
 
 
-def test_a_switch_whose_process_somebody_sees_to_is_not_given_up(network):
+def test_a_switch_with_a_supervised_process_is_not_given_up(network):
     network.lose("leaf1")
     network.outages.forget("leaf1")
     network.now_s = 100

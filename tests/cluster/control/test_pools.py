@@ -71,7 +71,7 @@ def join(controller: HandDriven, node: str, **said: Any) -> int:
     return incarnation
 
 
-def test_a_pool_stands_on_switches_for_its_members_until_the_last_has_left(controller, nodes):
+def test_switches_serve_a_pool_until_its_last_member_leaves(controller, nodes):
     first = join(controller, "h0", **part(ACME, 100, weight=2))
     second = join(controller, "h1", **part(ACME, 0, weight=3))
     assert nodes.hosts_of(ACME) == ["h0", "h1"]
@@ -86,7 +86,7 @@ def test_a_pool_stands_on_switches_for_its_members_until_the_last_has_left(contr
 
 
 @pytest.mark.parametrize("end", ["fail", "lose", "end", "detach", "attach"])
-def test_whoever_goes_leaves_all_its_pools(controller, nodes, end):
+def test_a_process_that_ends_leaves_all_its_pools(controller, nodes, end):
     incarnation = join(controller, "h0", **part(ACME))
     controller.open_pool("h0", incarnation, **part(OTHER))
     join(controller, "h1", **part(ACME))
@@ -103,14 +103,14 @@ def test_whoever_goes_leaves_all_its_pools(controller, nodes, end):
     assert nodes.hosts_of(OTHER) == []
 
 
-def test_a_job_that_is_over_leaves_its_pools(controller, nodes):
+def test_a_job_that_ends_leaves_its_pools(controller, nodes):
     join(controller, "h0", **part(ACME))
     controller.close_job(controller.job)
     assert controller.killed == list(HOSTS), "what its workers started may have outlived them"
     assert nodes.pools["s0"] == {}
 
 
-def test_an_earlier_process_neither_joins_nor_leaves_for_its_successor(controller):
+def test_an_earlier_process_cannot_join_or_leave_for_its_successor(controller):
     first = join(controller, "h0", **part(ACME))
     join(controller, "h0", **part(ACME))
     controller.leave_pool("h0", first, ACME.component)
@@ -120,7 +120,7 @@ def test_an_earlier_process_neither_joins_nor_leaves_for_its_successor(controlle
         controller.open_pool("h0", first, **part(OTHER))
 
 
-def test_another_key_for_a_tenant_is_refused(controller, nodes):
+def test_a_second_key_for_a_tenant_is_refused(controller, nodes):
     join(controller, "h0", **part(ACME))
     forged = {**part(ACME), "key": OTHER.public_key.model_dump()}
     with pytest.raises(ControlError, match="the same file with its secret"):
@@ -128,7 +128,7 @@ def test_another_key_for_a_tenant_is_refused(controller, nodes):
     assert nodes.hosts_of(ACME) == ["h0"]
 
 
-def test_a_pool_that_a_switch_refuses_is_not_open(controller, nodes):
+def test_a_pool_that_a_switch_refuses_does_not_open(controller, nodes):
     incarnation = join(controller, "h0", **part(ACME))
     nodes.refuses = ControlError("there are 64 jobs")
     with pytest.raises(ControlError, match="64 jobs"):
@@ -146,7 +146,7 @@ def test_a_switch_that_comes_back_serves_the_pools_again(controller, nodes):
     assert nodes.hosts_of(ACME) == ["h0"]
 
 
-def test_a_controller_that_was_started_again_learns_the_pools_from_the_workers(nodes):
+def test_a_restarted_controller_learns_the_pools_from_the_workers(nodes):
     nodes.reports["h1"] = {
         "node": "h1",
         "pid": 1,
@@ -171,13 +171,13 @@ def test_a_controller_that_was_started_again_learns_the_pools_from_the_workers(n
         ({"key": {"signature": "hmac", "name": "/k", "secret": "00"}}, "signed with Ed25519"),
     ],
 )
-def test_a_part_that_cannot_be_is_refused(controller, wrong, message):
+def test_an_invalid_offer_of_memory_is_refused(controller, wrong, message):
     with pytest.raises(ControlError, match=message):
         join(controller, "h0", **{**part(ACME), **wrong})
     assert controller.pools() == []
 
 
-def test_a_member_that_counts_other_replicas_is_refused(controller, nodes):
+def test_a_member_with_another_number_of_replicas_is_refused(controller, nodes):
     join(controller, "h0", **part(ACME), replicas=2)
     with pytest.raises(ControlError, match=r"h1 counts 1 replicas .* Give replicas=2"):
         join(controller, "h1", **part(ACME))

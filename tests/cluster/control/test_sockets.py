@@ -29,13 +29,13 @@ def server(path: Path) -> Iterator[ControlServer]:
         yield running
 
 
-def test_questions_of_any_size_are_answered(server, path):
+def test_requests_of_any_size_are_answered(server, path):
     with ControlClient(path, who="s0") as client:
         for size in (0, 1, 100_000, 3_000_000):
             assert client.request("echo", text="ä\n" * size) == {"text": "ä\n" * size}
 
 
-def test_a_refusal_has_the_servers_words(server, path):
+def test_a_refusal_has_the_text_of_the_server(server, path):
     with ControlClient(path, who="s0") as client:
         with pytest.raises(ControlError, match="s0: not today"):
             client.request("fail")
@@ -57,7 +57,7 @@ def test_many_clients_at_once(server, path):
     assert sorted(answers) == sorted(list(range(20)) * 5)
 
 
-def test_who_asks_before_anybody_listens_waits_for_the_answer(path):
+def test_a_request_before_the_server_listens_waits_for_the_reply(path):
     answers: list[object] = []
     client = ControlClient(path, who="s0")
     thread = threading.Thread(target=lambda: answers.append(client.request("pid")))
@@ -68,14 +68,14 @@ def test_who_asks_before_anybody_listens_waits_for_the_answer(path):
     client.close()
 
 
-def test_a_client_finds_the_server_that_took_the_place_of_another(path):
+def test_a_client_finds_the_successor_of_a_server(path):
     with ControlClient(path, who="s0") as client:
         for _ in range(3):
             with ControlServer(path, HANDLERS, who="s0"):
                 assert client.request("pid") == os.getpid()
 
 
-def test_a_failed_rank_and_a_taken_host_are_told_by_their_type(path):
+def test_a_failed_rank_and_a_taken_host_raise_their_own_types(path):
     def fail() -> None:
         raise RankFailed("rank 2 (h2) was killed", rank=2)
 
@@ -91,7 +91,7 @@ def test_a_failed_rank_and_a_taken_host_are_told_by_their_type(path):
             client.request("take")
 
 
-def test_nobody_there_is_said_with_the_reason(path):
+def test_an_absent_server_is_reported_with_the_reason(path):
     with (
         ControlClient(path, who="s0") as client,
         pytest.raises(NoAnswer, match=r"s0 did not answer 'pid' within 0.1 s \(No such file"),
@@ -99,7 +99,7 @@ def test_nobody_there_is_said_with_the_reason(path):
         client.request("pid", timeout_s=0.1)
 
 
-def test_a_server_without_descriptors_goes_on_answering_old_clients_and_new_ones(server, path):
+def test_a_server_without_descriptors_still_answers_old_and_new_clients(server, path):
     with ControlClient(path, who="s0") as old:
         old.request("pid")
         strangers = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(3)]
@@ -114,7 +114,7 @@ def test_a_server_without_descriptors_goes_on_answering_old_clients_and_new_ones
             stranger.close()
 
 
-def test_who_asks_once_more_of_a_server_without_descriptors_is_told_to_come_again(path):
+def test_a_server_without_descriptors_tells_further_clients_to_retry(path):
     asked, answered = threading.Event(), threading.Event()
 
     def wait() -> None:
@@ -136,7 +136,7 @@ def test_who_asks_once_more_of_a_server_without_descriptors_is_told_to_come_agai
         assert b'"ok":true' in client.recv(1000)
 
 
-def test_a_client_without_descriptors_says_so(server, path):
+def test_a_client_without_descriptors_reports_it(server, path):
     with (
         no_descriptors_left(),
         ControlClient(path, who="s0") as client,
@@ -146,9 +146,7 @@ def test_a_client_without_descriptors_says_so(server, path):
 
 
 @pytest.mark.parametrize("questions", [1, 3])
-def test_who_does_not_read_its_answer_keeps_nobody_waiting_and_may_yet_read_it(
-    server, path, questions
-):
+def test_a_client_that_reads_late_delays_nobody_and_still_gets_its_reply(server, path, questions):
     text = "a" * 1_000_000
     line = ControlRequest(method="echo", params={"text": text}).model_dump_json().encode() + b"\n"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as idle:
@@ -166,7 +164,7 @@ def test_who_does_not_read_its_answer_keeps_nobody_waiting_and_may_yet_read_it(
     assert answers.count(text.encode()) == questions
 
 
-def test_who_leaves_without_its_answer_is_forgotten(server, path):
+def test_a_client_that_leaves_without_its_reply_is_dropped(server, path):
     line = (
         ControlRequest(method="echo", params={"text": "a" * 1_000_000}).model_dump_json().encode()
     )
@@ -178,7 +176,7 @@ def test_who_leaves_without_its_answer_is_forgotten(server, path):
             assert client.request("pid", timeout_s=2.0) == os.getpid()
 
 
-def test_nonsense_is_refused_and_endless_nonsense_dropped(server, path):
+def test_malformed_requests_are_refused_and_endless_ones_dropped(server, path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stranger:
         stranger.connect(str(path))
         stranger.sendall(b"\xff\xfe\n[]\n")

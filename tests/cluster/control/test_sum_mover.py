@@ -71,7 +71,7 @@ def roots(plan: Plan) -> list[str]:
     return sorted(root.node for root in plan.roots)
 
 
-def test_sums_move_when_another_job_fills_a_link_for_some_time_and_keep_their_expression():
+def test_sums_move_when_another_job_fills_a_link_for_long_and_keep_their_expression():
     network = MeasuredNetwork(interval_s=2, confirmations=3)
     before = network.placed()
     network.pass_time(20)
@@ -105,7 +105,7 @@ def test_sums_return_once_the_link_is_free_but_not_before_the_pause():
 
 
 @pytest.mark.parametrize(("moves", "expected"), [(True, ["spine1"]), (False, ["spine0", "spine1"])])
-def test_a_controller_that_starts_again_leaves_sums_that_may_move_in_place(moves, expected):
+def test_a_restarted_controller_leaves_movable_sums_in_place(moves, expected):
     network = MeasuredNetwork(interval_s=1, confirmations=1)
     network.rates_bps["leaf0", "spine0"] = 95e6
     network.pass_time(10)
@@ -143,7 +143,7 @@ def test_a_controller_that_starts_again_leaves_sums_that_may_move_in_place(moves
     assert [spine for spine in ("spine0", "spine1") if spine in rules] == expected
 
 
-def test_sums_move_from_a_switch_whose_processor_another_job_keeps_busy():
+def test_sums_move_away_from_a_switch_that_another_job_keeps_busy():
     adding = costs_of(added_byte_s=3e-8, shared=False, segment_bytes=8192)
     network = MeasuredNetwork(adding, interval_s=1, confirmations=1)
     for leaf in ("leaf0", "leaf1"):  # not more than half of a link
@@ -156,7 +156,7 @@ def test_sums_move_from_a_switch_whose_processor_another_job_keeps_busy():
 
 
 @pytest.mark.parametrize("own_bps", [0.0, OWN_BPS])
-def test_a_group_does_not_flee_from_itself_and_an_idle_one_stays(own_bps):
+def test_a_group_does_not_move_because_of_its_own_traffic_or_when_idle(own_bps):
     network = MeasuredNetwork(interval_s=1, confirmations=1)
     for link in network.rates_bps:
         network.rates_bps[link] = network.rates_bps[link] * own_bps / OWN_BPS * 4.5
@@ -166,7 +166,7 @@ def test_a_group_does_not_flee_from_itself_and_an_idle_one_stays(own_bps):
     assert network.moves() == 0
 
 
-def test_a_jobs_own_traffic_is_told_by_its_hosts_links_and_is_no_load():
+def test_traffic_of_a_job_on_its_hosts_links_does_not_count_as_load():
     watch = LoadWatch(TOPOLOGY, 1)
     plan = make_plan("inc", TOPOLOGY, HOSTS, roots=["spine0"])
     own = {("leaf0", "spine0"): 4e7, ("h0", "leaf0"): 4e7, ("h1", "leaf0"): 4e7}
@@ -189,7 +189,7 @@ def test_a_jobs_own_traffic_is_told_by_its_hosts_links_and_is_no_load():
     assert watch.load({}).link_bps["leaf0"]["spine0"] == pytest.approx(7e7)
 
 
-def test_own_traffic_of_hosts_with_several_links_is_that_of_all_of_them():
+def test_the_traffic_of_a_host_with_several_links_is_their_sum():
     topology = load_topology("rails:4x2").with_overrides(rate_bps=1e8)
     watch = LoadWatch(topology, 1)
     for time_s in (0, 2):
@@ -206,7 +206,7 @@ def test_own_traffic_of_hosts_with_several_links_is_that_of_all_of_them():
     assert set(watch.load(told).link_bps) == {"h2", "h3"}
 
 
-def test_nothing_moves_where_a_setting_or_a_named_root_forbids_it():
+def test_a_setting_or_a_named_root_prevents_moves():
     for algorithm, moves in (("inc", False), ("inc:roots=spine0+spine1", True)):
         network = MeasuredNetwork(interval_s=1, confirmations=1, moves=moves)
         if ":" in algorithm:
@@ -231,7 +231,7 @@ def test_a_new_job_gets_the_free_hosts_below_the_least_used_switches():
     assert job.hosts == ("h4", "h5")
 
 
-def test_a_member_of_a_pool_behind_full_links_is_home_to_fewer_blocks():
+def test_a_pool_member_behind_busy_links_is_home_to_fewer_blocks():
     network = MeasuredNetwork()
     tenant = Tenant("acme", bytes(range(32)))
     part = {
@@ -254,7 +254,7 @@ def test_a_member_of_a_pool_behind_full_links_is_home_to_fewer_blocks():
     assert network.pool_members(tenant.component) == expected
 
 
-def test_the_next_group_is_planned_beside_the_load_and_all_its_ranks_are_told():
+def test_the_next_group_is_planned_around_the_load_on_all_its_ranks():
     network = MeasuredNetwork()
     network.rates_bps["leaf0", "spine0"] = 95e6
     network.pass_time(10)
@@ -276,14 +276,14 @@ def test_a_job_gets_no_hosts_behind_a_lost_switch():
     assert network.admit_job(None, ranks=4).hosts == ("h0", "h1", "h2", "h3")
 
 
-def test_a_host_is_late_as_long_as_nodes_say_so():
+def test_a_host_counts_as_late_while_nodes_report_it():
     watch = LoadWatch(TOPOLOGY, 1)
     watch.on_reading("h1", NodeReading(time_s=1, cpu_s=0, late=("rank 0 (h0)",)))
     assert watch.take_late_labels() == {"rank 0 (h0)"}
     assert watch.take_late_labels() == set(), "h1 has ended, and waits for nobody"
 
 
-def test_sums_return_to_the_plan_as_made():
+def test_sums_return_to_their_planned_places():
     network = MeasuredNetwork(interval_s=1, confirmations=1, pause_s=0)
     network.rates_bps["leaf0", "spine0"] = 95e6
     network.pass_time(10)

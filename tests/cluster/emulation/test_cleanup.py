@@ -103,7 +103,7 @@ def test_a_signalled_launcher_cleans_up(
     ("mode", "action", "returncode"),
     [("local", "leave", 0), pytest.param("netns", "raise", 1, marks=NETNS)],
 )
-def test_a_launcher_that_ends_by_itself_cleans_up(
+def test_a_launcher_that_exits_cleans_up(
     mode: str, action: str, returncode: int, witness: WitnessFactory
 ) -> None:
     with launched(mode, action) as (launcher, run_id):
@@ -156,7 +156,7 @@ async def test_a_cancellation_during_the_clean_up_does_not_break_it(
     assert list_runs() == []
 
 
-async def test_a_network_stays_guarded_when_one_inside_it_ends(
+async def test_a_network_stays_guarded_when_a_nested_one_ends(
     line: Callable[[], Topology],
 ) -> None:
     async def job() -> None:
@@ -195,16 +195,14 @@ def test_a_live_run_is_not_stale_and_down_ends_it(witness: WitnessFactory) -> No
     run.assert_nothing_is_left()
 
 
-def test_looking_for_runs_leaves_no_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_listing_runs_creates_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     assert list_runs() == []
     assert remove_stale_runs() == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_launch_that_was_killed_half_way_is_removed(registry: Path) -> None:
+def test_the_remains_of_a_killed_launch_are_removed(registry: Path) -> None:
     registry.mkdir(mode=0o700)
     me = ProcessIdentity.current()
     mine = registry / f".new-{me.pid}-{me.start_ticks}-abc"
@@ -225,7 +223,7 @@ def test_an_unreadable_record_is_an_error_that_names_its_directory(registry: Pat
 
 @pytest.mark.netns
 @pytest.mark.skipif(os.geteuid() != 0, reason="without root, every netns test tests this")
-def test_a_launcher_without_rights_makes_its_network_in_a_user_namespace(
+def test_an_unprivileged_launcher_uses_a_user_namespace(
     witness: WitnessFactory,
 ) -> None:
     # SETFCAP alone: the kernel asks for it to map root into a user namespace, and only root.
@@ -242,7 +240,9 @@ def test_a_launcher_without_rights_makes_its_network_in_a_user_namespace(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes root's rights away, and there are none")
-def test_a_launcher_without_any_right_says_what_to_do_and_leaves_nothing(registry: Path) -> None:
+def test_a_launcher_that_cannot_create_namespaces_says_what_to_do_and_leaves_nothing(
+    registry: Path,
+) -> None:
     without_rights = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
     launcher = subprocess.run(
         [*without_rights, sys.executable, str(LAUNCHER), "netns", "wait"],

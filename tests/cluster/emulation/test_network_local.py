@@ -81,7 +81,7 @@ def _both_ends(network: Network) -> Iterator[tuple[FaceConfig, FaceConfig]]:
             yield face, back
 
 
-async def test_the_port_model_gets_the_whole_link(line: TopologyFactory) -> None:
+async def test_the_port_model_gets_all_properties_of_the_link(line: TopologyFactory) -> None:
     topology = line(
         rate_bps=2e8, delay_s=0.01, loss=0.02, queue_bytes=60000, mark_bytes=9000, mtu_bytes=1500,
         jitter_s=0.001, reorder=0.1, reorder_delay_s=0.002, duplicate=0.3, corrupt=0.4,
@@ -118,7 +118,7 @@ async def test_seeds_differ_between_nodes_and_repeat_between_runs(line: Topology
         assert len(set(seeds)) == len(seeds)
 
 
-async def test_runs_stand_side_by_side_and_are_found_by_id(line: TopologyFactory) -> None:
+async def test_concurrent_runs_are_found_by_id(line: TopologyFactory) -> None:
     async with Network(line(), run_id="first"):
         assert find_run().run_id == "first"
         async with Network(line(), run_id="second"):
@@ -132,7 +132,7 @@ async def test_runs_stand_side_by_side_and_are_found_by_id(line: TopologyFactory
         find_run()
 
 
-async def test_a_run_id_is_taken_once(line: TopologyFactory) -> None:
+async def test_a_run_id_cannot_be_used_twice(line: TopologyFactory) -> None:
     async with Network(line(), run_id="same") as network:
         with pytest.raises(EmulationError, match="innet down same"):
             async with Network(line(), run_id="same"):
@@ -153,7 +153,7 @@ def test_an_unknown_mode_is_refused(line: TopologyFactory) -> None:
         Network(line(), mode=cast(Mode, "sim"))
 
 
-async def test_a_socket_path_that_the_kernel_would_cut_is_refused(
+async def test_a_socket_path_that_is_too_long_is_refused(
     line: TopologyFactory, registry: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deep = registry.parent / ("d" * 90)
@@ -165,7 +165,7 @@ async def test_a_socket_path_that_the_kernel_would_cut_is_refused(
     assert list(deep.iterdir()) == []
 
 
-def test_a_registry_open_to_others_is_refused(registry: Path) -> None:
+def test_a_registry_accessible_to_other_users_is_refused(registry: Path) -> None:
     registry.mkdir()
     registry.chmod(0o777)
     with pytest.raises(EmulationError, match="you alone"):
@@ -178,12 +178,12 @@ async def test_an_unknown_node_is_an_error_that_lists_the_nodes(line: TopologyFa
             network.spawn("h9", ["true"])
 
 
-async def test_a_network_that_is_not_up_says_so(line: TopologyFactory) -> None:
+async def test_using_a_network_that_is_not_up_raises(line: TopologyFactory) -> None:
     with pytest.raises(EmulationError, match="not up"):
         Network(line()).spawn("h0", ["true"])
 
 
-async def test_kernel_counters_are_refused_with_the_way_to_get_others(
+async def test_kernel_counters_are_refused_with_an_alternative(
     line: TopologyFactory,
 ) -> None:
     async with Network(line()) as network:

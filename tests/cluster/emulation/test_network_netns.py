@@ -126,7 +126,7 @@ async def test_hosts_reach_each_other_by_tcp_through_two_switches(line: Topology
     assert count == 1 << 20
 
 
-async def test_programs_use_a_rail_and_memory_has_its_rate() -> None:
+async def test_programs_use_one_rail_and_memory_links_have_their_rate() -> None:
     lines = Lines()
     topology = load_topology("rails:2x2").with_workers(2, memory_rate_bps=1e8)
     async with Network(topology, mode="netns", output=lines) as network:
@@ -140,7 +140,7 @@ async def test_programs_use_a_rail_and_memory_has_its_rate() -> None:
     assert count == 1 << 20
 
 
-async def test_the_rate_is_a_limit(line: TopologyFactory) -> None:
+async def test_the_rate_limits_throughput(line: TopologyFactory) -> None:
     lines = Lines()
     async with Network(line(rate_bps=20e6), mode="netns", output=lines) as network:
         _, count, elapsed_s = await transfer(network, lines, 2_500_000)
@@ -164,7 +164,7 @@ async def test_a_port_that_is_set_down_is_reported_at_both_ends(
 
 
 @pytest.mark.parametrize("rate_bps", [None, 100e6])
-async def test_counters_count_what_was_sent_and_nothing_else(
+async def test_counters_count_exactly_the_sent_traffic(
     line: TopologyFactory, rate_bps: float | None
 ) -> None:
     lines = Lines()
@@ -208,7 +208,7 @@ async def test_a_full_queue_drops_and_is_never_deeper_than_configured(
     assert 0 < max(depths_bytes) <= 16384
 
 
-async def test_the_mtu_is_the_links(line: TopologyFactory) -> None:
+async def test_the_interface_has_the_mtu_of_its_link(line: TopologyFactory) -> None:
     lines = Lines()
     async with Network(line(mtu_bytes=4000), mode="netns", output=lines) as network:
         largest_bytes = network.config("h0").faces[0].mtu_bytes
@@ -217,7 +217,7 @@ async def test_the_mtu_is_the_links(line: TopologyFactory) -> None:
     assert lines.by_label["h0"] == ["Message too long"]
 
 
-async def test_the_port_model_is_left_with_delay_and_loss(line: TopologyFactory) -> None:
+async def test_the_port_model_emulates_only_delay_and_loss(line: TopologyFactory) -> None:
     topology = line(rate_bps=1e9, delay_s=0.01, loss=0.1)
     async with Network(topology, mode="netns") as network:
         shape = network.config("s0").faces[1].shape
@@ -230,7 +230,7 @@ async def test_the_port_model_is_left_with_delay_and_loss(line: TopologyFactory)
     }
 
 
-def test_a_link_that_the_kernel_cannot_make_is_refused(line: TopologyFactory) -> None:
+def test_a_link_that_the_kernel_cannot_shape_is_refused(line: TopologyFactory) -> None:
     with pytest.raises(EmulationError, match=r"1% duplicated.*local mode.*innet sim"):
         Network(line(duplicate=0.01), mode="netns")
 
@@ -250,7 +250,7 @@ for face in NodeConfig.load(pathlib.Path(os.environ["INNET_NODE_CONFIG"])).faces
             assert await process.wait() == 0, process.failure_report()
 
 
-async def test_two_runs_do_not_meet(line: TopologyFactory) -> None:
+async def test_two_runs_are_isolated(line: TopologyFactory) -> None:
     lines = Lines()
     async with Network(line(), mode="netns", output=lines):
         async with Network(line(), mode="netns", output=lines) as network:
@@ -258,7 +258,7 @@ async def test_two_runs_do_not_meet(line: TopologyFactory) -> None:
         assert count == 1000
 
 
-async def test_a_host_alone_is_a_network_too() -> None:
+async def test_a_network_can_be_a_single_host() -> None:
     topology = Topology(name="alone", nodes={"h0": Host(name="h0")})
     async with Network(topology, mode="netns") as network:
         assert await network.spawn("h0", ["true"]).wait() == 0

@@ -62,7 +62,7 @@ async def test_a_path_that_drops_large_datagrams_silently_carries_the_usual_size
         assert list(found) == [{0: 1400 - 28}] * 2
 
 
-async def test_an_end_that_begins_late_is_waited_for() -> None:
+async def test_probing_waits_for_an_end_that_starts_late() -> None:
     """After its first datagram, only as long as there is news."""
     with ends(socket.AF_INET, "127.0.0.1") as (a, b):
         a.connect(b.getsockname())
@@ -78,7 +78,7 @@ async def test_an_end_that_begins_late_is_waited_for() -> None:
         assert await waiting == {3: LARGEST_BYTES}
 
 
-async def test_nothing_comes_from_an_end_that_is_not_there() -> None:
+async def test_an_absent_end_answers_no_probe() -> None:
     with ends(socket.AF_INET, "127.0.0.1") as (a, b):
         a.connect(b.getsockname())
         b.close()
@@ -98,7 +98,7 @@ class Rejected(socket.socket):
         return super().recv(size, flags)
 
 
-async def test_a_path_whose_routers_and_firewalls_answer_is_probed_on() -> None:
+async def test_probing_continues_after_icmp_errors_of_routers_and_firewalls() -> None:
     with ends(socket.AF_INET, "127.0.0.1") as (_, b), Rejected() as a:
         a.setblocking(False)
         a.bind(("127.0.0.1", 0))

@@ -57,14 +57,14 @@ async def test_lines_arrive_whole_with_the_label_of_their_process() -> None:
     assert lines.seen == [("h3", "a"), ("h3", "bc"), ("h3", "no end")]
 
 
-async def test_a_process_that_prints_much_without_a_line_end_is_read_to_its_end() -> None:
+async def test_long_output_without_line_ends_is_read_completely() -> None:
     lines = Lines()
     group = ProcessGroup("run", lines)
     await group.spawn(python("h0", "print('x' * 3_000_000, end='')")).wait()
     assert sum(len(line) for _, line in lines.seen) == 3_000_000
 
 
-async def test_what_is_in_the_pipe_when_a_process_ends_is_not_lost() -> None:
+async def test_output_in_the_pipe_at_the_end_of_a_process_is_not_lost() -> None:
     lines = Lines()
     group = ProcessGroup("run", lines)
     code = "import fcntl; fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 1 << 20); print('x\\n' * 200_000)"
@@ -90,7 +90,7 @@ async def test_every_callback_learns_which_signal_ended_which_process() -> None:
     assert "ready" in process.failure_report()
 
 
-async def test_failing_callbacks_and_outputs_hold_nothing_up() -> None:
+async def test_failing_callbacks_and_outputs_delay_nothing() -> None:
     def fail(*_arguments: object) -> None:
         raise BrokenPipeError
 
@@ -119,7 +119,7 @@ def test_an_unknown_signal_is_described_by_its_number() -> None:
     assert describe_exit(-99) == "killed by signal 99"
 
 
-async def test_terminate_lets_a_process_end_by_itself() -> None:
+async def test_terminate_lets_a_process_exit() -> None:
     lines = Lines()
     group = ProcessGroup("run", lines)
     code = "import signal, sys; signal.signal(15, lambda *_: sys.exit(5));" + FOREVER
@@ -129,7 +129,7 @@ async def test_terminate_lets_a_process_end_by_itself() -> None:
     assert process.returncode == 5
 
 
-async def test_terminate_kills_who_ignores_sigterm() -> None:
+async def test_terminate_kills_a_process_that_ignores_sigterm() -> None:
     lines = Lines()
     group = ProcessGroup("run", lines)
     process = group.spawn(python("h0", STUBBORN))
@@ -138,7 +138,7 @@ async def test_terminate_kills_who_ignores_sigterm() -> None:
     assert process.returncode == -signal.SIGKILL
 
 
-async def test_what_a_process_leaves_in_its_group_ends_with_it() -> None:
+async def test_children_in_the_group_of_a_process_end_with_it() -> None:
     lines = Lines()
     group = ProcessGroup("run", lines)
     code = (
@@ -173,7 +173,7 @@ async def test_a_missing_program_is_an_error_that_names_it() -> None:
         group.spawn(ProcessSpec(label="h0", argv=("/no/such/program",)))
 
 
-async def test_a_label_is_unique_among_the_living() -> None:
+async def test_a_label_is_unique_among_running_processes() -> None:
     lines = Lines()
     group = ProcessGroup("run", lines)
     first = group.spawn(python("h0", FOREVER))
@@ -185,7 +185,7 @@ async def test_a_label_is_unique_among_the_living() -> None:
     assert await group.spawn(python("h0", "")).wait() == 0
 
 
-async def test_a_child_is_in_a_session_of_its_own_with_no_other_descriptors() -> None:
+async def test_a_child_has_its_own_session_and_no_inherited_descriptors() -> None:
     lines = Lines()
     leaked = os.open("/dev/null", os.O_RDONLY)
     code = "import os; print(os.getsid(0) == os.getpid(), sorted(os.listdir('/proc/self/fd'))[:3])"
@@ -201,7 +201,7 @@ def test_a_recycled_pid_is_not_signalled() -> None:
     assert not earlier.send_signal(signal.SIGKILL)
 
 
-def test_console_output_marks_lines_and_leaves_their_text_alone(
+def test_console_output_labels_lines_and_keeps_their_text(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     ConsoleOutput()("h3", "loss [bold]0.5[/bold] " + "x" * 300)

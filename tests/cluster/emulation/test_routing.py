@@ -51,7 +51,7 @@ def test_a_longer_path_with_less_delay_wins() -> None:
     assert path(topology, "h0", "h1") == ["h0", "s0", "s2", "s1", "h1"]
 
 
-def test_of_paths_with_equal_delay_the_one_with_fewer_hops_wins() -> None:
+def test_the_path_with_fewer_hops_wins_at_equal_delay() -> None:
     topology = make_topology(
         ["h0", "h1"],
         ["s0", "s1", "s2"],
@@ -66,7 +66,7 @@ def test_of_paths_with_equal_delay_the_one_with_fewer_hops_wins() -> None:
     assert path(topology, "h0", "h1") == ["h0", "s0", "s1", "h1"]
 
 
-def test_destinations_are_dealt_out_evenly_over_equal_spines() -> None:
+def test_destinations_are_spread_evenly_over_equal_spines() -> None:
     hosts = [f"h{i}" for i in range(8)]
     topology = make_topology(
         hosts,

@@ -30,7 +30,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "innet"
 
 
-def test_a_run_of_another_version_does_not_hinder_others(registry: Path) -> None:
+def test_a_run_of_another_version_does_not_affect_others(registry: Path) -> None:
     other = create_run("other", "star4", "local")
     path = other.run_dir / "run.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "of_tomorrow": 1}))
@@ -57,19 +57,19 @@ def test_the_end_of_a_run_leaves_attached_processes_alone() -> None:
         other.kill()
 
 
-def test_an_unknown_run_is_named_with_those_there_are() -> None:
+def test_an_unknown_run_is_refused_with_the_existing_ones() -> None:
     create_run("own", "star4", "local")
     with pytest.raises(EmulationError, match=r"no run x/../own\. Runs on this machine: own"):
         find_run("x/../own")
 
 
-def test_a_machines_part_belongs_to_its_network_whatever_the_topology_is_called() -> None:
+def test_a_machines_part_belongs_to_its_network_for_any_topology_name() -> None:
     part = create_run("prod.h1", "rack", "cluster", part_of="prod")
     assert find_run("prod") == part
     assert network_of(part) == "prod"
 
 
-def test_a_run_that_is_starting_says_so_in_place_of_its_settings() -> None:
+def test_the_settings_of_a_starting_run_are_refused_with_the_reason() -> None:
     run = create_run("own", "star4", "local")
     with pytest.raises(EmulationError, match="own is not up: it is starting, waits for"):
         run.settings()

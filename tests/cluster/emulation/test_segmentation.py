@@ -29,19 +29,19 @@ def test_links_in_memory_take_large_segments() -> None:
     assert segment_bytes(topology) == IN_A_FRAME
 
 
-def test_a_capture_can_show_the_packet_of_the_largest_segment_as_a_datagram() -> None:
+def test_a_capture_can_show_the_largest_segment_as_one_datagram() -> None:
     assert LARGEST + SEGMENT_OVERHEAD_BYTES + IP_UDP_HEADER_BYTES <= 65535
 
 
 @pytest.mark.parametrize(
     "setting", [{"mtu_bytes": 9000}, {"rate_bps": 1e9}, {"delay_s": 1e-3}, {"loss": 0.01}]
 )
-def test_what_is_set_of_a_link_holds_in_memory_as_well(setting: dict[str, Any]) -> None:
+def test_link_settings_apply_to_memory_links_too(setting: dict[str, Any]) -> None:
     topology = load_topology("star:2").with_overrides(**setting)
     assert segment_bytes(topology, in_memory=True) == IN_A_FRAME
 
 
-def test_an_override_of_something_else_sets_no_mtu() -> None:
+def test_an_override_of_another_property_sets_no_mtu() -> None:
     topology = load_topology("star:2").with_overrides(queue_bytes=1 << 20)
     assert segment_bytes(topology, in_memory=True) == LARGEST
 
@@ -50,7 +50,7 @@ def test_blocks_of_pools_fit_the_packets_of_ndn_programs() -> None:
     assert block_segment_bytes(load_topology("star:2"), "local") == IN_A_FRAME
 
 
-def test_a_block_has_the_largest_segments_that_links_carry_whole() -> None:
+def test_a_block_has_the_largest_segments_that_links_carry_unfragmented() -> None:
     wide = load_topology("star:2").with_overrides(mtu_bytes=65000)
     assert block_segment_bytes(wide, "cluster") == block_segment_bytes(wide, "local")
     narrow = load_topology("star:2").with_overrides(mtu_bytes=1500)
@@ -69,7 +69,9 @@ def test_fast_links_of_the_kernel_take_segments_of_several_datagrams() -> None:
 @pytest.mark.parametrize(
     "setting", [{"rate_bps": 50e6}, {"loss": 0.01}, {"rate_bps": 1e9, "queue_bytes": 100_000}]
 )
-def test_a_link_that_may_part_fragments_has_a_datagram_per_segment(setting: dict[str, Any]) -> None:
+def test_a_link_that_may_reorder_fragments_has_one_datagram_per_segment(
+    setting: dict[str, Any],
+) -> None:
     topology = load_topology("star:2").with_overrides(**setting)
     assert bulk_segment_bytes(topology, "netns") == 0
 

@@ -51,7 +51,7 @@ def test_a_packet_of_the_mtu_always_passes(link: Link) -> None:
 
 
 @given(limited_links())
-def test_what_is_not_cut_fits_into_the_queue(link: Link) -> None:
+def test_the_burst_fits_into_the_queue(link: Link) -> None:
     bucket = bucket_of(link)
     assert bucket.burst_bytes <= bucket.limit_bytes
 
@@ -64,7 +64,7 @@ def test_every_parameter_fits_into_its_field(link: Link) -> None:
     assert bucket.burst_bytes / bucket.rate_bytes_per_s < (1 << 32) * 64e-9
 
 
-def test_superpackets_pass_whole_on_a_fast_link_with_a_long_queue_only() -> None:
+def test_superpackets_pass_unsplit_only_on_a_fast_link_with_a_long_queue() -> None:
     assert effective_burst_bytes(bucket_of(make_link(1e9, 512 * 1024, 9000))) >= 73 * 1024
     assert bucket_of(make_link(10e6, 512 * 1024, 9000)).burst_bytes < SUPERPACKET_BYTES
     assert bucket_of(make_link(1e9, 64 * 1024, 9000)).burst_bytes < SUPERPACKET_BYTES

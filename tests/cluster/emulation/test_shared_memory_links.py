@@ -36,7 +36,7 @@ def channels(network: Network) -> list[UdpChannel | SocketChannel | SharedMemory
     "shape", [{}, {"rate_bps": 1e9}, {"delay_s": 0.001}, {"loss": 0.1}, {"duplicate": 0.1}]
 )
 @pytest.mark.parametrize("kind", [SharedMemoryChannel, SocketChannel])
-async def test_all_links_are_of_the_kind_that_is_asked_for(
+async def test_all_links_have_the_requested_kind(
     line: TopologyFactory, shape: dict[str, float], kind: type
 ) -> None:
     async with Network(line(**shape), shared_memory=kind is SharedMemoryChannel) as network:
@@ -45,7 +45,7 @@ async def test_all_links_are_of_the_kind_that_is_asked_for(
 
 @pytest.mark.parametrize("shared_memory", [True, False])
 @pytest.mark.parametrize("program", [OPEN_LINKS, OPEN_LINKS_WITHOUT_INHERITING])
-async def test_each_process_of_a_node_gets_its_links_even_more_than_fit_a_message(
+async def test_each_process_of_a_node_gets_its_links_even_if_they_exceed_one_message(
     program: str, shared_memory: bool
 ) -> None:
     lines: list[tuple[str, str]] = []

@@ -26,7 +26,7 @@ OF_THE_NETWORK = 128
 @pytest.mark.parametrize(
     "mode", ["local", pytest.param("netns", marks=[pytest.mark.netns, pytest.mark.jobs])]
 )
-def test_programs_of_a_job_and_beside_it_find_the_nearest_that_serves_a_name(
+def test_programs_inside_and_outside_a_job_find_the_nearest_server_of_a_name(
     mode: Mode, tmp_path: Path
 ) -> None:
     async def run() -> Said:
@@ -58,7 +58,7 @@ def test_programs_of_a_job_and_beside_it_find_the_nearest_that_serves_a_name(
         ]
 
 
-def test_without_announcements_a_name_is_known_where_it_is_registered_alone() -> None:
+def test_without_announcements_a_name_is_known_only_where_it_is_registered() -> None:
     async def run() -> None:
         settings = Settings().with_assignments(["ndn.announce=false"])
         async with Session(load_topology(TOPOLOGY), settings=settings) as session:

@@ -110,7 +110,7 @@ async def jobs_on(session: Session) -> list[Any]:
 
 
 @on_one_network
-async def test_ranks_attach_add_and_leave_nothing(session: Session) -> None:
+async def test_ranks_attach_sum_and_detach_without_remains(session: Session) -> None:
     said = await said_by(await start_ranks(session, "add", 4))
     assert said == [
         [f"attached to {node}", f"rank {rank}: [10.0, 10.0, 10.0]"]
@@ -120,7 +120,7 @@ async def test_ranks_attach_add_and_leave_nothing(session: Session) -> None:
 
 
 @on_one_network
-async def test_ranks_get_the_hosts_that_they_ask_for(session: Session) -> None:
+async def test_ranks_get_the_hosts_that_they_request(session: Session) -> None:
     said = await said_by(await start_ranks(session, "add", 3, "h1.1", "h0", "h1"))
     assert [lines[0] for lines in said] == [
         f"attached to {node}" for node in ("h1.1", "h0.0", "h1.0")
@@ -149,7 +149,7 @@ async def test_the_death_of_a_rank_is_reported_and_frees_the_hosts(session: Sess
 
 
 @on_one_network
-async def test_hosts_of_a_job_that_has_lost_a_rank_are_waited_for(session: Session) -> None:
+async def test_a_job_waits_for_the_hosts_of_a_failing_job(session: Session) -> None:
     """The other one may be dead, too, and its machine not be lost yet."""
     gone, silent = await start_ranks(session, "wait", 2, "h0.0", "h0.1")
     for process in (gone, silent):
@@ -168,7 +168,7 @@ async def test_hosts_of_a_job_that_has_lost_a_rank_are_waited_for(session: Sessi
 
 
 @on_one_network
-async def test_attached_ranks_are_shown_as_live_while_they_are(session: Session) -> None:
+async def test_attached_ranks_are_shown_as_live_until_they_end(session: Session) -> None:
     processes = await start_ranks(session, "wait", 2, "h0.0", "h0.1")
     for process in processes:
         await read_until(process, "ready")
@@ -206,7 +206,7 @@ async def test_more_ranks_than_workers_are_refused(session: Session) -> None:
 
 
 @on_one_network
-async def test_hosts_that_are_taken_or_unknown_are_refused_on_all_ranks(session: Session) -> None:
+async def test_used_or_unknown_hosts_are_refused_on_all_ranks(session: Session) -> None:
     (waiting,) = await start_ranks(session, "wait", 1, "h0.1")
     await read_until(waiting, "ready")
     for hosts, size, why in (
@@ -222,14 +222,14 @@ async def test_hosts_that_are_taken_or_unknown_are_refused_on_all_ranks(session:
 
 
 @on_one_network
-async def test_ranks_that_do_not_come_are_named(session: Session) -> None:
+async def test_absent_ranks_are_named(session: Session) -> None:
     program = "import innet; innet.attach(rank=1, size=3, job='x', timeout_s=0.1)"
     said = await lines_of(await start(session, sys.executable, "-c", program))
     assert "ranks 0, 2 of 3 did not attach within 0.1 s" in said[-1]
 
 
 @on_one_network
-async def test_a_rank_number_is_given_once(session: Session) -> None:
+async def test_a_rank_number_cannot_be_used_twice(session: Session) -> None:
     first, second = await start_ranks(session, "wait", 2, "h0.0", "h0.1")
     for process in (first, second):
         await read_until(process, "ready")
@@ -275,7 +275,7 @@ def test_invalid_arguments_are_refused_by_name(arguments: Any, said: str) -> Non
 
 
 @pytest.mark.torch
-def test_restarted_ranks_do_not_take_the_job_of_those_before(
+def test_restarted_ranks_do_not_join_the_earlier_job(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`torchrun` gives them the same store."""

@@ -33,21 +33,21 @@ def measured(monkeypatch: pytest.MonkeyPatch, speed: MachineSpeed) -> list[Machi
     return found
 
 
-def test_everything_that_nodes_do_takes_time(speed: MachineSpeed) -> None:
+def test_every_operation_of_a_node_has_a_positive_cost(speed: MachineSpeed) -> None:
     times_s = speed.model_dump(exclude={"signatures", "datagram_byte_s"})
     assert all(time_s > 0 for time_s in times_s.values()), times_s
     assert speed.signatures.keys() == set(get_args(Signature))
     assert speed.signatures["ed25519"].packet_s > speed.signatures["gmac"].packet_s > 0
 
 
-def test_it_is_measured_once(tmp_path: Path, measured: list[MachineSpeed]) -> None:
+def test_costs_are_measured_once(tmp_path: Path, measured: list[MachineSpeed]) -> None:
     folder = tmp_path / "not" / "yet"
     assert machine_speed(folder) == machine_speed(folder) == measured[0]
     assert len(measured) == 1
     assert len(list(folder.iterdir())) == 1  # no temporary file stays
 
 
-def test_another_processor_kernel_or_build_is_measured(
+def test_a_different_processor_kernel_or_build_is_measured_again(
     tmp_path: Path, measured: list[MachineSpeed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine_speed(tmp_path)
@@ -89,7 +89,7 @@ def test_a_damaged_cache_is_replaced(
     assert path.read_bytes() == whole
 
 
-def test_a_cache_that_cannot_be_written_or_read_is_done_without(
+def test_an_inaccessible_cache_is_not_used(
     tmp_path: Path, measured: list[MachineSpeed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_the_way = tmp_path / "file"
@@ -107,7 +107,7 @@ def test_a_cache_that_cannot_be_written_or_read_is_done_without(
     assert len(measured) == 5
 
 
-def test_work_costs_what_the_links_and_settings_of_a_network_make_it_cost(
+def test_costs_depend_on_the_links_and_settings_of_the_network(
     speed: MachineSpeed,
 ) -> None:
     free, shaped = (load_topology("star8").with_overrides(rate_bps=rate) for rate in (None, 1e9))

@@ -44,7 +44,7 @@ class _Processes:
 
 
 @pytest.mark.parametrize(("most_started", "started"), [(9, 3), (2, 2)])
-def test_without_a_controller_requests_fail_and_the_ends_of_workers_are_kept(
+def test_without_a_controller_requests_fail_and_worker_ends_are_queued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_started: int, started: int
 ) -> None:
     monkeypatch.setattr(remote, "_ANSWER_TIMEOUT_S", 1.0)

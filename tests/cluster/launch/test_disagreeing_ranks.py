@@ -20,7 +20,7 @@ print("sum", innet.init(algorithm="inc").allreduce(np.ones(1))[0], flush=True)
 """
 
 
-def test_all_hear_of_different_algorithms_at_once_and_may_join_again() -> None:
+def test_different_algorithms_fail_on_all_ranks_at_once_and_ranks_can_join_again() -> None:
     done = innet("run", "star:3", "--", sys.executable, "-c", PROGRAM)
     assert done.returncode == 0, done.stdout + done.stderr
     told = [line for line in done.stdout.splitlines() if "told:" in line]

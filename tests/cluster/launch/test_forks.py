@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def test_a_forked_child_that_fails_is_no_failed_rank(run_job):
+def test_a_failing_forked_child_does_not_fail_the_rank(run_job):
     result = run_job("forks.py", topology="star:2")
     assert result.failure == ""
     for node in ("h0", "h1"):

@@ -45,9 +45,7 @@ class SlowController:
 
 
 @pytest.mark.parametrize("slow", ["admit_job", "open_job"])
-async def test_a_job_that_is_cancelled_while_it_is_admitted_keeps_no_host(
-    tmp_path: Path, slow: str
-) -> None:
+async def test_a_job_cancelled_during_admission_keeps_no_host(tmp_path: Path, slow: str) -> None:
     controller, topology = SlowController(slow), load_topology("star:2")
     dealer = KeyDealer(topology.switches, "ed25519")
     admission = JobAdmission(

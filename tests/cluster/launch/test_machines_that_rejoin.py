@@ -130,7 +130,7 @@ class Launcher(ClusterNetwork):
         await self._join(machine, cast(JoinedMachine, Joined()))
 
 
-async def test_machines_that_come_back_at_the_same_time_find_each_other(tmp_path: Path) -> None:
+async def test_machines_that_return_at_the_same_time_reconnect(tmp_path: Path) -> None:
     one, two = Agent("h1", 11), Agent("h2", 22)
     launcher = Launcher(tmp_path, one, two)
     rejoining = [asyncio.ensure_future(launcher.rejoin(agent)) for agent in (one, two)]
@@ -147,7 +147,7 @@ async def test_machines_that_come_back_at_the_same_time_find_each_other(tmp_path
     ]
 
 
-async def test_a_machine_comes_back_while_its_neighbour_is_lost(tmp_path: Path) -> None:
+async def test_a_machine_returns_while_its_neighbour_is_lost(tmp_path: Path) -> None:
     one, two = Agent("h1", 11), Agent("h2", 22)
     launcher = Launcher(tmp_path, one, two)
     for agent in (one, two):
@@ -158,7 +158,7 @@ async def test_a_machine_comes_back_while_its_neighbour_is_lost(tmp_path: Path) 
     assert launcher.said[-1].startswith("machine h1 is back")
 
 
-async def test_a_machine_that_was_lost_again_meanwhile_is_left_alone(tmp_path: Path) -> None:
+async def test_a_machine_that_is_lost_again_during_its_return_is_skipped(tmp_path: Path) -> None:
     one = Agent("h1", 11)
     launcher = Launcher(tmp_path, one)
     one.lost_because = "machine h1 does not answer"
@@ -167,7 +167,7 @@ async def test_a_machine_that_was_lost_again_meanwhile_is_left_alone(tmp_path: P
     assert not launcher.is_reachable("h1")
 
 
-async def test_a_launch_waits_for_a_machine_that_is_lost_while_links_are_made(
+async def test_a_launch_waits_for_a_machine_lost_during_link_set_up(
     tmp_path: Path,
 ) -> None:
     one, two, again = Agent("h1", 11), Agent("h2", 22), Agent("h1", 33)
@@ -193,7 +193,7 @@ async def test_a_launch_waits_for_a_machine_that_is_lost_while_links_are_made(
     assert (again.peers, two.peers) == ([22], [11, 33])
 
 
-def test_a_machine_that_is_refused_again_and_again_is_named_once(tmp_path: Path) -> None:
+def test_a_machine_that_is_refused_repeatedly_is_logged_once(tmp_path: Path) -> None:
     launcher = Launcher(tmp_path)
     for reason in ("another version", "another version", "version \33[2J"):
         launcher._on_refused("10.0.0.2", reason)

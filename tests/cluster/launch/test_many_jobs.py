@@ -33,7 +33,7 @@ def part_of(status: dict[str, Any], prefix: str) -> dict[str, Any]:
 
 
 @pytest.mark.jobs
-def test_four_jobs_at_once_each_get_their_own_sums_and_leave_nothing():
+def test_four_concurrent_jobs_get_their_own_sums_and_leave_nothing():
     async def run() -> tuple[Said, dict[str, Any]]:
         said = Said()
         topology = load_topology("star:8").with_overrides(slots=32)
@@ -62,7 +62,7 @@ def test_four_jobs_at_once_each_get_their_own_sums_and_leave_nothing():
     assert counted["key_out_of_scope"] == counted["invalid_signature"] == 0
 
 
-def test_one_jobs_crash_frees_what_it_had_and_others_go_on():
+def test_the_crash_of_a_job_frees_its_resources_and_other_jobs_continue():
     async def run() -> tuple[Said, dict[str, Any]]:
         said = Said()
         async with Session(load_topology("star:4"), output=said) as session:
@@ -104,7 +104,7 @@ def test_a_host_has_one_job_at_a_time():
     asyncio.run(run())
 
 
-def test_a_malicious_job_neither_reads_nor_disturbs_another(tmp_path):
+def test_a_malicious_job_can_neither_read_nor_disturb_another(tmp_path):
     """It has its link's socket, and sends what it likes."""
 
     async def run() -> tuple[Said, dict[str, Any]]:

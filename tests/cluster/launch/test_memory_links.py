@@ -11,7 +11,7 @@ from innet.settings import Settings
 from innet.topology import load_topology
 
 
-def test_a_busy_processor_is_taken_for_no_queue_on_links_in_memory() -> None:
+def test_a_busy_processor_does_not_count_as_a_queue_on_memory_links() -> None:
     settings = Settings()
     assert has_only_memory(load_topology("star:2"), "local", settings)
     changed = with_windows_of_memory(settings).transport
@@ -32,7 +32,7 @@ def test_other_links_keep_their_windows() -> None:
     assert not has_only_memory(topology, "local", sockets)
 
 
-def test_a_setting_that_was_made_stays() -> None:
+def test_a_chosen_setting_stays() -> None:
     settings = Settings().with_assignments(["transport.initial_window=7", "transport.min_rto_s=1"])
     changed = with_windows_of_memory(settings).transport
     assert (changed.initial_window, changed.min_rto_s) == (7, 1.0)

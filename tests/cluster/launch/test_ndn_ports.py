@@ -19,7 +19,7 @@ PORT = 6363
 
 
 @pytest.mark.netns
-def test_a_program_asks_nodes_in_other_namespaces_over_tcp_and_udp() -> None:
+def test_a_program_reaches_nodes_in_other_namespaces_over_tcp_and_udp() -> None:
     async def run() -> tuple[Said, list[str]]:
         said = Said()
         settings = Settings().with_assignments([f"ndn.port={PORT}"])

@@ -19,7 +19,7 @@ from innet.settings import Settings, SettingsError
 from innet.topology import load_topology
 
 
-def test_a_program_of_ndn_alone_finds_the_node_of_its_host(run_job: Any) -> None:
+def test_a_plain_ndn_program_finds_the_node_of_its_host(run_job: Any) -> None:
     result = run_job("ndn_program.py", topology="star:2")
     assert result.failure == ""
     for host in ("h0", "h1"):
@@ -54,7 +54,7 @@ def _operator(path: Path, lifetime: timedelta = timedelta(days=1)) -> CertifiedS
     return CertifiedSigner(key, certificate)
 
 
-def test_switches_of_a_run_obey_the_keys_of_its_settings_alone(tmp_path: Path) -> None:
+def test_switches_of_a_run_accept_commands_only_by_the_keys_of_its_settings(tmp_path: Path) -> None:
     operator = _operator(tmp_path / "operator.cert")
     settings = Settings().with_assignments(
         [f"ndn.commands_by={tmp_path / 'operator.cert'}", "ndn.localhop=true"]
@@ -84,6 +84,6 @@ def test_a_run_does_not_start_with_a_certificate_that_has_expired(tmp_path: Path
         asyncio.run(_start(settings))
 
 
-def test_neighbours_command_only_by_keys_that_are_named() -> None:
+def test_neighbours_can_command_only_by_listed_keys() -> None:
     with pytest.raises(SettingsError, match=r"ndn\.commands_by=CERTIFICATE"):
         Settings().with_assignments(["ndn.localhop=true"])

@@ -84,7 +84,7 @@ async def priorities(mode: Mode) -> tuple[list[str], list[tuple[bool, int]]]:
 
 
 @pytest.mark.netns
-def test_packets_come_before_programs_and_the_switch_before_hosts() -> None:
+def test_forwarding_has_priority_over_programs_and_switches_over_hosts() -> None:
     if not may_be_realtime():
         pytest.skip("this user may give no thread a real-time priority")
     hosts, switches = asyncio.run(priorities("netns"))

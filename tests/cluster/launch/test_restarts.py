@@ -43,7 +43,7 @@ def script(name: str, *arguments: str) -> list[str]:
     return [sys.executable, str(WORKERS / name), *arguments]
 
 
-def test_survivors_go_on_and_a_successor_rejoins():
+def test_survivors_continue_and_a_successor_rejoins():
     result = run("star:4", script("rejoins.py"), RestartPolicy(max_restarts=1))
     assert result.failure == ""
     for node in ("h0", "h1", "h3"):
@@ -57,13 +57,13 @@ def test_an_elastic_job_ends_well_without_a_worker():
     assert result.said("h0") == result.said("h2") == "two 2"
 
 
-def test_a_job_that_is_not_elastic_fails_when_restarts_are_used_up():
+def test_a_job_that_is_not_elastic_fails_after_its_last_restart():
     result = run("star:3", script("comes_once.py"), RestartPolicy(max_restarts=1))
     assert result.failure.startswith("h1 ")
     assert "code 7" in result.failure
 
 
-def test_a_killed_server_comes_back_and_the_other_serves_on(tmp_path: Path):
+def test_a_killed_server_restarts_while_the_other_keeps_serving(tmp_path: Path):
     pipes = [tmp_path / "was-put", tmp_path / "was-got"]
     for pipe in pipes:
         os.mkfifo(pipe)
@@ -75,7 +75,7 @@ def test_a_killed_server_comes_back_and_the_other_serves_on(tmp_path: Path):
     assert "starting it anew" in result.said("innet")
 
 
-def test_a_server_that_never_starts_is_given_up_and_the_other_serves():
+def test_a_server_that_never_starts_is_abandoned_and_the_other_serves():
     program = "import os, sys; print('start'); sys.exit(3 * (os.environ['RANK'] == '1'))"
     result = run("star:2", [sys.executable, "-c", program], SERVE)
     assert result.failure == ""
@@ -91,7 +91,7 @@ def test_max_restarts_bounds_the_restarts_of_servers():
     assert "exited with code 3" in result.failure
 
 
-def test_a_process_opens_its_worker_again_and_leaves_groups_in_any_order():
+def test_a_process_can_reopen_its_worker_and_leave_groups_in_any_order():
     result = run("star:2", script("opens_again.py"), jobs=2)
     assert result.failure == ""
     for node in ("h0", "h1"):

@@ -8,7 +8,7 @@ from pathlib import Path
 from innet.settings import RecoverySettings, Settings
 
 
-def test_what_is_written_is_read_and_never_is_a_time_too(tmp_path: Path) -> None:
+def test_settings_round_trip_including_never_as_a_time(tmp_path: Path) -> None:
     settings = Settings(recovery=RecoverySettings(partition_timeout_s=math.inf))
     path = tmp_path / "settings.json"
     path.write_text(settings.model_dump_json(indent=2))

@@ -48,14 +48,14 @@ def run(program: str, *options: str) -> tuple[str, int]:
     return done.stdout + done.stderr, done.returncode
 
 
-def test_a_rank_in_a_call_that_holds_the_interpreter_is_waited_for() -> None:
+def test_a_rank_in_a_call_that_holds_the_gil_is_not_killed() -> None:
     said, code = run(BUSY, "recovery.worker_timeout_s=2")
     assert code == 0, said
     assert said.count("sum 3.0") == 3, said
 
 
 @pytest.mark.faults
-def test_a_setting_ends_such_a_rank_and_is_named() -> None:
+def test_a_setting_kills_such_a_rank_and_is_named() -> None:
     said, code = run(BUSY, "recovery.worker_timeout_s=2", "recovery.interpreter_timeout_s=4")
     assert code != 0
     assert "RankFailed" in said, said
@@ -72,7 +72,7 @@ def test_the_last_line_names_the_stopped_rank_that_was_killed_and_why() -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["inc", pytest.param("ring", marks=pytest.mark.jobs)])
-def test_a_timeout_names_the_rank_that_is_stopped_and_nobody_else(algorithm: str) -> None:
+def test_a_timeout_names_only_the_stopped_rank(algorithm: str) -> None:
     program = STOPPED.replace("timeout_s=4", f"timeout_s=4, algorithm={algorithm!r}")
     said, _ = run(program, "recovery.worker_timeout_s=30")
     told = [line for line in said.splitlines() if "told:" in line]

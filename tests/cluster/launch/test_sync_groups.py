@@ -29,7 +29,7 @@ async def _heard(group: SyncGroup, others: int) -> set[str]:
     return names
 
 
-def test_all_members_hear_each_other_across_the_network() -> None:
+def test_all_members_receive_each_other_across_the_network() -> None:
     async def run() -> list[set[str]]:
         settings = Settings().with_assignments(["ndn.multicast=/elsewhere,/chat"])
         async with (
@@ -49,6 +49,6 @@ def test_all_members_hear_each_other_across_the_network() -> None:
     assert asyncio.run(run()) == [{f"/{leaf}" for leaf in LEAVES} - {f"/{me}"} for me in LEAVES]
 
 
-def test_what_is_no_prefix_is_refused() -> None:
+def test_an_invalid_prefix_is_refused() -> None:
     with pytest.raises(SettingsError, match="multicast"):
         Settings().with_assignments(["ndn.multicast=chat"])

@@ -97,18 +97,18 @@ def test_ranks_of_one_host_are_counted_on_it() -> None:
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 64])
-def test_ranks_share_the_processors(ranks: int) -> None:
+def test_ranks_divide_the_processors(ranks: int) -> None:
     share = max(1, len(os.sched_getaffinity(0)) // ranks)
     assert thread_variables({}, ranks) == dict.fromkeys(THREAD_VARIABLES, str(share))
 
 
-def test_what_the_user_set_stays() -> None:
+def test_variables_of_the_user_are_kept() -> None:
     assert thread_variables({"OMP_NUM_THREADS": "3"}, 8) == {}
     assert "MKL_NUM_THREADS" not in thread_variables({"MKL_NUM_THREADS": "3"}, 8)
     assert thread_variables({"OMP_NUM_THREADS": "3"}, 8, threads=5)["OMP_NUM_THREADS"] == "5"
 
 
-def test_the_interpreter_that_has_innet_is_found_first() -> None:
+def test_the_interpreter_with_innet_is_first_in_the_path() -> None:
     own = str(Path(sys.executable).parent)
     assert search_path({"PATH": f"/usr/bin:{own}:/bin"}) == f"{own}:/usr/bin:/bin"
     assert search_path({}).startswith(own)
@@ -131,7 +131,7 @@ def test_ranks_find_their_share_of_the_processors_their_input_and_the_interprete
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.jobs
-def test_torchrun_prints_what_its_workers_print_and_nothing_else(tmp_path: Path) -> None:
+def test_torchrun_prints_only_what_its_workers_print(tmp_path: Path) -> None:
     program = tmp_path / "ranks.py"
     program.write_text(
         "import os; print(os.environ['RANK'], os.environ['OMP_NUM_THREADS'], flush=True)"

@@ -23,7 +23,7 @@ from innet.errors import EmulationError
         ("*:4711", "::", 4711, "[::]:4711", "tcp://[::]:4711"),
     ],
 )
-def test_an_address_is_read(text: str, host: str, port: int, shown: str, endpoint: str) -> None:
+def test_an_address_is_parsed(text: str, host: str, port: int, shown: str, endpoint: str) -> None:
     address = Address.parsed(text, default_port=9)
     assert address == Address(host, port)
     assert str(address) == shown
@@ -31,18 +31,18 @@ def test_an_address_is_read(text: str, host: str, port: int, shown: str, endpoin
 
 
 @pytest.mark.parametrize("text", ["", "a b", "10.0.0.1;x", "[::1", "[::1]x", "-h:1", "::1::2"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_an_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(EmulationError, match=r"invalid address .* expected HOST\[:PORT\]"):
         Address.parsed(text)
 
 
 @pytest.mark.parametrize("port", ["x", "70000", "-1", "1.5", "٣", "//x"])
-def test_what_is_no_port_is_refused(port: str) -> None:
+def test_an_invalid_port_is_refused(port: str) -> None:
     with pytest.raises(EmulationError, match=r"invalid port .* a number from 0 to 65535"):
         Address.parsed(f"10.0.0.1:{port}")
 
 
-def test_machines_are_told_the_address_or_all_that_reach_far() -> None:
+def test_machines_get_the_listen_address_or_all_non_local_ones() -> None:
     assert reachable_addresses(Address("10.0.0.1", 4711)) == ("10.0.0.1:4711",)
     every = [Address.parsed(text) for text in reachable_addresses(Address("0.0.0.0", 4711))]
     assert all(address.port == 4711 for address in every)

@@ -32,7 +32,7 @@ def refused(outcome: object) -> str:
     return outcome.reason
 
 
-def test_a_machine_joins_and_is_heard_on_its_connection_alone() -> None:
+def test_a_machine_joins_and_only_its_connection_speaks_for_it() -> None:
     network = admission()
     assert network.join(request("h1"), peer(1), 0.0) == Admitted("h1", is_resumed=False)
     assert network.missing == ("h2", "h10")
@@ -53,7 +53,7 @@ def test_a_machine_joins_and_is_heard_on_its_connection_alone() -> None:
         (request("h1", version="0.9"), "version"),
     ],
 )
-def test_a_wrong_request_is_refused_and_binds_nothing(asked: JoinRequest, reason: str) -> None:
+def test_an_invalid_request_is_refused_and_binds_nothing(asked: JoinRequest, reason: str) -> None:
     network = admission()
     outcome = network.join(asked, peer(1), 0.0)
     assert refused(outcome) == reason
@@ -61,7 +61,7 @@ def test_a_wrong_request_is_refused_and_binds_nothing(asked: JoinRequest, reason
     assert network.join(request("h1"), peer(2, "key2"), 0.0) == Admitted("h1", is_resumed=False)
 
 
-def test_without_a_secret_nobody_learns_anything() -> None:
+def test_a_request_without_a_secret_gets_no_information() -> None:
     network = admission()
     for wrong in (request("h3"), request("h1", machines={"h1": "x" * 22})):
         outcome = network.join(wrong, peer(1), 0.0)
@@ -80,7 +80,7 @@ def test_a_secret_is_bound_to_the_key_that_used_it_first() -> None:
     assert network.join(request("h1", session=B), peer(3), 2.0) == Admitted("h1", is_resumed=False)
 
 
-def test_a_second_agent_with_the_key_waits_until_the_first_is_gone() -> None:
+def test_a_second_agent_with_the_key_waits_until_the_first_has_left() -> None:
     network = admission()
     network.join(request("h1"), peer(1), 0.0)
     assert refused(network.join(request("h1", session=B), peer(2), 1.0)) == "connected"
@@ -89,7 +89,7 @@ def test_a_second_agent_with_the_key_waits_until_the_first_is_gone() -> None:
     assert network.join(request("h1", session=B), peer(3), 1.0) == Admitted("h1", is_resumed=False)
 
 
-def test_a_session_goes_on_over_another_connection_even_if_the_old_one_looks_open() -> None:
+def test_a_session_resumes_over_another_connection_even_if_the_old_one_looks_open() -> None:
     network = admission()
     network.join(request("h1"), peer(1), 0.0)
     resumed = request("h1", is_resumption=True)
@@ -99,7 +99,7 @@ def test_a_session_goes_on_over_another_connection_even_if_the_old_one_looks_ope
     assert network.silent(8.9) == []
 
 
-def test_a_session_that_is_over_is_not_resumed() -> None:
+def test_a_session_that_has_ended_is_not_resumed() -> None:
     network = admission()
     network.join(request("h1"), peer(1), 0.0)
     network.end("h1", "")
@@ -123,7 +123,7 @@ def test_a_machine_at_another_address_is_lost() -> None:
     )
 
 
-def test_names_are_given_in_natural_order_and_a_known_key_gets_its_own() -> None:
+def test_names_are_assigned_in_natural_order_and_a_known_key_keeps_its_name() -> None:
     network = admission()
     everything = tuple(SECRETS)
     assert network.join(request(*everything), peer(1, "key1"), 0.0) == Admitted("h1", False)
@@ -135,7 +135,7 @@ def test_names_are_given_in_natural_order_and_a_known_key_gets_its_own() -> None
     assert refused(network.join(again, peer(5, "key5"), 0.0)) == "full"
 
 
-def test_a_preferred_name_is_given_while_it_is_free() -> None:
+def test_a_preferred_name_is_assigned_if_it_is_free() -> None:
     network = admission()
     everything = tuple(SECRETS)
     asked = request(*everything, preferred="h10")
@@ -143,7 +143,7 @@ def test_a_preferred_name_is_given_while_it_is_free() -> None:
     assert network.join(asked, peer(2, "key2"), 0.0) == Admitted("h1", False)
 
 
-def test_silence_ends_a_session() -> None:
+def test_a_silent_session_ends() -> None:
     network = admission()
     network.join(request("h1"), peer(1), 0.0)
     network.join(request("h2"), peer(2, "key2"), 0.0)
@@ -156,7 +156,7 @@ def test_silence_ends_a_session() -> None:
     assert network.join(request("h1"), peer(3), 6.0) == Admitted("h1", is_resumed=False)
 
 
-def test_an_interrupted_machine_is_lost_unless_it_comes_back_in_time() -> None:
+def test_a_disconnected_machine_is_lost_unless_it_returns_in_time() -> None:
     network = admission()
     network.join(request("h1"), peer(1), 0.0)
     network.on_interrupted(bytes([1]))
@@ -165,7 +165,7 @@ def test_an_interrupted_machine_is_lost_unless_it_comes_back_in_time() -> None:
     assert [lost.machine for lost in network.silent(5.0)] == ["h1"]
 
 
-def test_nobody_joins_a_network_that_is_taken_down() -> None:
+def test_no_machine_joins_a_network_that_is_shutting_down() -> None:
     network = admission()
     network.join(request("h1"), peer(1), 0.0)
     assert [lost.machine for lost in network.close()] == ["h1"]
@@ -173,7 +173,7 @@ def test_nobody_joins_a_network_that_is_taken_down() -> None:
     assert refused(network.join(request("h9"), peer(2), 0.0)) == "machine"
 
 
-def test_a_launcher_that_did_not_run_takes_nobody_for_silent() -> None:
+def test_a_launcher_that_was_suspended_does_not_count_its_own_pause_as_silence() -> None:
     network = admission()
     network.join(request("h1"), peer(1), 0.0)
     network.excuse(60.0)

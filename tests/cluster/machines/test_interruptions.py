@@ -25,7 +25,7 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.close()
 
 
-async def test_streams_go_on_over_one_connection_after_the_other(tmp_path: Path) -> None:
+async def test_streams_continue_over_successive_connections(tmp_path: Path) -> None:
     content = random.Random(1).randbytes(3_000_000)
     agent_dir = folder(tmp_path, "agent")
     lost: list[str] = []
@@ -85,7 +85,7 @@ async def test_a_silent_machine_is_lost_at_both_ends_and_its_streams_are_closed(
         writer.close()
 
 
-async def test_a_machine_that_was_given_up_joins_as_another_session(tmp_path: Path) -> None:
+async def test_a_machine_that_was_lost_joins_with_a_new_session(tmp_path: Path) -> None:
     async with (
         cluster_of(tmp_path, "h1", heartbeats=IMPATIENT) as cluster,
         TcpProxy(cluster.listener.address) as proxy,
@@ -100,7 +100,7 @@ async def test_a_machine_that_was_given_up_joins_as_another_session(tmp_path: Pa
             assert await cluster.listener.joined("h1") is not machine
 
 
-async def test_a_pause_that_is_short_enough_goes_unnoticed(tmp_path: Path) -> None:
+async def test_a_short_pause_ends_no_session(tmp_path: Path) -> None:
     agent_dir = folder(tmp_path, "agent")
     async with (
         cluster_of(tmp_path, "h1") as cluster,
@@ -123,7 +123,7 @@ async def test_a_pause_that_is_short_enough_goes_unnoticed(tmp_path: Path) -> No
         writer.close()
 
 
-async def test_a_machine_at_another_address_joins_anew(tmp_path: Path) -> None:
+async def test_a_machine_at_a_new_address_joins_with_a_new_session(tmp_path: Path) -> None:
     """Links lead to the address that it joined from."""
     async with (
         cluster_of(tmp_path, "h1") as cluster,
@@ -142,7 +142,7 @@ async def test_a_machine_at_another_address_joins_anew(tmp_path: Path) -> None:
             assert (await cluster.listener.joined("h1")).address == "127.0.0.2"
 
 
-async def test_a_defect_ends_the_session_and_not_only_its_task(
+async def test_an_unexpected_exception_ends_the_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An agent that waited on would keep its processes, and never join again."""
@@ -190,7 +190,7 @@ async def test_an_agent_that_was_killed_is_replaced_at_once(tmp_path: Path) -> N
             assert await cluster.listener.joined("h1") is not machine
 
 
-async def test_a_launcher_that_comes_later_is_waited_for(tmp_path: Path) -> None:
+async def test_an_agent_waits_for_its_launcher(tmp_path: Path) -> None:
     async with cluster_of(tmp_path, "h1") as cluster:
         address = cluster.listener.address
         async with TcpProxy(address) as proxy:
@@ -203,7 +203,7 @@ async def test_a_launcher_that_comes_later_is_waited_for(tmp_path: Path) -> None
             await connection.__aexit__()
 
 
-async def test_joining_is_cancelled_whatever_the_launcher_does(tmp_path: Path) -> None:
+async def test_joining_can_be_cancelled_in_every_state_of_the_launcher(tmp_path: Path) -> None:
     async with cluster_of(tmp_path, "h1") as cluster, TcpProxy(cluster.listener.address) as proxy:
         proxy.stop()
         joining = asyncio.ensure_future(

@@ -56,7 +56,7 @@ async def test_requests_cross_in_both_directions(tmp_path: Path, address: str) -
             client.close()
 
 
-async def test_a_machine_without_a_name_gets_the_next_that_is_missing(tmp_path: Path) -> None:
+async def test_a_machine_without_a_name_gets_the_next_free_one(tmp_path: Path) -> None:
     async with (
         cluster_of(tmp_path, "h1", "h2", "h10") as cluster,
         cluster.connection() as one,
@@ -70,7 +70,7 @@ async def test_a_machine_without_a_name_gets_the_next_that_is_missing(tmp_path: 
                 pass
 
 
-async def test_a_machine_that_is_started_again_is_the_same_machine(tmp_path: Path) -> None:
+async def test_a_restarted_machine_keeps_its_identity(tmp_path: Path) -> None:
     lost: list[str] = []
     async with cluster_of(tmp_path, "h1", "h2") as cluster:
         cluster.listener.on_lost(lambda machine, reason: lost.append(f"{machine.name}: {reason}"))
@@ -102,7 +102,7 @@ async def test_a_second_agent_of_a_name_is_refused(tmp_path: Path) -> None:
         assert refusal.value.reason == "connected"
 
 
-async def test_a_copied_token_file_is_worth_nothing_once_its_secret_is_used(
+async def test_a_copied_token_file_is_useless_once_its_secret_is_used(
     tmp_path: Path,
 ) -> None:
     async with cluster_of(tmp_path, "h1", "h2") as cluster:
@@ -119,7 +119,7 @@ async def test_a_copied_token_file_is_worth_nothing_once_its_secret_is_used(
         assert list(copied.parent.glob("*.key")) == []
 
 
-async def test_a_machine_that_cannot_keep_its_key_does_not_use_its_secret(
+async def test_a_machine_that_cannot_save_its_key_does_not_use_its_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = os.open
@@ -140,7 +140,7 @@ async def test_a_machine_that_cannot_keep_its_key_does_not_use_its_secret(
             assert connection.machine == "h1"
 
 
-async def test_a_name_that_an_agent_without_one_has_is_refused_with_the_reason(
+async def test_a_name_assigned_to_an_unnamed_agent_is_refused_with_the_reason(
     tmp_path: Path,
 ) -> None:
     async with cluster_of(tmp_path, "h1", "h2") as cluster, cluster.connection(None) as unnamed:
@@ -152,7 +152,7 @@ async def test_a_name_that_an_agent_without_one_has_is_refused_with_the_reason(
                 pass
 
 
-async def test_a_defect_in_the_heartbeats_ends_sessions_with_a_sentence(
+async def test_an_exception_in_the_heartbeats_ends_sessions_with_a_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class DefectError(Exception):
@@ -173,7 +173,7 @@ async def test_a_defect_in_the_heartbeats_ends_sessions_with_a_sentence(
     assert reported == ["machines of this network are no longer served"]
 
 
-async def test_a_token_of_another_launch_reaches_nobody(tmp_path: Path) -> None:
+async def test_a_token_of_another_launch_is_not_answered(tmp_path: Path) -> None:
     async with (
         cluster_of(tmp_path, "h1") as cluster,
         cluster_of(tmp_path, "h1", network="other") as other,
@@ -202,7 +202,7 @@ async def test_another_version_is_refused(tmp_path: Path, monkeypatch) -> None:
     assert said[0].startswith("127.0.0.1: machine h1 has innet 9.9")
 
 
-async def test_nobody_listens(tmp_path: Path) -> None:
+async def test_a_missing_launcher_is_reported(tmp_path: Path) -> None:
     async with cluster_of(tmp_path, "h1") as cluster:
         pass
     with pytest.raises(EmulationError, match=r"nobody listens on 127\.0\.0\.1"):
@@ -210,7 +210,7 @@ async def test_nobody_listens(tmp_path: Path) -> None:
             pass
 
 
-async def test_a_name_without_an_address(tmp_path: Path, monkeypatch) -> None:
+async def test_a_name_that_does_not_resolve_is_reported(tmp_path: Path, monkeypatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -245,7 +245,7 @@ async def test_an_address_that_is_taken_is_refused(tmp_path: Path) -> None:
                 pass
 
 
-async def test_agents_hear_that_the_network_is_taken_down(tmp_path: Path) -> None:
+async def test_agents_are_told_that_the_network_shuts_down(tmp_path: Path) -> None:
     async with cluster_of(tmp_path, "h1") as cluster:
         connection = cluster.connection("h1")
         await connection.__aenter__()
@@ -253,7 +253,7 @@ async def test_agents_hear_that_the_network_is_taken_down(tmp_path: Path) -> Non
     await connection.__aexit__()
 
 
-async def test_a_host_is_in_one_network_of_a_name_at_a_time(tmp_path: Path, monkeypatch) -> None:
+async def test_a_host_joins_one_network_of_a_name_at_a_time(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     first = create_run("prod.h1", "prod", "cluster", part_of="prod")
     async with cluster_of(tmp_path, "h1") as cluster:

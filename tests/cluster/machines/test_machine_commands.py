@@ -26,7 +26,7 @@ class OneNode:
         return self._processes.spawn(spec, output)
 
 
-async def test_a_process_that_has_ended_is_supervised_no_longer(tmp_path: Path) -> None:
+async def test_a_process_that_has_ended_is_no_longer_supervised(tmp_path: Path) -> None:
     """Its pid may be that of a process that another launcher starts."""
     launcher = cast(LauncherConnection, SimpleNamespace(machine="h1"))
     record = cast(RunRecord, SimpleNamespace(run_dir=tmp_path))

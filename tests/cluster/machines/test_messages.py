@@ -55,12 +55,12 @@ ACCEPTANCE = JoinAcceptance(
 
 
 @given(frames)
-def test_a_frame_is_read_as_it_was_written(frame: Frame) -> None:
+def test_a_frame_round_trips(frame: Frame) -> None:
     assert parse_frame(frame.encoded()) == frame
 
 
 @given(numbers, numbers, st.binary(max_size=100))
-def test_a_message_is_read_as_it_was_written(one: int, other: int, content: bytes) -> None:
+def test_a_message_round_trips(one: int, other: int, content: bytes) -> None:
     assert parse_message(frame_message(one, other, content)) == NumberedFrame(one, other, content)
     assert parse_message(heartbeat_message(one)) == Heartbeat(one)
     assert parse_message(join_message(REQUEST)) == REQUEST
@@ -70,7 +70,7 @@ def test_a_message_is_read_as_it_was_written(one: int, other: int, content: byte
 
 
 @given(st.text(max_size=2000))
-def test_a_reason_is_cut_to_whole_characters(reason: str) -> None:
+def test_a_reason_is_truncated_at_a_character(reason: str) -> None:
     parsed = parse_message(bye_message(reason))
     assert isinstance(parsed, Bye)
     assert len(parsed.reason.encode()) <= MAX_REASON_BYTES
@@ -78,7 +78,7 @@ def test_a_reason_is_cut_to_whole_characters(reason: str) -> None:
 
 
 @given(st.binary(max_size=100))
-def test_any_bytes_are_read_or_refused(content: bytes) -> None:
+def test_arbitrary_bytes_are_decoded_or_refused(content: bytes) -> None:
     for parse in (parse_message, parse_frame):
         with contextlib.suppress(MalformedMessage):
             parse(content)
@@ -104,7 +104,7 @@ def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     ],
     ids=range(14),
 )
-def test_what_is_no_message_is_refused(message: bytes) -> None:
+def test_malformed_messages_are_refused(message: bytes) -> None:
     with pytest.raises(MalformedMessage):
         parse_message(message)
 
@@ -126,15 +126,15 @@ def test_what_is_no_message_is_refused(message: bytes) -> None:
     ],
     ids=range(11),
 )
-def test_what_is_no_frame_is_refused(frame: bytes) -> None:
+def test_malformed_frames_are_refused(frame: bytes) -> None:
     with pytest.raises(MalformedMessage):
         parse_frame(frame)
 
 
-def test_a_later_version_may_say_more_in_its_join_request() -> None:
+def test_unknown_fields_of_a_later_join_request_are_ignored() -> None:
     document = REQUEST.model_dump_json()[:-1] + ', "news": 1}'
     assert parse_message(b"\x01" + document.encode()) == REQUEST
 
 
-def test_no_secret_is_shown() -> None:
+def test_secrets_are_not_in_the_repr() -> None:
     assert "s" * 22 not in repr(REQUEST)

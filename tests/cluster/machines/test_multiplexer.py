@@ -80,7 +80,7 @@ def test_bytes_cross_in_both_directions_and_each_direction_ends_alone() -> None:
     assert pair.launcher.streams == pair.machine.streams == ()
 
 
-def test_a_window_bounds_what_is_sent_until_it_is_consumed() -> None:
+def test_a_window_limits_unconsumed_bytes() -> None:
     pair, stream = opened()
     assert pair.launcher.credit(stream) == WINDOW_BYTES
     pair.launcher.send(stream, bytes(WINDOW_BYTES))
@@ -95,7 +95,7 @@ def test_a_window_bounds_what_is_sent_until_it_is_consumed() -> None:
     assert pair.launcher.credit(stream) == WINDOW_BYTES
 
 
-def test_more_than_the_window_resets_this_stream_alone() -> None:
+def test_exceeding_the_window_resets_only_this_stream() -> None:
     pair, stream = opened()
     other = pair.launcher.open("b.sock", 1)
     pair.launcher.send(stream, bytes(WINDOW_BYTES))
@@ -120,7 +120,7 @@ def test_credit_beyond_the_window_is_refused(size: int) -> None:
 @pytest.mark.parametrize(
     "name", ["c.sock", "", "..", ".", "../a.sock", "/etc/passwd", "a.sock\0", "a.sock/", "x" * 80]
 )
-def test_no_other_socket_can_be_opened(name: str) -> None:
+def test_sockets_that_are_not_allowed_cannot_be_opened(name: str) -> None:
     pair = Pair()
     pair.machine.open(name, 1)
     of_launcher, of_machine = pair.exchange()
@@ -141,7 +141,7 @@ def test_names_with_slashes_are_refused_even_where_all_are_allowed() -> None:
         require_socket_names(["a/b"])
 
 
-def test_streams_are_bounded_at_both_ends() -> None:
+def test_the_number_of_streams_is_limited_at_both_ends() -> None:
     pair = Pair()
     for _ in range(MAX_STREAMS):
         pair.launcher.open("a.sock", 1)
@@ -159,7 +159,7 @@ def test_streams_are_bounded_at_both_ends() -> None:
 
 
 @pytest.mark.parametrize("stream", [1, 5, 4, 0])
-def test_a_stream_is_opened_once_and_by_the_end_whose_number_it_is(stream: int) -> None:
+def test_a_stream_is_opened_once_by_the_end_that_owns_its_number(stream: int) -> None:
     pair = Pair()
     for _ in range(2):
         pair.machine.open("a.sock", 1)
@@ -169,7 +169,7 @@ def test_a_stream_is_opened_once_and_by_the_end_whose_number_it_is(stream: int) 
     assert pair.launcher.violations == 1
 
 
-def test_frames_of_unknown_streams_change_nothing() -> None:
+def test_frames_of_unknown_streams_are_ignored() -> None:
     pair, stream = opened()
     for frame in (DataFrame(8, b"x"), EndFrame(8), CreditFrame(8, 1), ResetFrame(8, "")):
         assert pair.launcher.receive(frame.encoded()) == []
@@ -178,7 +178,7 @@ def test_frames_of_unknown_streams_change_nothing() -> None:
     assert pair.launcher.streams == (stream,)
 
 
-def test_frames_that_were_under_way_when_their_stream_was_reset_are_no_violations() -> None:
+def test_frames_in_flight_at_a_reset_are_not_violations() -> None:
     pair, stream = opened()
     pair.machine.send(stream, b"late")
     pair.launcher.reset(stream, "enough")
@@ -215,7 +215,7 @@ frames = st.one_of(
 
 
 @given(st.lists(frames, max_size=60))
-def test_whatever_a_peer_sends_unconsumed_bytes_and_streams_are_bounded(sent: list[Frame]) -> None:
+def test_unconsumed_bytes_and_streams_stay_bounded_for_any_peer(sent: list[Frame]) -> None:
     multiplexer = Multiplexer(lambda _frame: None, is_launcher=True, may_open=ALLOWED.__contains__)
     waiting: dict[int, int] = defaultdict(int)
     for frame in sent:
@@ -227,9 +227,7 @@ def test_whatever_a_peer_sends_unconsumed_bytes_and_streams_are_bounded(sent: li
 
 
 @given(st.integers(0, 1 << 30), st.lists(st.integers(1, 100_000), min_size=1, max_size=20))
-def test_all_bytes_arrive_in_order_whatever_the_order_of_reading(
-    seed: int, sizes: list[int]
-) -> None:
+def test_all_bytes_arrive_in_order_for_any_order_of_reads(seed: int, sizes: list[int]) -> None:
     """Streams in both directions, each as fast as its credit lets it, read in random order."""
     chance = random.Random(seed)
     pair = Pair()

@@ -92,7 +92,7 @@ async def test_many_connections_at_once(tmp_path: Path) -> None:
         await asyncio.gather(*(ask(number) for number in range(100)))
 
 
-async def test_zeromq_crosses(tmp_path: Path) -> None:
+async def test_zeromq_works_over_a_relay(tmp_path: Path) -> None:
     context = zmq.asyncio.Context()
     replier, requester = context.socket(zmq.REP), context.socket(zmq.REQ)
     try:
@@ -108,7 +108,7 @@ async def test_zeromq_crosses(tmp_path: Path) -> None:
         context.destroy(linger=0)
 
 
-async def test_a_server_that_does_not_listen_yet_is_waited_for(tmp_path: Path) -> None:
+async def test_a_relay_waits_for_a_server_that_does_not_listen_yet(tmp_path: Path) -> None:
     async with Relays(tmp_path) as relays:
         reader, writer = await asyncio.open_unix_connection(relays.near_socket)
         writer.write(b"early")
@@ -131,7 +131,7 @@ async def test_a_client_that_hangs_up_before_the_server_listens_leaves_nothing(
         assert relays.far.streams.streams == ()
 
 
-async def test_a_client_s_end_reaches_the_server_and_the_server_s_end_the_client(
+async def test_the_close_of_one_end_reaches_the_other(
     tmp_path: Path,
 ) -> None:
     ended = asyncio.Event()
@@ -157,7 +157,7 @@ async def test_a_client_s_end_reaches_the_server_and_the_server_s_end_the_client
         await relays.until(lambda: not relays.near.streams.streams)
 
 
-async def test_a_server_that_does_not_read_holds_up_its_client_alone(tmp_path: Path) -> None:
+async def test_a_server_that_does_not_read_blocks_only_its_client(tmp_path: Path) -> None:
     """At most a window, and what sockets hold, is read from the client."""
     taken: list[asyncio.StreamReader] = []
 
@@ -189,7 +189,7 @@ async def test_a_server_that_does_not_read_holds_up_its_client_alone(tmp_path: P
         writer.close()
 
 
-async def test_a_server_learns_which_process_of_the_other_end_has_connected(
+async def test_a_server_learns_which_remote_process_has_connected(
     tmp_path: Path,
 ) -> None:
     names: asyncio.Queue[object] = asyncio.Queue()

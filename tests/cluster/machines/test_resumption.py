@@ -44,7 +44,7 @@ def test_each_frame_arrives_once_and_in_order(seed: int, count: int) -> None:
     assert arrived == sent
 
 
-def test_what_is_acknowledged_is_forgotten() -> None:
+def test_acknowledged_frames_are_dropped() -> None:
     sender, receiver = ResumableSession(), ResumableSession()
     for _ in range(3):
         receiver.take(numbered(sender.message_of(b"x")))
@@ -58,12 +58,12 @@ def test_what_is_acknowledged_is_forgotten() -> None:
     "message",
     [NumberedFrame(number, acknowledged, b"") for number, acknowledged in [(2, 0), (0, 0), (1, 1)]],
 )
-def test_gaps_and_acknowledgements_of_nothing_break_a_session(message: NumberedFrame) -> None:
+def test_gaps_and_false_acknowledgements_end_a_session(message: NumberedFrame) -> None:
     with pytest.raises(BrokenSession):
         ResumableSession().take(message)
 
 
-def test_a_session_whose_frames_are_gone_does_not_go_on() -> None:
+def test_a_session_whose_frames_were_dropped_is_not_resumed() -> None:
     sender = ResumableSession()
     for _ in range(3):
         sender.message_of(b"x")

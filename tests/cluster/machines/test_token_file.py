@@ -29,7 +29,7 @@ def made(*machines: str) -> TokenFile:
 
 
 @given(st.lists(names, min_size=1, unique=True), names)
-def test_what_is_saved_is_loaded(tmp_path_factory, machines: list[str], network: str) -> None:
+def test_a_token_file_round_trips(tmp_path_factory, machines: list[str], network: str) -> None:
     path = tmp_path_factory.mktemp("tokens") / "token"
     token = made(*machines).model_copy(update={"network": network})
     token.save(path)
@@ -37,13 +37,13 @@ def test_what_is_saved_is_loaded(tmp_path_factory, machines: list[str], network:
     assert TokenFile.load(path) == token
 
 
-def test_a_thousand_machines_fit(tmp_path: Path) -> None:
+def test_a_token_file_holds_a_thousand_machines(tmp_path: Path) -> None:
     token = made(*(f"machine-with-a-long-name-{number:04}" for number in range(4096)))
     token.save(tmp_path / "token")
     assert TokenFile.load(tmp_path / "token") == token
 
 
-def test_a_file_for_one_machine_and_its_new_key_let_it_join_alone(tmp_path: Path) -> None:
+def test_a_file_for_one_machine_and_its_new_key_let_only_it_join(tmp_path: Path) -> None:
     whole = TokenFile(
         network="n",
         addresses=("10.0.0.1:4711",),
@@ -58,7 +58,7 @@ def test_a_file_for_one_machine_and_its_new_key_let_it_join_alone(tmp_path: Path
         assert key.pair.public_key in key_path(path, "h2").read_text()
 
 
-def test_each_machine_has_a_secret_of_its_own() -> None:
+def test_each_machine_has_its_own_secret() -> None:
     secrets = new_secrets(f"h{number}" for number in range(100))
     assert len(set(secrets.values())) == 100
     assert min(len(secret) for secret in secrets.values()) >= 22  # 128 bits in base64
@@ -66,7 +66,7 @@ def test_each_machine_has_a_secret_of_its_own() -> None:
 
 
 @given(st.binary(max_size=300))
-def test_bytes_that_are_no_token_file_are_refused(tmp_path_factory, content: bytes) -> None:
+def test_malformed_token_files_are_refused(tmp_path_factory, content: bytes) -> None:
     path = tmp_path_factory.mktemp("tokens") / "token"
     write_private(path, "")
     path.write_bytes(content)
@@ -95,7 +95,7 @@ def test_a_wrong_value_is_named(tmp_path: Path, change: dict[str, object], messa
     assert str(path) in str(error.value)
 
 
-def test_no_message_has_a_secret(tmp_path: Path) -> None:
+def test_error_messages_contain_no_secret(tmp_path: Path) -> None:
     path, token = tmp_path / "token", made("h1")
     document = json.loads(token.model_dump_json())
     write_private(path, json.dumps(document | {"machines": {"h1": [token.machines["h1"]]}}))
@@ -105,7 +105,7 @@ def test_no_message_has_a_secret(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
-def test_a_token_file_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
+def test_a_token_file_readable_by_others_is_refused(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "token"
     made().save(path)
     path.chmod(mode)
@@ -113,14 +113,14 @@ def test_a_token_file_that_others_may_read_is_refused(tmp_path: Path, mode: int)
         TokenFile.load(path)
 
 
-def test_a_missing_file_and_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_read_only_folder_are_reported(tmp_path: Path) -> None:
     with pytest.raises(SecurityError, match=r"No such file.*copy it to this machine"):
         TokenFile.load(tmp_path / "none")
     with pytest.raises(SecurityError, match="--token-file"):
         made().save(tmp_path / "none" / "token")
 
 
-def test_the_file_of_a_network_that_is_up_and_other_files_are_not_replaced(tmp_path: Path) -> None:
+def test_files_of_running_networks_and_other_files_are_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "token"
     first, second = made(), made()
     first.save_new(path, live=[])
@@ -140,7 +140,7 @@ def test_the_file_of_a_network_that_is_up_and_other_files_are_not_replaced(tmp_p
 # Keys of machines
 
 
-def test_a_key_is_kept_for_its_owner_alone_and_found_again(tmp_path: Path) -> None:
+def test_a_key_is_saved_privately_and_found_again(tmp_path: Path) -> None:
     token = tmp_path / "token"
     with AgentKey.opened(token, "h1") as key:
         key.keep_for("h1")
@@ -154,7 +154,7 @@ def test_a_key_is_kept_for_its_owner_alone_and_found_again(tmp_path: Path) -> No
             assert (again.pair, again.machine) == (pair, "h1")
 
 
-def test_one_agent_at_a_time_has_a_key(tmp_path: Path) -> None:
+def test_a_key_is_locked_by_one_agent(tmp_path: Path) -> None:
     token = tmp_path / "token"
     with AgentKey.opened(token, "h1") as key:
         with pytest.raises(SecurityError, match="another agent on this host is machine h1"):
@@ -172,7 +172,7 @@ def test_one_agent_at_a_time_has_a_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["h1", None])
-def test_an_agent_that_ends_before_it_knows_that_it_has_joined_has_its_key_again(
+def test_an_agent_that_ends_before_its_join_is_confirmed_finds_its_key_again(
     tmp_path: Path, name: str | None
 ) -> None:
     with AgentKey.opened(tmp_path / "token", name) as key:
@@ -183,7 +183,7 @@ def test_an_agent_that_ends_before_it_knows_that_it_has_joined_has_its_key_again
     assert [path.name for path in tmp_path.iterdir()] == ["token.h1.key"]
 
 
-def test_a_key_that_the_launcher_never_took_is_forgotten(tmp_path: Path) -> None:
+def test_a_key_that_the_launcher_never_accepted_is_deleted(tmp_path: Path) -> None:
     with AgentKey.opened(tmp_path / "token", "h1") as key:
         key.forget()
     assert list(tmp_path.iterdir()) == []
@@ -193,7 +193,9 @@ def test_a_key_that_the_launcher_never_took_is_forgotten(tmp_path: Path) -> None
     assert key_path(tmp_path / "token", "h1").exists()
 
 
-def test_the_key_of_another_host_is_not_taken_without_a_name(tmp_path: Path, monkeypatch) -> None:
+def test_an_unnamed_machine_does_not_use_the_key_of_another_host(
+    tmp_path: Path, monkeypatch
+) -> None:
     token = tmp_path / "token"
     with AgentKey.opened(token, "h1") as key:
         key.keep_for("h1")
@@ -202,7 +204,7 @@ def test_the_key_of_another_host_is_not_taken_without_a_name(tmp_path: Path, mon
         assert unnamed.machine is None
 
 
-def test_a_key_that_another_host_is_writing_holds_up_no_machine_without_a_name(
+def test_a_key_that_another_host_writes_does_not_block_unnamed_machines(
     tmp_path: Path,
 ) -> None:
     token = tmp_path / "token"
@@ -214,7 +216,7 @@ def test_a_key_that_another_host_is_writing_holds_up_no_machine_without_a_name(
         assert (again.pair, again.machine) == (pair, "h2")
 
 
-def test_a_key_file_that_is_none_or_that_others_may_read_is_refused(tmp_path: Path) -> None:
+def test_a_malformed_or_readable_key_file_is_refused(tmp_path: Path) -> None:
     path = key_path(tmp_path / "token", "h1")
     write_private(path, "{}")
     with pytest.raises(SecurityError, match=r"token.h1.key holds no key: .*Remove"):
@@ -224,7 +226,7 @@ def test_a_key_file_that_is_none_or_that_others_may_read_is_refused(tmp_path: Pa
         AgentKey.opened(tmp_path / "token", "h1")
 
 
-def test_a_link_in_place_of_a_key_file_is_not_followed(tmp_path: Path) -> None:
+def test_a_symbolic_link_as_key_file_is_not_followed(tmp_path: Path) -> None:
     target = tmp_path / "target"
     key_path(tmp_path / "token", "h1").symlink_to(target)
     with pytest.raises(SecurityError, match="cannot keep the key of a machine"):
@@ -232,5 +234,5 @@ def test_a_link_in_place_of_a_key_file_is_not_followed(tmp_path: Path) -> None:
     assert not target.exists()
 
 
-def test_key_pairs_differ() -> None:
+def test_generated_key_pairs_differ() -> None:
     assert KeyPair.made() != KeyPair.made()

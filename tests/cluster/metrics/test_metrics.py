@@ -56,7 +56,7 @@ def value(samples: Samples, name: str, **labels: str) -> float:
 @pytest.mark.parametrize(
     "mode", ["local", pytest.param("netns", marks=[pytest.mark.netns, pytest.mark.jobs])]
 )
-async def test_what_the_nodes_count_is_what_is_scraped(mode: Mode) -> None:
+async def test_scraped_values_equal_the_counters_of_the_nodes(mode: Mode) -> None:
     topology = load_topology("star:2").with_overrides(rate_bps=200_000_000)
     settings = Settings().with_assignments(["telemetry.metrics_port=0", "telemetry.broker=none"])
     async with Session(topology, mode=mode, settings=settings, output=_nothing) as session:
@@ -84,7 +84,7 @@ async def test_what_the_nodes_count_is_what_is_scraped(mode: Mode) -> None:
     assert (info["run_id"], info["mode"]) == (session.network.run_id, mode)
 
 
-async def test_a_port_that_is_taken_ends_the_command_with_the_next_step() -> None:
+async def test_a_port_in_use_ends_the_command_with_the_next_step() -> None:
     settings = Settings().with_assignments(["telemetry.metrics_port=0", "telemetry.broker=none"])
     async with Session(load_topology("star:2"), settings=settings, output=_nothing) as session:
         run = find_run(session.network.run_id)
@@ -95,7 +95,7 @@ async def test_a_port_that_is_taken_ends_the_command_with_the_next_step() -> Non
     assert f"port {port}: Address already in use. Choose another" in " ".join(done.stderr.split())
 
 
-async def test_a_node_that_does_not_answer_is_not_up() -> None:
+async def test_an_unresponsive_node_is_not_up() -> None:
     async with Session(load_topology("star:2"), output=_nothing) as session:
         record = find_run(session.network.run_id)
 
@@ -108,7 +108,7 @@ async def test_a_node_that_does_not_answer_is_not_up() -> None:
     assert value(samples, "innet_node_up", node="s0") == 1
 
 
-def test_a_port_that_is_taken_is_told() -> None:
+def test_a_port_in_use_is_reported() -> None:
     def nothing():
         raise AssertionError("nobody scrapes")
 

@@ -49,7 +49,7 @@ class Lines:
             await self._changed.wait()
 
 
-async def test_what_pools_do_is_scraped_and_published(tmp_path: Path) -> None:
+async def test_pool_counters_are_scraped_and_published(tmp_path: Path) -> None:
     settings = Settings().with_assignments(["telemetry.metrics_port=0", "telemetry.interval_s=0.2"])
     lines, done = Lines(), tmp_path / "done"
     async with Session(load_topology("star:2"), settings=settings, output=lines) as session:
@@ -83,7 +83,7 @@ async def test_what_pools_do_is_scraped_and_published(tmp_path: Path) -> None:
     assert BLOCK_BYTES <= used < 2 * BLOCK_BYTES
 
 
-def test_a_pools_labels_are_bounded_whatever_it_does() -> None:
+def test_the_labels_of_a_pool_are_bounded() -> None:
     before, after = PoolStatistics(), PoolStatistics()
     after.hits.update(Place)
     documents = [each.counters("t" * 1000, "vllm", "m" * 1000) for each in (before, after)]
@@ -152,7 +152,7 @@ class _Controller:
         """Accepts all that a pool reports."""
 
 
-def test_tenants_of_one_name_with_different_secrets_are_told_apart() -> None:
+def test_tenants_of_one_name_with_different_secrets_are_distinguished() -> None:
     pools = WorkerPools(cast(ControllerConnection, _Controller()), "h0", 1)
     tenants = [Tenant("acme", bytes([number]) * 16) for number in range(2)]
     document = PoolStatistics().counters("acme", "vllm")

@@ -34,11 +34,11 @@ from innet.errors import EmulationError
         ("auto", RuntimeError("Version mismatch: 2.1"), "has another version: .* Install the same"),
     ],
 )
-def test_the_next_step_fits_the_error(address, error, expected) -> None:
+def test_each_error_has_its_next_step(address, error, expected) -> None:
     assert re.search(expected, connect_problem(address, error))
 
 
-def test_a_token_that_the_cluster_refuses_is_named_whatever_wraps_that() -> None:
+def test_a_refused_token_is_named_whatever_wraps_the_error() -> None:
     error = ConnectionError("Failed to connect to Ray cluster at h0:1")
     error.__cause__ = RuntimeError("Unauthenticated: RPC error: InvalidAuthToken: ...")
     assert "refuses this process: its authentication token is missing or" in connect_problem(
@@ -46,7 +46,7 @@ def test_a_token_that_the_cluster_refuses_is_named_whatever_wraps_that() -> None
     )
 
 
-def test_a_client_server_that_refuses_the_token_is_asked_why() -> None:
+def test_the_reason_for_a_refused_token_is_requested_from_the_client_server() -> None:
     def refuse(_: object, context: grpc.ServicerContext) -> None:
         context.abort(grpc.StatusCode.UNAUTHENTICATED, "no")
 
@@ -60,7 +60,7 @@ def test_a_client_server_that_refuses_the_token_is_asked_why() -> None:
     assert "refuses this process: its authentication token is missing" in said
 
 
-def test_the_address_of_a_client_server_has_rays_port_and_may_come_from_rays_environment(
+def test_the_address_of_a_client_server_defaults_to_rays_port_and_environment(
     monkeypatch,
 ) -> None:
     assert address_of("ray://h0") == "ray://h0:10001"
@@ -76,7 +76,7 @@ def test_an_address_where_nothing_listens_is_named() -> None:
 
 
 @pytest.mark.parametrize(("failures", "connects"), [(2, True), (3, False)])
-def test_a_client_server_that_is_late_is_asked_again(monkeypatch, failures, connects) -> None:
+def test_a_late_client_server_is_contacted_again(monkeypatch, failures, connects) -> None:
     said = [ConnectionError("Initialization failure from server:\nlate")] * failures
 
     def init(*_: object, **__: object) -> None:
@@ -97,7 +97,7 @@ def test_a_node_without_innet_is_named() -> None:
     assert "node of machine h1 cannot run innet: ModuleNotFoundError" in death("h1", error, 3)
 
 
-def test_an_actor_that_died_too_often_is_named() -> None:
+def test_an_actor_that_exceeds_its_restarts_is_named() -> None:
     assert "the actor of machine h1 has died, after at most 3 restarts" in death(
         "h1", ActorDiedError(), 3
     )
@@ -114,7 +114,7 @@ async def test_another_version_of_innet_starts_no_agent() -> None:
 LONG_LINE = "print('x' * 200_000); print('the next'); exit(3)"
 
 
-async def test_an_agent_is_followed_past_a_long_line_to_an_end_that_is_told_again() -> None:
+async def test_an_agents_output_is_followed_past_a_long_line_to_its_end() -> None:
     actor = MachineActor()
     actor._agent = agent = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", LONG_LINE), stdout=asyncio.subprocess.PIPE, limit=1 << 16
@@ -129,7 +129,7 @@ async def test_an_agent_is_followed_past_a_long_line_to_an_end_that_is_told_agai
             assert (await actor.follow(joining)).exit_code == 3
 
 
-async def test_calls_at_once_start_one_agent(monkeypatch) -> None:
+async def test_concurrent_calls_start_one_agent(monkeypatch) -> None:
     starts: list[Joining] = []
 
     async def started(self: MachineActor, joining: Joining) -> asyncio.subprocess.Process:
@@ -164,7 +164,7 @@ class Reports:
         return outcome
 
 
-async def test_machines_go_on_without_one_that_cannot_come_back(monkeypatch) -> None:
+async def test_machines_continue_without_one_that_cannot_return(monkeypatch) -> None:
     told: list[Notice] = []
     monkeypatch.setattr("innet.cluster.on_ray.driver.tell", told.append)
     machines = Machines.__new__(Machines)
@@ -189,7 +189,7 @@ def ended(how: str, returncode: int = 1) -> SupervisedProcess:
     return cast(SupervisedProcess, end)
 
 
-def test_a_driver_that_dies_is_started_again_as_often_as_machines_may_be() -> None:
+def test_a_driver_that_dies_is_restarted_up_to_the_limit_of_machines() -> None:
     machines = RayMachines(RayOptions("ray", {"CPU": 1}, wait_s=1, restarts=1))
     started: list[str] = []
     machines._processes = cast(Any, SimpleNamespace(spawn=lambda spec, _: started.append(spec)))
@@ -204,7 +204,7 @@ def test_a_driver_that_dies_is_started_again_as_often_as_machines_may_be() -> No
     assert machines._failures.get_nowait().startswith("the connection to Ray was killed")
 
 
-async def test_a_driver_that_has_no_machines_yet_is_ended_at_once(monkeypatch) -> None:
+async def test_a_driver_without_machines_ends_at_once(monkeypatch) -> None:
     """As on Ctrl-C while Ray looks for room."""
     monkeypatch.setattr("innet.cluster.on_ray.launcher._END_S", 3600.0)
     ended_within: list[float] = []
@@ -220,7 +220,7 @@ async def test_a_driver_that_has_no_machines_yet_is_ended_at_once(monkeypatch) -
     assert ended_within == [3600.0]
 
 
-async def test_each_failure_is_told_and_the_end_of_the_driver_once() -> None:
+async def test_each_failure_is_reported_and_the_end_of_the_driver_once() -> None:
     machines = RayMachines(RayOptions("ray", {"CPU": 1}, wait_s=1, restarts=0))
     said: list[str] = []
     take = machines._sink(lambda _label, line: said.append(line))
@@ -238,7 +238,7 @@ async def test_each_failure_is_told_and_the_end_of_the_driver_once() -> None:
     assert machines._failures.empty()
 
 
-def test_the_remedy_for_a_lost_machine_tells_whether_ray_starts_it_again() -> None:
+def test_the_next_step_for_a_lost_machine_says_whether_ray_restarts_it() -> None:
     machines = RayMachines(RayOptions("ray", {"CPU": 1}, wait_s=1, restarts=0))
     take = machines._sink(lambda *_: None)
     assert "when `innet up` has printed that the machine is back" in machines.remedy("h1")
@@ -249,7 +249,7 @@ def test_the_remedy_for_a_lost_machine_tells_whether_ray_starts_it_again() -> No
     assert "Ray does not start it again" in machines.remedy("h2")
 
 
-def test_a_driver_that_is_started_again_starts_the_machines_that_were_given_up() -> None:
+def test_a_restarted_driver_starts_the_lost_machines() -> None:
     machines = RayMachines(RayOptions("ray", {"CPU": 1}, wait_s=1, restarts=1))
     machines._processes = cast(Any, SimpleNamespace(spawn=lambda *_: None))
     take = machines._sink(lambda *_: None)

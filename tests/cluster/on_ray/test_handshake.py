@@ -60,7 +60,7 @@ def encrypted(own) -> Iterator[Address]:
     server.stop(0).wait()
 
 
-def test_servers_that_do_as_this_process_does_pass(plain, encrypted, own) -> None:
+def test_servers_with_the_same_tls_settings_pass(plain, encrypted, own) -> None:
     require_server(plain, {}, named=True)
     require_server(encrypted, TLS | own, named=True)
     elsewhere = Address("127.0.0.2", encrypted.port)  # which the certificate does not have
@@ -92,36 +92,36 @@ def _unread_bytes(connection: socket.socket) -> int:
     return int(number)
 
 
-def test_a_server_with_tls_is_told_to_a_process_without(encrypted) -> None:
+def test_a_tls_server_is_reported_to_a_client_without_tls(encrypted) -> None:
     with pytest.raises(EmulationError, match=r"uses TLS, .* Set RAY_USE_TLS=1, RAY_TLS_SERVER_CER"):
         require_server(encrypted, {}, named=False)
 
 
-def test_a_server_without_tls_is_told_to_a_process_with_it(plain, own) -> None:
+def test_a_plain_server_is_reported_to_a_client_with_tls(plain, own) -> None:
     with pytest.raises(EmulationError, match=r"does not use TLS, and .* Unset RAY_USE_TLS"):
         require_server(plain, TLS | own, named=False)
 
 
-def test_a_server_of_another_authority_or_name_is_told(encrypted, own, other) -> None:
+def test_a_server_of_another_authority_or_name_is_reported(encrypted, own, other) -> None:
     with pytest.raises(EmulationError, match=r"not valid here: .* Set RAY_TLS_CA_CERT"):
         require_server(encrypted, TLS | other, named=False)
     with pytest.raises(EmulationError, match=r"not valid here: .*127.0.0.2"):
         require_server(Address("127.0.0.2", encrypted.port), TLS | own, named=True)
 
 
-def test_a_server_that_refuses_this_certificate_is_told(encrypted, own, other) -> None:
+def test_a_refused_client_certificate_is_reported(encrypted, own, other) -> None:
     mixed = TLS | other | {"RAY_TLS_CA_CERT": own["RAY_TLS_CA_CERT"]}
     with pytest.raises(EmulationError, match="does not accept this process's certificate"):
         require_server(encrypted, mixed, named=False)
 
 
-def test_files_that_hold_no_certificates_are_told(plain, own) -> None:
+def test_files_without_certificates_are_reported(plain, own) -> None:
     mixed = TLS | own | {"RAY_TLS_SERVER_CERT": own["RAY_TLS_SERVER_KEY"]}
     with pytest.raises(EmulationError, match="are not a certificate, its key and an authority"):
         require_server(plain, mixed, named=False)
 
 
-def test_certificates_that_cannot_be_read_are_named(plain, own, tmp_path) -> None:
+def test_unreadable_certificates_are_named(plain, own, tmp_path) -> None:
     none = tmp_path / "none"
     with pytest.raises(EmulationError, match=r"RAY_TLS_SERVER_KEY is '.*none', which cannot be"):
         require_server(plain, TLS | own | {"RAY_TLS_SERVER_KEY": str(none)}, named=False)

@@ -9,7 +9,7 @@ from innet.cluster.on_ray import head_watch
 from innet.cluster.on_ray.head_watch import HeadWatch
 
 
-async def test_a_silent_head_is_told_once_and_its_return(monkeypatch) -> None:
+async def test_a_silent_head_and_its_return_are_each_reported_once(monkeypatch) -> None:
     monkeypatch.setattr(head_watch, "_PERIOD_S", 0.01)
     monkeypatch.setattr(head_watch, "_SILENT_S", 0.3)
     answers = threading.Event()
@@ -29,7 +29,7 @@ async def test_a_silent_head_is_told_once_and_its_return(monkeypatch) -> None:
         assert "answers again" in await said.get()
 
 
-async def test_a_question_that_fails_is_no_answer(monkeypatch) -> None:
+async def test_a_failed_request_does_not_count_as_an_answer(monkeypatch) -> None:
     monkeypatch.setattr(head_watch, "_PERIOD_S", 0.01)
     monkeypatch.setattr(head_watch, "_SILENT_S", 0.3)
     said: asyncio.Queue[str] = asyncio.Queue()

@@ -44,12 +44,12 @@ def reservation(cpus: float = 1, **racks: str | None) -> Reservation:
         ("!in(a, b)", [None]),
     ],
 )
-def test_conditions_of_labels(condition, racks) -> None:
+def test_label_conditions_are_parsed(condition, racks) -> None:
     nodes: dict[str | None, dict[str, str]] = {"a": {"rack": "a"}, "b": {"rack": "b"}, None: {}}
     assert [r for r, labels in nodes.items() if matches(labels, {"rack": condition})] == racks
 
 
-def test_nodes_for_all_machines_are_enough() -> None:
+def test_machines_and_nodes_are_matched() -> None:
     # The first that fits h1 is the only one that fits h2.
     require_nodes(reservation(h1=None, h2="a"), [node("n0", "a"), node("n1", "b")])
 
@@ -74,14 +74,14 @@ def test_a_label_that_no_node_has_gets_a_suggestion() -> None:
         require_nodes(asked, [node("n0", "a")])
 
 
-def test_machines_that_wait_for_room_are_named() -> None:
+def test_machines_that_wait_for_resources_are_named() -> None:
     busy = [node("n0", "a", free=0), node("n1", "b", free=2)]
     said = no_room(reservation(h1="a", h2="b"), busy)
     assert said == "no node with CPU 1 free is left for h1 (rack=a)"
     assert "Ray has not placed them yet" in no_room(reservation(h2="b"), busy)
 
 
-def test_only_nodes_with_room_become_hosts() -> None:
+def test_only_nodes_with_free_resources_become_hosts() -> None:
     head = node("n0", "a", cpus=0)
     view = ClusterView(own_address="10.0.0.1", nodes=(head, node("n1", "b", cpus=4, free=0)))
     (found,) = machines_with_room(view, {"CPU": 1.0})
@@ -89,7 +89,7 @@ def test_only_nodes_with_room_become_hosts() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "CPU", "CPU=", "=1", "CPU=x", "CPU=1,,", "CPU=-1"])
-def test_what_is_no_resource_is_refused(text) -> None:
+def test_invalid_resources_are_refused(text) -> None:
     with pytest.raises(ValueError, match="expected resources such as CPU=8,GPU=1"):
         parsed_resources(text)
 
@@ -102,7 +102,7 @@ def test_without_ray_the_message_says_how_to_install_it(monkeypatch) -> None:
         RayMachines(RayOptions("ray", {"CPU": 1}, wait_s=1, restarts=0))
 
 
-def test_a_driver_that_says_nothing_is_reported(monkeypatch) -> None:
+def test_a_silent_driver_is_reported(monkeypatch) -> None:
     monkeypatch.setattr(launcher, "require", lambda *_: None)
     monkeypatch.setattr(launcher, "_DRIVER", ("sh", "-c", "echo cannot go on >&2; exit 7"))
     machines = RayMachines(RayOptions("ray://h0:10001", {"CPU": 1}, wait_s=1, restarts=0))

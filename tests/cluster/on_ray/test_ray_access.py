@@ -104,5 +104,5 @@ def test_a_network_starts_with_the_clusters_token_and_certificates(outcome, on) 
         ("empty token", "file cannot be opened or is empty.* RAY_AUTH_TOKEN_PATH"),
     ],
 )
-def test_a_launcher_without_them_is_told_what_is_missing(outcome, what, said) -> None:
+def test_a_launcher_without_them_is_refused_with_what_is_missing(outcome, what, said) -> None:
     assert re.search(said, outcome.refusals[what]), outcome.refusals[what]

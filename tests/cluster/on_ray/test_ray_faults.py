@@ -175,7 +175,7 @@ def outcome() -> Outcome:
 
 
 @pytest.mark.parametrize(("policy", "ranks"), [("shrink", 2), ("wait", 3)])
-def test_a_job_goes_on_by_its_policy_when_a_raylet_is_killed(outcome, policy, ranks) -> None:
+def test_a_job_follows_its_policy_when_a_raylet_is_killed(outcome, policy, ranks) -> None:
     said = outcome.said[policy]
     assert outcome.codes[policy] == 0, said
     assert len(re.findall(rf"goes on as rank \d of {ranks}", said)) == ranks
@@ -183,7 +183,7 @@ def test_a_job_goes_on_by_its_policy_when_a_raylet_is_killed(outcome, policy, ra
     assert len(re.findall(rf"saw: .*machine {lost}", said)) == 2
 
 
-def test_ray_train_goes_on_with_the_machines_that_are_there(outcome) -> None:
+def test_ray_train_continues_with_the_remaining_machines(outcome) -> None:
     assert outcome.codes["elastic"] == 0, outcome.said["elastic"]
     sizes = [step[0] for step in outcome.steps]
     groups = [n for n, size in enumerate(sizes) if n == 0 or size != sizes[n - 1]]
@@ -207,7 +207,7 @@ def test_another_driver_starts_the_same_machines(outcome) -> None:
     assert len(set(sums(outcome.said["driver"]))) == 1
 
 
-def test_the_end_of_the_head_is_told(outcome) -> None:
+def test_the_end_of_the_head_is_reported(outcome) -> None:
     assert outcome.codes["head"] != 0
     assert re.search(r"rank \d \(h\d\) .*machine h\d", outcome.said["head"])
     assert re.search("cannot run: .* Ray does not start it again", outcome.said["next"])
@@ -215,5 +215,5 @@ def test_the_end_of_the_head_is_told(outcome) -> None:
     assert outcome.codes["down"] == 0
 
 
-def test_nothing_is_left_after_all_that(outcome) -> None:
+def test_no_process_is_left_after_the_faults(outcome) -> None:
     assert outcome.left == []

@@ -174,20 +174,20 @@ def test_ray_train_on_both_machines_learns_what_one_process_learns(outcome) -> N
 
 
 @pytest.mark.parametrize("scenario", ["down", "made", "labels", "lost"])
-def test_nothing_is_left_however_it_ends(outcome, scenario) -> None:
+def test_nothing_is_left_after_any_end(outcome, scenario) -> None:
     """By `innet down`, Ctrl-C, an error, the launcher's death."""
     assert outcome.left[scenario] == []
 
 
-def test_the_lines_of_agents_come_to_the_terminal(outcome) -> None:
+def test_the_output_of_agents_reaches_the_terminal(outcome) -> None:
     assert "[h1] joined network" in outcome.said["down up"]
 
 
-def test_a_machine_that_no_node_can_be_is_named(outcome) -> None:
+def test_a_machine_that_no_node_matches_is_named(outcome) -> None:
     assert "can be machine h1, which needs rack=c: its nodes have" in outcome.said["labels up"]
 
 
-def test_machines_without_room_are_named_while_ray_waits_and_then(outcome) -> None:
+def test_machines_without_resources_are_named_during_and_after_the_wait(outcome) -> None:
     said = outcome.said["waits"]
     assert "waiting up to 2 s for room on Ray: no node with CPU 2 free is left for h1 (rack" in said
     assert "Ray has found no room within 2 s" in said

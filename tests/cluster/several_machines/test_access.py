@@ -18,7 +18,7 @@ WORKERS = Path(__file__).parent / "workers"
 CURVE_GREETING = (b"\xff" + bytes(7) + b"\x01\x7f\x03\x01CURVE").ljust(64, b"\0")
 
 
-async def test_strangers_find_no_open_port_but_the_one_to_join() -> None:
+async def test_strangers_find_only_the_join_port_open() -> None:
     """Of the kernel's tables: who listens, and which UDP sockets take packets from anybody."""
     async with machines(3) as lab:
         await launched(lab, star(["h1", "h2"]), ["h1", "h2"])
@@ -37,7 +37,7 @@ async def test_strangers_find_no_open_port_but_the_one_to_join() -> None:
         assert await job.ends() == 0, job.text
 
 
-async def test_nobody_answers_a_stranger_with_data() -> None:
+async def test_a_stranger_receives_no_data() -> None:
     """Of all TCP and UDP ports of all machines: the port to join says that it speaks CURVE."""
     async with machines(4) as lab:
         await launched(lab, star(["h1", "h2"]), ["h1", "h2"])
@@ -62,7 +62,7 @@ async def test_nobody_answers_a_stranger_with_data() -> None:
         assert await job.ends() == 0, job.text
 
 
-async def test_a_machine_may_not_start_jobs() -> None:
+async def test_a_machine_cannot_start_jobs() -> None:
     async with machines(2) as lab:
         await launched(lab, star(["h0", "h1"], h0="machine: launcher"), ["h1"])
         job = JobRequest(argv=("true",), options=WorkerOptions()).model_dump(mode="json")

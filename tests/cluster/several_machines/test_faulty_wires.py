@@ -42,7 +42,7 @@ async def taken_down(lab: Machines, agents: dict[str, Program]) -> None:
     assert lab.leftovers() == []
 
 
-async def test_a_job_goes_on_after_a_partition_that_timeouts_allow() -> None:
+async def test_a_job_survives_a_partition_shorter_than_the_timeouts() -> None:
     async with machines(3) as lab:
         settings = ("--set", "recovery.machine_timeout_s=40")
         up, agents = await launched(lab, star(["h1", "h2"]), ["h1", "h2"], settings=settings)
@@ -58,7 +58,7 @@ async def test_a_job_goes_on_after_a_partition_that_timeouts_allow() -> None:
         await taken_down(lab, agents)
 
 
-async def test_a_job_shrinks_when_a_partition_outlasts_the_timeout() -> None:
+async def test_a_job_shrinks_after_a_partition_longer_than_the_timeout() -> None:
     async with machines(4) as lab:
         names = ["h1", "h2", "h3"]
         up, agents = await launched(lab, star(names), names)
@@ -92,7 +92,7 @@ async def test_a_job_ends_on_a_slow_wire_and_doctor_names_it() -> None:
         await stopped(lab, job)
 
 
-async def test_sums_avoid_a_link_that_is_cut_while_its_machines_stay() -> None:
+async def test_sums_avoid_a_cut_link_between_live_machines() -> None:
     async with machines(5) as lab:
         names = ["h1", "h2", "h3", "h4"]
         up, agents = await launched(lab, two_spines(), names)
@@ -108,7 +108,7 @@ async def test_sums_avoid_a_link_that_is_cut_while_its_machines_stay() -> None:
         await taken_down(lab, agents)
 
 
-async def test_a_job_fails_by_name_when_the_only_link_of_a_machine_is_cut() -> None:
+async def test_a_job_that_loses_the_only_link_of_a_machine_fails_and_names_it() -> None:
     async with machines(3) as lab:
         settings = (*QUICK, "--set", "recovery.partition_timeout_s=1")
         up, agents = await launched(lab, star(["h1", "h2"]), ["h1", "h2"], settings=settings)
@@ -121,7 +121,7 @@ async def test_a_job_fails_by_name_when_the_only_link_of_a_machine_is_cut() -> N
         await taken_down(lab, agents)
 
 
-async def test_doctor_names_a_path_that_takes_smaller_datagrams_than_at_the_launch() -> None:
+async def test_doctor_names_a_path_whose_mtu_has_shrunk_since_launch() -> None:
     async with machines(3) as lab:
         await launched(lab, star(["h1", "h2"]), ["h1", "h2"])
         job = summing(lab)

@@ -125,7 +125,7 @@ async def test_agents_clean_up_after_a_launcher_that_was_killed() -> None:
         assert lab.leftovers() == []
 
 
-async def test_a_switch_that_dies_is_started_again_on_its_machine() -> None:
+async def test_a_switch_that_dies_is_restarted_on_its_machine() -> None:
     async with machines(3) as lab:
         up, agents = await launched(lab, star(["h1", "h2"], s0="machine: h1"), ["h1", "h2"])
         started = await agents["h1"].says("started s0 (pid ")
@@ -137,7 +137,7 @@ async def test_a_switch_that_dies_is_started_again_on_its_machine() -> None:
         assert await job.ends() == 0, job.text
 
 
-async def test_what_is_wrong_is_refused_with_the_next_step() -> None:
+async def test_mistakes_are_refused_with_the_next_step() -> None:
     async with machines(2) as lab:
         token = str(lab.folder / "token")
         alone = lab.innet("h0", "up", "star:2", "--listen", "10.0.0.1", "--token-file", token)

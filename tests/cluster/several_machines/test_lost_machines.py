@@ -18,7 +18,7 @@ UNTIL_FAILURE = str(WORKERS / "until_failure.py")
 SERVES_PROMPTS = str(Path(__file__).parents[2] / "faults" / "workers" / "kv_replay.py")
 
 
-async def test_ranks_of_a_killed_machine_fail_by_name_and_it_comes_back() -> None:
+async def test_ranks_of_a_killed_machine_are_named_and_it_returns() -> None:
     async with machines(3) as lab:
         up, agents = await launched(lab, star(["h1", "h2"]), ["h1", "h2"])
         job = lab.innet("h0", "run", "--on", "net", "--", "python", UNTIL_FAILURE)
@@ -40,7 +40,7 @@ async def test_ranks_of_a_killed_machine_fail_by_name_and_it_comes_back() -> Non
         assert lab.leftovers() == []
 
 
-async def test_a_job_that_shrinks_goes_on_without_a_machine() -> None:
+async def test_a_shrinking_job_continues_without_a_machine() -> None:
     async with machines(4) as lab:
         names = ["h1", "h2", "h3"]
         _, agents = await launched(lab, star(names), names)
@@ -55,7 +55,7 @@ async def test_a_job_that_shrinks_goes_on_without_a_machine() -> None:
         await job.says("goes on as rank 1 of 2")
 
 
-async def test_a_pool_loses_the_blocks_of_a_lost_machine_alone() -> None:
+async def test_a_pool_loses_only_the_blocks_of_a_lost_machine() -> None:
     async with machines(4) as lab:
         names = ["h1", "h2", "h3"]
         _, agents = await launched(lab, star(names), names)
@@ -78,7 +78,7 @@ async def test_a_pool_loses_the_blocks_of_a_lost_machine_alone() -> None:
         assert len(missed) <= 2 * 12, missed  # each rank, each prompt
 
 
-async def test_a_job_that_waits_goes_on_when_the_machine_is_back() -> None:
+async def test_a_waiting_job_continues_when_the_machine_returns() -> None:
     async with machines(3) as lab:
         up, agents = await launched(lab, star(["h1", "h2"]), ["h1", "h2"])
         job = lab.innet(
@@ -126,7 +126,7 @@ async def test_an_agent_that_hangs_is_lost_and_joins_again() -> None:
         assert await job.ends() == 0, job.text
 
 
-async def test_a_machine_is_the_same_at_another_address() -> None:
+async def test_a_machine_keeps_its_identity_at_another_address() -> None:
     async with machines(4) as lab:
         up, agents = await launched(lab, star(["h1", "h2"]), ["h1", "h2"])
         kill(agents["h2"], signal.SIGINT)
@@ -139,7 +139,7 @@ async def test_a_machine_is_the_same_at_another_address() -> None:
         await job.says("master 10.0.0.4")
 
 
-async def test_jobs_go_on_when_the_controller_is_killed() -> None:
+async def test_jobs_continue_when_the_controller_is_killed() -> None:
     async with machines(3) as lab:
         up, agents = await launched(lab, star(["h1", "h2"]), ["h1", "h2"])
         job = lab.innet(

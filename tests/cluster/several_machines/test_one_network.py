@@ -29,7 +29,7 @@ async def local_digest(topology: str, tmp_path: Path, monkeypatch: pytest.Monkey
     return next(line.split()[-1] for line in lines if line.startswith("sum "))
 
 
-async def test_four_machines_sum_to_the_bits_of_one(tmp_path_factory, monkeypatch) -> None:
+async def test_four_machines_give_the_same_bits_as_one(tmp_path_factory, monkeypatch) -> None:
     topology = star(["h0", "h1", "h2", "h3"], h0="machine: launcher")
     folder = tmp_path_factory.mktemp("local")
     expected = await local_digest(topology, folder, monkeypatch)

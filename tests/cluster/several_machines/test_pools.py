@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.netns, pytest.mark.cluster]
 BLOCKS = str(Path(__file__).parent / "workers" / "blocks.py")
 
 
-async def test_a_lost_machine_costs_a_pool_its_blocks_alone() -> None:
+async def test_a_pool_loses_only_the_blocks_of_a_lost_machine() -> None:
     async with machines(4) as lab:
         names = ["h1", "h2", "h3"]
         up, agents = await launched(lab, star(names, s0="cache: 0"), names)

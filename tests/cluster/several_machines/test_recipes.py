@@ -39,7 +39,7 @@ async def run_sums(there: Site, network: str) -> None:
     assert len(set(digests(job))) == 1
 
 
-async def test_machines_that_ssh_reaches() -> None:
+async def test_the_ssh_recipe_runs_a_job() -> None:
     (command,) = shown("start-by-ssh.sh rack.yaml")
     script, file, *arguments = shlex.split(command)
     assert (RECIPES / script).exists()
@@ -63,7 +63,7 @@ async def test_the_script_for_ssh_ends_when_the_launch_is_refused() -> None:
 
 
 @pytest.mark.cluster
-async def test_nodes_of_a_slurm_job() -> None:
+async def test_the_slurm_recipe_runs_a_job() -> None:
     (command,) = shown("sbatch ")
     _, script, _, *job_command = shlex.split(command)
     assert job_command[:1] == ["python"]
@@ -160,7 +160,7 @@ def start_pod(
 
 
 @pytest.mark.cluster
-async def test_pods_of_kubernetes() -> None:
+async def test_the_kubernetes_recipe_runs_a_job() -> None:
     names = {"h0": "innet-launcher-0.innet", "h1": "innet-0.innet", "h2": "innet-1.innet"}
     async with site(3, names) as there:
         topology = there.folder / "topology"
@@ -233,7 +233,7 @@ def unit(there: Site, machine: str) -> list[str]:
 
 
 @pytest.mark.cluster
-async def test_a_machine_of_systemd_joins_one_network_after_the_other() -> None:
+async def test_a_machine_of_systemd_joins_successive_networks() -> None:
     async with site(3) as there:
         (there.folder / "state").mkdir()
         for network in ("first", "second"):
@@ -261,7 +261,7 @@ def test_systemd_accepts_the_unit(tmp_path: Path, unit: str) -> None:
 
 
 @pytest.mark.cluster
-async def test_torchrun_on_each_machine() -> None:
+async def test_the_torchrun_recipe_trains_on_all_machines() -> None:
     pytest.importorskip("torch")
     commands = [shlex.split(line) for line in shown(" torchrun ")]
     assert len(commands) == 2
@@ -283,7 +283,7 @@ async def test_torchrun_on_each_machine() -> None:
 
 
 @pytest.mark.cluster
-async def test_a_rank_gets_a_worker_of_its_own_machine() -> None:
+async def test_a_rank_gets_a_worker_on_its_own_machine() -> None:
     async with site(3) as there:
         await launched(there.lab, star(["h1", "h2"], h2="workers: 2"), ["h1", "h2"], name="rack")
         environment = {"INNET_NETWORK": "rack", "MASTER_ADDR": "h2", "MASTER_PORT": "1"}

@@ -61,7 +61,7 @@ def sparse_array(rank: int, size: int, density: float) -> np.ndarray:
     size=st.sampled_from([1, 31, 32, 33, 1000, 4096, 9999]),
     densities=st.lists(st.sampled_from([0.0, 0.02, 0.5, 1.0]), min_size=4, max_size=4),
 )
-def test_any_blocks_of_any_ranks(cluster_of, algorithm, size, densities):
+def test_the_sum_is_exact_for_any_nonzero_blocks(cluster_of, algorithm, size, densities):
     cluster = cluster_of(algorithm)
     arrays = [sparse_array(rank, size, density) for rank, density in enumerate(densities)]
     wanted = expected(cluster.plan, arrays)
@@ -70,7 +70,7 @@ def test_any_blocks_of_any_ranks(cluster_of, algorithm, size, densities):
 
 
 @pytest.mark.parametrize("algorithm", ["inc", "ring"])
-def test_loss_disorder_and_duplicates(algorithm):
+def test_the_sum_survives_loss_reordering_and_duplicates(algorithm):
     print("seed", 7)
     taps = {(f"h{rank}", "s0"): disorder(7 + rank) for rank in range(4)}
     arrays = [sparse_array(rank, 20_000, 0.2) for rank in range(4)]
@@ -81,7 +81,7 @@ def test_loss_disorder_and_duplicates(algorithm):
             assert_same(result, wanted)
 
 
-def test_the_switch_adds_and_zeros_do_not_travel():
+def test_the_switch_adds_and_zero_blocks_are_not_sent():
     with Cluster(load_topology("star:4"), "inc", segment_bytes=SEGMENT_BYTES) as cluster:
         arrays = [np.zeros(100_000, np.float32) for _ in range(4)]
         for rank, array in enumerate(arrays):
@@ -96,13 +96,13 @@ def test_the_switch_adds_and_zeros_do_not_travel():
 
 
 @pytest.mark.parametrize("size", [0, 5, 10_000])
-def test_zeros_from_everybody_are_zeros(cluster_of, size):
+def test_all_zero_inputs_give_zeros(cluster_of, size):
     zeros = np.zeros(size, np.float32)
     for result in cluster_of("inc").run(lambda comm: comm.allreduce_blocks(zeros)):
         assert_same(result, zeros)
 
 
-def test_more_ranks_with_one_block_than_fit_a_segment():
+def test_more_blocks_than_fit_a_segment_are_summed():
     """A union is bounded by itself, not by how many ranks have its blocks."""
     with Cluster(load_topology("star:8"), segment_bytes=SEGMENT_BYTES) as cluster:
         block = np.ones(WIDTH, np.float32)
@@ -112,7 +112,7 @@ def test_more_ranks_with_one_block_than_fit_a_segment():
 
 @pytest.mark.parametrize("place", [3333, 4999])  # in a whole block, and in the last, shorter one
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_block_that_is_no_number_travels(cluster_of, bad, place):
+def test_a_block_with_nan_or_infinity_is_sent(cluster_of, bad, place):
     def program(comm):
         array = np.zeros(5000, np.float32)
         array[place if comm.rank == 2 else 17] = bad if comm.rank == 2 else 1
@@ -124,7 +124,7 @@ def test_a_block_that_is_no_number_travels(cluster_of, bad, place):
         np.testing.assert_array_equal(result, wanted)
 
 
-def test_results_go_where_they_are_wanted_and_inputs_may_be_changed_at_once(cluster_of):
+def test_results_are_written_to_out_and_inputs_can_change_after_the_call(cluster_of):
     def program(comm):
         array = np.full((50, 70), comm.rank, np.float32)
         work = comm.iallreduce_blocks(array)
@@ -141,7 +141,7 @@ def test_results_go_where_they_are_wanted_and_inputs_may_be_changed_at_once(clus
 
 
 @pytest.mark.parametrize("other_size", [33, 2000])
-def test_different_sizes_are_told_to_everybody(other_size):
+def test_different_sizes_raise_mismatch_errors_on_all_ranks(other_size):
     """Also where the ranks have as many bytes of block numbers."""
     with Cluster(load_topology("star:4"), segment_bytes=SEGMENT_BYTES) as cluster:
         results = cluster.run(
@@ -166,7 +166,7 @@ def test_wrong_arguments_are_refused_before_anything_is_sent(cluster_of, call):
     assert all((r == 4).all() for r in cluster.run(lambda comm: comm.allreduce(np.ones(3))))
 
 
-def test_packets_without_room_for_a_block_are_refused():
+def test_packets_too_small_for_a_block_are_refused():
     with Cluster(load_topology("star:2"), segment_bytes=128) as cluster:
         for result in cluster.run(lambda comm: comm.allreduce_blocks(np.ones(5, np.float32))):
             assert isinstance(result, CollectiveError), repr(result)
@@ -174,7 +174,7 @@ def test_packets_without_room_for_a_block_are_refused():
 
 
 @given(st.integers(0, 400), st.sampled_from([0.0, 0.1, 1.0]))
-def test_what_is_taken_apart_is_put_together(size, density):
+def test_splitting_and_joining_blocks_restores_the_array(size, density):
     array = sparse_array(0, size, density)
     blocks = SparseBlocks.of(array)
     again = np.full(size, np.nan, np.float32)
@@ -184,7 +184,7 @@ def test_what_is_taken_apart_is_put_together(size, density):
 
 
 @given(st.sets(st.integers(0, 500)))
-def test_all_segments_of_a_union_but_the_last_are_full(indices):
+def test_all_segments_of_a_union_except_the_last_are_full(indices):
     union = np.array(sorted(indices), np.int64)
     partition = cut_union(union, SEGMENT_BYTES)
     held = np.diff(partition.ends(union), prepend=0)

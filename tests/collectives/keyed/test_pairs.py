@@ -30,13 +30,13 @@ def keys_of_some_type(draw: st.DrawFn) -> np.ndarray:
 
 
 @given(keys_of_some_type())
-def test_mixing_loses_no_key(keys):
+def test_mixing_is_reversible(keys):
     mixer = MIXERS[keys.itemsize]
     words = keys.view(mixer.dtype)
     assert (mixer.unmix(mixer.mix(words)) == words).all()
 
 
-def test_mixing_spreads_what_people_use_as_keys_evenly():
+def test_mixing_spreads_common_keys_evenly():
     for keys in (np.arange(40_000), np.arange(40_000) * 4096):
         for dtype in (np.uint32, np.uint64):
             counts = count_keys(MIXERS[dtype().itemsize].mix(keys.astype(dtype)), 6)
@@ -51,7 +51,7 @@ def test_mixing_spreads_what_people_use_as_keys_evenly():
     ),
     st.integers(40, 200),
 )
-def test_a_cut_leaves_room_for_all_and_no_segment_half_empty(counts, capacity):
+def test_a_partition_fits_all_pairs_and_wastes_no_segment(counts, capacity):
     partition = cut(counts, capacity, key_bits=64)
     shift = 64 - (len(counts).bit_length() - 1)
     firsts = [int(start) >> shift for start in partition.starts]
@@ -63,7 +63,7 @@ def test_a_cut_leaves_room_for_all_and_no_segment_half_empty(counts, capacity):
     assert all(a + b > capacity for a, b in itertools.pairwise(held)), "needless segments"
 
 
-def test_more_ranges_are_counted_where_segments_would_hold_few_of_them():
+def test_larger_counts_need_more_buckets():
     few = np.full(256, 10, np.int32)
     assert buckets_needed_log2(few, capacity=1000) == 8
     assert buckets_needed_log2(few * 100, capacity=1000) == 11
@@ -72,13 +72,13 @@ def test_more_ranges_are_counted_where_segments_would_hold_few_of_them():
     assert buckets_needed_log2(crowded, capacity=1000) > 8
 
 
-def test_a_range_that_can_be_cut_no_further_is_an_error():
+def test_an_indivisible_range_that_exceeds_a_segment_is_an_error():
     with pytest.raises(CollectiveError, match="too many ranks"):
         cut(np.array([0, 9], np.int32), capacity=8, key_bits=32)
 
 
 @given(keys_of_some_type(), st.data())
-def test_what_is_packed_is_unpacked(keys, data):
+def test_packed_pairs_unpack_to_the_same(keys, data):
     values = np.array(
         data.draw(st.lists(st.floats(width=32), min_size=len(keys), max_size=len(keys))),
         np.float32,
@@ -134,7 +134,7 @@ def test_integers_of_one_rank_do_not_wrap_around():
         (np.array([-1]), np.zeros(1)),
     ],
 )
-def test_what_are_no_pairs_is_refused(keys, values):
+def test_invalid_pairs_are_refused(keys, values):
     with pytest.raises(CollectiveError):
         Pairs.combined(keys, values, "sum")
 

@@ -82,7 +82,7 @@ def contributions(draw: st.DrawFn) -> list[KeysAndValues]:
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(pairs=contributions(), op=st.sampled_from(["sum", "min", "max", "prod"]))
-def test_any_pairs_of_any_ranks(cluster_of, algorithm, pairs, op):
+def test_the_sum_is_exact_for_any_pairs(cluster_of, algorithm, pairs, op):
     cluster = cluster_of(algorithm)
     wanted = expected(cluster.plan, pairs, op)
     for result in cluster.run(lambda comm: comm.reduce_by_key(*pairs[comm.rank], op=op)):
@@ -90,7 +90,7 @@ def test_any_pairs_of_any_ranks(cluster_of, algorithm, pairs, op):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_loss_disorder_and_duplicates(algorithm):
+def test_the_sum_survives_loss_reordering_and_duplicates(algorithm):
     print("seed", 7)
     taps = {(f"h{rank}", "s0"): disorder(7 + rank) for rank in range(4)}
     pairs = [some_pairs(rank, 1000, np.uint64, np.float64) for rank in range(4)]
@@ -102,7 +102,7 @@ def test_loss_disorder_and_duplicates(algorithm):
 
 
 @pytest.mark.parametrize("slots", [0, 2])
-def test_switches_without_room_change_no_bit(slots):
+def test_switches_without_free_slots_give_the_same_bits(slots):
     topology = load_topology("leaf-spine:2x2x2")
     pairs = [some_pairs(rank, 500, np.uint32, np.float32) for rank in range(4)]
     with Cluster(topology, segment_bytes=SEGMENT_BYTES) as cluster:
@@ -115,7 +115,7 @@ def test_switches_without_room_change_no_bit(slots):
         assert refused > 0, "the test needs refusals to mean something"
 
 
-def test_the_switch_adds():
+def test_the_switch_adds_equal_keys():
     with Cluster(load_topology("star:4"), "inc", segment_bytes=SEGMENT_BYTES) as cluster:
         pairs = [some_pairs(rank, 500, np.uint64, np.float64) for rank in range(4)]
         union, *_ = cluster.run(lambda comm: comm.reduce_by_key(*pairs[comm.rank]))
@@ -125,7 +125,7 @@ def test_the_switch_adds():
             assert cluster.status(host)["reducer"]["reductions_completed"] == 0
 
 
-def test_one_root_gets_the_result_and_nobody_else(cluster_of):
+def test_only_the_root_gets_the_result(cluster_of):
     cluster = cluster_of("inc")
     pairs = [some_pairs(rank, 100, np.uint64, np.float64) for rank in range(4)]
     for root in (2, 0):
@@ -136,13 +136,13 @@ def test_one_root_gets_the_result_and_nobody_else(cluster_of):
         assert [result is None for result in results] == [rank != root for rank in range(4)]
 
 
-def test_nothing_from_anybody_is_nothing(cluster_of):
+def test_empty_inputs_give_an_empty_result(cluster_of):
     empty = (np.array([], np.uint64), np.array([], np.int64))
     for result in cluster_of("ring").run(lambda comm: comm.reduce_by_key(*empty)):
         assert_same(result, empty)
 
 
-def test_steps_go_on_while_nobody_waits_and_others_overtake(cluster_of):
+def test_operations_progress_in_the_background_and_can_be_awaited_in_any_order(cluster_of):
     """Ranks wait for what they started in different orders, with other collectives between."""
     cluster = cluster_of("inc")
     pairs = [some_pairs(rank, 900, np.uint64, np.float64) for rank in range(4)]
@@ -195,7 +195,7 @@ def test_sparse_vectors_are_added(cluster_of):
         np.testing.assert_array_equal(summed, total)
 
 
-def test_overflow_reaches_everybody_and_spoils_nothing(cluster_of):
+def test_overflow_raises_on_all_ranks_and_the_next_call_is_right(cluster_of):
     cluster = cluster_of("inc")
     most = np.iinfo(np.int64).max
     key = np.array([5], np.uint64)
@@ -208,7 +208,7 @@ def test_overflow_reaches_everybody_and_spoils_nothing(cluster_of):
 @pytest.mark.parametrize(
     "type_of_rank_2", [(np.uint32, np.float64), (np.uint64, np.float32), (np.uint64, np.int64)]
 )
-def test_different_types_are_told_to_everybody(type_of_rank_2):
+def test_different_types_raise_mismatch_errors_on_all_ranks(type_of_rank_2):
     def program(comm):
         keys, values = type_of_rank_2 if comm.rank == 2 else (np.uint64, np.float64)
         return comm.reduce_by_key(np.arange(9, dtype=keys), np.ones(9, values))
@@ -219,7 +219,7 @@ def test_different_types_are_told_to_everybody(type_of_rank_2):
             assert "reduce_by_key" in str(result)
 
 
-def test_a_rank_that_does_not_come_is_named():
+def test_an_absent_rank_is_named():
     with Cluster(load_topology("star:3"), timeout_s=1.5) as cluster:
         results = cluster.run(
             lambda comm: None if comm.rank == 1 else comm.reduce_by_key(np.arange(3), np.ones(3))
@@ -230,7 +230,7 @@ def test_a_rank_that_does_not_come_is_named():
             assert "reduce_by_key" in str(result)
 
 
-def test_given_up_it_ends_here_and_holds_up_nothing():
+def test_a_cancelled_call_ends_and_blocks_no_later_call():
     given_up = threading.Event()
 
     def give_up(comm):

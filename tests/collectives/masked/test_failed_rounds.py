@@ -162,7 +162,7 @@ def test_a_failure_after_ranks_have_signed_ends_the_masked_sums_of_all(run, step
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("step", ["unmask", "alltoall:2"])
-def test_a_failure_after_all_is_revealed_leaves_the_others_their_sum(run, step, kind):
+def test_a_failure_after_the_revelation_leaves_the_other_ranks_their_sum(run, step, kind):
     """The rank that failed does not know the sum, and says so when it is to make another one."""
     first, second = outcomes(run, step, kind)
     for rank, total in enumerate(first):
@@ -187,7 +187,7 @@ def deaths(draw: st.DrawFn) -> list[Death]:
 
 @settings(max_examples=40, deadline=None)
 @given(deaths(), st.sampled_from(STEPS))
-def test_a_failure_beside_a_death_gives_no_wrong_sum_and_reveals_one_set_at_most(dying, step):
+def test_a_failure_and_a_death_give_no_wrong_sum_and_reveal_at_most_one_set(dying, step):
     def two_sums(comm: Any) -> list[Any]:
         sums = MaskedSum(comm, limit=1e5, threshold=THRESHOLD)
         value = 10 ** NODES.index(comm.nodes[comm.rank])

@@ -46,7 +46,7 @@ def test_the_sum_of_residues_is_the_sum_of_values(values):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 16.1, -17.0])
-def test_what_has_no_residue_is_refused(value):
+def test_values_without_a_residue_are_refused(value):
     point = FixedPoint.of("f4", 8, LIMIT)
     with pytest.raises(CollectiveError, match="beyond limit=16"):
         point.encode(np.array([0.0, value], np.float32))
@@ -60,7 +60,7 @@ def test_types_and_limits_without_a_ring_are_refused(dtype, limit):
         FixedPoint.of(dtype, 8, limit)
 
 
-def test_eight_ranks_have_finer_steps_than_single_precision_has_at_the_limit():
+def test_steps_of_eight_ranks_are_finer_than_float32_at_the_limit():
     point = FixedPoint.of("f4", 8, 1.0)
     assert point.resolution <= np.spacing(np.float32(0.5))
 

@@ -26,7 +26,7 @@ def rounds(draw: st.DrawFn) -> tuple[int, int, set[int], set[int]]:
 
 @settings(max_examples=30, deadline=None)
 @given(rounds(), st.integers(0, 2**32))
-def test_whichever_ranks_drop_out_the_sum_is_that_of_the_others(drawn, seed):
+def test_the_sum_is_that_of_the_remaining_ranks_whichever_drop_out(drawn, seed):
     count, threshold, dropped, silent = drawn
     values = whole_numbers(count, seed)
     ranks = Ranks(values, threshold, seed)
@@ -67,7 +67,7 @@ def test_a_rank_does_not_sign_a_set_without_itself():
         Ranks(whole_numbers(4), 3).parts[3].sign({0, 1, 2})
 
 
-def test_nothing_is_revealed_before_all_that_are_left_have_signed_the_same_set():
+def test_nothing_is_revealed_before_all_remaining_ranks_sign_the_same_set():
     ranks = Ranks(whole_numbers(4), 3)
     everybody, without_one = set(range(4)), {0, 1, 2}
     others = {1: ranks.parts[1].sign(everybody), 2: ranks.parts[2].sign(everybody)}
@@ -108,7 +108,7 @@ def test_a_successor_of_a_rank_can_neither_sign_nor_reveal_in_its_round():
 
 
 @pytest.mark.parametrize("part_of_message", ["seed", "share"])
-def test_a_wrong_secret_is_found(part_of_message):
+def test_a_wrong_secret_is_detected(part_of_message):
     ranks = Ranks(whole_numbers(4), 3)
     if part_of_message == "seed":
         ranks.parts[1]._seed = bytes(32)
@@ -119,7 +119,7 @@ def test_a_wrong_secret_is_found(part_of_message):
         ranks.sums({0, 1, 2, 3}, left={0, 1, 2})
 
 
-def test_a_revelation_that_was_changed_or_is_for_another_rank_is_not_opened():
+def test_a_changed_or_misdirected_revelation_is_refused():
     ranks = Ranks(whole_numbers(3), 2)
     sealed = ranks.revealed(range(3))
     for message in (sealed[1][2], bytes(len(sealed[1][0]))):
@@ -127,7 +127,7 @@ def test_a_revelation_that_was_changed_or_is_for_another_rank_is_not_opened():
             ranks.parts[0].unmask(ranks.masked[0], ranks.point, {1: message, 2: sealed[2][0]})
 
 
-def test_shares_that_were_changed_on_the_way_or_are_for_another_are_found():
+def test_changed_or_misdirected_shares_are_detected():
     ranks = Ranks(whole_numbers(3), 2)
     swapped = ranks.dealt_to(0)
     swapped[1], swapped[2] = swapped[2], swapped[1]
@@ -136,14 +136,14 @@ def test_shares_that_were_changed_on_the_way_or_are_for_another_are_found():
 
 
 @pytest.mark.parametrize("keys", [[], [b"short"] * 3, [bytes(128)] * 3])
-def test_keys_that_no_rank_makes_are_refused(keys):
+def test_invalid_public_keys_are_refused(keys):
     part = MaskedRound(0, 3, 2, b"test")
     with pytest.raises(SecurityError):
         part.deal(keys)
 
 
 @pytest.mark.parametrize(("ranks", "threshold"), [(4, 2), (4, 5), (3, 1), (3, 0)])
-def test_thresholds_that_would_unmask_two_ways_are_refused(ranks, threshold):
+def test_thresholds_that_allow_two_unmaskings_are_refused(ranks, threshold):
     with pytest.raises(CollectiveError, match="more than half"):
         MaskedRound(0, ranks, threshold, b"test")
 

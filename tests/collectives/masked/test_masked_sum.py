@@ -86,12 +86,12 @@ def deaths(draw: st.DrawFn) -> list[Death]:
 @settings(max_examples=50, deadline=None)
 @example([Death("h1", 2, True, ("h3",)), Death("h3", 4, True, ("h0",))])
 @given(deaths())
-def test_two_that_die_one_of_them_in_the_midst_of_recovery_do_not_either(dying):
+def test_two_deaths_one_of_them_during_recovery_do_not_lose_the_round(dying):
     results = World(NODES, dying).run(two_rounds)
     require_agreement(results, {node for node in NODES if isinstance(results[node], Died)})
 
 
-def test_when_fewer_are_left_than_the_threshold_nothing_is_unmasked():
+def test_nothing_is_unmasked_when_fewer_ranks_than_the_threshold_remain():
     deaths = [Death(node, 3, speaks=False) for node in ("h0", "h1", "h2")]
     results = World(NODES, deaths).run(two_rounds)
     for node in ("h3", "h4"):
@@ -100,7 +100,7 @@ def test_when_fewer_are_left_than_the_threshold_nothing_is_unmasked():
         assert "so 2 of 5 ranks may die. Start more ranks" in str(results[node])
 
 
-def test_a_lost_round_says_how_many_ranks_may_die_and_what_changes_that():
+def test_the_error_of_a_lost_round_states_how_many_deaths_it_tolerates_and_how_to_change_that():
     """Of three ranks none may die by default."""
 
     def program(comm: Any) -> Any:
@@ -132,7 +132,7 @@ def two_side_by_side(comm: Any) -> list[MaskedTotal]:
 @settings(max_examples=40, deadline=None)
 @example([])
 @given(deaths())
-def test_two_masked_sums_live_side_by_side_whichever_ranks_die(dying):
+def test_two_concurrent_masked_sums_survive_any_deaths(dying):
     results = World(NODES, dying).run(two_side_by_side)
     left = [results[node] for node in NODES if not isinstance(results[node], Died)]
     for place, (number, divisor) in enumerate([(0, 1), (1, 1), (0, 10), (0, 1)]):
@@ -142,7 +142,7 @@ def test_two_masked_sums_live_side_by_side_whichever_ranks_die(dying):
             assert np.abs(result[place].total - expected).max() < 1e-6
 
 
-def test_two_masked_sums_side_by_side_over_a_network():
+def test_two_concurrent_masked_sums_over_a_network():
     def program(comm: Any) -> list[float]:
         first, second = MaskedSum(comm, limit=10.0), MaskedSum(comm, limit=1000)
         sums = [first.allreduce(np.ones(3)), second.allreduce([comm.rank]), first.allreduce([0.5])]
@@ -165,7 +165,7 @@ CANNOT_BE_ADDED = [
 
 
 @pytest.mark.parametrize(("bad", "cause"), CANNOT_BE_ADDED)
-def test_what_one_rank_cannot_add_is_an_error_on_all_and_the_next_sum_is_right(bad, cause):
+def test_an_invalid_input_of_one_rank_fails_on_all_and_the_next_sum_is_right(bad, cause):
     """The error names the rank and the cause, and nobody waits for a deadline."""
 
     def program(comm: Any) -> tuple[str, list[float], float]:
@@ -184,7 +184,7 @@ def test_what_one_rank_cannot_add_is_an_error_on_all_and_the_next_sum_is_right(b
         assert (masked, plain) == ([0.75, 1.5], 3.0)
 
 
-def test_a_refusal_reaches_the_others_while_another_rank_is_still_late():
+def test_a_refusal_reaches_the_other_ranks_while_one_is_late():
     """Rank 1 comes only when ranks 0 and 2 have their error; the next sum is right on all."""
     told_the_others = threading.Barrier(3)
 
@@ -205,7 +205,7 @@ def test_a_refusal_reaches_the_others_while_another_rank_is_still_late():
         assert total == 1.5
 
 
-def test_different_arguments_on_the_ranks_are_an_error_on_all_that_names_them():
+def test_different_arguments_raise_on_all_ranks_and_are_named():
     def program(comm: Any) -> tuple[str, list[float]]:
         sums = MaskedSum(comm, limit=1.0 if comm.rank else 2.0)
         with pytest.raises(MismatchError) as failed:
@@ -231,7 +231,7 @@ def failing_calls(draw: st.DrawFn) -> dict[str, set[int]]:
     {node: {2} if node == "h4" else set() for node in NODES}, [Death("h0", 15), Death("h1", 1)]
 )
 @given(failing_calls(), deaths())
-def test_whichever_calls_fail_and_ranks_die_no_rank_has_a_wrong_sum(failing, dying):
+def test_no_rank_gets_a_wrong_sum_whichever_calls_fail_and_ranks_die(failing, dying):
     def program(comm: Any) -> list[MaskedTotal | str]:
         node = comm.nodes[comm.rank]
         results: list[MaskedTotal | str] = []
@@ -262,7 +262,7 @@ def test_whichever_calls_fail_and_ranks_die_no_rank_has_a_wrong_sum(failing, dyi
 
 
 @pytest.mark.parametrize("threshold", [0, 1, 2, 6])
-def test_thresholds_of_no_majority_are_refused(threshold):
+def test_thresholds_below_a_majority_are_refused(threshold):
     result = World(NODES, []).run(lambda comm: MaskedSum(comm, threshold=threshold))  # type: ignore[arg-type]
     for error in result.values():
         assert isinstance(error, CollectiveError)
@@ -270,7 +270,7 @@ def test_thresholds_of_no_majority_are_refused(threshold):
         assert "5 - t ranks may die" in str(error)
 
 
-def test_over_a_network_the_switch_sees_no_rank_s_values_and_all_get_the_sum():
+def test_the_switch_sees_no_values_of_a_rank_and_all_ranks_get_the_sum():
     arrays = [
         np.random.default_rng(rank).normal(size=(2, 700)).astype(np.float32) for rank in range(3)
     ]

@@ -63,7 +63,7 @@ def expected_totals(
     deadline_ms=st.sampled_from([0, 0, 2]),
     dtype=st.sampled_from([np.float32, np.int64, np.float16]),
 )
-def test_all_ranks_see_the_same_sets_and_bits_and_nothing_is_lost(
+def test_all_ranks_get_the_same_sets_and_bits_and_no_contribution_is_lost(
     cluster_of, algorithm, pauses_ms, k, deadline_ms, dtype
 ):
     cluster = cluster_of(algorithm)
@@ -96,7 +96,7 @@ def test_all_ranks_see_the_same_sets_and_bits_and_nothing_is_lost(
 
 
 @pytest.mark.parametrize("straggler", range(RANKS))
-def test_a_rank_that_comes_after_the_end_gets_the_same(cluster_of, straggler):
+def test_a_rank_that_calls_after_the_end_gets_the_same_result(cluster_of, straggler):
     """Also the rank whose host decides: its program takes no part in that."""
     ended = threading.Barrier(RANKS)
 
@@ -118,7 +118,7 @@ def test_a_rank_that_comes_after_the_end_gets_the_same(cluster_of, straggler):
         assert parts[1].mean()[0] == sum(1 + rank for rank in others) / 3
 
 
-def test_a_contribution_counts_once_when_it_is_offered_until_it_is_in(cluster_of):
+def test_a_contribution_offered_until_it_is_included_counts_once(cluster_of):
     """Backup workers that catch up: ranks call as often as there are rounds, and compute less."""
     rounds = 12
 
@@ -162,7 +162,7 @@ def test_many_rounds_in_flight_beside_other_collectives(cluster_of):
         assert all((part.total == 1).all() for part in results[2::3])
 
 
-def test_ranks_that_disagree_are_told_of_it(cluster_of):
+def test_different_arguments_raise_mismatch_errors(cluster_of):
     def policies(comm):
         comm.allreduce_of(np.ones(3), innet.KOfN(3 + comm.rank % 2, 60.0))
 
@@ -175,7 +175,7 @@ def test_ranks_that_disagree_are_told_of_it(cluster_of):
         assert all(words in str(error) for error in errors)
 
 
-def test_what_is_left_out_never_wraps_around(cluster_of):
+def test_excluded_integers_do_not_overflow(cluster_of):
     ended = threading.Barrier(RANKS)
 
     def program(comm):
@@ -206,6 +206,6 @@ def test_what_is_left_out_never_wraps_around(cluster_of):
         (lambda c, x: c.allreduce_of(x, PATIENT, out=np.zeros(2)), "out= has shape"),
     ],
 )
-def test_what_cannot_work_is_refused_before_anything_is_sent(cluster_of, call, words):
+def test_wrong_arguments_are_refused_before_anything_is_sent(cluster_of, call, words):
     with pytest.raises(CollectiveError, match=words):
         call(cluster_of("inc").communicators[0], np.zeros(3))

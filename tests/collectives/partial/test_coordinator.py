@@ -45,7 +45,7 @@ class HalfTheRanks:
         pass
 
 
-def test_a_rank_that_cannot_be_reached_is_asked_no_more_often_after_many_rounds():
+def test_the_requests_to_an_unreachable_rank_do_not_grow_with_the_rounds():
     ranks, background = HalfTheRanks(), ManualBackground()
     Coordinator(cast(Transfers, ranks), 2, background, lambda: background.now_s)
     background.run_until(1)

@@ -33,7 +33,7 @@ def arrivals(draw: st.DrawFn) -> tuple[int, Terms, list[tuple[float, int, int]]]
 
 
 @given(arrivals())
-def test_each_round_is_decided_once_as_its_policy_says(case):
+def test_each_round_is_decided_once_by_its_policy(case):
     size, terms, events = case
     table = RoundTable(size)
     decisions: dict[int, tuple[float, RoundDecision]] = {}
@@ -67,7 +67,7 @@ def test_each_round_is_decided_once_as_its_policy_says(case):
             assert len(decision.ranks) == size or decided_s >= first_s + terms.policy.deadline_s
 
 
-def test_a_rank_is_asked_next_for_what_is_not_decided():
+def test_the_next_request_to_a_rank_is_for_its_first_undecided_round():
     table = RoundTable(2)
     terms = Terms(KOfN(1), 10)
     table.ready(0, 0, terms, 0.0)
@@ -78,7 +78,7 @@ def test_a_rank_is_asked_next_for_what_is_not_decided():
     assert table.ready(1, 0, terms, 1.0) == [], "it came too late"
 
 
-def test_ranks_with_other_terms_are_told_at_once():
+def test_ranks_with_different_terms_are_refused_at_once():
     table = RoundTable(3)
     assert table.ready(0, 0, Terms(KOfN(2, 5.0), 60), 0.0) == []
     ((number, decision),) = table.ready(2, 0, Terms(KOfN(3, 5.0), 60), 0.1)
@@ -86,7 +86,7 @@ def test_ranks_with_other_terms_are_told_at_once():
 
 
 @given(st.integers(1, 40).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1)))))
-def test_decisions_and_terms_come_back_as_they_were_told(case):
+def test_decisions_and_terms_are_decoded_as_encoded(case):
     size, ranks = case
     decision = RoundDecision(RoundOutcome.CLOSED, tuple(sorted(ranks)))
     content = decision.encode(size)

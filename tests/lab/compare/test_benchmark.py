@@ -35,7 +35,7 @@ def test_the_last_line_is_one_json_object(capsys: pytest.CaptureFixture[str]) ->
     assert figures["machine"]["cores"] >= 1
 
 
-def test_figures_are_saved_where_asked(tmp_path: Path) -> None:
+def test_figures_are_saved_to_the_given_path(tmp_path: Path) -> None:
     place = tmp_path / "results" / "today"
     with pytest.raises(SystemExit):
         benchmark("--save", str(place)).run(found)
@@ -44,7 +44,9 @@ def test_figures_are_saved_where_asked(tmp_path: Path) -> None:
     assert saved["machine"]["cores"] >= 1
 
 
-def test_what_hangs_ends_at_the_deadline_with_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hung_worker_ends_at_the_deadline_with_an_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     async def hang(_progress: ProgressBar) -> Figures:
         await asyncio.Event().wait()
         return {}
@@ -57,7 +59,7 @@ def test_what_hangs_ends_at_the_deadline_with_an_error(capsys: pytest.CaptureFix
     assert captured.out == "", "no figures that a script could take for a result"
 
 
-def test_a_benchmark_that_is_terminated_ends_what_it_started() -> None:
+def test_a_terminated_benchmark_ends_its_processes() -> None:
     ended = asyncio.Event()
 
     async def be_killed(_progress: ProgressBar) -> Figures:
@@ -78,14 +80,14 @@ def test_a_benchmark_that_is_terminated_ends_what_it_started() -> None:
     assert ended.is_set()
 
 
-def test_wrong_results_are_no_figures(comparison: Comparison) -> None:
+def test_wrong_results_give_no_figures(comparison: Comparison) -> None:
     wrong = comparison.measurements[0].model_copy(update={"correct": False})
     spoiled = comparison.model_copy(update={"measurements": [wrong]})
     with pytest.raises(EmulationError, match="inc gave wrong results"):
         measured(spoiled, ("inc",), wrong.size_bytes)
 
 
-def test_a_method_without_figures_says_why(comparison: Comparison) -> None:
+def test_a_method_without_figures_states_the_reason(comparison: Comparison) -> None:
     with pytest.raises(EmulationError, match="ps was not measured: rank 3 of innet has left"):
         measured(comparison, ("inc", "ps"), 1 << 20)
 

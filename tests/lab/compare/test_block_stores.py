@@ -99,7 +99,7 @@ async def test_wrong_bytes_are_an_error_and_no_result(conductor: Conductor) -> N
         await turn_of(OneByteOff(), conductor)
 
 
-def test_blocks_that_never_came_are_not_taken_for_those_of_the_turn_before() -> None:
+def test_missing_blocks_are_not_mistaken_for_those_of_the_previous_turn() -> None:
     shelf = Shelf()
     work = BlocksWork(shelf)
     work.prepare(1, TASK.model_dump())

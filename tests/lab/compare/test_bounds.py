@@ -33,7 +33,7 @@ def test_bounds_on_a_star_are_those_of_the_textbook(method: str, textbook: str) 
     assert bound_s == pytest.approx(textbook_bound_s(textbook, 8, SIZE_BYTES, RATE_BPS))
 
 
-def test_without_rates_there_is_no_bound() -> None:
+def test_links_without_rates_have_no_bound() -> None:
     star = load_topology("star8").with_overrides(rate_bps=None)
     for name in ("inc", *BASELINES):
         assert method_bound_s(find_method(name), star, SIZE_BYTES) is None

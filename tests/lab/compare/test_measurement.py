@@ -32,13 +32,13 @@ def test_statistics_describe_the_samples(measurement: MeasurementFactory) -> Non
     assert m.bandwidth_bytes_per_s == 2000
 
 
-def test_operations_in_a_row_are_not_held_against_a_bound(
+def test_back_to_back_operations_have_no_bound(
     measurement: MeasurementFactory,
 ) -> None:
     assert measurement(in_a_row=True).ratio_to_bound is None
 
 
-def test_the_busiest_link_is_the_one_that_needs_longest(
+def test_the_busiest_link_is_the_one_with_the_longest_transfer_time(
     measurement: MeasurementFactory,
 ) -> None:
     m = measurement()
@@ -61,7 +61,7 @@ def test_a_saved_comparison_is_loaded_unchanged(comparison: Comparison, tmp_path
 
 
 @pytest.mark.parametrize("text", ["{}", "not JSON", '{"topology": 3}'])
-def test_another_file_is_refused_by_its_name(text: str, tmp_path: Path) -> None:
+def test_a_file_of_another_kind_is_refused_by_name(text: str, tmp_path: Path) -> None:
     path = tmp_path / "other.json"
     path.write_text(text)
     with pytest.raises(InnetError, match=r"other\.json is not a comparison"):

@@ -26,7 +26,7 @@ def test_the_sum_is_exact_in_any_order(count: int, ranks: int, turn: int, random
 
 
 @given(turns)
-def test_the_result_of_the_turn_before_is_not_right_again(turn: int) -> None:
+def test_the_result_of_the_previous_turn_is_wrong_in_the_next(turn: int) -> None:
     pattern = Pattern(4096, 8)
     assert not np.array_equal(pattern.total(turn), pattern.total(turn + 1))
 
@@ -39,7 +39,7 @@ def test_no_two_segments_of_a_tensor_are_equal(segment_elements: int) -> None:
 
 
 @pytest.mark.parametrize("size_bytes", [0, -4, 6])
-def test_sizes_that_are_no_tensors_are_refused(size_bytes: int) -> None:
+def test_invalid_sizes_are_refused(size_bytes: int) -> None:
     with pytest.raises(CollectiveError, match="multiple of 4"):
         Pattern(size_bytes, 8)
 

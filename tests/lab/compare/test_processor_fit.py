@@ -25,7 +25,7 @@ def times_of(sizes: Sequence[int], packets: Sequence[float]) -> list[float]:
     ]
 
 
-def test_all_parts_are_found_where_packets_are_not_proportional_to_bytes() -> None:
+def test_all_cost_terms_are_found_where_packets_are_not_proportional_to_bytes() -> None:
     # The segments of larger operations are larger, so packets grow less than bytes.
     packets = [24.0, 96.0, 1536.0, 1632.0, 6192.0]
     fit = fit_processor_time(times_of(SIZES, packets), packets, SIZES)
@@ -35,7 +35,7 @@ def test_all_parts_are_found_where_packets_are_not_proportional_to_bytes() -> No
         assert abs(fit.parts_s[term] - part_s) < 2 * fit.errors_s[term] < 0.7 * part_s, term
 
 
-def test_without_sizes_below_a_segment_packets_are_part_of_the_bytes() -> None:
+def test_without_sizes_below_a_segment_packet_costs_count_as_byte_costs() -> None:
     sizes = [count * 64 * KIB for count in (1, 4, 16, 64, 256)]
     packets = packets_of(sizes, 64 * KIB)
     fit = fit_processor_time(times_of(sizes, packets), packets, sizes)
@@ -44,13 +44,13 @@ def test_without_sizes_below_a_segment_packets_are_part_of_the_bytes() -> None:
     assert fit.parts_s["byte"] == pytest.approx(both_s, rel=0.05)
 
 
-def test_who_counts_no_packets_has_parts_of_operations_and_bytes() -> None:
+def test_a_method_without_packet_counts_has_costs_per_operation_and_byte() -> None:
     none = [0.0] * len(SIZES)
     fit = fit_processor_time(times_of(SIZES, none), none, SIZES)
     assert fit.parts_s == pytest.approx({"operation": OPERATION_S, "byte": BYTE_S}, rel=0.05)
 
 
-def test_a_part_below_the_noise_is_left_out() -> None:
+def test_a_cost_term_below_the_noise_is_omitted() -> None:
     packets = packets_of(SIZES, 8 * KIB)
     times_s = [
         noise * (OPERATION_S + count * PACKET_S)
@@ -61,7 +61,7 @@ def test_a_part_below_the_noise_is_left_out() -> None:
     assert fit.parts_s["packet"] == pytest.approx(PACKET_S, rel=0.1)
 
 
-def test_two_sizes_have_two_parts() -> None:
+def test_two_sizes_give_two_cost_terms() -> None:
     packets = packets_of(SIZES[:2], 8 * KIB)
     fit = fit_processor_time(times_of(SIZES[:2], packets), packets, SIZES[:2])
     assert "packet" not in fit.parts_s

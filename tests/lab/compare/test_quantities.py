@@ -22,9 +22,7 @@ def test_formatted_times_are_right_to_one_percent(time_s: float) -> None:
     ("size_bytes", "text"),
     [(10**6, "1 MB"), (10**8, "100 MB"), (5 * 10**9, "5 GB"), (9000, "9 kB"), (2 << 30, "2 GiB")],
 )
-def test_a_size_that_somebody_has_given_in_decimal_units_stays_round(
-    size_bytes: int, text: str
-) -> None:
+def test_a_size_in_decimal_units_stays_round(size_bytes: int, text: str) -> None:
     assert rounded_size(size_bytes) == text
 
 

@@ -36,7 +36,7 @@ async def _recorded(
     return [line.frame for line in recorder.recording().lines[before:] if line.frame is not None]
 
 
-async def test_frames_have_the_rates_between_readings(monkeypatch):
+async def test_frames_contain_the_rates_between_readings(monkeypatch):
     recorder = ComparisonRecorder(_TOPOLOGY, "local")
     frames = await _recorded(recorder, _Links(monkeypatch), "ring, 1 MiB", 3)
     picture = recorder.recording().picture
@@ -49,7 +49,7 @@ async def test_frames_have_the_rates_between_readings(monkeypatch):
     assert set(frames[-1].links.bps) == {0}
 
 
-async def test_turns_follow_each_other_with_their_names(monkeypatch, tmp_path):
+async def test_turns_are_recorded_in_order_with_their_names(monkeypatch, tmp_path):
     recorder = ComparisonRecorder(_TOPOLOGY, "local")
     links = _Links(monkeypatch)
     await _recorded(recorder, links, "ring, 1 MiB", 3)
@@ -65,7 +65,7 @@ async def test_turns_follow_each_other_with_their_names(monkeypatch, tmp_path):
     assert times == sorted(times)
 
 
-async def test_long_turns_have_fewer_frames_a_second(monkeypatch):
+async def test_long_turns_have_fewer_frames_per_second(monkeypatch):
     recorder = ComparisonRecorder(_TOPOLOGY, "local")
     frames = await _recorded(recorder, _Links(monkeypatch), "ring, 1 GiB", 10_000)
     assert 20 <= len(frames) <= 41

@@ -55,14 +55,14 @@ def test_the_page_is_well_formed_and_needs_nothing_else(page: str) -> None:
     assert all(address.startswith("#") for address in addresses)
 
 
-def test_the_page_has_no_colour_that_only_fits_one_background(page: str) -> None:
+def test_the_page_is_readable_on_light_and_dark_backgrounds(page: str) -> None:
     drawings = "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL))
     assert drawings
     assert re.findall(r"#[0-9a-f]{6}\b", drawings) == []
     assert "var(--ink)" in drawings
 
 
-def test_a_report_without_matplotlib_lacks_the_figures_alone(
+def test_a_report_without_matplotlib_lacks_only_the_figures(
     comparison: Comparison, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -77,7 +77,7 @@ def test_names_are_escaped(page: str) -> None:
     assert "<b>" not in page
 
 
-def test_recordings_are_linked_from_where_the_report_lies(
+def test_links_to_recordings_are_relative_to_the_report(
     comparison: Comparison, tmp_path: Path
 ) -> None:
     report = tmp_path / "report.html"
@@ -102,13 +102,13 @@ def test_every_measurement_and_failure_is_shown(comparison: Comparison, tmp_path
             assert m.method in text
 
 
-def test_sentences_name_the_speed_and_what_explains_it(comparison: Comparison) -> None:
+def test_sentences_name_the_speed_and_its_cause(comparison: Comparison) -> None:
     text = " ".join(summary_sentences(comparison))
     assert "In-network aggregation is 2.00 times as fast as Gloo: ring" in text
     assert "the bytes on the links explain 1.00 of it" in text
 
 
-def test_a_difference_within_the_spread_is_called_none(
+def test_a_difference_within_the_spread_counts_as_none(
     comparison: Comparison, measurement: MeasurementFactory
 ) -> None:
     # Of three operations of the peer, two waited for a timeout.
@@ -123,14 +123,14 @@ def test_a_difference_within_the_spread_is_called_none(
     assert "0.5 s (3 samples, spread 0.499 s)" in text
 
 
-def test_the_spread_of_many_samples_leaves_outliers_out(measurement: MeasurementFactory) -> None:
+def test_the_spread_of_many_samples_excludes_outliers(measurement: MeasurementFactory) -> None:
     fast = measurement(samples_s=[1.0 + 0.01 * i for i in range(20)] + [9.0])
     slow = measurement(samples_s=[2.0 + 0.01 * i for i in range(20)])
     assert fast.differs_from(slow)
     assert slow.differs_from(fast)
 
 
-def test_the_number_of_samples_is_told(comparison: Comparison) -> None:
+def test_the_number_of_samples_is_stated(comparison: Comparison) -> None:
     console = Console(record=True, width=250)
     console.print(render_table(comparison))
     assert "samples" in console.export_text()
@@ -177,7 +177,7 @@ def warnings_of(comparison: Comparison, *measurements: Measurement) -> list[str]
     return [line for line in summary_sentences(shown) if line.startswith("Warning: ")]
 
 
-def test_a_figure_of_an_overload_is_not_taken_for_the_algorithm(
+def test_figures_from_an_overload_are_marked(
     comparison: Comparison, measurement: MeasurementFactory
 ) -> None:
     clean: dict[str, object] = {"links": [], "deepest_queue": None}
@@ -195,7 +195,7 @@ def test_a_figure_of_an_overload_is_not_taken_for_the_algorithm(
     assert "a defect or an overload" in page
 
 
-def test_latency_and_the_drops_by_which_tcp_finds_its_rate_are_no_overload(
+def test_latency_and_the_usual_drops_of_tcp_do_not_count_as_overload(
     comparison: Comparison, measurement: MeasurementFactory
 ) -> None:
     clean: dict[str, object] = {"links": [], "deepest_queue": None}
@@ -215,12 +215,12 @@ def test_a_wrong_result_is_not_hidden(comparison: Comparison) -> None:
     assert "WRONG RESULT" in render_report(spoiled)
 
 
-def test_a_comparison_in_which_everything_failed_still_has_a_page(comparison: Comparison) -> None:
+def test_a_comparison_without_results_still_has_a_page(comparison: Comparison) -> None:
     empty = comparison.model_copy(update={"measurements": []})
     assert "could not be measured" in render_report(empty)
 
 
-def test_the_distance_from_the_bound_can_be_read_off(comparison: Comparison) -> None:
+def test_the_page_shows_the_distance_from_the_bound(comparison: Comparison) -> None:
     near = [m for m in comparison.measurements if (m.ratio_to_bound or 9.0) < 1.9]
     svg = plot_ratios(comparison.model_copy(update={"measurements": near}))
     assert svg is not None

@@ -51,14 +51,14 @@ async def test_the_deepest_queue_is_found_with_its_drops() -> None:
     assert series.drops[:3] == [0, 0, 4]
 
 
-async def test_where_nothing_waits_there_is_no_deepest_queue() -> None:
+async def test_without_waiting_packets_there_is_no_deepest_queue() -> None:
     probe = ScriptedLinks({UP: LinkReading(0, 0, 0)})
     async with QueueWatch(ProbedQueues(probe.links), period_s=0.001) as watch:
         await probe.exhausted.wait()
     assert watch.deepest(0.0, float("inf")) is None
 
 
-def test_traffic_is_what_turns_added_to_the_counters() -> None:
+def test_traffic_is_the_increase_of_the_counters_in_a_turn() -> None:
     star = load_topology("star8").with_overrides(rate_bps=1e9)
     total = TrafficTotal()
     total.add({UP: LinkReading(100, 1, 0)}, {UP: LinkReading(500, 3, 0)})
@@ -69,7 +69,7 @@ def test_traffic_is_what_turns_added_to_the_counters() -> None:
     assert link.drops == 2
 
 
-def test_status_of_the_nodes_is_summed_over_them() -> None:
+def test_the_status_is_summed_over_the_nodes() -> None:
     port = {
         "enqueued": 3,
         "sent_bytes": 10,

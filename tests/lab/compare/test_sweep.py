@@ -50,7 +50,7 @@ def check_complete(comparison: Comparison, methods: tuple[str, ...]) -> None:
             assert len(m.links) == 2 * comparison.hosts
 
 
-async def test_own_methods_are_compared_and_recorded_on_loopback() -> None:
+async def test_innets_methods_are_compared_and_recorded_on_loopback() -> None:
     methods = ("inc", "ring")
     recorder = ComparisonRecorder(star(2), "local")
     comparison = await compare(
@@ -82,7 +82,7 @@ async def test_gloo_runs_over_the_same_links_as_innet(netns_obstacle: str | None
 @pytest.mark.jobs
 @pytest.mark.netns
 @pytest.mark.torch
-async def test_everyone_pushes_to_the_first_host(netns_obstacle: str | None) -> None:
+async def test_all_ranks_push_to_the_first_host(netns_obstacle: str | None) -> None:
     skip_without("gloo-push", netns_obstacle)
     comparison = await compare(
         star(4), mode="netns", algorithms=(), baselines=("gloo-push",),
@@ -120,7 +120,7 @@ async def test_foreign_programs_run_over_loopback_or_shared_memory(baseline: str
 
 
 @pytest.mark.jobs
-async def test_a_method_that_fails_is_left_out_and_the_others_go_on(
+async def test_a_failed_method_is_omitted_and_the_others_continue(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     take_turn = sweep._Sweep._take_turn
@@ -149,13 +149,13 @@ async def test_a_method_that_fails_is_left_out_and_the_others_go_on(
     assert "SIGKILL" in failure.reason, "the reason is what ended the worker"
 
 
-async def test_nonsense_is_refused_before_anything_is_launched() -> None:
+async def test_invalid_options_are_refused_before_anything_is_launched() -> None:
     with pytest.raises(PlanError, match="'magic'"):
         await compare(star(3), algorithms=("magic",))
     with pytest.raises(EmulationError, match="netns mode"):
         await compare(star(3), mode="local", algorithms=(), baselines=("gloo",))
 
 
-def test_links_are_described_by_what_they_are() -> None:
+def test_links_are_described_by_their_properties() -> None:
     star = load_topology("star8").with_overrides(rate_bps=200e6, loss=0.01, delay_s=1e-3)
     assert describe_links(star) == "8 links of 200 Mbit/s, 1 ms delay, 1.00% loss"

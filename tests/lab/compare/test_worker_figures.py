@@ -29,10 +29,10 @@ async def _run(program: str, folder: Path) -> object:
     return await measured_by_workers(str(path), (7, "--quick"), load_topology("star:2"))
 
 
-async def test_ranks_get_the_arguments_and_one_reports(tmp_path: Path) -> None:
+async def test_ranks_get_the_arguments_and_one_rank_reports(tmp_path: Path) -> None:
     assert await _run(_REPORTING, tmp_path) == {"given": ["7", "--quick"]}
 
 
-async def test_an_error_shows_what_ranks_printed_instead_of_figures(tmp_path: Path) -> None:
+async def test_an_error_shows_the_output_of_the_ranks(tmp_path: Path) -> None:
     with pytest.raises(EmulationError, match="no figures: hello"):
         await _run("print('hello')", tmp_path)

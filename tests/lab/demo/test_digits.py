@@ -17,7 +17,7 @@ def test_a_seed_determines_the_images() -> None:
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 8])
-def test_the_parts_of_all_ranks_add_up_to_the_batch(ranks: int) -> None:
+def test_the_shares_of_all_ranks_add_up_to_the_batch(ranks: int) -> None:
     digits, whole, part = Digits.draw(1), Perceptron(1), Perceptron(1)
     (batch, *_) = digits.batches(5, 0, 1)
     loss = whole.differentiate(digits.images[batch], digits.labels[batch], BATCH)

@@ -31,7 +31,7 @@ def step_times_s(text: str, tmp_path: Path, hosts: int = 4, options: str = "") -
     return [ended - begun for begun, ended in job.spans_s]
 
 
-def test_layers_are_read_with_their_three_phases() -> None:
+def test_layers_are_parsed_with_their_three_phases() -> None:
     model = parse_astra_sim(HYBRID)
     assert (model.parallelism, model.model_parallel) == ("HYBRID_TRANSFORMER", 2)
     attention, mlp = model.layers
@@ -46,7 +46,7 @@ def test_layers_can_have_a_parallelism_of_their_own() -> None:
     assert [layer.parallelism for layer in model.layers] == ["DATA", "MODEL"]
 
 
-def test_a_pass_takes_its_computing_and_what_cannot_overlap(tmp_path: Path) -> None:
+def test_a_pass_takes_its_computation_and_its_exposed_communication(tmp_path: Path) -> None:
     # 3 ms forward, 2 ms + 2 ms + 1 ms backward; communication is small. One cycle is 1 ns.
     (time_s,) = step_times_s(HYBRID, tmp_path)
     assert 0.008 < time_s < 0.010
@@ -75,7 +75,7 @@ def test_data_parallel_sums_run_during_backward(tmp_path: Path) -> None:
         ("DATA", None, "expected the kind of parallelism"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(text: str, line: int | None, message: str) -> None:
+def test_mistakes_are_reported_with_their_line(text: str, line: int | None, message: str) -> None:
     with pytest.raises(WorkloadError, match=message) as caught:
         parse_astra_sim(text, Path("net.txt"))
     assert caught.value.line == line

@@ -34,7 +34,9 @@ def test_rounds_close_by_the_simulations_clock(sim: innet.Simulation) -> None:
     assert 0.03 <= outcomes[3][1] < 0.032
 
 
-def test_a_late_rank_keeps_its_own_part_where_the_sum_overwrites_it(sim: innet.Simulation) -> None:
+def test_a_late_rank_keeps_its_contribution_when_the_sum_overwrites_the_array(
+    sim: innet.Simulation,
+) -> None:
     late = [np.zeros(3) for _ in range(4)]
 
     async def rounds(comm: Communicator) -> list[float]:
@@ -53,7 +55,7 @@ def test_a_late_rank_keeps_its_own_part_where_the_sum_overwrites_it(sim: innet.S
     assert not np.any(late)
 
 
-def test_a_round_to_which_too_few_come_ends_before_the_deadline(sim: innet.Simulation) -> None:
+def test_a_round_with_too_few_ranks_ends_before_the_deadline(sim: innet.Simulation) -> None:
     first, second, *_ = sim.group(timeout_s=2.0)
 
     async def alone(comm: Communicator) -> float:
@@ -64,7 +66,7 @@ def test_a_round_to_which_too_few_come_ends_before_the_deadline(sim: innet.Simul
     assert max(sim.run(alone(first), alone(second))) < 2.0
 
 
-def test_a_round_without_a_late_rank_fails_on_all_and_the_next_is_right(
+def test_a_round_that_lacks_a_required_rank_fails_on_all_and_the_next_is_right(
     sim: innet.Simulation,
 ) -> None:
     async def rounds(comm: Communicator) -> tuple[str, tuple[int, ...]]:
@@ -83,7 +85,9 @@ def test_a_round_without_a_late_rank_fails_on_all_and_the_next_is_right(
         assert contributors == (0, 1, 2, 3)
 
 
-def test_arrays_are_read_and_written_and_nothing_stays_of_a_group(sim: innet.Simulation) -> None:
+def test_arrays_are_read_and_written_and_a_closed_group_leaves_no_state(
+    sim: innet.Simulation,
+) -> None:
     group = sim.group()
 
     async def exchange(comm: Communicator) -> tuple[int, float]:
@@ -102,7 +106,7 @@ def test_arrays_are_read_and_written_and_nothing_stays_of_a_group(sim: innet.Sim
         assert (status["endpoint"]["retained_bytes"], status["operations"]) == (0, [])
 
 
-def test_a_program_on_a_paused_host_goes_on_until_it_needs_an_answer(
+def test_a_program_on_a_paused_host_runs_until_it_needs_an_answer(
     sim: innet.Simulation,
 ) -> None:
     owner, other, *_ = sim.group()
@@ -119,7 +123,7 @@ def test_a_program_on_a_paused_host_goes_on_until_it_needs_an_answer(
 
 
 @pytest.mark.parametrize("registered", [True, False], ids=["get", "request"])
-def test_a_get_of_a_process_that_dies_ends_with_the_cause(
+def test_a_get_from_a_process_that_dies_ends_with_the_cause(
     sim: innet.Simulation, registered: bool
 ) -> None:
     owner, asker, *_ = sim.group()

@@ -37,7 +37,7 @@ def test_flows_slow_the_jobs_down_and_follow_the_seed() -> None:
     assert busy.jobs == result(background).jobs != result(background, seed=2).jobs
 
 
-def test_no_flow_begins_outside_of_its_time() -> None:
+def test_no_flow_starts_outside_its_interval() -> None:
     times = "{from: h0, to: [h1, h2], rate: 1gbit, size: 4KiB, at: 1ms, until: 2ms}"
     found = result(f"background: [{times}]")
     assert 0 < found.background_bytes < 3 * 1e9 / 8 * 1e-3
@@ -45,7 +45,7 @@ def test_no_flow_begins_outside_of_its_time() -> None:
 
 
 @pytest.mark.parametrize("distribution", ["constant", "exponential", "pareto"])
-def test_the_rate_is_offered_whatever_the_distribution(distribution: FlowDistribution) -> None:
+def test_every_distribution_offers_the_given_rate(distribution: FlowDistribution) -> None:
     with innet.Simulation(STAR) as sim:
         traffic = sim.background(
             "h0", ["h1", "h2"], rate_bps=40e6, flow_bytes=1000, distribution=distribution
@@ -70,7 +70,7 @@ def test_the_rate_is_offered_whatever_the_distribution(distribution: FlowDistrib
         ("{from: h1, to: [h1], rate: 1mbit}", None, "background.0: .*itself"),
     ],
 )
-def test_what_is_wrong_is_told(entry: str, line: int | None, message: str) -> None:
+def test_mistakes_are_reported(entry: str, line: int | None, message: str) -> None:
     def load_and_run() -> None:
         workload = parse_workload(f"{HEAD}background:\n  - {entry}", Path("w.yaml"))
         run_task(make_tasks(STAR, workload, algorithms=["inc"])[0])
@@ -80,7 +80,7 @@ def test_what_is_wrong_is_told(entry: str, line: int | None, message: str) -> No
     assert caught.value.line == line
 
 
-def test_nonsense_is_refused_in_python() -> None:
+def test_invalid_values_are_refused_in_python() -> None:
     with innet.Simulation(STAR) as sim:
         with pytest.raises(SimulationError, match="unknown distribution 'zipf'"):
             sim.background("h0", "h1", rate_bps=1e6, distribution="zipf")  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ async def allreduce(comm: Communicator, array: np.ndarray) -> None:
     await comm.iallreduce(array)
 
 
-def test_ndn_packets_stand_in_datagrams_between_neighbours(tmp_path: Path) -> None:
+def test_ndn_packets_are_written_as_datagrams_between_neighbours(tmp_path: Path) -> None:
     path = tmp_path / "trace.pcapng"
     with innet.Simulation(star(3)) as sim:
         sim.capture(path)
@@ -85,7 +85,7 @@ def test_virtual_payloads_count_in_the_length(tmp_path: Path) -> None:
         assert frame[IP].len == meta.wirelen - 14
 
 
-def test_streams_are_tcp_between_their_hosts(tmp_path: Path) -> None:
+def test_streams_are_written_as_tcp_between_their_hosts(tmp_path: Path) -> None:
     path = tmp_path / "trace.pcapng"
     with innet.Simulation(star(3)) as sim:
         sim.capture(path, links=[("h0", "s0")])

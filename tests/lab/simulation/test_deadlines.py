@@ -21,7 +21,7 @@ async def ends_at_the_deadline(comm: Communicator) -> bool:
     return False
 
 
-def test_the_second_step_of_a_collective_has_what_the_first_has_left() -> None:
+def test_the_second_step_of_a_collective_has_the_remaining_time() -> None:
     topology = load_topology("star:2").with_overrides(delay_s=0.5)
     with innet.Simulation(topology) as sim:
         group = sim.group(algorithm="inc", timeout_s=TIMEOUT_S)

@@ -33,7 +33,7 @@ def roots(comm: Communicator) -> set[str]:
 @pytest.mark.parametrize(
     ("lost", "returns_s"), [("leaf0", 0.03), ("spine0", 0.03), ("spine0", 100.0)]
 )
-def test_every_rank_gets_its_sum_though_a_switch_is_lost_in_the_middle(
+def test_every_rank_gets_its_sum_when_a_switch_is_lost_during_it(
     lost: str, returns_s: float, seed: int, beside: bool
 ) -> None:
     topology = without_caches("leaf-spine:2x2x2")

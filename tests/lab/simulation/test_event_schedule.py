@@ -25,7 +25,7 @@ def told(result: RunResult) -> list[tuple[float, str]]:
     return [(round(event.time_s, 6), event.text) for event in result.events]
 
 
-def test_an_event_is_undone_after_its_time() -> None:
+def test_an_event_is_undone_after_its_duration() -> None:
     result = run("  - {kind: link-down, link: h0 -- s0, at: 20ms, for: 30ms}\n")
     assert told(result) == [(0.02, "h0 -- s0: down"), (0.05, "h0 -- s0: up again")]
     assert len(result.jobs[0].spans_s) == 10
@@ -39,20 +39,20 @@ def test_an_event_is_undone_after_its_time() -> None:
         "{kind: link-down, link: any link, at: 5ms, for: 100ms}",
     ],
 )
-def test_operations_take_longer_while_it_lasts(event: str) -> None:
+def test_operations_take_longer_during_an_event(event: str) -> None:
     (job,) = run(f"  - {event}\n", "repetitions: 10, warm-up: 0, pause: 5ms").jobs
     times_s = [ended - begun for begun, ended in job.spans_s]
     assert max(times_s) > 0.04
     assert times_s[-1] < 0.012
 
 
-def test_a_crashed_switch_comes_back() -> None:
+def test_a_crashed_switch_returns() -> None:
     result = run("  - {kind: crash, node: any switch, at: 20ms, for: 50ms}\n")
     assert [text for _, text in told(result)] == ["s0: crashed", "s0: started again"]
     assert len(result.jobs[0].spans_s) == 10
 
 
-def test_repeated_events_keep_their_rhythm_until_they_end() -> None:
+def test_repeated_events_keep_their_period_until_they_end() -> None:
     result = run("  - {kind: clock-jump, node: h1, at: 10ms, every: 20ms, until: 60ms, by: 1s}\n")
     assert [time_s for time_s, _ in told(result)] == pytest.approx([0.01, 0.03, 0.05], abs=1e-6)
 
@@ -64,7 +64,7 @@ def test_random_events_follow_the_seed() -> None:
     assert len(first) > 4
 
 
-def test_equal_events_that_overlap_are_one() -> None:
+def test_overlapping_equal_events_are_merged() -> None:
     result = run(
         "  - {kind: pause, node: s0, at: 10ms, for: 20ms}\n"
         "  - {kind: pause, node: s0, at: 20ms, for: 30ms}\n"
@@ -72,7 +72,7 @@ def test_equal_events_that_overlap_are_one() -> None:
     assert told(result) == [(0.01, "s0: paused"), (0.05, "s0: goes on")]
 
 
-def test_computing_stops_on_a_paused_host_and_is_slow_on_a_straggler() -> None:
+def test_computation_stops_on_a_paused_host_and_is_slow_on_a_straggler() -> None:
     training = """
 name: t
 jobs:
@@ -101,7 +101,7 @@ events:
 """
 
 
-def test_events_of_a_topology_file_happen_and_are_written_back() -> None:
+def test_events_of_a_topology_file_are_executed_and_written_back() -> None:
     topology = parse_yaml(TOPOLOGY)
     assert parse_yaml(dump_yaml(topology)) == topology
     assert topology.with_overrides(rate_bps=1e9).events == topology.events
@@ -118,7 +118,7 @@ def test_events_of_a_topology_file_happen_and_are_written_back() -> None:
         ("{kind: straggle, node: s0, factor: 2.0}", "s0 is not a host"),
     ],
 )
-def test_what_does_not_exist_is_refused_by_name(event: str, message: str) -> None:
+def test_unknown_targets_are_refused_by_name(event: str, message: str) -> None:
     with pytest.raises(WorkloadError, match=message):
         run(f"  - {event}\n")
     text = TOPOLOGY[: TOPOLOGY.index("  - ")] + f"  - {event}\n"

@@ -52,7 +52,7 @@ def test_a_healed_link_is_as_fast_as_before() -> None:
         assert run_sum(sim, group) < 1.2 * BOUND_S
 
 
-def test_links_like_the_kernels_let_a_burst_pass_and_mark_nothing() -> None:
+def test_links_modelled_on_the_kernel_pass_a_burst_and_mark_nothing() -> None:
     topology = load_topology("star:2").with_overrides(rate_bps=10e6, queue_bytes=64 << 10)
 
     def small_sum_s(like: Mode) -> float:
@@ -102,7 +102,7 @@ def test_a_clock_that_jumps_changes_no_result() -> None:
         assert run_sum(sim) < 5.0
 
 
-def test_what_cannot_happen_is_refused_by_name() -> None:
+def test_impossible_faults_are_refused_by_name() -> None:
     with innet.Simulation(star(2)) as sim:
         with pytest.raises(SimulationError, match="no link from h0 to h1"):
             sim.set_link_up("h0", "h1", False)
@@ -114,7 +114,7 @@ def test_what_cannot_happen_is_refused_by_name() -> None:
             sim.change_link("h0", "s0", loss=2.0)
 
 
-def test_ranks_that_hear_of_a_dead_worker_go_on_without_it() -> None:
+def test_ranks_that_learn_of_a_dead_worker_continue_without_it() -> None:
     with innet.Simulation(star(3)) as sim:
         sim.at(0.001, sim.crash, "h1")
         sim.at(0.002, sim.fail_worker, "h1", "was killed by signal 9 (SIGKILL)")
@@ -134,7 +134,7 @@ def test_ranks_that_hear_of_a_dead_worker_go_on_without_it() -> None:
             sim.fail_worker("h7")
 
 
-def test_a_group_made_while_a_switch_is_gone_uses_it_once_it_is_back() -> None:
+def test_a_group_formed_without_a_lost_switch_uses_it_after_its_return() -> None:
     with innet.Simulation(star(3)) as sim:
         sim.crash("s0")
         group = sim.group(algorithm="inc")

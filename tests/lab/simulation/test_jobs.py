@@ -21,7 +21,7 @@ async def total(comm: Communicator) -> float:
     return float(result[7])
 
 
-def test_jobs_sum_side_by_side_and_each_has_its_part_of_the_slots() -> None:
+def test_concurrent_jobs_each_have_their_share_of_the_slots() -> None:
     with innet.Simulation(load_topology("star:4"), jobs=JOBS, audit_interval=1) as sim:
         groups = [sim.group(job.hosts, algorithm="inc", name="g0") for job in JOBS]
         assert sim.run(*(total(comm) for group in groups for comm in group)) == [3.0] * 4
@@ -32,7 +32,7 @@ def test_jobs_sum_side_by_side_and_each_has_its_part_of_the_slots() -> None:
         assert sim.run(*(total(comm) for group in groups for comm in group)) == [3.0] * 4
 
 
-def test_a_host_is_in_one_job_and_its_groups_too() -> None:
+def test_a_host_and_its_groups_belong_to_one_job() -> None:
     topology = load_topology("star:4")
     sim = innet.Simulation(topology, jobs=JOBS)
     with pytest.raises(SimulationError, match="belong to one job; h1, h2 are of: a, b"):
@@ -44,7 +44,7 @@ def test_a_host_is_in_one_job_and_its_groups_too() -> None:
         innet.Simulation(topology, jobs=(SimulatedJob("c", ("h9",)),))
 
 
-def test_objects_are_signed_by_their_host_and_read_by_its_job_alone() -> None:
+def test_objects_are_signed_by_their_host_and_readable_only_in_its_job() -> None:
     weights = np.arange(5000.0)
     with innet.Simulation(load_topology("star:4"), jobs=JOBS, audit_interval=1) as sim:
         group, others = (sim.group(job.hosts, name="g0", timeout_s=1.0) for job in JOBS)

@@ -64,7 +64,7 @@ def blocks_of(result: RunResult) -> BlockPlaces:
     return job.blocks
 
 
-def test_a_block_is_found_at_its_home_then_on_the_way_or_computed_again(
+def test_a_block_is_found_at_its_home_or_in_a_cache_or_computed_again(
     topology: Topology, tmp_path: Path
 ) -> None:
     # One worker after the other asks for the same prompt; none has memory of its own.
@@ -85,7 +85,7 @@ def test_a_block_is_found_at_its_home_then_on_the_way_or_computed_again(
 
 
 @pytest.mark.parametrize("design", ["network", "home"])
-def test_with_memory_for_all_the_hits_are_those_of_one_store(
+def test_the_hits_equal_those_of_one_store_when_memory_suffices(
     topology: Topology, tmp_path: Path, design: str
 ) -> None:
     source = random.Random(5)
@@ -120,7 +120,7 @@ def test_a_hot_prefix_crosses_its_homes_link_about_once(tmp_path: Path) -> None:
     assert from_home.bytes_per_operation < 1.3 * len(ids) * BLOCK_BYTES
 
 
-def test_a_hot_prompt_leaves_the_host_that_computed_it_once_for_fifteen_askers(
+def test_a_hot_prompt_leaves_its_producer_once_for_fifteen_requesters(
     tmp_path: Path,
 ) -> None:
     topology = load_topology("leaf-spine:4x2x4").with_overrides(rate_bps=10e9, mtu_bytes=65000)
@@ -190,7 +190,7 @@ def test_all_requests_are_answered_whatever_happens(tmp_path: Path, event: str) 
     assert blocks.local + blocks.switches + blocks.homes + blocks.computed == 3 * len(prompts)
 
 
-def test_a_worker_without_its_node_computes_everything(tmp_path: Path) -> None:
+def test_a_worker_without_a_node_computes_everything(tmp_path: Path) -> None:
     topology = load_topology("star:2").with_overrides(rate_bps=1e9, mtu_bytes=9000)
     path = write_trace(tmp_path / "t.jsonl", [(2000 * number, [1, 2]) for number in range(4)])
     text = (
@@ -201,7 +201,7 @@ def test_a_worker_without_its_node_computes_everything(tmp_path: Path) -> None:
     assert (blocks.local, blocks.computed) == (2, 6)
 
 
-def test_what_comes_late_is_computed(topology: Topology, tmp_path: Path) -> None:
+def test_late_blocks_are_computed(topology: Topology, tmp_path: Path) -> None:
     prompts = [(0, [1, 2]), (20_000, [1, 2]), (40_000, [1, 2])]
     path = write_trace(tmp_path / "t.jsonl", prompts)
     slow = topology.with_overrides(rate_bps=1e6)
@@ -210,7 +210,7 @@ def test_what_comes_late_is_computed(topology: Topology, tmp_path: Path) -> None
     assert blocks.computed == 6 - blocks.local
 
 
-def test_the_time_to_the_first_token_is_that_of_the_stated_model(
+def test_the_time_to_the_first_token_follows_the_stated_model(
     topology: Topology, tmp_path: Path
 ) -> None:
     # Three prompts at once on one worker: they are computed one after the other.
@@ -248,7 +248,9 @@ def test_the_same_seed_gives_the_same_replay(topology: Topology, tmp_path: Path)
     ]
 
 
-def test_table_and_page_tell_where_blocks_were_found(topology: Topology, tmp_path: Path) -> None:
+def test_the_table_and_the_page_show_where_blocks_were_found(
+    topology: Topology, tmp_path: Path
+) -> None:
     path = write_trace(tmp_path / "t.jsonl", [(3000 * n, [1, 2]) for n in range(3)])
     tasks = make_tasks(
         topology, workload_of(path), algorithms=list(DESIGNS), sizes_bytes=[1 << 20, 1 << 22]
@@ -270,7 +272,9 @@ def test_table_and_page_tell_where_blocks_were_found(topology: Topology, tmp_pat
     assert "of 6 blocks need not be computed" in page
 
 
-def test_beside_other_jobs_a_replay_tells_the_same(topology: Topology, tmp_path: Path) -> None:
+def test_other_jobs_do_not_change_the_report_of_a_replay(
+    topology: Topology, tmp_path: Path
+) -> None:
     path = write_trace(tmp_path / "t.jsonl", [(3000 * n, [1, 2]) for n in range(3)])
     text = (
         f"name: both\njobs:\n  serving: {{kind: kv, trace: {path.name}, block: 64KiB}}\n"
@@ -303,9 +307,7 @@ def test_beside_other_jobs_a_replay_tells_the_same(topology: Topology, tmp_path:
         ("replicas: 9", "9 replicas"),
     ],
 )
-def test_what_does_not_fit_is_told(
-    topology: Topology, tmp_path: Path, keys: str, message: str
-) -> None:
+def test_mistakes_are_reported(topology: Topology, tmp_path: Path, keys: str, message: str) -> None:
     path = write_trace(tmp_path / "t.jsonl", [(0, [1])])
     text = f"name: w\njobs:\n  s: {{kind: kv, trace: {path.name}, {keys}}}"
     with pytest.raises(WorkloadError, match=message):
@@ -333,13 +335,13 @@ def test_memory_is_given_in_bytes_or_in_blocks(tmp_path: Path) -> None:
         workload_of(path, ",cache=1B")
 
 
-def test_replays_compare_designs_and_nothing_else(topology: Topology, tmp_path: Path) -> None:
+def test_replays_compare_only_designs(topology: Topology, tmp_path: Path) -> None:
     path = write_trace(tmp_path / "t.jsonl", [(0, [1])])
     with pytest.raises(WorkloadError, match=r"no design 'ring'; designs: network"):
         make_tasks(topology, workload_of(path), algorithms=["network", "ring"])
 
 
-def test_a_switch_has_one_replays_memory(topology: Topology, tmp_path: Path) -> None:
+def test_only_one_replay_can_use_the_memory_of_a_switch(topology: Topology, tmp_path: Path) -> None:
     path = write_trace(tmp_path / "t.jsonl", [(0, [1])])
     job = f"{{kind: kv, trace: {path.name}}}"
     text = f"name: w\njobs: {{a: {job}, b: {job}}}"
@@ -347,7 +349,7 @@ def test_a_switch_has_one_replays_memory(topology: Topology, tmp_path: Path) -> 
         run(topology, parse_workload(text, tmp_path / "w.yaml"), "network")
 
 
-def test_memory_is_limited_as_the_design_divides_it(topology: Topology, tmp_path: Path) -> None:
+def test_memory_is_limited_per_node_by_the_design(topology: Topology, tmp_path: Path) -> None:
     # Room for 8 blocks over 4 workers: 2 each, and prompts of 3 never stay whole.
     prompts = [(3000 * n, [1, 2, 3]) for n in range(8)]
     path = write_trace(tmp_path / "t.jsonl", prompts)

@@ -57,7 +57,7 @@ def test_a_small_sum_of_several_levels_takes_one_round_trip_to_the_root(
     assert times_s == pytest.approx([2 * links * DELAY_S] * 4, rel=0.01)
 
 
-def test_sums_of_several_levels_take_no_more_packets_when_ranks_call_at_different_times() -> None:
+def test_sums_of_several_levels_need_no_more_packets_when_ranks_call_at_different_times() -> None:
     topology = load_topology("leaf-spine:2x1x2").with_overrides(delay_s=0.0001)
 
     async def late_sum(comm: Communicator) -> float:
@@ -75,7 +75,7 @@ def test_sums_of_several_levels_take_no_more_packets_when_ranks_call_at_differen
         assert packets[-5:] == [18] * 5, packets
 
 
-def test_a_rank_that_is_late_below_a_leaf_delays_a_sum_by_no_more() -> None:
+def test_a_late_rank_below_a_leaf_delays_a_sum_only_by_its_lateness() -> None:
     topology = load_topology("leaf-spine:2x1x2").with_overrides(delay_s=0.0001)
 
     async def late_sum(comm: Communicator) -> float:
@@ -90,7 +90,7 @@ def test_a_rank_that_is_late_below_a_leaf_delays_a_sum_by_no_more() -> None:
             assert sim.now_s - began_s == pytest.approx(0.1 + 0.0004, rel=0.01)
 
 
-def test_small_sums_after_large_ones_and_large_after_small_wait_for_nothing() -> None:
+def test_alternating_small_and_large_sums_do_not_wait_for_each_other() -> None:
     topology = load_topology("leaf-spine:2x1x2").with_overrides(delay_s=0.0001)
 
     async def large_sum(comm: Communicator) -> float:
@@ -107,7 +107,7 @@ def test_small_sums_after_large_ones_and_large_after_small_wait_for_nothing() ->
     assert large_s[2:] == pytest.approx([0.0004] * 3, rel=0.01)
 
 
-def test_a_contribution_that_is_lost_is_asked_for() -> None:
+def test_a_lost_contribution_is_requested() -> None:
     topology = load_topology("star:4").with_overrides(delay_s=0.001, loss=0.2)
     with innet.Simulation(topology, seed=3) as sim:
         times_s = seconds_of_sums(sim, sim.group(algorithm="inc"), 30)
@@ -120,7 +120,7 @@ async def large_sum(comm: Communicator) -> bool:
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.02])
-def test_contributions_of_a_large_sum_are_asked_for_where_they_are_lost(loss: float) -> None:
+def test_lost_contributions_of_a_large_sum_are_requested(loss: float) -> None:
     topology = load_topology("star:4").with_overrides(rate_bps=1e9, loss=loss)
     with innet.Simulation(topology, seed=5) as sim:
         group = sim.group(algorithm="inc")
@@ -131,7 +131,7 @@ def test_contributions_of_a_large_sum_are_asked_for_where_they_are_lost(loss: fl
     assert sums <= to_host <= (1 + 5 * loss) * sums
 
 
-def test_a_sum_of_a_leaf_that_is_lost_is_asked_for() -> None:
+def test_a_lost_sum_of_a_leaf_is_requested() -> None:
     topology = load_topology("leaf-spine:2x1x2").with_overrides(delay_s=0.001, loss=0.1)
     with innet.Simulation(topology, seed=3) as sim:
         times_s = seconds_of_sums(sim, sim.group(algorithm="inc"), 60)
@@ -161,7 +161,7 @@ def test_a_slow_link_carries_each_contribution_once() -> None:
     assert took_s < 1.05 * 9 * 7600 * 8 / 10e6
 
 
-def test_a_rank_that_never_sends_ahead_costs_the_others_one_wait() -> None:
+def test_a_rank_that_never_sends_ahead_costs_one_wait() -> None:
     with innet.Simulation(load_topology("star:4").with_overrides(delay_s=0.0001)) as sim:
         group = sim.group(algorithm="inc")
         for variant in group[2]._variants.all:

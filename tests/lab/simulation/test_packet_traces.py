@@ -40,14 +40,14 @@ def test_each_run_has_a_file_with_the_packets_of_the_chosen_links(tmp_path: Path
         assert interfaces == {f"{host}->{leaf}", f"{leaf}->{host}"}
 
 
-def test_one_file_has_one_run(tmp_path: Path) -> None:
+def test_one_file_holds_one_run(tmp_path: Path) -> None:
     file = tmp_path / "new" / "a.pcapng"
     assert file_paths(file, ["one"], SUFFIX, "packet traces") == [file]
     with pytest.raises(SimulationError, match="there are 2; give a directory"):
         file_paths(file, ["one", "two"], SUFFIX, "packet traces")
 
 
-def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SimulationError, match="cannot be written to"):
         file_paths(tmp_path / "file", ["one", "two"], SUFFIX, "packet traces")

@@ -22,19 +22,21 @@ LARGE = load_topology("fat-tree:8").with_overrides(mtu_bytes=65000)
         ("barrier", 1, 1),
     ],
 )
-def test_large_arrays_on_many_hosts_are_thin(workload: str, least: int, most: int) -> None:
+def test_large_arrays_on_many_hosts_have_virtual_payloads(
+    workload: str, least: int, most: int
+) -> None:
     scale = virtual_scale("auto", LARGE, load_workload(workload))
     assert least <= scale <= most
     assert scale & (scale - 1) == 0
 
 
-def test_small_packets_bound_how_thin_they_are() -> None:
+def test_small_packets_limit_how_much_is_virtual() -> None:
     small = load_topology("star:40").with_overrides(mtu_bytes=576)
     assert virtual_scale("virtual", small, load_workload("allreduce:1GiB")) == 16
 
 
 @pytest.mark.parametrize("workload", ["allreduce:1MiB", "reduce-scatter:1MiB", "alltoall:1MiB"])
-def test_thin_arrays_take_the_time_of_real_ones_and_are_right(workload: str) -> None:
+def test_virtual_arrays_take_the_time_of_real_ones_and_are_right(workload: str) -> None:
     def median_s(payloads: str, scale: int) -> float:
         (task,) = make_tasks(
             STAR,

@@ -37,7 +37,7 @@ def test_every_collective_is_right_with_every_algorithm(operation: str, algorith
 
 @pytest.mark.parametrize("operation", ["allreduce", "reduce-scatter", "allgather", "broadcast",
                                        "gather", "scatter", "alltoall"])  # fmt: skip
-def test_no_collective_beats_its_bound_by_far_or_misses_it(operation: str) -> None:
+def test_every_collective_takes_about_its_bound(operation: str) -> None:
     (job,) = run(f"{operation}:2MiB").jobs
     assert job.bound_s is not None
     for time_s in times_s(job):
@@ -55,7 +55,7 @@ def test_wrong_results_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not job.correct
 
 
-def test_buckets_close_when_they_are_full() -> None:
+def test_full_buckets_are_closed() -> None:
     layers = [Layer(str(n), 0.0, 0.001 * n, 400) for n in range(1, 6)]
     buckets = make_buckets(layers, first_bytes=100, most_bytes=800)
     assert [bucket.size_bytes for bucket in buckets] == [400, 800, 800]
@@ -77,7 +77,7 @@ jobs:
 """
 
 
-def test_sums_hide_behind_backward_unless_they_shall_not() -> None:
+def test_sums_overlap_with_backward_unless_disabled() -> None:
     (hidden,) = run(TRAINING.format(overlap="true", compute="{}")).jobs
     (shown,) = run(TRAINING.format(overlap="false", compute="{}")).jobs
     assert times_s(hidden) == pytest.approx([0.040] * 2, rel=0.02)
@@ -92,14 +92,16 @@ def test_one_slow_host_makes_all_steps_slow() -> None:
 
 
 @pytest.mark.parametrize("distribution", ["uniform", "exponential", "lognormal"])
-def test_random_computing_differs_between_steps_and_follows_the_seed(distribution: str) -> None:
+def test_random_computation_times_differ_between_steps_and_follow_the_seed(
+    distribution: str,
+) -> None:
     text = TRAINING.format(overlap="true", compute=f"{{distribution: {distribution}}}")
     first, again, other = (times_s(run(text, seed=seed).jobs[0]) for seed in (1, 1, 2))
     assert first == again != other
     assert first[0] != pytest.approx(first[1], rel=1e-6)
 
 
-def test_jobs_run_at_once_and_one_that_fails_ends_alone() -> None:
+def test_jobs_run_concurrently_and_a_failed_one_ends_alone() -> None:
     result = run("""
 name: two
 jobs:
@@ -113,7 +115,7 @@ jobs:
     assert "deadline" in late.failure.lower() or "within" in late.failure
 
 
-def test_an_interrupted_run_tells_what_it_has() -> None:
+def test_an_interrupted_run_reports_its_results_so_far() -> None:
     def observe(moment: Moment) -> None:
         if moment.operations > 3:
             raise Interrupted

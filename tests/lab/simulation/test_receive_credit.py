@@ -25,7 +25,7 @@ STAR = load_topology("star:32").with_overrides(rate_bps=1e9)
 
 
 @pytest.mark.parametrize("algorithm", ["inc", "ring", "halving-doubling", "ps"])
-def test_a_method_takes_little_more_than_its_bound_among_many_hosts(algorithm: str) -> None:
+def test_methods_on_many_hosts_take_little_more_than_their_bound(algorithm: str) -> None:
     assert _time_over_bound(STAR, algorithm, "512KiB") < 1.15
 
 
@@ -37,7 +37,9 @@ def test_a_method_takes_little_more_than_its_bound_among_many_hosts(algorithm: s
         pytest.param(load_topology("star:4").with_workers(2, memory_rate_bps=5e8), id="pcie"),
     ],
 )
-def test_no_link_of_a_host_gets_more_than_it_holds(topology: Topology, algorithm: str) -> None:
+def test_no_link_of_a_host_receives_more_than_its_queue_holds(
+    topology: Topology, algorithm: str
+) -> None:
     assert _time_over_bound(topology.with_overrides(rate_bps=1e9), algorithm, "1MiB") < 1.15
 
 
@@ -71,7 +73,7 @@ def test_links_are_not_idle_while_a_sum_is_fetched(
         pytest.param("leaf-spine:8x4x8", 1e9, 1024, id="sums-in-the-order-of-requests"),
     ],
 )
-def test_steps_of_few_segments_do_not_wait_for_requests(
+def test_steps_with_few_segments_do_not_wait_for_requests(
     name: str, rate_bps: float, kibibytes: int
 ) -> None:
     topology = load_topology(name).with_overrides(rate_bps=rate_bps, delay_s=1e-6)
@@ -80,7 +82,7 @@ def test_steps_of_few_segments_do_not_wait_for_requests(
         assert _repeated(sim) == 0
 
 
-def test_a_simulated_ring_of_many_hosts_is_not_taken_for_an_overload() -> None:
+def test_a_simulated_ring_of_many_hosts_is_not_marked_as_overload() -> None:
     workload = load_workload("allreduce:64KiB")
     tasks = make_tasks(STAR, workload, algorithms=["ring"])
     runs = sweep(tasks, processes=1, progress=lambda _: None)
@@ -125,7 +127,7 @@ def test_ranks_that_fetch_blocks_of_one_node_share_its_queue(operation: str) -> 
 
 
 @pytest.mark.parametrize("algorithm", ["inc", "ring", "halving-doubling", "ps"])
-def test_ranks_that_are_late_in_turn_overflow_no_queue(algorithm: str) -> None:
+def test_ranks_that_are_late_one_after_the_other_overflow_no_queue(algorithm: str) -> None:
     # What DistributedDataParallel does in each step: a small sum and a large one at once, called by
     # each rank when it is ready. The kernel's queues mark nothing.
     topology = load_topology("star:8").with_overrides(rate_bps=200e6)
@@ -149,7 +151,7 @@ def test_ranks_that_are_late_in_turn_overflow_no_queue(algorithm: str) -> None:
         assert sim.now_s < steps * (1.15 * bound + 4 * skew_s)
 
 
-def test_answers_of_a_late_rank_that_are_all_lost_are_soon_requested_again() -> None:
+def test_lost_answers_of_a_late_rank_are_soon_requested_again() -> None:
     topology = load_topology("star:2").with_overrides(rate_bps=200e6)
     late_s = 1.01
     with innet.Simulation(topology, seed=2) as sim:
@@ -167,7 +169,7 @@ def test_answers_of_a_late_rank_that_are_all_lost_are_soon_requested_again() -> 
         assert sim.now_s < late_s + 0.2
 
 
-def test_a_ring_begins_no_more_sums_than_its_switch_has_room_for() -> None:
+def test_a_ring_starts_no_more_sums_than_its_switch_has_room_for() -> None:
     topology = load_topology("star:16").with_overrides(rate_bps=10e9, delay_s=1e-6)
     settings = Settings().with_assignments(["transport.pit_capacity=4096"])
     assert _time_over_bound(topology, "ring", "4MiB", settings) < 1.15
@@ -187,7 +189,7 @@ def _time_over_bound(
     return max(result.samples_s) / result.bound_s
 
 
-def test_the_credit_is_the_path_and_the_part_of_the_queue_that_causes_no_mark() -> None:
+def test_the_credit_is_the_path_plus_the_unmarked_part_of_the_queue() -> None:
     star = load_topology("star:4").with_overrides(
         rate_bps=1e9, delay_s=1e-3, queue_bytes=400_000, mark_bytes=100_000
     )
@@ -205,7 +207,7 @@ def test_a_host_on_a_link_without_a_rate_has_no_limit() -> None:
 @pytest.mark.parametrize(
     ("name", "rate_bps", "mebibytes"), [("star:2", 1e6, 4), ("star:8", 1e6, 1), ("star:8", 2e8, 4)]
 )
-def test_what_is_late_is_hardly_requested_again(
+def test_late_segments_are_rarely_requested_again(
     name: str, rate_bps: float, mebibytes: int, algorithm: str, like: Mode
 ) -> None:
     # Answers wait in queues, or for other sums, for much longer than a round trip without load.

@@ -38,14 +38,14 @@ def recording(tmp_path_factory):
     return read_recording(folder / "a.innetrec")
 
 
-def test_links_carry_what_the_operations_need(recording):
+def test_the_recorded_traffic_is_what_the_operations_need(recording):
     frames = [line.frame for line in recording.lines if line.frame]
     most = max(bps or 0 for frame in frames for bps in frame.links.bps)
     assert 0.5e9 < most <= 1.2e9
     assert recording.picture.virtual_time
 
 
-def test_faults_are_in_the_frames_and_among_the_events(recording):
+def test_faults_are_recorded_in_frames_and_events(recording):
     frames = [line.frame for line in recording.lines if line.frame]
     assert any(frame.cut for frame in frames)
     assert any(frame.states.get("s0") == "gone" for frame in frames)
@@ -55,7 +55,7 @@ def test_faults_are_in_the_frames_and_among_the_events(recording):
     assert any("crashed" in text for text in texts)
 
 
-def test_lines_are_in_the_order_of_time(recording):
+def test_lines_are_ordered_by_time(recording):
     times = [line.time_s for line in recording.lines]
     assert times == sorted(times)
     assert len([line for line in recording.lines if line.frame]) <= 400

@@ -24,7 +24,7 @@ def star(hosts: int) -> innet.Topology:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_sums_have_the_bits_of_their_plan(algorithm: str) -> None:
+def test_sums_equal_the_expression_of_their_plan_to_the_bit(algorithm: str) -> None:
     random = np.random.default_rng(5)
     inputs = random.normal(size=(4, 30_001)).astype(np.float32)
 
@@ -53,7 +53,7 @@ def test_an_in_network_sum_takes_little_more_than_its_bound() -> None:
     assert bound_s < max(ends_s) < 1.1 * bound_s
 
 
-def test_a_slow_network_takes_longer_than_the_usual_timeout_and_ends_well() -> None:
+def test_a_slow_network_gets_more_time_than_the_usual_timeout() -> None:
     """The deadline follows from the rate of the links and the bytes."""
     slow = load_topology("star:2").with_overrides(rate_bps=1e6)
     contribution = np.ones(10 << 20, np.float32)
@@ -68,7 +68,7 @@ def test_a_slow_network_takes_longer_than_the_usual_timeout_and_ends_well() -> N
         assert (result == 2).all()
 
 
-def test_a_rank_that_works_alone_for_a_minute_ends_nothing() -> None:
+def test_a_rank_that_computes_for_a_minute_fails_nothing() -> None:
     async def program(comm: Communicator) -> float:
         await asyncio.sleep(120.0 if comm.rank == 0 else 0.0)
         return float((await comm.iallreduce(np.ones(1)))[0])
@@ -117,7 +117,7 @@ def test_a_seed_decides_everything() -> None:
     assert digest(4) != first
 
 
-def test_a_blocking_call_is_refused_with_what_to_write_instead() -> None:
+def test_a_blocking_call_is_refused_with_the_awaitable_form() -> None:
     async def program(comm: Communicator) -> None:
         comm.allreduce(np.ones(4, np.float32))
 
@@ -125,7 +125,7 @@ def test_a_blocking_call_is_refused_with_what_to_write_instead() -> None:
         sim.run(program(sim.group()[0]))
 
 
-def test_programs_that_wait_for_nothing_are_told_so() -> None:
+def test_a_deadlock_is_reported() -> None:
     async def program() -> None:
         await asyncio.get_running_loop().create_future()
 
@@ -133,7 +133,7 @@ def test_programs_that_wait_for_nothing_are_told_so() -> None:
         sim.run(program())
 
 
-def test_a_rank_that_never_comes_is_named_at_the_deadline() -> None:
+def test_an_absent_rank_is_named_at_the_deadline() -> None:
     async def program(comm: Communicator) -> None:
         if comm.rank != 2:
             await comm.iallreduce(np.ones(4, np.float32))
@@ -143,7 +143,7 @@ def test_a_rank_that_never_comes_is_named_at_the_deadline() -> None:
     assert sim.now_s == pytest.approx(5.0, abs=0.1)
 
 
-def test_a_switch_that_dies_is_done_without() -> None:
+def test_the_simulation_continues_without_a_dead_switch() -> None:
     topology = load_topology("leaf-spine:2x2x4").with_overrides(rate_bps=1e9)
     switch = next(name for name in topology.switches if name.startswith("spine"))
 
@@ -162,7 +162,7 @@ def test_a_switch_that_dies_is_done_without() -> None:
     assert results == [[step * 8.0 for step in range(20)]] * 8
 
 
-def test_a_crashed_host_ends_its_own_operations() -> None:
+def test_operations_of_a_crashed_host_end() -> None:
     async def program(comm: Communicator) -> None:
         await comm.iallreduce(np.ones(1 << 20, np.float32))
 
@@ -182,7 +182,7 @@ def test_unknown_nodes_and_hosts_are_refused_by_name() -> None:
             sim.restart("s0")
 
 
-def test_a_node_that_only_forwards_has_its_routes_again_after_a_restart() -> None:
+def test_a_restarted_forwarding_node_has_its_routes_again() -> None:
     topology = load_topology("leaf-spine:2x1x1").with_overrides(rate_bps=1e9)
 
     async def program(comm: Communicator) -> float:
@@ -197,7 +197,7 @@ def test_a_node_that_only_forwards_has_its_routes_again_after_a_restart() -> Non
         assert sim.run(*(program(comm) for comm in group)) == [2.0, 2.0]
 
 
-def test_what_a_group_keeps_goes_when_all_have_left() -> None:
+def test_the_state_of_a_group_is_dropped_when_all_ranks_left() -> None:
     async def program(comm: Communicator) -> None:
         await comm.iallreduce(np.ones(100_000, np.float32))
         comm.close()
@@ -210,7 +210,7 @@ def test_what_a_group_keeps_goes_when_all_have_left() -> None:
             assert status["rules"] == []
 
 
-def test_settings_under_which_answers_would_find_nobody_are_refused() -> None:
+def test_settings_that_would_lose_all_answers_are_refused() -> None:
     with pytest.raises(SettingsError, match="at least twice"):
         Settings().with_assignments(["transport.interest_lifetime_s=0.5"])
     with pytest.raises(SettingsError, match="host_slots"):

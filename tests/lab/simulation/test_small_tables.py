@@ -12,7 +12,7 @@ from innet.topology import load_topology
 
 
 @pytest.mark.parametrize("algorithm", ["ps", "inc", "ring"])
-def test_those_who_wait_for_sums_leave_room_to_ask_for_operands(algorithm: str) -> None:
+def test_pending_requests_for_sums_leave_room_for_operand_requests(algorithm: str) -> None:
     settings = Settings().with_assignments(
         ["transport.pit_capacity=1024", "transport.initial_window=512"]
     )

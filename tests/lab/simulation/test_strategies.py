@@ -73,7 +73,7 @@ def times_s(strategy: str) -> np.ndarray:
     return np.array([replicas.fetch_s() for _ in range(FETCHES)])
 
 
-def test_asking_two_replicas_lowers_the_tail_and_not_the_median() -> None:
+def test_requesting_from_two_replicas_lowers_the_tail_and_not_the_median() -> None:
     alone, cloned = times_s("best-route"), times_s("clone")
     usual_s = np.median(alone)
     assert np.median(cloned) <= usual_s * 1.01

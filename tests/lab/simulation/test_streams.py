@@ -55,7 +55,7 @@ def test_incast_overflows_the_queue_before_the_receiver() -> None:
 
 
 @pytest.mark.parametrize("hosts", [4, 8])
-def test_a_ring_takes_what_its_bytes_take(hosts: int) -> None:
+def test_a_ring_takes_the_time_of_its_bytes(hosts: int) -> None:
     size_bytes = 64_000_000
     with innet.Simulation(star(hosts)) as sim:
         ring = Ring(sim)
@@ -68,7 +68,7 @@ def test_a_ring_takes_what_its_bytes_take(hosts: int) -> None:
     assert bound_s < second_s < 1.1 * bound_s
 
 
-def test_a_parameter_server_takes_what_its_link_takes() -> None:
+def test_a_parameter_server_takes_the_time_of_its_link() -> None:
     hosts, size_bytes = 5, 32_000_000
     with innet.Simulation(star(hosts)) as sim:
         sim.run(ParameterServer(sim).allreduce(size_bytes))
@@ -97,7 +97,7 @@ def test_background_traffic_offers_its_rate_and_slows_others_down() -> None:
     assert time_s(background=True) > 1.3 * time_s(background=False)
 
 
-def test_streams_repeat_themselves_to_the_bit() -> None:
+def test_streams_are_deterministic() -> None:
     def digest(seed: int) -> int:
         with innet.Simulation(star(4, loss=0.01), seed=seed) as sim:
             sim.background("h0", "h1", rate_bps=1e8)
@@ -108,7 +108,7 @@ def test_streams_repeat_themselves_to_the_bit() -> None:
     assert digest(1) != digest(2)
 
 
-def test_a_stream_survives_a_switch_that_is_gone_for_a_while() -> None:
+def test_a_stream_survives_a_temporary_loss_of_a_switch() -> None:
     with innet.Simulation(star(2)) as sim:
         sim.at(0.01, sim.crash, "s0")
         sim.at(1.0, sim.restart, "s0")
@@ -116,7 +116,7 @@ def test_a_stream_survives_a_switch_that_is_gone_for_a_while() -> None:
         assert 1.0 < sim.now_s < 5.0
 
 
-def test_ends_that_are_no_hosts_are_refused() -> None:
+def test_ends_that_are_not_hosts_are_refused() -> None:
     with innet.Simulation(star(2)) as sim:
         with pytest.raises(SimulationError, match="'s0' is not a host"):
             sim.stream("h0", "s0")

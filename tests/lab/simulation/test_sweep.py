@@ -29,7 +29,7 @@ def compared(workload: str, processes: int = 1, **choice: object) -> Comparison:
     return outcome(STAR, chosen.name, Settings(), Machine.here(), runs)
 
 
-def test_processes_give_what_one_gives() -> None:
+def test_several_processes_give_the_results_of_one() -> None:
     choice = {"algorithms": ["inc", "ring"], "seeds": [1, 2]}
     alone = compared("allreduce:256KiB", 1, **choice)
     together = compared("allreduce:256KiB", 2, **choice)
@@ -53,14 +53,14 @@ def test_sizes_of_several_jobs_are_refused() -> None:
         compared(TWO_JOBS, algorithms=["inc"], sizes_bytes=[4096])
 
 
-def test_jobs_have_measurements_of_their_own_and_share_their_links() -> None:
+def test_jobs_have_their_own_measurements_and_share_links() -> None:
     found = compared(TWO_JOBS, algorithms=["inc"])
     assert found.methods == ["sums: inc", "shuffle: inc", "all jobs: inc"]
     assert [len(m.samples_s) for m in found.measurements] == [5, 2, 1]
     assert [bool(m.links) for m in found.measurements] == [False, False, True]
 
 
-def test_a_job_with_an_algorithm_of_its_own_is_told_apart_by_what_runs_beside_it() -> None:
+def test_measurements_of_a_job_are_labelled_by_the_algorithm_of_the_others() -> None:
     text = TWO_JOBS.replace("kind: collective, operation: allreduce", "kind: collective, "
                             "algorithm: ps, operation: allreduce")  # fmt: skip
     found = compared(text, algorithms=["inc", "ring"])
@@ -71,13 +71,13 @@ def test_a_job_with_an_algorithm_of_its_own_is_told_apart_by_what_runs_beside_it
     assert len(found.methods) == len(found.measurements) == 6
 
 
-def test_the_page_of_a_simulation_tells_its_seeds_and_events() -> None:
+def test_the_page_of_a_simulation_shows_its_seeds_and_events() -> None:
     events = "events:\n  - {kind: pause, node: s0, at: 1ms, for: 2ms}\n"
     page = render_report(compared(TWO_JOBS + events, algorithms=["inc"], seeds=[7]))
     for text in ("two on star-3", "s0: paused", "<dt>seeds</dt><dd>7</dd>", "Over time", "slots"):
         assert text in page
 
 
-def test_a_standing_never_exceeds_what_there_is() -> None:
+def test_progress_never_exceeds_the_total() -> None:
     standing = Standing(runs=2, ended=2)
     assert standing.fraction == 1.0

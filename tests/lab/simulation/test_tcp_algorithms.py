@@ -26,7 +26,7 @@ def compared(workload: Workload, *algorithms: str) -> Comparison:
     return outcome(STAR, workload.name, Settings(), Machine.here(), runs)
 
 
-def test_they_stand_beside_the_others_with_their_bounds() -> None:
+def test_tcp_algorithms_are_listed_with_their_bounds() -> None:
     found = compared(load_workload("allreduce:1MiB"), "inc", "tcp-ring", "tcp-ps:server=h2")
     inc, ring, server = found.measurements
     assert (ring.title, server.title) == ("ring over TCP", "parameter server over TCP (server=h2)")
@@ -44,7 +44,7 @@ def test_they_stand_beside_the_others_with_their_bounds() -> None:
     assert "Parameter server over TCP (server=h2): every rank sends its tensor to one host" in told
 
 
-def test_training_runs_over_them() -> None:
+def test_training_runs_over_tcp_algorithms() -> None:
     text = """
 name: w
 jobs:
@@ -61,7 +61,7 @@ jobs:
     assert measured.bound_s < measured.median_s < 2 * measured.bound_s
 
 
-def test_a_rank_that_does_not_come_is_named() -> None:
+def test_an_absent_rank_is_named() -> None:
     async def program(rank: TcpRank) -> None:
         if rank.rank != 2:
             await rank.iallreduce(np.ones(4, np.float32))
@@ -96,6 +96,6 @@ events: [{kind: link-down, link: h1 -- s0, at: 0}]
         ("allreduce:4KiB", "tcp-ring:congestion=bbr", "'bbr'; known are cubic and reno"),
     ],
 )
-def test_what_cannot_be_is_refused(workload: str, algorithm: str, message: str) -> None:
+def test_impossible_requests_are_refused(workload: str, algorithm: str, message: str) -> None:
     with pytest.raises(InnetError, match=message):
         compared(load_workload(workload), algorithm)

@@ -26,13 +26,13 @@ def time_s(size_bytes: int, virtual_scale: int) -> float:
         return max(sim.run(*(program(comm) for comm in sim.group(algorithm="inc"))))
 
 
-def test_thin_arrays_take_the_time_of_full_ones() -> None:
+def test_virtual_arrays_take_the_time_of_real_ones() -> None:
     # Segments of full arrays are half as large, so their pipeline is shorter.
     assert time_s(20_000_000, 1000) == pytest.approx(time_s(20_000_000, 1), rel=0.1)
 
 
 @pytest.mark.parametrize("algorithm", ["inc", "ring", "halving-doubling", "ps"])
-def test_the_scale_does_not_change_what_a_method_takes(algorithm: str) -> None:
+def test_the_scale_does_not_change_the_time_of_a_method(algorithm: str) -> None:
     topology = load_topology("leaf-spine:2x2x4").with_overrides(rate_bps=100e9, delay_s=1e-6)
     took_s = []
     for virtual_scale in (1, 16):
@@ -46,14 +46,14 @@ def test_the_scale_does_not_change_what_a_method_takes(algorithm: str) -> None:
     assert took_s[1] == pytest.approx(took_s[0], rel=0.005)
 
 
-def test_plans_are_chosen_by_what_arrays_stand_for() -> None:
+def test_plans_are_chosen_by_the_real_size() -> None:
     topology = load_topology("star:4").with_overrides(rate_bps=1e9, mtu_bytes=65000)
     with innet.Simulation(topology, virtual_scale=1000) as sim:
         comm = sim.group(algorithm="auto")[0]
         assert "64000000 bytes" in comm.explain(64_000)
 
 
-def test_a_scale_that_leaves_nothing_is_refused() -> None:
+def test_a_scale_that_leaves_no_element_is_refused() -> None:
     topology = load_topology("star:2")
     for scale in (0, 100_000):
         with pytest.raises(SimulationError, match=f"virtual_scale.*{scale}"):

@@ -39,7 +39,7 @@ def test_layers_come_from_a_csv_file(tmp_path: Path) -> None:
     assert job.written.repetitions == 2
 
 
-def test_files_beside_the_workload_are_found_from_anywhere(tmp_path: Path) -> None:
+def test_files_beside_the_workload_are_found_from_any_directory(tmp_path: Path) -> None:
     (tmp_path / "net.csv").write_text("layer,forward_s,backward_s,gradient_bytes\nfc,1,2,4\n")
     text = "name: w\njobs: {t: {kind: training, layers-file: net.csv}}"
     (job,) = parse_workload(text, tmp_path / "w.yaml").jobs
@@ -89,7 +89,7 @@ HEAD = "name: w\njobs:\n  a:\n    kind: collective\n"
         ),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(text: str, line: int | None, message: str) -> None:
+def test_mistakes_are_reported_with_their_line(text: str, line: int | None, message: str) -> None:
     with pytest.raises(WorkloadError, match=message) as caught:
         parse_workload(text, Path("w.yaml"))
     assert caught.value.line == line
@@ -107,7 +107,7 @@ def test_what_is_wrong_is_told_with_its_line(text: str, line: int | None, messag
         ("training:nowhere.csv", "cannot be read"),
     ],
 )
-def test_a_short_form_that_means_nothing_is_explained(text: str, message: str) -> None:
+def test_an_unknown_short_form_is_refused_with_an_explanation(text: str, message: str) -> None:
     with pytest.raises(WorkloadError, match=message):
         load_workload(text)
 
@@ -122,7 +122,9 @@ def test_a_short_form_that_means_nothing_is_explained(text: str, message: str) -
         ("layer,forward_s,backward_s,gradient_bytes\nx,1,2,much\n", 2, "gradient_bytes: expected"),
     ],
 )
-def test_bad_csv_is_told_with_its_line(text: str, line: int | None, message: str) -> None:
+def test_mistakes_in_csv_are_reported_with_their_line(
+    text: str, line: int | None, message: str
+) -> None:
     with pytest.raises(WorkloadError, match=message) as caught:
         parse_layers_csv(text, Path("net.csv"))
     assert caught.value.line == line

@@ -31,7 +31,7 @@ logging.getLogger("innet.test").warning("careful", extra={"operation": "mine"})
 
 
 @given(st.text())
-def test_a_record_is_one_line_whatever_it_says(message: str) -> None:
+def test_a_record_is_one_line_for_any_text(message: str) -> None:
     formatter = JsonLinesFormatter({"node": "s0"})
     record = logging.LogRecord("innet.x", logging.WARNING, "", 1, "%s", (message,), None)
     record.operation = "allreduce"
@@ -52,7 +52,7 @@ def test_an_exception_is_in_its_record() -> None:
     assert "ValueError: no such luck" in document["exception"]
 
 
-def test_a_record_of_a_failed_operation_says_which() -> None:
+def test_a_record_of_a_failed_operation_names_it() -> None:
     formatter = JsonLinesFormatter({"node": "h0", "job": "j1", "rank": 0})
     try:
         raise DeadlineExceeded("too late", operation="barrier()", seq=0)
@@ -63,7 +63,7 @@ def test_a_record_of_a_failed_operation_says_which() -> None:
     assert known == {"job": "j1", "rank": 0, "group": None, "operation": "barrier()", "seq": 0}
 
 
-def test_what_is_printed_becomes_a_record_and_a_record_stays_one() -> None:
+def test_printed_lines_become_records_and_records_are_kept() -> None:
     stream = io.StringIO()
     output = JsonLinesOutput(Console(file=stream))
     record = JsonLinesFormatter({"node": "h0"}).format(
@@ -77,7 +77,7 @@ def test_what_is_printed_becomes_a_record_and_a_record_stays_one() -> None:
     assert {document["node"] for document in shown} == {"h0"}
 
 
-def test_all_that_a_run_prints_is_json_and_says_what_it_concerns(registry: object) -> None:
+def test_all_output_of_a_run_is_json_with_its_source(registry: object) -> None:
     done = innet(
         "run", "star:2", "--broker", "none", "--log-format", "json", "--log-level", "debug",
         "--algorithm", "inc", "--job-name", "train", "--", sys.executable, "-c", PROGRAM,
@@ -107,7 +107,7 @@ def test_all_that_a_run_prints_is_json_and_says_what_it_concerns(registry: objec
 
 
 @pytest.mark.usefixtures("registry")
-def test_a_program_with_logging_of_its_own_gets_the_text_records_alone() -> None:
+def test_a_program_with_its_own_logging_gets_only_the_text_records() -> None:
     program = "import logging; logging.basicConfig(format='MINE %(message)s')\n" + PROGRAM
     done = innet("run", "star:2", "--broker", "none", "--", sys.executable, "-c", program)
     told = [line for line in done.stdout.splitlines() if "careful" in line]

@@ -67,7 +67,7 @@ def within(inner: Event, outer: Event) -> bool:
 @pytest.mark.slow
 @pytest.mark.jobs
 @pytest.mark.torch
-def test_communication_hides_behind_the_computation_of_a_model(run_job, tmp_path, monkeypatch):
+def test_a_trace_shows_communication_overlapping_with_computation(run_job, tmp_path, monkeypatch):
     file = tmp_path / "trace.json"
     monkeypatch.setenv("PYTHONPATH", str(APPS))
     result = run_job("training.py", topology="star:2", trace=file)
@@ -115,7 +115,7 @@ def check_prefetch(events: list[Event], pid: int) -> None:
         assert following["ts"] < end(layer)
 
 
-def test_a_job_that_fails_leaves_a_trace_of_all_ranks_and_says_where(tmp_path):
+def test_a_failed_job_leaves_a_trace_of_all_ranks_and_names_the_file(tmp_path):
     command = [sys.executable, "-m", "innet", "run", "star:3", "--trace", str(tmp_path)]
     done = subprocess.run(
         [*command, "--", sys.executable, str(DIES)],
@@ -137,7 +137,7 @@ def test_a_job_that_fails_leaves_a_trace_of_all_ranks_and_says_where(tmp_path):
         assert names[-1].startswith("barrier")
 
 
-def test_a_job_goes_on_when_a_trace_cannot_be_written(run_job, tmp_path):
+def test_a_job_continues_when_a_trace_cannot_be_written(run_job, tmp_path):
     result = run_job("full_disk.py", topology="star:2", trace=tmp_path / "trace.json")
     assert result.failure == ""
     assert "done" in result.said("h1")

@@ -39,7 +39,7 @@ def merged(directory: Path, records: list[TraceRecord], tail: str = "") -> list[
 SOURCE = TracedProcess(label="rank 0 (h0)", sort_index=0)
 
 
-def test_what_a_killed_process_left_is_shown_as_unfinished(tmp_path):
+def test_operations_of_a_killed_process_are_shown_as_unfinished(tmp_path):
     span = Span(name="backward", category="backward", thread=1, began_ns=5000, ended_ns=9000)
     events = merged(tmp_path, [SOURCE, begin(1, 2000), span], tail='{"kind":"end","opera')
     operation = next(event for event in events if event["name"] == "op")
@@ -80,7 +80,7 @@ def test_operations_that_overlap_are_on_different_tracks(tmp_path_factory, calls
                 assert apart or 1e-9 + event["ts"] >= other["ts"] + other["dur"]
 
 
-def test_a_directory_means_a_file_in_it(tmp_path):
+def test_a_trace_path_can_be_a_directory(tmp_path):
     assert trace_file(tmp_path, "lab") == tmp_path / "trace-lab.json"
     assert trace_file(tmp_path / "mine.json", "lab") == tmp_path / "mine.json"
     with pytest.raises(EmulationError, match="nowhere is no directory"):
