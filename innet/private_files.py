@@ -13,10 +13,15 @@ from innet.errors import SecurityError
 _MAX_BYTES: Final = 1 << 16
 
 
-def write_private(path: Path, text: str) -> None:
+def write_private(path: Path, text: str, *, is_durable: bool = False) -> None:
     """Write ``text``, and let nobody but the owner read the file.
 
     Readers find what was there before, or all of ``text``.
+
+    Args:
+        path: of the file.
+        text: to write.
+        is_durable: also after a power cut that follows.
 
     Raises:
         OSError: it cannot be written.
@@ -26,6 +31,9 @@ def write_private(path: Path, text: str) -> None:
     try:
         with open(descriptor, "w") as file:
             file.write(text)
+            if is_durable:
+                file.flush()
+                os.fsync(descriptor)
         os.replace(unfinished, path)
     except BaseException:
         unfinished.unlink(missing_ok=True)

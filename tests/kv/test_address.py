@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from innet.cluster.emulation.runs import create_run, machine_run_id, remove_run
-from innet.cluster.machines.token_file import TokenFile, new_secrets
+from innet.cluster.machines.launcher_identity import LauncherIdentity
+from innet.cluster.machines.token_file import TokenFile
 from innet.errors import HostTaken, InnetError, KVError
 from innet.kv import address
 from innet.kv.address import NetworkUse, network_at
@@ -20,12 +21,7 @@ def token_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     """Of a network that this machine has joined as h1."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     path = tmp_path / "token"
-    TokenFile(
-        network="prod",
-        addresses=("10.0.0.1:4711",),
-        public_key="a" * 40,
-        machines=new_secrets(["h1"]),
-    ).save(path)
+    LauncherIdentity.made("prod", ["h1"]).token_file(["10.0.0.1:4711"]).save(path)
     record = create_run(machine_run_id("prod", "h1"), "rack", "cluster", part_of="prod")
     yield path
     remove_run(record)

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 import os
+import signal
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -130,6 +131,7 @@ class Network:
         group = self._run_id if part is None else part.record.run_id
         self._processes = ProcessGroup(group, output or ConsoleOutput(), self._register)
         self._hurry_callbacks: list[Callable[[], object]] = []
+        self._has_succeeded = False
         self._signals = TerminationSignals(self._hurry, self._processes.begin_termination)
 
     @property
@@ -255,6 +257,12 @@ class Network:
         record.broker_port = port_url
         self._save(record)
 
+    def record_token_file(self, path: Path) -> None:
+        """Record the token file of the run that its next launcher uses as well."""
+        record = self._entered_record()
+        record.token_file = path
+        self._save(record)
+
     def record_metrics(self, url: str) -> None:
         """Record where the run's metrics are served."""
         record = self._entered_record()
@@ -283,7 +291,8 @@ class Network:
             raise
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._has_succeeded = kind is None
         await self._remove()
         self._signals.raise_received()
 
@@ -345,6 +354,13 @@ class Network:
             if self._record is not None and self._part is None:
                 await asyncio.to_thread(remove_run, self._record)
             self._signals.restore()
+
+    @property
+    def _ends_for_good(self) -> bool:
+        """Whether the network is taken down: by Ctrl-C, by ``innet down``, or because its use is
+        over. After an error or another signal its launcher may be started again."""
+        is_interrupted = self._signals.received is signal.SIGINT
+        return self._has_succeeded or is_interrupted or self._entered_record().is_going_down
 
     async def _disconnect(self) -> None:
         """Close the connections to other machines; only a network on several machines has any."""

@@ -104,6 +104,7 @@ def _stat_fields(pid: int) -> list[str] | None:
 
 _RECORD_NAME = "run.json"
 _TOPOLOGY_NAME = "topology.yaml"
+_GOING_DOWN_NAME = "going-down"
 _UNFINISHED_PREFIX = ".new-"
 _MAX_RUN_ID_CHARACTERS = 48
 _RUN_ID_PATTERN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{_MAX_RUN_ID_CHARACTERS - 1}}}")
@@ -169,6 +170,8 @@ class RunRecord(BaseModel):
     """URL of the embedded broker's port, if ``telemetry.broker_port`` has asked for one."""
     metrics: str | None = None
     """URL where the launcher serves metrics for Prometheus; ``None``: it does not."""
+    token_file: Path | None = None
+    """With which machines join; it stays valid when the launcher is started again."""
     kept_up: bool = False
     """Whether the run stays until it is taken down, and does not belong to one job."""
     processes: tuple[RecordedProcess, ...] = ()
@@ -210,6 +213,16 @@ class RunRecord(BaseModel):
     def control_socket(self, node: str) -> Path:
         """The control socket of ``node``, which exists while it runs."""
         return self.run_dir / control_socket_name(node)
+
+    def mark_going_down(self) -> None:
+        """Let the launcher know that it ends for good, before it is signalled."""
+        with contextlib.suppress(OSError):  # it has ended
+            (self.run_dir / _GOING_DOWN_NAME).touch(mode=0o600)
+
+    @property
+    def is_going_down(self) -> bool:
+        """Whether ``innet down`` ends it."""
+        return (self.run_dir / _GOING_DOWN_NAME).exists()
 
     @property
     def is_stale(self) -> bool:
@@ -399,6 +412,7 @@ def remove_run(record: RunRecord) -> None:
             f"End it there; if it has ended, remove the directory {record.run_dir}."
         )
     if record.launcher != ProcessIdentity.current():
+        record.mark_going_down()
         _end([record.launcher], record.run_id, _LAUNCHER_GRACE_S)
     _end(_processes_of(record), record.run_id, _STRAY_GRACE_S)
     shutil.rmtree(record.run_dir, ignore_errors=True)

@@ -40,6 +40,11 @@ class TerminationSignals:
         self._received: signal.Signals | None = None
         self._task: asyncio.Task[object] | None = None
 
+    @property
+    def received(self) -> signal.Signals | None:
+        """The first signal that came."""
+        return self._received
+
     def install(self) -> None:
         """Catch the signals on behalf of the current task; only the main thread can."""
         if threading.current_thread() is not threading.main_thread():

@@ -28,12 +28,13 @@ from innet.cluster.emulation.runs import (
 from innet.cluster.launch.machine_links import MachineLinks
 from innet.cluster.machines.addresses import Address
 from innet.cluster.machines.commands import agent_socket_name
+from innet.cluster.machines.launcher_identity import LauncherIdentity, forget_launcher
 from innet.cluster.machines.listener import JoinedMachine, MachineListener
 from innet.cluster.machines.messages import Heartbeats
 from innet.cluster.machines.remote import RemoteMachine
 from innet.cluster.requests import ClientConnection
 from innet.cluster.session_client import SESSION_SOCKET_NAME
-from innet.errors import EmulationError, InnetError
+from innet.errors import EmulationError, InnetError, SecurityError
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME
 from innet.node.routing import NextHops
 from innet.printable import printable
@@ -76,7 +77,8 @@ class ClusterOptions:
 
     Attributes:
         listen: ``ADDRESS[:PORT]`` of this machine, at which they do.
-        token_file: written for them; in the run directory by default.
+        token_file: written for them, and valid for the next launcher as well unless the network is
+            taken down; by default in the run directory, and valid for one launch.
         starter: starts their agents; ``None``: somebody does.
         wait_s: how long the launch waits until all have joined; ``None``: for ever.
     """
@@ -261,9 +263,8 @@ class ClusterNetwork(Network):
         recovery = self._settings.recovery
         listener = MachineListener(
             Address.parsed(self._options.listen),
-            self.other_machines,
+            self._identity(),
             self.run_dir,
-            network=self.run_id,
             offered=(CONTROLLER_SOCKET_NAME, SESSION_SOCKET_NAME, BROKER_SOCKET_NAME),
             heartbeats=Heartbeats(
                 interval_s=min(recovery.heartbeat_interval_s, recovery.machine_timeout_s / 3),
@@ -279,7 +280,12 @@ class ClusterNetwork(Network):
         live = {run.run_id for run in list_runs() if not run.is_stale} - {self.run_id}
         token = listener.token_file()
         token.save_new(self._token_path, live)
-        self._stack.callback(token.remove, self._token_path)
+        if self._has_lasting_token:
+            listener.identity.save(self._token_path)
+            self.record_token_file(self._token_path)
+            listener.on_bound(self._save_identity)
+        else:
+            self._stack.callback(token.remove, self._token_path)
         self._say_progress()
         starter = self._options.starter
         if starter is not None:
@@ -288,6 +294,23 @@ class ClusterNetwork(Network):
             address = listener.token_file().addresses[0]
             starter.start(self.run_dir, address, self._token_path, wanted, self._output)
             self._failure = asyncio.ensure_future(starter.failed())
+
+    @property
+    def _has_lasting_token(self) -> bool:
+        """Whether token files are valid for the next launcher of the network: it finds them."""
+        return self._options.token_file is not None and self._options.starter is None
+
+    def _identity(self) -> LauncherIdentity:
+        """That of the last launcher of the network, unless the network was taken down."""
+        if self._has_lasting_token:
+            return LauncherIdentity.kept(self._token_path, self.run_id, self.other_machines)
+        return LauncherIdentity.made(self.run_id, self.other_machines)
+
+    def _save_identity(self, identity: LauncherIdentity) -> None:
+        try:
+            identity.save(self._token_path)
+        except SecurityError as error:
+            self._say(f"the next launcher may not know all machines: {error}")
 
     async def _until_all_joined(self) -> None:
         """
@@ -429,4 +452,8 @@ class ClusterNetwork(Network):
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for machine in self._machines.values():
             await machine.close()
+        if self._listener is not None and self._has_lasting_token:
+            self._listener.ends_for_good = self._ends_for_good
+            if self._ends_for_good:
+                forget_launcher(self._token_path, self.run_id)
         await self._stack.aclose()

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
+from innet.cluster.machines.launcher_identity import MachineCredential
 from innet.cluster.machines.messages import Heartbeats, JoinRefusal, JoinRequest, RefusalReason
 from innet.topology.names import natural_key
 
 ENDED: Final = "the network was taken down"
+LAUNCHER_ENDED: Final = "its launcher has ended, and may be started again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +66,7 @@ class _Session:
 
 @dataclass(slots=True)
 class _Machine:
-    secret: str = field(repr=False)
-    key: str | None = None
-    bound_from: str = ""
-    is_name_given: bool = False
-    """Whether its agent had none of its own."""
+    credential: MachineCredential
     session: _Session | None = None
 
 
@@ -77,7 +75,7 @@ class Admission:
 
     def __init__(
         self,
-        secrets: Mapping[str, str],
+        credentials: Mapping[str, MachineCredential],
         *,
         network: str,
         version: str,
@@ -85,14 +83,14 @@ class Admission:
     ) -> None:
         """
         Args:
-            secrets: of each machine, by its name.
+            credentials: of each machine, by its name.
             version: of innet here; machines have the same.
         """
         self._network = network
         self._version = version
         self._heartbeats = heartbeats
-        names = sorted(secrets, key=natural_key)
-        self._machines = {name: _Machine(secrets[name]) for name in names}
+        names = sorted(credentials, key=natural_key)
+        self._machines = {name: _Machine(credentials[name]) for name in names}
         self._by_connection: dict[bytes, str] = {}
         self._is_ending = False
 
@@ -100,6 +98,11 @@ class Admission:
     def machines(self) -> tuple[str, ...]:
         """All machines, in natural order."""
         return tuple(self._machines)
+
+    @property
+    def credentials(self) -> dict[str, MachineCredential]:
+        """How each machine proves which one it is, by its name."""
+        return {name: machine.credential for name, machine in self._machines.items()}
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -124,8 +127,8 @@ class Admission:
         is bound to.
         """
         proven = [name for name in self._machines if self._has_secret(request, name)]
-        bound = [name for name in proven if self._machines[name].key == key]
-        free = [name for name in proven if self._machines[name].key is None]
+        bound = [name for name in proven if self._key_of(name) == key]
+        free = [name for name in proven if self._key_of(name) is None]
         preferred = [name for name in free if name == request.preferred]
         return next(iter([*bound, *preferred, *free, *proven]), None)
 
@@ -138,9 +141,13 @@ class Admission:
         if refusal is not None:
             return refusal
         machine = self._machines[name]
-        if machine.key is None:
-            machine.key, machine.bound_from = peer.key, peer.address
-            machine.is_name_given = len(request.machines) > 1
+        if machine.credential.key is None:
+            machine.credential = MachineCredential(
+                secret=machine.credential.secret,
+                key=peer.key,
+                bound_from=peer.address,
+                is_name_given=len(request.machines) > 1,
+            )
         session = machine.session
         is_resumed = session is not None and session.id == request.session
         if session is not None and session.connection is not None:
@@ -155,7 +162,7 @@ class Admission:
         Links lead to the address that the machine joined from.
         """
         name = self.candidate(request, peer.key)
-        if name is None or self._machines[name].key != peer.key:
+        if name is None or self._key_of(name) != peer.key:
             return None
         session = self._machines[name].session
         if session is None or session.id != request.session or session.address == peer.address:
@@ -166,7 +173,11 @@ class Admission:
 
     def _has_secret(self, request: JoinRequest, name: str) -> bool:
         offered = request.machines.get(name, "")
-        return hmac.compare_digest(offered.encode(), self._machines[name].secret.encode())
+        secret = self._machines[name].credential.secret
+        return hmac.compare_digest(offered.encode(), secret.encode())
+
+    def _key_of(self, name: str) -> str | None:
+        return self._machines[name].credential.key
 
     def _without_secret(self, request: JoinRequest) -> JoinRefusal:
         """To those without a secret: nothing that they did not say themselves."""
@@ -199,8 +210,8 @@ class Admission:
                 f"machine {name} has innet {request.version}, the launcher {self._version}. "
                 f"Install innet {self._version} on the machine",
             )
-        if machine.key != peer.key and machine.key is not None:
-            return self._taken(name, machine, request)
+        if machine.credential.key not in (peer.key, None):
+            return self._taken(name, machine.credential, request)
         session = machine.session
         if request.is_resumption and (session is None or session.id != request.session):
             return _refusal(
@@ -215,7 +226,7 @@ class Admission:
             "join with another --name",
         )
 
-    def _taken(self, name: str, machine: _Machine, request: JoinRequest) -> JoinRefusal:
+    def _taken(self, name: str, bound: MachineCredential, request: JoinRequest) -> JoinRefusal:
         if len(request.machines) > 1:
             return _refusal(
                 "full",
@@ -223,15 +234,15 @@ class Admission:
                 "cannot grow. Add a host to its topology file, then `innet down` and `innet up`; "
                 "or start an agent again where its key is (FILE.NAME.key)",
             )
-        if machine.is_name_given:
+        if bound.is_name_given:
             return _refusal(
                 "other-key",
-                f"an agent at {machine.bound_from} has joined without --name before, and was given "
+                f"an agent at {bound.bound_from} has joined without --name before, and was given "
                 f"{name}. Join with another --name, or start all agents with one, or none",
             )
         return _refusal(
             "other-key",
-            f"the secret of machine {name} was used from {machine.bound_from} with another key. If "
+            f"the secret of machine {name} was used from {bound.bound_from} with another key. If "
             f"that was you, join with the key file written there (FILE.{name}.key); if not, "
             "somebody has a copy of the token file: take the network down, and launch it again",
         )
@@ -241,7 +252,7 @@ class Admission:
     def heard(self, peer: Peer, now_s: float) -> str | None:
         """The machine that sent a message; ``None``: the sender has not joined."""
         name = self._by_connection.get(peer.connection)
-        if name is None or self._machines[name].key != peer.key:
+        if name is None or self._key_of(name) != peer.key:
             return None
         session = self._machines[name].session
         assert session is not None

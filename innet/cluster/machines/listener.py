@@ -7,6 +7,7 @@ import ipaddress
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -18,9 +19,16 @@ from zmq.auth import CURVE_ALLOW_ANY
 from zmq.auth.asyncio import AsyncioAuthenticator
 
 from innet.cluster.machines.addresses import Address, reachable_addresses
-from innet.cluster.machines.admission import Admission, Admitted, Lost, Peer
-from innet.cluster.machines.agent_key import KeyPair
+from innet.cluster.machines.admission import (
+    ENDED,
+    LAUNCHER_ENDED,
+    Admission,
+    Admitted,
+    Lost,
+    Peer,
+)
 from innet.cluster.machines.connection_limit import ConnectionLimit
+from innet.cluster.machines.launcher_identity import LauncherIdentity
 from innet.cluster.machines.messages import (
     Bye,
     Heartbeat,
@@ -39,7 +47,7 @@ from innet.cluster.machines.messages import (
 from innet.cluster.machines.relay import ClientOrigin
 from innet.cluster.machines.resumption import BrokenSession
 from innet.cluster.machines.sockets import ZAP_DOMAIN, router
-from innet.cluster.machines.token_file import TokenFile, new_secrets
+from innet.cluster.machines.token_file import TokenFile
 from innet.cluster.machines.tunnel import Tunnel
 from innet.errors import EmulationError
 
@@ -104,42 +112,43 @@ class MachineListener:
     Example::
 
         async with MachineListener(
-            Address.parsed("10.0.0.1"), ["h1", "h2"], run_dir, network="prod",
+            Address.parsed("10.0.0.1"), LauncherIdentity.made("prod", ["h1", "h2"]), run_dir,
             offered=["controller.ctl", "session.sock"],
         ) as listener:
             listener.token_file().save(Path("prod.token"))
             machine = await listener.joined("h1")
             await machine.serve(["h1.agent"])
+
+    Attributes:
+        ends_for_good: its end is that of the network; otherwise agents try to join again.
     """
+
+    ends_for_good: bool = True
 
     def __init__(
         self,
         address: Address,
-        machines: Sequence[str],
+        identity: LauncherIdentity,
         run_dir: Path,
         *,
-        network: str,
         offered: Collection[str] = (),
         heartbeats: Heartbeats | None = None,
     ) -> None:
         """
         Args:
-            address: to listen on; port 0 is any free one.
-            machines: names of the machines that may join.
+            address: to listen on; port 0 is that of the identity, or any free one.
+            identity: of the launcher; it names the network, and the machines that may join.
             run_dir: of the launcher; sockets of machines appear there.
-            network: name of the run.
             offered: names of sockets in ``run_dir`` that each machine may connect to.
         """
         self._bound = address
         self._run_dir = run_dir
-        self._network = network
+        self._identity = identity
         self._offered = tuple(offered)
         self._heartbeats = heartbeats or Heartbeats()
-        self._pair = KeyPair.made()
-        self._secrets = new_secrets(machines)
         self._admission = Admission(
-            self._secrets,
-            network=network,
+            identity.machines,
+            network=identity.network,
             version=own_version(),
             heartbeats=self._heartbeats,
         )
@@ -148,6 +157,7 @@ class MachineListener:
         self._on_joined: list[Callable[[JoinedMachine], object]] = []
         self._on_lost: list[Callable[[JoinedMachine, str], object]] = []
         self._on_refused: list[Callable[[str, str], object]] = []
+        self._on_bound: list[Callable[[LauncherIdentity], object]] = []
         self._refused: OrderedDict[bytes, None] = OrderedDict()
         self._context: zmq.asyncio.Context | None = None
         self._socket: zmq.asyncio.Socket | None = None
@@ -163,6 +173,11 @@ class MachineListener:
         return self._bound
 
     @property
+    def identity(self) -> LauncherIdentity:
+        """The identity of this launcher, with the port and the machines of now."""
+        return self._identity
+
+    @property
     def missing(self) -> tuple[str, ...]:
         """Machines that have not joined, or are lost, in natural order."""
         return self._admission.missing
@@ -174,12 +189,7 @@ class MachineListener:
             addresses: where they reach the launcher, as ``HOST:PORT``; by default all addresses of
                 this machine on which it listens.
         """
-        return TokenFile(
-            network=self._network,
-            addresses=tuple(addresses or reachable_addresses(self._bound)),
-            public_key=self._pair.public_key,
-            machines=self._secrets,
-        )
+        return self._identity.token_file(addresses or reachable_addresses(self._bound))
 
     async def joined(self, machine: str) -> JoinedMachine:
         """Wait until a machine has joined; at once if it has."""
@@ -206,6 +216,10 @@ class MachineListener:
     def on_refused(self, callback: Callable[[str, str], object]) -> None:
         """Call ``callback(address, reason)`` in the event loop whenever a machine may not join."""
         self._on_refused.append(callback)
+
+    def on_bound(self, callback: Callable[[LauncherIdentity], object]) -> None:
+        """Call ``callback`` with the changed identity before a machine joins for the first time."""
+        self._on_bound.append(callback)
 
     def origin(self, peer_name: object) -> ClientOrigin | None:
         """The process on another machine that a connection to a socket in ``run_dir`` is from.
@@ -236,11 +250,11 @@ class MachineListener:
         self._authenticator.start()
         self._authenticator.configure_curve(domain=ZAP_DOMAIN, location=CURVE_ALLOW_ANY)
         self._socket = router(
-            self._context, self._pair, dead_after_s=2 * self._heartbeats.timeout_s
+            self._context, self._identity.pair, dead_after_s=2 * self._heartbeats.timeout_s
         )
         self._limit = ConnectionLimit(self._context, self._socket, self._admission.count_connected)
         try:
-            self._socket.bind(self._bound.endpoint)
+            self._bind(self._socket)
         except zmq.ZMQError as error:
             self._close_sockets(linger_ms=0)
             self._context.term()
@@ -250,14 +264,15 @@ class MachineListener:
             ) from error
         endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
         self._bound = Address(self._bound.host, int(endpoint.rpartition(":")[2]))
+        self._identity = self._identity.model_copy(update={"port": self._bound.port})
         self._start(self._receive(self._socket))
         self._start(self._beat())
         self._start(self._limit.watch())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Notify all machines that the network is taken down, and close everything."""
-        ended = self._admission.close()
+        """Tell all machines why the launcher ends, and close everything."""
+        ended = self._admission.close(ENDED if self.ends_for_good else LAUNCHER_ENDED)
         for lost in ended:
             self._say_bye(lost)
         ends = [self._lose(lost) for lost in ended]
@@ -272,6 +287,14 @@ class MachineListener:
         finally:
             assert self._context is not None
             await asyncio.to_thread(self._context.term)
+
+    def _bind(self, listening: zmq.asyncio.Socket) -> None:
+        """Listen on the port of before, if any will do and it is free."""
+        if not self._bound.port and self._identity.port:
+            with suppress(zmq.ZMQError):
+                listening.bind(Address(self._bound.host, self._identity.port).endpoint)
+                return
+        listening.bind(self._bound.endpoint)
 
     def _close_sockets(self, *, linger_ms: int) -> None:
         assert self._socket is not None
@@ -362,7 +385,16 @@ class MachineListener:
             if len(self._refused) > _REMEMBERED_REFUSALS:
                 self._refused.popitem(last=False)
             return
+        self._report_bound()
         self._admit(outcome, request, peer)
+
+    def _report_bound(self) -> None:
+        """Report the identity if a machine has been bound to its key."""
+        credentials = self._admission.credentials
+        if credentials != self._identity.machines:
+            self._identity = self._identity.model_copy(update={"machines": credentials})
+            for callback in self._on_bound:
+                callback(self._identity)
 
     def _admit(self, admitted: Admitted, request: JoinRequest, peer: Peer) -> None:
         before = self._joined.get(admitted.machine)

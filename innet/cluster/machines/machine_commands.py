@@ -96,7 +96,7 @@ class MachineCommands:
         """End all processes and remove the machine's part of the network."""
         network, self._network = self._network, None
         if network is not None:
-            await network.__aexit__()
+            await network.__aexit__(None)
         elif self._fabric is not None:
             await self._fabric.close()
 

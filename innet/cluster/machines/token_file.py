@@ -1,13 +1,12 @@
 """Token files, with which machines join the network of a launcher.
 
-A holder of the file can join as any machine in it that has not joined yet. The file becomes invalid
-when the launch that wrote it ends: the next launch has other keys and other secrets.
+A holder of the file can join as any machine in it that has not joined yet. The file is valid until
+the network is taken down: see :mod:`innet.cluster.machines.launcher_identity`.
 """
 
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +24,6 @@ from innet.validation_messages import first_message
 FORMAT: Final = 1
 MAX_MACHINES: Final = 4096
 _MAX_BYTES: Final = 1 << 20
-_SECRET_BYTES: Final = 16
 _WHAT: Final = "the token file"
 _REMEDY: Final = "`innet up --listen` writes one; copy it to this machine with mode 0600."
 
@@ -138,11 +136,6 @@ class TokenFile(BaseModel):
                 "grow: to add a machine, add a host to its topology file, and launch it again"
             )
         return self.machines[machine]
-
-
-def new_secrets(machines: Iterable[str]) -> dict[str, str]:
-    """A one-time secret for each machine."""
-    return {machine: secrets.token_urlsafe(_SECRET_BYTES) for machine in machines}
 
 
 def _json_object(text: bytes, path: Path) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from innet.cluster.machines.addresses import Address
 from innet.cluster.machines.connection import LauncherConnection
+from innet.cluster.machines.launcher_identity import LauncherIdentity
 from innet.cluster.machines.listener import MachineListener
 from innet.cluster.machines.messages import Heartbeats
 
@@ -55,7 +56,11 @@ async def cluster_of(
     run_dir = tmp_path / network
     run_dir.mkdir(exist_ok=True)
     listener = MachineListener(
-        address, machines, run_dir, network=network, offered=offered, heartbeats=heartbeats
+        address,
+        LauncherIdentity.made(network, machines),
+        run_dir,
+        offered=offered,
+        heartbeats=heartbeats,
     )
     async with listener:
         token = tmp_path / f"{network}.token"

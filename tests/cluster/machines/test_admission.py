@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from innet.cluster.machines.admission import Admission, Admitted, Lost, Peer
+from innet.cluster.machines.launcher_identity import MachineCredential
 from innet.cluster.machines.messages import Heartbeats, JoinRefusal, JoinRequest
 
 SECRETS = {"h1": "1" * 22, "h2": "2" * 22, "h10": "3" * 22}
@@ -12,8 +13,9 @@ A, B = "a" * 32, "b" * 32
 
 
 def admission() -> Admission:
+    credentials = {name: MachineCredential(secret=secret) for name, secret in SECRETS.items()}
     return Admission(
-        SECRETS, network="prod", version="1.0", heartbeats=Heartbeats(interval_s=1, timeout_s=5)
+        credentials, network="prod", version="1.0", heartbeats=Heartbeats(interval_s=1, timeout_s=5)
     )
 
 
@@ -23,8 +25,8 @@ def request(*machines: str, session: str = A, **changes: object) -> JoinRequest:
     return JoinRequest.model_validate(values | changes)
 
 
-def peer(connection: int, key: str = "key1") -> Peer:
-    return Peer(bytes([connection]), key, "10.0.0.1")
+def peer(connection: int, key: str = "key1", address: str = "10.0.0.1") -> Peer:
+    return Peer(bytes([connection]), key.ljust(40, "."), address)
 
 
 def refused(outcome: object) -> str:
@@ -113,10 +115,10 @@ def test_a_session_that_has_ended_is_not_resumed() -> None:
 def test_a_machine_at_another_address_is_lost() -> None:
     network = admission()
     network.join(request("h1"), peer(1), 0.0)
-    elsewhere = Peer(b"2", "key1", "10.9.9.9")
+    elsewhere = peer(2, address="10.9.9.9")
     for other in (request("h2"), request("h1", session=B), request("h3")):
         assert network.moved(other, elsewhere) is None
-    assert network.moved(request("h1"), Peer(b"2", "key2", "10.9.9.9")) is None
+    assert network.moved(request("h1"), peer(2, "key2", "10.9.9.9")) is None
     lost = network.moved(request("h1"), elsewhere)
     assert lost == Lost(
         "h1", "machine h1 has another address: 10.9.9.9, before 10.0.0.1", bytes([1])

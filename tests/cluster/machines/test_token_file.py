@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-import zmq
 from hypothesis import given
 from hypothesis import strategies as st
 
 from innet.cluster.machines.agent_key import AgentKey, KeyPair, key_path, new_key_file
-from innet.cluster.machines.token_file import TokenFile, new_secrets
+from innet.cluster.machines.launcher_identity import LauncherIdentity
+from innet.cluster.machines.token_file import TokenFile
 from innet.errors import SecurityError
 from innet.private_files import write_private
 from innet.topology.names import NAME_PATTERN
@@ -20,12 +20,7 @@ names = st.from_regex(NAME_PATTERN.replace("$", r"\Z"))
 
 
 def made(*machines: str) -> TokenFile:
-    return TokenFile(
-        network="prod",
-        addresses=("10.0.0.1:4711",),
-        public_key=zmq.curve_keypair()[0].decode(),
-        machines=new_secrets(machines or ("h1", "h2")),
-    )
+    return LauncherIdentity.made("prod", machines or ("h1", "h2")).token_file(["10.0.0.1:4711"])
 
 
 @given(st.lists(names, min_size=1, unique=True), names)
@@ -44,12 +39,7 @@ def test_a_token_file_holds_a_thousand_machines(tmp_path: Path) -> None:
 
 
 def test_a_file_for_one_machine_and_its_new_key_let_only_it_join(tmp_path: Path) -> None:
-    whole = TokenFile(
-        network="n",
-        addresses=("10.0.0.1:4711",),
-        public_key=KeyPair.made().public_key,
-        machines=new_secrets(["h1", "h2"]),
-    )
+    whole = made("h1", "h2")
     path = tmp_path / "token"
     whole.only_for("h2").save(path)
     assert TokenFile.load(path).machines == {"h2": whole.secret_of("h2")}
@@ -59,7 +49,7 @@ def test_a_file_for_one_machine_and_its_new_key_let_only_it_join(tmp_path: Path)
 
 
 def test_each_machine_has_its_own_secret() -> None:
-    secrets = new_secrets(f"h{number}" for number in range(100))
+    secrets = made(*(f"h{number}" for number in range(100))).machines
     assert len(set(secrets.values())) == 100
     assert min(len(secret) for secret in secrets.values()) >= 22  # 128 bits in base64
     assert "h0" not in repr(made("h0"))

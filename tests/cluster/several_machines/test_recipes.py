@@ -172,7 +172,7 @@ async def test_the_kubernetes_recipe_runs_a_job() -> None:
         # The volume of a Secret is readable for the group of the pod.
         (there.folder / "token").mkdir()
         secret = there.folder / "token" / "token"
-        shutil.copy(there.folder / "innet-launcher-0-run" / "token", secret)
+        shutil.copy(there.folder / "innet-launcher-0-state" / "token", secret)
         secret.chmod(0o644)
         pods = [start_pod(there, f"h{n + 1}", "innet", f"innet-{n}") for n in range(2)]
         await launcher.says("is up")
@@ -199,7 +199,7 @@ async def test_a_pool_of_kubernetes_serves_the_engines_of_its_pods() -> None:
         launcher = start_pod(there, "h0", "innet-launcher", "innet-launcher-0", file)
         await launcher.says("0 of 2")
         (there.folder / "token").mkdir(exist_ok=True)
-        shutil.copy(there.folder / "innet-launcher-0-run" / "token", there.folder / "token")
+        shutil.copy(there.folder / "innet-launcher-0-state" / "token", there.folder / "token")
         for number in range(2):
             start_pod(there, f"h{number + 1}", "innet", f"innet-{number}", file)
         await launcher.says("the blocks of acme on 2 hosts")

@@ -92,3 +92,30 @@ async def test_engines_of_two_machines_share_blocks() -> None:
         assert await refused.ends() == 1
         assert "this machine has no node of network prod" in refused.text
         assert "innet node join 10.0.0.1:4711" in refused.text
+
+
+async def test_a_launcher_that_is_killed_and_started_again_needs_nobody_else() -> None:
+    async with machines(3) as lab:
+        file = write_pool(lab, star(["h1", "h2"]))
+        where = ("--listen", lab.address, "--token-file", str(lab.folder / "token"))
+        serve = ("h0", "kv", "serve", file, "--name", "prod", *where, *QUICK)
+        first = lab.innet(*serve)
+        await first.says("0 of")
+        agents = [lab.join(machine, machine) for machine in ("h1", "h2")]
+        await first.says("the blocks of acme on 2 hosts")
+        kill(first)
+        await first.ends()
+        second = lab.innet(*serve)
+        await second.says("the blocks of acme on 2 hosts")
+        writer = engine(lab, "h1", "put 0")
+        assert await writer.ends() == 0, writer.text
+        kill(second, signal.SIGTERM)  # as a service manager ends it
+        await second.ends()
+        third = lab.innet(*serve)
+        await third.says("the blocks of acme on 2 hosts")
+        for agent in agents:
+            await agent.says("joined network prod", 3)
+        assert await lab.innet("h0", "down", "prod").ends() == 0
+        assert [await agent.ends() for agent in agents] == [0, 0]
+        assert not list(lab.folder.glob("token*")), "the next network has other keys"
+        assert lab.leftovers() == []
