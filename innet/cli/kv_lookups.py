@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -102,12 +103,12 @@ def index(
         str, typer.Option(metavar="ADDRESS", help="Publish the events of the whole pool here")
     ] = "",
 ) -> None:
-    """Follow the events of all members, and answer look-ups over HTTP until Ctrl-C.
+    """Follow the events of all members, and answer look-ups over HTTP until Ctrl-C or SIGTERM.
 
     [cyan]POST /v1/locate[/] takes many prompts at once; [cyan]/openapi.json[/] describes it.
     """
     sources = _sources(on, stream, tenant)
-    with contextlib.suppress(KeyboardInterrupt):
+    with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
         asyncio.run(_index(sources, port, events))
 
 
@@ -226,6 +227,9 @@ async def _index(sources: _Sources, port: int, events: str) -> None:
     from innet.kv.events.publisher import publishing
     from innet.kv.events.service import following, serving
 
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     pool = PoolStream() if events else None
     directory = _directory(sources, pool)
     async with contextlib.AsyncExitStack() as stack:

@@ -312,6 +312,7 @@ async def test_invalid_requests_are_refused() -> None:
         '{"prompts": [[""]]}',
         '{"prompts": [[4294967296]]}',
         '{"prompts": [[1]], "model": "other"}',
+        json.dumps({"prompts": [[]] * 40_000}),
     ]
     async with client() as ask:
         for body in bodies:
@@ -365,6 +366,24 @@ async def test_requests_that_are_too_large_or_too_slow_are_refused(
         assert (await reader.readline()).startswith(b"HTTP/1.1 408 ")
         assert await reader.read()  # to its end: the server closes the connection
         writer.close()
+
+
+async def test_requests_that_arrive_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("innet.kv.events.service._MOST_BODIES_BYTES", 64)
+    monkeypatch.setattr("innet.kv.events.service._SMALL_BODY_BYTES", 32)
+    large, small = b" " * 60, b'{"prompts": []}'
+    async with serving(PoolDirectory()) as address:
+        host, port = address.removeprefix("http://").split(":")
+        writers = []
+        for body, length, status in ((large, 99, b""), (large, 99, b"503"), (small, 15, b"200")):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writers.append(writer)
+            head = f"POST /v1/locate HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n"
+            writer.write(f"{head}\r\n".encode() + body)
+            if status:
+                assert (await reader.readline()).split()[1] == status
+        for writer in writers:
+            writer.close()
 
 
 async def test_a_response_does_not_wait_for_the_acknowledgement_of_its_head() -> None:

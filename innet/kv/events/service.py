@@ -34,6 +34,11 @@ Distance = Callable[[str, str], int | None]
 """Links between two hosts; ``None``: not known."""
 
 _MOST_BODY_BYTES: Final = 64 << 20
+_MOST_BODIES_BYTES: Final = 256 << 20
+"""Of all requests that have not arrived completely; beyond it, those above a MiB are refused."""
+_SMALL_BODY_BYTES: Final = 1 << 20
+_MOST_HOLDINGS: Final = 1 << 16
+"""Prompts times candidates of a request: they bound its answer."""
 _BODY_S: Final = 30.0
 """A request that is not complete by then is refused, so that it holds no connection."""
 _JSON: Final = "application/json"
@@ -164,13 +169,19 @@ class PoolDirectory:
         """Answer a request.
 
         Raises:
-            KVError: the request has no prompts, its model or the host ``near`` is not known, or a
-                prompt's tokens are invalid.
+            KVError: the request has no prompts or too many, its model or the host ``near`` is not
+                known, or a prompt's tokens are invalid.
         """
         model = self._model(request.model)
         prompts, packed = request.prompts or [], request.packed or []
         if request.prompts is request.packed is UNSET:
             raise KVError("the request has no prompts: give `prompts` or `packed`")
+        count, members = len(prompts) + len(packed), len(request.members or self.index.members)
+        if count * max(1, members) > _MOST_HOLDINGS:
+            raise KVError(
+                f"the request has {count} prompts for {members} members: send at most "
+                f"{_MOST_HOLDINGS // max(1, members)} of them in a call"
+            )
         if request.near is not None:
             self._distance(request.near, request.near)
         located = (
@@ -303,6 +314,7 @@ class _LookUps:
         self._directory = directory
         self._json = msgspec.json.Decoder(LocateRequest), msgspec.json.Encoder()
         self._msgpack = msgspec.msgpack.Decoder(LocateRequest), msgspec.msgpack.Encoder()
+        self._arriving_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request in its own encoding, JSON or msgpack."""
@@ -312,7 +324,7 @@ class _LookUps:
         status = 200
         answer: LocateResponse | Error
         try:
-            body = await _body(receive)
+            body = await self._body(receive)
             if body is None:
                 return  # nobody reads an answer
             answer = self._directory.locate(decoder.decode(body))
@@ -329,35 +341,45 @@ class _LookUps:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": data})
 
+    async def _body(self, receive: Receive) -> bytes | None:
+        """A request's body; ``None``: the client has left.
 
-async def _body(receive: Receive) -> bytes | None:
-    """A request's body; ``None``: the client has left.
+        Raises:
+            _Refusal: it is too large or too late, or others fill the memory.
+        """
+        chunks: list[bytes] = []
+        taken = 0
+        try:
+            async with asyncio.timeout(_BODY_S):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+                    chunk = message.get("body", b"")
+                    chunks.append(chunk)
+                    taken += len(chunk)
+                    self._arriving_bytes += len(chunk)
+                    self._require_room(taken)
+                    if not message.get("more_body"):
+                        return b"".join(chunks)
+        except TimeoutError:
+            raise _Refusal(
+                408, f"the request did not arrive within {_BODY_S:g} s: send it again"
+            ) from None
+        finally:
+            self._arriving_bytes -= taken
 
-    Raises:
-        _Refusal: it is too large or too late.
-    """
-    chunks: list[bytes] = []
-    left = _MOST_BODY_BYTES
-    try:
-        async with asyncio.timeout(_BODY_S):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    return None
-                chunks.append(message.get("body", b""))
-                left -= len(chunks[-1])
-                if left < 0:
-                    raise _Refusal(
-                        413,
-                        f"the request is larger than {_MOST_BODY_BYTES} bytes: send fewer prompts "
-                        "in a call",
-                    )
-                if not message.get("more_body"):
-                    return b"".join(chunks)
-    except TimeoutError:
-        raise _Refusal(
-            408, f"the request did not arrive within {_BODY_S:g} s: send it again"
-        ) from None
+    def _require_room(self, body_bytes: int) -> None:
+        if body_bytes > _MOST_BODY_BYTES:
+            raise _Refusal(
+                413,
+                f"the request is larger than {_MOST_BODY_BYTES} bytes: send fewer prompts "
+                "in a call",
+            )
+        if body_bytes > _SMALL_BODY_BYTES and self._arriving_bytes > _MOST_BODIES_BYTES:
+            raise _Refusal(
+                503, "large requests of others are arriving: send it again, or fewer prompts"
+            )
 
 
 def openapi_document() -> dict[str, Any]:
@@ -379,6 +401,7 @@ def openapi_document() -> dict[str, Any]:
         "400": refused("Invalid request"),
         "408": refused("The request did not arrive in time"),
         "413": refused("The request is too large"),
+        "503": refused("Large requests of others are arriving"),
     }
     return {
         "openapi": "3.1.0",
