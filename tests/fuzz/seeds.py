@@ -176,6 +176,44 @@ def public_keys() -> dict[str, bytes]:
     }
 
 
+def attached_roots() -> dict[str, bytes]:
+    """Inputs of the target for attached roots: what is wrong, a request's Name, and the roots."""
+    request = bytes(_core.encode_element(0x07, name_value("/kv/ab/request/h1/h2/1/keep")))
+    digests = [bytes([i]) * 32 for i in range(2)]
+    block = _root_of_block("/a", digests, object_bytes=9)
+    large = _root_of_block("/b", digests * 2, segments=8, object_bytes=40)
+    small = _root_of_block("/c", digests[:1], object_bytes=4, within=b"data")
+    return {
+        "roots": b"\x00" + request + block + large,
+        "small": b"\x00" + request + small,
+        "data": b"\x00" + request + bytes(data(_NAME, bytes(8))),
+        "untagged": b"\x01" + request + bytes(16) + block,
+        "other-request": b"\x02" + request + block,
+        "changed": b"\x47" + request + block,
+    }
+
+
+def _root_of_block(
+    name: str,
+    digests: list[bytes],
+    *,
+    object_bytes: int,
+    segments: int | None = None,
+    within: bytes | None = None,
+) -> bytes:
+    content = manifest_content(
+        digests,
+        segments=segments or len(digests),
+        fan_out=4,
+        object_bytes=object_bytes,
+        segment_bytes=5,
+    )
+    if within is not None:
+        content += bytes(_core.encode_element(0x8E, within))
+    root = f"{name}/32=manifest/seg=0"
+    return bytes(data(root, content, content_type=1024, signature_type=5, key_name="/k/KEY"))
+
+
 def _spki(key: rsa.RSAPublicKey | ec.EllipticCurvePublicKey) -> bytes:
     return key.public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
@@ -194,6 +232,7 @@ def main() -> None:
         "stream_framing": streams(),
         "labels": labels(),
         "public_keys": public_keys(),
+        "attached_roots": attached_roots(),
     }.items():
         folder = _CORPUS / target
         folder.mkdir(parents=True, exist_ok=True)

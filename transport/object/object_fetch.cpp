@@ -85,8 +85,12 @@ bool ObjectFetch::takes_given_root() {
     const auto root = wire::DataView::parse(spec_.root);
     const bool is_given = root && is_of_signer(*root) && !spec_.root_only &&
                           root->name() == security::manifest_name(spec_.object, 0).view();
-    if (!is_given || receive_root(*root).status != OperationStatus::kDone ||
-        verifier_->object_bytes()) {
+    if (!is_given) return false;
+    verifier_ = security::ManifestVerifier::from_verified_root(*root);
+    // A fetch has at least one stage, so a root that contains the object is received in it.
+    if (!verifier_ || verifier_->object_bytes() ||
+        use_root(*root).status != OperationStatus::kDone) {
+        verifier_.reset();
         return false;
     }
     spec_.memory->set_root_proven();
@@ -95,6 +99,10 @@ bool ObjectFetch::takes_given_root() {
 
 AnswerCheck ObjectFetch::receive_root(const wire::DataView& root) {
     verifier_ = security::ManifestVerifier::from_verified_root(root);
+    return use_root(root);
+}
+
+AnswerCheck ObjectFetch::use_root(const wire::DataView& root) {
     if (!verifier_ || !verifier_->extent()) return malformed(root.name());
     if (spec_.root_only) {
         spec_.memory->keep_root(root.whole());

@@ -78,6 +78,8 @@ class ObjectFetch final : public SegmentReceiver {
     /// Whether the given root serves in place of the first stage.
     bool takes_given_root();
     AnswerCheck receive_root(const wire::DataView& root);
+    /// Makes room for the object of a root whose verifier is `verifier_`.
+    AnswerCheck use_root(const wire::DataView& root);
     AnswerCheck make_room(const security::ObjectExtent& extent);
     FetchSpec manifests(const security::ManifestTree::Level& level);
     FetchSpec segments();

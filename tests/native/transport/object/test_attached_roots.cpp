@@ -225,6 +225,18 @@ TEST_CASE("a home requests no attached root, and serves the block as its produce
                              client.endpoint.object_root(kBlock).bytes()));
 }
 
+TEST_CASE("a home keeps a block that is small enough for its attached root to contain it") {
+    Client client;
+    client.bytes = some_bytes(100);
+    Home home;
+    home.take(kRequest, client.attached());
+    home.carry(client);
+    const auto kept = home.host.endpoint.take_requested_objects();
+    REQUIRE(kept.size() == 1);
+    REQUIRE(kept[0].kept);
+    CHECK(std::ranges::equal(kept[0].kept->memory()->bytes(), client.bytes));
+}
+
 TEST_CASE("a home requests the root when what is attached is not right") {
     Client client;
     const Bytes attached = client.attached();
