@@ -35,7 +35,7 @@ def store(tmp_path):
 
 
 @pytest.mark.parametrize("manifest", [False, True])
-async def test_an_object_is_believed_by_a_policy_that_fetches_its_certificate(store, manifest):
+async def test_a_policy_accepts_an_object_after_fetching_its_certificate(store, manifest):
     client = DirectClient()
     signer, certificate = stored_signer(store, "/lab/alice")
     await serve_certificates(client, [certificate])
@@ -46,7 +46,7 @@ async def test_an_object_is_believed_by_a_policy_that_fetches_its_certificate(st
 
 
 @pytest.mark.parametrize("name", ["/lab/alice/x", "/lab/mallory/x"])
-async def test_whom_nobody_has_certified_is_believed_nowhere(store, name):
+async def test_objects_of_uncertified_keys_are_refused(store, name):
     client = DirectClient()
     signer, certificate = stored_signer(store, "/lab/mallory")
     await serve_certificates(client, [certificate])
@@ -56,7 +56,7 @@ async def test_whom_nobody_has_certified_is_believed_nowhere(store, name):
             await fetch(client, name, validator=validator, patience_s=0.1)
 
 
-async def test_what_is_revoked_is_believed_no_longer(store):
+async def test_objects_of_revoked_keys_are_refused(store):
     client = DirectClient()
     signer, certificate = stored_signer(store, "/lab/alice")
     revoke(store, certificate, store.find("/lab"), datetime.now(UTC), "lost")

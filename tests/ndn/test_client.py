@@ -44,7 +44,7 @@ async def client(forwarder):
         yield client
 
 
-async def test_data_come_back_by_exact_name_and_by_prefix(client, forwarder):
+async def test_data_are_fetched_by_exact_name_and_by_prefix(client, forwarder):
     forwarder.script = lambda interest: encode_data("/a/b/v=1", b"content")
     assert (await client.express("/a/b/v=1")).content == b"content"
     assert (await client.express("/a/b", can_be_prefix=True)).name == Name("/a/b/v=1")
@@ -61,20 +61,20 @@ async def test_a_lost_interest_is_sent_again_with_another_nonce(client, forwarde
     assert first.nonce != second.nonce
 
 
-async def test_silence_ends_at_the_deadline_with_the_name(client):
+async def test_a_timeout_names_the_interest(client):
     with pytest.raises(InterestTimeout, match=r"/nobody/here within 0\.03 s"):
         await client.express("/nobody/here", deadline_s=0.03)
 
 
 @pytest.mark.parametrize(("reason", "word"), [(150, "route"), (202, "job"), (77, "reason 77")])
-async def test_a_nack_says_why(client, forwarder, reason, word):
+async def test_a_nack_raises_with_its_reason(client, forwarder, reason, word):
     forwarder.script = lambda interest: encode_lp_packet(interest.wire, nack_reason=reason)
     with pytest.raises(InterestRefused, match=word) as refused:
         await client.express("/a", deadline_s=60)
     assert refused.value.reason == reason
 
 
-async def test_a_damaged_packet_is_not_believed(client, forwarder):
+async def test_a_damaged_packet_is_refused(client, forwarder):
     packet = bytearray(encode_data("/a", b"content"))
     packet[-1] ^= 1
     forwarder.script = lambda interest: bytes(packet)
@@ -103,7 +103,7 @@ ECDSA = ec.generate_private_key(ec.SECP256R1())
     ],
     ids=["ed25519", "ecdsa", "hmac"],
 )
-async def test_only_the_right_key_is_believed(client, forwarder, signer, right, wrong):
+async def test_only_data_of_the_right_key_are_accepted(client, forwarder, signer, right, wrong):
     forwarder.script = lambda interest: encode_data(interest.name, b"content", signer=signer)
     data = await client.express("/a", validator=KeyValidator({"/k": right}))
     assert data.content == b"content"
@@ -123,7 +123,7 @@ async def test_a_producer_answers_with_the_token_that_the_interest_had(client, f
         assert parse_data(answer.payload).content == b"mine"
 
 
-async def test_the_longest_prefix_serves_and_may_refuse_or_take_its_time(client, forwarder):
+async def test_the_longest_prefix_serves_and_can_refuse_or_delay(client, forwarder):
     async def slow(interest):
         await asyncio.sleep(0)
         return encode_data(interest.name, b"slow")
@@ -138,7 +138,7 @@ async def test_the_longest_prefix_serves_and_may_refuse_or_take_its_time(client,
     assert parse_data(await forwarder.received.get()).content == b"slow"
 
 
-async def test_parameters_that_are_not_those_of_the_name_reach_no_producer(client, forwarder):
+async def test_parameters_with_a_wrong_digest_reach_no_producer(client, forwarder):
     client.produce("/p", lambda interest: encode_data(interest.name, interest.parameters or b""))
     forged = bytearray(encode_interest("/p/x", parameters=b"pay 1"))
     forged[-1] = ord("9")
@@ -147,7 +147,7 @@ async def test_parameters_that_are_not_those_of_the_name_reach_no_producer(clien
     assert parse_data(await forwarder.received.get()).content == b"pay 2"
 
 
-async def test_a_refused_registration_says_why_and_serves_nothing(client, forwarder):
+async def test_a_refused_registration_raises_its_reason_and_serves_nothing(client, forwarder):
     forwarder.commands = lambda interest: control_response(interest, 403, "not yours")
     with pytest.raises(CommandRefused, match=r"/localhost/nfd/rib/register: 403 not yours"):
         await client.register("/p", lambda interest: encode_data(interest.name))
@@ -157,7 +157,7 @@ async def test_a_refused_registration_says_why_and_serves_nothing(client, forwar
     assert parse_data(await forwarder.received.get()).name == Name("/q/x")
 
 
-async def test_a_forwarder_that_comes_back_learns_everything_again(client, forwarder):
+async def test_a_restarted_forwarder_gets_all_registrations_again(client, forwarder):
     await client.register("/p", lambda interest: encode_data(interest.name, b"mine"))
     waiting = asyncio.ensure_future(client.express("/a", lifetime_s=60, deadline_s=60))
     await forwarder.until(lambda: len(forwarder.interests) == 2)
@@ -187,7 +187,7 @@ def prefixes_registered(forwarder, response=control_response):
     return prefixes
 
 
-async def test_a_refused_prefix_does_not_keep_others_from_being_registered_again(client, forwarder):
+async def test_a_refused_prefix_does_not_prevent_the_registration_of_others(client, forwarder):
     for prefix in ("/refused", "/p", "/q"):
         await client.register(prefix, lambda interest: None)
     prefixes = prefixes_registered(forwarder)
@@ -197,7 +197,7 @@ async def test_a_refused_prefix_does_not_keep_others_from_being_registered_again
     assert set(prefixes) == {"/refused", "/p", "/q"}
 
 
-async def test_what_a_second_restart_has_forgotten_is_registered_again(client, forwarder):
+async def test_prefixes_are_registered_again_after_a_second_restart(client, forwarder):
     for prefix in ("/p", "/q"):
         await client.register(prefix, lambda interest: None)
     answers_one = iter([True])
@@ -216,7 +216,7 @@ async def test_what_a_second_restart_has_forgotten_is_registered_again(client, f
     assert renewed in prefixes
 
 
-async def test_closing_takes_prefixes_back_and_ends_what_waits(forwarder):
+async def test_closing_unregisters_prefixes_and_ends_pending_fetches(forwarder):
     async with Client(forwarder.uri) as client:
         await client.register("/p", lambda interest: None)
         await client.announce("/q", lambda interest: None)
@@ -233,7 +233,7 @@ async def test_closing_takes_prefixes_back_and_ends_what_waits(forwarder):
 
 
 @pytest.mark.parametrize("scheme", ["unix", "tcp"])
-async def test_where_nobody_listens_the_error_says_what_to_start(tmp_path, scheme, unused_port):
+async def test_an_absent_forwarder_raises_an_error_that_says_what_to_start(tmp_path, scheme, unused_port):
     address = f"unix://{tmp_path}/none" if scheme == "unix" else f"tcp://127.0.0.1:{unused_port}"
     with pytest.raises(NoForwarder, match="innet forwarder"):
         await Client(address).open()
@@ -249,7 +249,7 @@ async def unused_port():
 
 
 @pytest.mark.parametrize("address", ["", "nfd.sock", "unix://", "tcp://", "tcp://h:x", "ws://h"])
-def test_what_is_no_address_is_refused_with_examples(address):
+def test_an_invalid_address_is_refused_with_examples(address):
     with pytest.raises(NoForwarder, match="unix:///"):
         Client(address)
 
@@ -260,7 +260,7 @@ async def test_garbage_from_the_forwarder_does_not_stop_the_client(client, forwa
     assert (await client.express("/a", deadline_s=60)).name == Name("/a")
 
 
-async def test_what_the_forwarder_says_of_itself_comes_whole(client, forwarder):
+async def test_the_status_of_the_forwarder_is_received_completely(client, forwarder):
     version = "/localhost/nfd/fib/list/v=3"
 
     def dataset(interest):
@@ -286,7 +286,7 @@ class _Answering(asyncio.DatagramProtocol):
         self.transport.sendto(encode_data(parse_interest(data).name, b"by UDP"), addr)
 
 
-async def test_a_forwarder_over_udp_may_come_later_and_is_found_then(unused_port):
+async def test_a_forwarder_over_udp_that_starts_later_is_found(unused_port):
     async with Client(f"udp://127.0.0.1:{unused_port}") as client:
         asking = asyncio.ensure_future(client.express("/a", lifetime_s=0.05, deadline_s=60))
         with pytest.raises(NoForwarder, match="was lost"):

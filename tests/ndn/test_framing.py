@@ -12,7 +12,7 @@ from innet.ndn.face import MAX_ELEMENT_BYTES, StreamFramer
 
 
 @given(contents=st.lists(st.binary(max_size=600), max_size=5), pieces=st.integers(1, 700))
-def test_a_stream_cut_anywhere_gives_the_packets_that_went_in(contents, pieces):
+def test_packets_are_parsed_for_any_split_of_the_stream(contents, pieces):
     packets = [encode_data("/a", content) for content in contents]
     stream = b"".join(packets)
     framer = StreamFramer()
@@ -33,6 +33,6 @@ def test_a_stream_cut_anywhere_gives_the_packets_that_went_in(contents, pieces):
         b"\x06\xfe" + (MAX_ELEMENT_BYTES).to_bytes(4),
     ],
 )
-def test_a_stream_that_is_none_is_refused_and_not_awaited(stream):
+def test_a_malformed_stream_is_refused_at_once(stream):
     with pytest.raises(MalformedPacket):
         StreamFramer().feed(stream)

@@ -32,14 +32,14 @@ def _add(table: PendingTable[str], name: str, *, prefix: bool = False, expires_a
         (str(with_digest("/a/b", DATA.implicit_digest())), True, False),
     ],
 )
-def test_data_answer_the_interests_that_they_match_once(name, prefix, answered):
+def test_data_satisfy_matching_interests_once(name, prefix, answered):
     table: PendingTable[str] = PendingTable()
     _add(table, name, prefix=prefix)
     assert [pending.waiter for pending in table.satisfy(DATA)] == ([name] if answered else [])
     assert table.satisfy(DATA) == []
 
 
-def test_interests_expire_in_the_order_of_their_time_and_not_before():
+def test_interests_expire_in_the_order_of_their_deadlines():
     table: PendingTable[str] = PendingTable()
     for name, at_s in (("/late", 3.0), ("/early", 1.0), ("/answered", 0.5)):
         pending = _add(table, name, expires_at_s=at_s)
@@ -52,7 +52,7 @@ def test_interests_expire_in_the_order_of_their_time_and_not_before():
     assert table.next_expiry_s() is None
 
 
-def test_a_nack_ends_the_interests_of_its_name_alone():
+def test_a_nack_ends_only_the_interests_of_its_name():
     table: PendingTable[str] = PendingTable()
     _add(table, "/a", prefix=True)
     _add(table, "/a/b")

@@ -102,7 +102,7 @@ class TakesTheDearest(Strategy):
         self.heard.set()
 
 
-def test_a_strategy_decides_and_hears_of_the_answer(neighbourhood: Neighbourhood) -> None:
+def test_a_strategy_decides_and_is_told_of_the_answer(neighbourhood: Neighbourhood) -> None:
     strategy = TakesTheDearest()
     runner = neighbourhood.decide_by(strategy)
     runner.start()
@@ -122,7 +122,7 @@ def test_a_strategy_decides_and_hears_of_the_answer(neighbourhood: Neighbourhood
     assert neighbourhood.node.strategies() == [("/", "/localhost/nfd/strategy/best-route/v=5")]
 
 
-def test_an_exception_is_counted_and_logged_and_best_route_takes_over(
+def test_after_an_exception_best_route_decides_and_the_exception_is_logged(
     neighbourhood: Neighbourhood, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(Strategy):
@@ -141,7 +141,7 @@ def test_an_exception_is_counted_and_logged_and_best_route_takes_over(
     assert "no idea" in caplog.text
 
 
-def test_a_strategy_that_hangs_keeps_nobody_waiting(neighbourhood: Neighbourhood) -> None:
+def test_a_hung_strategy_blocks_nobody(neighbourhood: Neighbourhood) -> None:
     class Hanging(Strategy):
         def __init__(self) -> None:
             self.released = threading.Event()
@@ -175,7 +175,7 @@ def test_a_strategy_can_refuse(neighbourhood: Neighbourhood) -> None:
     runner.stop()
 
 
-def test_a_strategy_is_loaded_by_its_place() -> None:
+def test_a_strategy_is_loaded_by_its_module_and_name() -> None:
     assert isinstance(load_strategy(f"{__name__}:TakesTheDearest"), TakesTheDearest)
     for place in ("no_such_module:X", f"{__name__}:Nothing", f"{__name__}", "logging:Handler"):
         with pytest.raises(StrategyError):

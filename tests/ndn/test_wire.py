@@ -44,7 +44,7 @@ def list_of(name: Name) -> list[tuple[int, bytes]]:
     final=_FINAL,
     hmac=st.booleans(),
 )
-def test_data_are_the_bytes_that_python_ndn_encodes(
+def test_data_are_encoded_as_by_python_ndn(
     name, content, content_type, freshness_ms, final, hmac
 ):
     meta = other.MetaInfo(
@@ -80,7 +80,7 @@ def test_data_are_the_bytes_that_python_ndn_encodes(
     hint=st.none() | names(),
     parameters=st.none() | st.binary(max_size=300),
 )
-def test_interests_are_the_bytes_that_python_ndn_encodes(
+def test_interests_are_encoded_as_by_python_ndn(
     name, can_be_prefix, must_be_fresh, nonce, lifetime_ms, hop_limit, hint, parameters
 ):
     theirs = other.make_interest(
@@ -109,7 +109,7 @@ def test_interests_are_the_bytes_that_python_ndn_encodes(
 
 
 @given(name=names(), parameters=st.binary(max_size=60))
-def test_signed_interests_are_the_bytes_that_python_ndn_encodes(name, parameters):
+def test_signed_interests_are_encoded_as_by_python_ndn(name, parameters):
     theirs = bytes(
         other.make_interest(
             _components(name),
@@ -135,7 +135,7 @@ def test_signed_interests_are_the_bytes_that_python_ndn_encodes(name, parameters
     assert _core.encode_interest(name, 7, parameters_portion=portion) == theirs
 
 
-def test_python_ndn_finds_our_signature_of_an_interest_right():
+def test_python_ndn_verifies_our_signature_of_an_interest():
     packet = encode_interest("/a/b", parameters=b"what", signer=HmacSigner("/key", _SECRET))
     name, _, parameters, signature = other.parse_interest(packet)
     assert bytes(parameters) == b"what"
@@ -156,7 +156,7 @@ def test_link_packets_carry_tokens_of_any_length(name, payload, token):
     assert (ours.pit_token, ours.payload, ours.nack_reason) == (token, data, None)
 
 
-def test_a_nack_is_understood_by_python_ndn():
+def test_python_ndn_parses_our_nack():
     interest = encode_interest("/a", nonce=1)
     packet = encode_lp_packet(interest, nack_reason=150)
     theirs = other.parse_lp_packet_v2(packet, with_tl=True)
@@ -165,7 +165,7 @@ def test_a_nack_is_understood_by_python_ndn():
 
 
 @given(wire=st.binary(max_size=60), cut=st.integers(0, 40))
-def test_malformed_bytes_are_refused_by_one_clear_error(wire, cut):
+def test_malformed_bytes_raise_one_clear_error(wire, cut):
     whole = encode_data("/a/b", b"some content")
     for packet in (whole[:cut], wire):
         with pytest.raises(MalformedPacket, match=r"malformed Data \(\d+ bytes\)"):
@@ -175,7 +175,7 @@ def test_malformed_bytes_are_refused_by_one_clear_error(wire, cut):
 
 
 @given(name=names(min_size=0))
-def test_a_name_is_what_it_is_made_of(name):
+def test_a_name_can_be_rebuilt_from_its_bytes_text_and_components(name):
     again = Name.from_value(name.value())
     assert again == name
     assert Name(str(name)) == name
@@ -189,7 +189,7 @@ def test_a_name_is_what_it_is_made_of(name):
         name[len(name)]
 
 
-def test_names_in_control_parameters_may_be_text():
+def test_names_in_control_parameters_can_be_text():
     text: dict[str, Any] = {"name": "/video", "strategy": "/localhost/nfd/strategy/best-route"}
     given = ControlParameters(**text)
     assert given.name == Name("/video")
@@ -202,19 +202,19 @@ def test_names_in_control_parameters_may_be_text():
     ("field", "value"),
     [("name", 5), ("uri", 5), ("cost", "low"), ("face_id", -1), ("expiration_s", "1 min")],
 )
-def test_wrong_parameters_of_commands_are_named(field: str, value: object) -> None:
+def test_invalid_parameters_of_commands_are_named(field: str, value: object) -> None:
     wrong: dict[str, Any] = {field: value}
     with pytest.raises(TypeError, match=f"{field}={value!r}: expected"):
         ControlParameters(**wrong)
 
 
-def test_a_name_is_equal_to_no_other_thing():
+def test_a_name_equals_only_names():
     assert Name("/a") == Name("/a")
     for thing in (None, "/a", b"/a", 1):
         assert Name("/a") != thing
     assert ControlParameters(name=Name("/a")) != ControlParameters()
 
 
-def test_a_field_that_no_interest_has_is_refused() -> None:
+def test_an_unknown_field_of_an_interest_is_refused() -> None:
     with pytest.raises(TypeError, match="no field fresh"):
         encode_interest("/a", fresh=True)  # type: ignore[call-arg]

@@ -26,7 +26,7 @@ def test_no_process_of_a_run_dumps_memory() -> None:
 
 
 @pytest.mark.jobs
-def test_every_process_of_a_run_dumps_memory_where_that_is_allowed() -> None:
+def test_every_process_of_a_run_dumps_memory_if_allowed() -> None:
     shown = dumped_by_a_run("security.core_dumps=true")
     assert shown == dict.fromkeys(shown, (4096, 0x33))
 
@@ -48,7 +48,7 @@ def dumped_by_a_run(*settings: str) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("allowed", ["false", "true"])
-def test_a_core_file_has_no_key(tmp_path: Path, allowed: str) -> None:
+def test_a_core_file_contains_no_key(tmp_path: Path, allowed: str) -> None:
     pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
     if pattern != "core" or resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
         pytest.skip(f"no core file is written here: core_pattern is {pattern!r}")
@@ -61,7 +61,7 @@ def test_a_core_file_has_no_key(tmp_path: Path, allowed: str) -> None:
 
 @pytest.mark.parametrize("error", [errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT])
 @pytest.mark.parametrize("pattern", ["core", "|/usr/lib/systemd/systemd-coredump %P"])
-def test_a_proc_that_cannot_be_written_ends_no_process(
+def test_an_unwritable_proc_ends_no_process(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

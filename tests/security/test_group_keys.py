@@ -46,7 +46,7 @@ def run() -> Run:
 
 
 @given(st.binary(max_size=300), st.binary(max_size=40))
-def test_what_is_sealed_is_read_by_one_key_for_one_purpose(secret, purpose):
+def test_sealed_data_is_opened_by_one_key_for_one_purpose(secret, purpose):
     key, other = SealingKey.generate(), SealingKey.generate()
     sealed = seal(secret, key.public, purpose)
     assert key.open(sealed, purpose) == secret
@@ -61,13 +61,13 @@ def test_what_is_sealed_is_read_by_one_key_for_one_purpose(secret, purpose):
 
 
 @pytest.mark.parametrize("public", ["", "zz", "00" * 31, "00" * 32])
-def test_nothing_is_sealed_to_what_is_no_key(public):
+def test_sealing_to_an_invalid_key_is_refused(public):
     with pytest.raises(SecurityError, match="not a key that can be sealed to"):
         seal(b"secret", public, b"")
 
 
 @pytest.mark.parametrize("signature", ["gmac", "hmac"])
-def test_each_epoch_has_a_key_of_its_own_that_all_its_members_share(signature):
+def test_each_epoch_has_its_own_key_shared_by_its_members(signature):
     source = dealt(signature)
     first, again, second = (credentials(source, number).key for number in (1, 1, 2))
     assert first == again
@@ -78,7 +78,7 @@ def test_each_epoch_has_a_key_of_its_own_that_all_its_members_share(signature):
     assert dealt(signature).credentials(["/j1/g0.inc"], first.name, HOSTS).key != first
 
 
-def test_members_alone_are_trusted_in_a_group():
+def test_only_members_are_trusted_in_a_group():
     source = dealt("ed25519")
     trusted = {key.name for key in credentials(source, 2, "h0", "h2").trusted}
     assert trusted == {node_certificate_name(node, "j1") for node in ("h0", "h2", "s0")}
@@ -86,7 +86,7 @@ def test_members_alone_are_trusted_in_a_group():
     assert alone.name == node_certificate_name("h1", "j1")
 
 
-def test_no_key_file_has_a_key_that_is_shared():
+def test_key_files_contain_no_shared_key():
     keys = KeyDealer(["s0"], "gmac").deal("j1", HOSTS)
     for node in keys.hosts.values():
         assert node.signing == node.objects
@@ -95,7 +95,7 @@ def test_no_key_file_has_a_key_that_is_shared():
         assert keys.groups.secret.secret not in node.model_dump_json()
 
 
-def test_credentials_reach_the_process_that_they_are_for(run):
+def test_credentials_reach_their_process(run):
     opener = run.opener("h1")
     opened = opener.open(run.sealed(opener, "h1"))
     assert opened.prefixes == ("/j1/g0.inc.1",)
@@ -106,7 +106,7 @@ def test_credentials_reach_the_process_that_they_are_for(run):
     }
 
 
-def test_who_has_left_cannot_read_the_next_key_nor_take_anothers_packet(run):
+def test_a_rank_that_left_can_neither_read_the_next_key_nor_use_anothers_packet(run):
     left, member = run.opener("h2"), run.opener("h1")
     for_member = run.sealed(member, "h1", 2)
     with pytest.raises(SecurityError, match="is not for h2"):
@@ -136,7 +136,7 @@ def test_a_changed_packet_is_refused(run):
     opener.open(packet)
 
 
-def test_nonces_never_begin_again(run):
+def test_nonces_are_never_reused(run):
     """Salts differ between all that is sealed, whoever seals; and none is used twice."""
     salts = set()
     opener = run.opener("h1")
@@ -153,7 +153,7 @@ def test_nonces_never_begin_again(run):
         run.opener("h1").open(packet)  # the process that comes after a restart
 
 
-def test_salts_end_with_an_error_and_never_in_the_next_generations():
+def test_exhausted_salts_raise_and_never_overlap_the_next_generation():
     authority = KeyAuthority(PrivateKey.generate("ed25519"), 5)
     authority._numbers = iter([(6 << 32) - 1, 6 << 32])  # type: ignore[assignment]
     to = SealingKey.generate().public

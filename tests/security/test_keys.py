@@ -14,7 +14,7 @@ NODES = ["h0", "h1", "s0"]
 
 
 @pytest.mark.parametrize("signature", ["gmac", "hmac", "digest", "ed25519"])
-def test_each_node_signs_objects_with_a_key_that_all_know_and_nobody_else_has(signature):
+def test_each_node_signs_objects_with_its_own_key_that_all_can_verify(signature):
     dealt = deal_keys(NODES, signature)
     secrets = {keys.objects.secret for keys in dealt.values()}
     assert len(secrets) == len(NODES)
@@ -29,7 +29,7 @@ def test_each_node_signs_objects_with_a_key_that_all_know_and_nobody_else_has(si
         keys.trusted_keys()
 
 
-def test_keys_survive_their_file_and_other_files_are_refused(tmp_path):
+def test_keys_round_trip_through_their_file_and_other_files_are_refused(tmp_path):
     keys = deal_keys(NODES, "gmac")["h0"]
     path = tmp_path / "h0.keys"
     keys.save(path)
@@ -43,7 +43,7 @@ def test_keys_survive_their_file_and_other_files_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("signature", ["gmac", "hmac", "ed25519", "digest", "none"])
-def test_each_job_has_keys_that_no_other_has(signature):
+def test_each_job_has_its_own_keys(signature):
     dealer = KeyDealer(["s0"], signature)
     jobs = [dealer.deal(name, ["h0", "h1"]) for name in ("j1", "j2")]
     pairs = [{keys.objects.secret for keys in job.hosts.values()} for job in jobs]
@@ -60,7 +60,7 @@ def test_each_job_has_keys_that_no_other_has(signature):
             keys.trusted_keys()
 
 
-def test_a_jobs_hosts_share_a_pool_secret_that_switches_and_other_jobs_do_not_have():
+def test_only_hosts_of_a_job_share_its_pool_secret():
     dealer = KeyDealer(["s0"], "gmac")
     dealt = [dealer.deal(name, ["h0", "h1"]) for name in ("j1", "j2")]
     of_jobs = [{keys.pool_secret_bytes() for keys in job.hosts.values()} for job in dealt]

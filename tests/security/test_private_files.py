@@ -9,7 +9,7 @@ import pytest
 from innet.private_files import read_private, write_private
 
 
-def test_a_reader_of_the_old_file_never_sees_a_part_of_the_new_one(tmp_path: Path) -> None:
+def test_a_replacement_is_atomic_for_readers(tmp_path: Path) -> None:
     path = tmp_path / "token"
     write_private(path, "the first")
     with path.open() as opened:
@@ -18,7 +18,7 @@ def test_a_reader_of_the_old_file_never_sees_a_part_of_the_new_one(tmp_path: Pat
     assert read_private(path, "a token", "Make one") == b"the second"
 
 
-def test_a_file_that_others_could_read_is_private_afterwards(tmp_path: Path) -> None:
+def test_a_readable_file_becomes_private(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("open")
     path.chmod(0o644)
@@ -26,7 +26,7 @@ def test_a_file_that_others_could_read_is_private_afterwards(tmp_path: Path) -> 
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_write_that_fails_leaves_what_was_there_and_nothing_else(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_only_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "token"
     write_private(path, "the first")
     with pytest.raises(UnicodeEncodeError):

@@ -11,7 +11,7 @@ from tests.collectives.cluster import Cluster
 from tests.said import Said
 
 
-def test_sums_go_without_signatures_and_objects_keep_theirs():
+def test_sums_are_unsigned_and_objects_stay_signed():
     with Cluster(load_topology("star:3"), signature="none") as cluster:
         values = [np.full(5000, rank, np.float32) for rank in range(3)]
         sums = cluster.run(lambda comm: comm.allreduce(values[comm.rank]))
@@ -23,7 +23,7 @@ def test_sums_go_without_signatures_and_objects_keep_theirs():
     assert refused == 0
 
 
-def test_whoever_launches_a_network_without_signatures_is_told():
+def test_launching_a_network_without_signatures_warns():
     said = Said()
 
     async def launch() -> None:

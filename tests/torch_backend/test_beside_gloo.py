@@ -9,7 +9,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.jobs]
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_every_operation_gives_what_gloo_gives(run_job, device):
+def test_every_operation_gives_the_result_of_gloo(run_job, device):
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("needs a CUDA device: there is none here")
     result = run_job("beside_gloo.py", [device])

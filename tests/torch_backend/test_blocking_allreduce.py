@@ -49,7 +49,7 @@ def repetitions(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.float16], ids=str)
-def test_each_call_sums_the_tensors_of_its_own(
+def test_each_call_sums_its_own_tensors(
     ranks: Ranks, repetitions: list[bool], dtype: torch.dtype
 ) -> None:
     def program(group: InnetProcessGroup) -> list[torch.Tensor]:
@@ -64,7 +64,7 @@ def test_each_call_sums_the_tensors_of_its_own(
     assert repetitions.count(True) == (REPEATS - 1) * len(ranks.groups)
 
 
-def test_a_mean_goes_the_general_way(ranks: Ranks, repetitions: list[bool]) -> None:
+def test_a_mean_uses_the_general_path(ranks: Ranks, repetitions: list[bool]) -> None:
     def program(group: InnetProcessGroup) -> list[torch.Tensor]:
         results = [values(group.rank(), ELEMENTS) for _ in range(REPEATS)]
         for tensor in results:
@@ -89,7 +89,7 @@ def test_a_mean_goes_the_general_way(ranks: Ranks, repetitions: list[bool]) -> N
     ],
     ids=["negated", "conjugated", "bfloat16", "strided", "0-dim", "empty", "with gradient"],
 )
-def test_tensors_of_all_kinds_are_summed(
+def test_tensors_of_all_layouts_are_summed(
     ranks: Ranks, make: Callable[[torch.Tensor], torch.Tensor], sum_of_all: float
 ) -> None:
     def program(group: InnetProcessGroup) -> torch.Tensor:
@@ -117,7 +117,7 @@ def test_calls_that_are_recorded_together_do_not_wait(
     assert not repetitions
 
 
-def test_calls_that_do_not_wait_keep_their_place_among_those_that_do(ranks: Ranks) -> None:
+def test_asynchronous_calls_keep_their_order_among_blocking_ones(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> list[torch.Tensor]:
         first, second, third = (values(group.rank(), ELEMENTS) for _ in range(3))
         for _ in range(REPEATS):
@@ -133,7 +133,7 @@ def test_calls_that_do_not_wait_keep_their_place_among_those_that_do(ranks: Rank
             assert torch.equal(tensor, total(ELEMENTS) / 4)
 
 
-def test_a_repeated_calls_work_has_ended(ranks: Ranks) -> None:
+def test_the_work_of_a_repeated_call_is_complete(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> bool:
         for _ in range(REPEATS):
             tensor = values(group.rank(), ELEMENTS)

@@ -103,7 +103,7 @@ def _seeded(rank: int) -> torch.Generator:
 
 
 @pytest.mark.parametrize("program", [reductions, copies])
-def test_the_bits_are_those_of_the_cpu(
+def test_results_equal_those_of_the_cpu_to_the_bit(
     ranks: Ranks, program: Callable[[InnetProcessGroup, str], Results]
 ) -> None:
     on_device = ranks.run(lambda group: program(group, "cuda"))
@@ -140,7 +140,7 @@ def test_operations_follow_the_stream_of_their_call(ranks: Ranks) -> None:
         assert torch.equal(gathered, torch.arange(SIZE).float().repeat_interleave(1000))
 
 
-def test_a_result_is_stored_behind_what_reads_the_tensor_before(ranks: Ranks) -> None:
+def test_a_result_is_stored_after_earlier_reads_of_the_tensor(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> tuple[torch.Tensor, torch.Tensor]:
         with torch.cuda.stream(torch.cuda.Stream()):
             tensor = values(group.rank(), 1000).cuda()
@@ -156,7 +156,7 @@ def test_a_result_is_stored_behind_what_reads_the_tensor_before(ranks: Ranks) ->
         assert torch.equal(after, values(0, 1000))
 
 
-def test_large_tensors_in_chunks_leave_no_memory_behind(
+def test_large_tensors_in_chunks_leak_no_memory(
     ranks: Ranks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(staging, "CHUNK_BYTES", 40_000)
@@ -181,7 +181,7 @@ def test_large_tensors_in_chunks_leave_no_memory_behind(
     assert used_bytes() == before
 
 
-def test_a_future_ends_when_its_result_is_there_for_any_stream(ranks: Ranks) -> None:
+def test_a_future_completes_when_every_stream_can_read_the_result(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> torch.Tensor:
         tensor = values(group.rank(), 1 << 20).cuda()
         future = group.allreduce([tensor]).get_future()

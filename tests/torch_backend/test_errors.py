@@ -45,7 +45,7 @@ def allreduce(group: InnetProcessGroup, tensor: torch.Tensor, op: object = Reduc
     ],
     ids=["shapes", "types", "operators", "operations"],
 )
-def test_ranks_that_disagree_see_both_sides(
+def test_a_mismatch_error_shows_both_calls(
     ranks: Ranks, usual: Program, odd: Program, shown: tuple[str, str]
 ) -> None:
     def program(group: InnetProcessGroup) -> str:
@@ -59,7 +59,7 @@ def test_ranks_that_disagree_see_both_sides(
             assert side in said, f"rank {rank}: {said}"
 
 
-def test_a_timeout_names_the_operation_and_who_is_missing() -> None:
+def test_a_timeout_names_the_operation_and_the_absent_ranks() -> None:
     def program(group: InnetProcessGroup) -> str:
         if group.rank() == 1:
             return ""
@@ -74,7 +74,7 @@ def test_a_timeout_names_the_operation_and_who_is_missing() -> None:
         assert "1" in said[rank].partition("seq=0")[2]
 
 
-def test_sizes_beyond_32_bits_are_counted_right() -> None:
+def test_sizes_beyond_32_bits_are_counted_correctly() -> None:
     segment_bytes, block_bytes = 8192, 6 << 30
     whole = _core.Segmentation(1, block_bytes, segment_bytes)
     assert whole.segments == block_bytes // segment_bytes
@@ -83,7 +83,7 @@ def test_sizes_beyond_32_bits_are_counted_right() -> None:
     assert blocks.segments == 8 * blocks.segments_per_block
 
 
-def test_an_operation_on_more_elements_than_32_bits_count_is_described_right() -> None:
+def test_an_operation_on_more_than_2_to_the_32_elements_is_described_correctly() -> None:
     def program(group: InnetProcessGroup) -> str:
         # Memory that nobody touches: the message is never asked for.
         huge = torch.empty((1 << 31) + 5, dtype=torch.uint8)

@@ -269,7 +269,7 @@ def outcome(call: Callable[[InnetProcessGroup], object], group: InnetProcessGrou
     ("name", "way"),
     [(name, way) for name, tried in COLLECTIVES.items() for way in range(len(tried.failing))],
 )
-def test_no_rank_is_misled_by_a_call_that_fails_on_one(ranks: Ranks, name: str, way: int) -> None:
+def test_a_call_that_fails_on_one_rank_misleads_no_rank(ranks: Ranks, name: str, way: int) -> None:
     collective = COLLECTIVES[name]
 
     def program(group: InnetProcessGroup) -> tuple[object, ...]:
@@ -306,7 +306,7 @@ def test_lists_of_different_lengths_are_a_mismatch_on_every_rank(ranks: Ranks, t
         assert torch.equal(second, TOTAL)
 
 
-def test_a_message_that_fails_is_an_error_of_its_receiver_alone(ranks: Ranks) -> None:
+def test_a_failed_message_fails_only_its_receiver(ranks: Ranks) -> None:
     """The messages after it keep their places, also after a receive that failed."""
 
     def program(group: InnetProcessGroup) -> list[object]:
@@ -326,7 +326,7 @@ def test_a_message_that_fails_is_an_error_of_its_receiver_alone(ranks: Ranks) ->
     assert [tensor[0].item() for tensor in (received[1], received[3])] == [0.0, 2.0]
 
 
-def test_failed_broadcasts_count_among_those_that_a_barrier_ends(ranks: Ranks) -> None:
+def test_a_barrier_counts_failed_broadcasts(ranks: Ranks) -> None:
     """After so many in a row that all ranks start a barrier for which nobody waits."""
 
     def program(group: InnetProcessGroup) -> list[object]:

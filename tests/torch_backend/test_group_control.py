@@ -14,12 +14,12 @@ from tests.torch_backend.ranks import opened_ranks
 pytestmark = pytest.mark.torch
 
 
-def test_no_method_is_taken_for_how_pytorch_makes_groups() -> None:
+def test_no_method_collides_with_pytorchs_group_creation() -> None:
     assert not hasattr(InnetProcessGroup, "new_group")
 
 
 @pytest.mark.parametrize("wait_all_ranks", [False, True])
-def test_a_monitored_barrier_names_who_did_not_come_on_all_ranks(wait_all_ranks: bool) -> None:
+def test_a_monitored_barrier_names_absent_ranks_on_all_ranks(wait_all_ranks: bool) -> None:
     barrier_ended = threading.Barrier(2)
 
     def program(group: InnetProcessGroup) -> str:
@@ -43,7 +43,7 @@ def test_a_monitored_barrier_names_who_did_not_come_on_all_ranks(wait_all_ranks:
     assert "this rank, 3, called it after the timeout" in said[3]
 
 
-def test_operations_take_the_timeout_that_was_set_last() -> None:
+def test_operations_use_the_timeout_that_was_set_last() -> None:
     def program(group: InnetProcessGroup) -> str:
         group.set_timeout(timedelta(seconds=1))
         if group.rank() == 2:

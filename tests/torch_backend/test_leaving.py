@@ -16,7 +16,7 @@ from tests.collectives.cluster import Cluster
 pytestmark = pytest.mark.torch
 
 
-def test_a_step_that_waits_for_others_does_not_delay_who_leaves() -> None:
+def test_a_waiting_step_does_not_delay_a_rank_that_leaves() -> None:
     with Cluster(load_topology("star:2"), timeout_s=1000) as cluster:
         group = InnetProcessGroup(cluster.communicators[0])
         work = group.allreduce([torch.eye(3).to_sparse()], AllreduceOptions())
@@ -29,6 +29,6 @@ def test_a_step_that_waits_for_others_does_not_delay_who_leaves() -> None:
 
 
 @pytest.mark.jobs
-def test_sys_exit_is_told_while_a_step_waits_for_others(run_job) -> None:
+def test_sys_exit_is_reported_while_a_step_waits(run_job) -> None:
     result = run_job("exits.py", topology="star:2")
     assert "rank 1 (h1) ended by sys.exit: no more data" in result.said("h0")

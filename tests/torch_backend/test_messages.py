@@ -11,7 +11,7 @@ from tests.torch_backend.ranks import SIZE, Ranks
 pytestmark = pytest.mark.torch
 
 
-def test_messages_from_any_rank_all_come_and_name_their_sender(ranks: Ranks) -> None:
+def test_receives_from_any_rank_get_all_messages_with_their_sender(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> list[tuple[int, float]]:
         if group.rank() != 1:
             for turn in range(3):
@@ -31,7 +31,7 @@ def test_messages_from_any_rank_all_come_and_name_their_sender(ranks: Ranks) -> 
         assert values == [10.0 * source + turn for turn in range(3)]
 
 
-def test_receives_from_one_and_from_any_take_each_message_once(ranks: Ranks) -> None:
+def test_receives_from_one_and_from_any_rank_take_each_message_once(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> list[float]:
         if group.rank() == 1:
             for turn in range(4):
@@ -51,7 +51,7 @@ def test_receives_from_one_and_from_any_take_each_message_once(ranks: Ranks) -> 
     assert ranks.run(program)[0] == [0.0, 1.0, 2.0, 3.0]
 
 
-def test_several_receives_from_any_wait_at_once(ranks: Ranks) -> None:
+def test_several_receives_from_any_rank_wait_concurrently(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> set[int]:
         if group.rank() != 0:
             group.barrier().wait()
@@ -70,7 +70,7 @@ def test_several_receives_from_any_wait_at_once(ranks: Ranks) -> None:
     assert ranks.run(program)[0] == {1, 2, 3}
 
 
-def test_a_receive_that_is_given_up_leaves_the_message_to_the_next(ranks: Ranks) -> None:
+def test_a_cancelled_receive_leaves_the_message_to_the_next(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> float:
         if group.rank() == 2:
             group.barrier().wait()
@@ -91,7 +91,7 @@ def test_a_receive_that_is_given_up_leaves_the_message_to_the_next(ranks: Ranks)
     assert ranks.run(program)[0] == 5.0
 
 
-def test_more_messages_than_are_kept_may_be_sent_before_any_is_received(ranks: Ranks) -> None:
+def test_more_messages_than_are_kept_can_be_sent_before_any_is_received(ranks: Ranks) -> None:
     count = 200
 
     def program(group: InnetProcessGroup) -> list[float]:

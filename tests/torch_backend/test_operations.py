@@ -59,7 +59,7 @@ def test_allreduce_adds_every_type(ranks: Ranks, dtype: torch.dtype) -> None:
     ],
     ids=["avg", "min", "max", "product"],
 )
-def test_allreduce_knows_the_other_operators(
+def test_allreduce_supports_the_other_operators(
     ranks: Ranks, op: Any, expected: Callable[[torch.Tensor], torch.Tensor]
 ) -> None:
     def program(group: InnetProcessGroup) -> torch.Tensor:
@@ -92,7 +92,7 @@ def test_broadcast_sends_the_roots_tensor(ranks: Ranks) -> None:
         assert torch.equal(tensor, values(2, ELEMENTS, dtype=torch.bfloat16))
 
 
-def test_reduce_fills_the_root_alone(ranks: Ranks) -> None:
+def test_reduce_writes_only_on_the_root(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> torch.Tensor:
         tensor = values(group.rank(), ELEMENTS)
         group.reduce([tensor], with_root(dist.ReduceOptions(), 1)).wait()
@@ -130,7 +130,7 @@ def test_reduce_scatter_gives_each_rank_its_part(ranks: Ranks) -> None:
         assert torch.equal(single, total(SIZE, 900)[rank] / SIZE)
 
 
-def test_gather_and_scatter_know_their_root(ranks: Ranks) -> None:
+def test_gather_and_scatter_respect_their_root(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> tuple[list[torch.Tensor], torch.Tensor]:
         at_root = group.rank() == 3
         gathered = [torch.empty(40) for _ in range(SIZE)] if at_root else []
@@ -197,7 +197,7 @@ def test_a_barrier_ends_when_all_have_come(ranks: Ranks) -> None:
     assert ranks.run(program) == [SIZE] * SIZE
 
 
-def test_callbacks_of_futures_may_wait_for_other_operations(ranks: Ranks) -> None:
+def test_callbacks_of_futures_can_wait_for_other_operations(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> torch.Tensor:
         def halve_then_add_again(future: torch.futures.Future[list[torch.Tensor]]) -> torch.Tensor:
             (tensor,) = future.value()
@@ -221,7 +221,7 @@ def test_a_work_tells_when_it_is_complete(ranks: Ranks) -> None:
     assert ranks.run(program) == [True] * SIZE
 
 
-def test_ranks_that_disagree_all_hear_of_it(ranks: Ranks) -> None:
+def test_all_ranks_get_a_mismatch_error(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> tuple[str, bool]:
         work = group.allreduce([torch.ones(100 + group.rank())])
         future = work.get_future()
@@ -260,6 +260,6 @@ def test_ranks_that_disagree_all_hear_of_it(ranks: Ranks) -> None:
         (lambda g: g.all_to_all_single(torch.ones(5), torch.ones(5), [], []), "do not divide"),
     ],
 )
-def test_what_is_not_offered_says_what_to_do(ranks: Ranks, start: Program, advice: str) -> None:
+def test_unsupported_operations_are_refused_with_advice(ranks: Ranks, start: Program, advice: str) -> None:
     with pytest.raises(CollectiveError, match=advice):
         start(ranks.groups[0])

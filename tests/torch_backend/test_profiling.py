@@ -74,7 +74,7 @@ def test_an_event_lasts_as_long_as_its_operation(ranks: Ranks) -> None:
     assert during.end <= operation.end <= after.start
 
 
-def test_a_name_of_the_programs_own(ranks: Ranks) -> None:
+def test_an_event_can_have_the_programs_own_name(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> None:
         with dist.record_comm("layer 3"):
             group.allreduce([torch.ones(3)]).wait()
@@ -82,7 +82,7 @@ def test_a_name_of_the_programs_own(ranks: Ranks) -> None:
     assert "layer 3" in [event.name for event in profiled(ranks, program)]
 
 
-def test_a_call_that_fails_is_an_event_too(ranks: Ranks) -> None:
+def test_a_failed_call_is_an_event_too(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> None:
         with pytest.raises(CollectiveError):
             group.reduce_scatter_single(torch.ones(3), torch.ones(3))
@@ -91,7 +91,7 @@ def test_a_call_that_fails_is_an_event_too(ranks: Ranks) -> None:
     assert "innet:reduce_scatter_tensor" in names
 
 
-def test_a_call_that_fails_raises_once_its_event_has_ended(
+def test_a_failed_call_raises_after_its_event_has_ended(
     ranks: Ranks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The profiler may be turned off next, and its memory freed."""

@@ -115,14 +115,14 @@ def expected_of_local_ranks(rank):
     return f"{rank}: {local_rank} on host {host}, same True, trained True"
 
 
-def test_programs_that_use_local_ranks_train_as_they_are(job):
+def test_programs_that_use_local_ranks_train_unchanged(job):
     for rank in RANKS:
         assert said_of_local_ranks(job, rank) == expected_of_local_ranks(rank)
 
 
 @pytest.mark.jobs
 @pytest.mark.netns
-def test_programs_that_use_local_ranks_train_as_they_are_in_namespaces(run_job):
+def test_programs_that_use_local_ranks_train_unchanged_in_namespaces(run_job):
     programs = ["local_ranks.py", "data_parallel.py"]
     result = run_job(programs, topology=TWO_BY_TWO, mode="netns")
     assert result.failure == ""
@@ -143,7 +143,7 @@ def test_training_equals_that_of_one_process_on_all_ranks(job):
         check_data_parallel(job, rank)
 
 
-def test_ranks_may_run_out_of_inputs_long_before_the_others(job):
+def test_ranks_can_run_out_of_inputs_long_before_others(job):
     for rank, steps in enumerate((0, 1, 2, 40)):
         said = job.said(NODES[rank], "uneven_inputs.py")
         assert f"steps {steps}, same True, mean True" in said
@@ -173,13 +173,13 @@ def test_groups_have_pytorchs_members_and_numbers(job):
         assert ("rest" in said) == (rank != 2)
 
 
-def test_a_job_goes_on_after_calls_that_pytorch_refused_on_one_rank(job):
+def test_a_job_continues_after_calls_that_pytorch_refused_on_one_rank(job):
     """Objects that cannot be pickled, and tensors that it checks itself."""
     for rank in RANKS:
         assert job.said(NODES[rank], "fails_and_goes_on.py") == "all right"
 
 
-def test_parts_of_groups_meshes_failed_recordings_and_an_abort(job):
+def test_subgroups_meshes_failed_recordings_and_an_abort_work(job):
     for rank in RANKS:
         said = job.said(NODES[rank], "group_control.py")
         assert "backend: innet cpu:innet,cuda:innet" in said
@@ -193,7 +193,7 @@ def test_parts_of_groups_meshes_failed_recordings_and_an_abort(job):
             assert "was aborted in this process" in said
 
 
-def test_errors_come_through_futures_functional_collectives_and_backward(job):
+def test_errors_pass_through_futures_functional_collectives_and_backward(job):
     for rank in RANKS:
         said = job.said(NODES[rank], "errors.py")
         heard = dict(line.split(": ", 1) for line in said.splitlines() if ": " in line)
@@ -207,14 +207,14 @@ def test_errors_come_through_futures_functional_collectives_and_backward(job):
 
 
 @pytest.mark.jobs
-def test_a_job_over_a_ring_goes_on_after_refused_calls(run_job):
+def test_a_job_over_a_ring_continues_after_refused_calls(run_job):
     result = run_job("fails_and_goes_on.py", algorithm="ring")
     assert result.failure == ""
     assert [result.said(f"h{rank}") for rank in RANKS] == ["all right"] * len(RANKS)
 
 
 @pytest.mark.jobs
-def test_a_killed_rank_is_named_to_the_others(run_job):
+def test_the_other_ranks_name_a_killed_rank(run_job):
     result = run_job("dies.py", topology="star:3")
     assert "h2" in result.failure
     assert "SIGKILL" in result.failure
@@ -238,7 +238,7 @@ def losses(found: Found) -> list[float]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_parameters_after_20_steps_are_those_of_gloo(trained: Any, case: str) -> None:
+def test_parameters_after_20_steps_equal_those_of_gloo(trained: Any, case: str) -> None:
     for own, peer in zip(trained("innet", case), trained("gloo", case), strict=True):
         assert len(own["losses"]) == STEPS
         assert own["parameters"].keys() == peer["parameters"].keys()
@@ -249,7 +249,7 @@ def test_parameters_after_20_steps_are_those_of_gloo(trained: Any, case: str) ->
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_copies_are_the_same_to_the_bit(trained: Any, case: str) -> None:
+def test_copies_are_equal_to_the_bit(trained: Any, case: str) -> None:
     parts = [
         ((name, shard), parameter)
         for of_rank in trained("innet", case)
@@ -264,7 +264,7 @@ def test_copies_are_the_same_to_the_bit(trained: Any, case: str) -> None:
 
 
 @pytest.mark.parametrize("case", DENSE)
-def test_the_layout_changes_nothing_but_rounding(trained: Any, case: str) -> None:
+def test_the_layout_changes_only_rounding(trained: Any, case: str) -> None:
     expected = losses(trained("innet", plain(case)))
     assert losses(trained("innet", case)) == pytest.approx(expected, rel=1e-5)
     assert expected[-1] < 0.75 * expected[0], "it learns"

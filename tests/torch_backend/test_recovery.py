@@ -16,7 +16,7 @@ LOST = "RankFailed: allreduce(sum.f32, shape (8,)) seq=13: rank {dies} (h{dies})
 
 
 @pytest.mark.parametrize("dies", [0, 2])
-async def test_survivors_divide_by_their_number(dies):
+async def test_survivors_average_over_their_number(dies):
     """Also when it was rank 0, whose process held PyTorch's store."""
     policy = RestartPolicy(on_worker_death="shrink")
     result = await run_with_faults(
@@ -34,7 +34,7 @@ async def test_survivors_divide_by_their_number(dies):
 
 
 @pytest.mark.parametrize("dies", [0, 2])
-async def test_a_successor_takes_the_place(dies):
+async def test_a_successor_takes_the_place_of_a_dead_rank(dies):
     policy = RestartPolicy(on_worker_death="wait")
     result = await run_with_faults(
         "star:4", [sys.executable, str(WORKER), str(dies)], restarts=policy

@@ -21,11 +21,11 @@ def come(store: HashStore, ranks: tuple[int, ...], timeout_s: float = 60) -> lis
         return list(pool.map(lambda rank: meet(store, rank, size, NODES[rank], timeout_s), ranks))
 
 
-def test_everybody_learns_where_everybody_runs() -> None:
+def test_all_ranks_learn_the_node_of_every_rank() -> None:
     assert {meeting.nodes for meeting in come(HashStore(), (0, 1, 2))} == {NODES}
 
 
-def test_ranks_that_gave_up_meet_the_one_that_was_late() -> None:
+def test_ranks_that_timed_out_meet_the_late_rank() -> None:
     store = HashStore()
     for _ in range(2):
         with pytest.raises(DeadlineExceeded, match=r"ranks 2 of 3 did not join"):
@@ -42,7 +42,7 @@ def test_a_group_that_is_made_again_has_another_generation() -> None:
     assert {meeting.generation for meeting in again} == {first[0].generation + 1}
 
 
-def test_who_is_ready_last_needs_no_store_any_more() -> None:
+def test_the_last_rank_to_be_ready_needs_no_store() -> None:
     """Rank 0, which holds it, may have left by then."""
     held = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     stores = [TCPStore("127.0.0.1", held.port, is_master=False) for _ in NODES]
@@ -54,7 +54,7 @@ def test_who_is_ready_last_needs_no_store_any_more() -> None:
     assert len({meeting.generation for meeting in meetings}) == 1
 
 
-def test_ranks_agree_when_the_group_came_about_for_some_of_them_only() -> None:
+def test_ranks_agree_when_only_some_of_them_formed_the_group() -> None:
     store = HashStore()
     first = come(store, (0, 1, 2))
     first[1].succeeded()

@@ -132,7 +132,7 @@ def test_tensors_that_are_not_contiguous_are_read_and_written_where_they_are(ran
         assert torch.equal(done["received"], inputs[(rank - 1) % SIZE])
 
 
-def test_conjugated_views_are_what_they_look_like(ranks: Ranks) -> None:
+def test_conjugated_views_are_resolved(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> tuple[torch.Tensor, torch.Tensor]:
         mine = torch.complex(values(group.rank(), 6), values(group.rank() + 9, 6)).conj()
         received = torch.zeros(6, dtype=torch.complex64).conj()
@@ -144,7 +144,7 @@ def test_conjugated_views_are_what_they_look_like(ranks: Ranks) -> None:
         assert torch.equal(tensor, expected)
 
 
-def test_zero_elements_go_through_every_operation(ranks: Ranks) -> None:
+def test_every_operation_accepts_zero_elements(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> list[tuple[int, ...]]:
         none = torch.empty(0, 3)
         works = [
@@ -171,7 +171,7 @@ def test_zero_elements_go_through_every_operation(ranks: Ranks) -> None:
     assert ranks.run(program) == [[(0, 3)]] * SIZE
 
 
-def test_coalesced_forms_do_each_operation_in_order(ranks: Ranks) -> None:
+def test_coalesced_forms_run_each_operation_in_order(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> tuple[list[torch.Tensor], ...]:
         me = group.rank()
         reduced = [values(me, 10), values(me, 3, 4, dtype=torch.int64)]

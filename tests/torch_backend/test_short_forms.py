@@ -48,7 +48,7 @@ def test_allreduce(ranks: Ranks, start: Callable[[InnetProcessGroup, torch.Tenso
         assert torch.equal(tensor, total(*SHAPE))
 
 
-def test_those_with_a_root(ranks: Ranks) -> None:
+def test_short_forms_with_a_root(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> tuple[torch.Tensor, ...]:
         me, mine = group.rank(), values(group.rank(), *SHAPE)
         reduced, broadcast, scattered, gathered = (
@@ -71,7 +71,7 @@ def test_those_with_a_root(ranks: Ranks) -> None:
         assert torch.equal(scattered, parts(ROOT)[rank])
 
 
-def test_those_with_lists(ranks: Ranks) -> None:
+def test_short_forms_with_lists(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> tuple[torch.Tensor, torch.Tensor]:
         gathered, share = outputs(), torch.empty(SHAPE)
         group.allgather(gathered, values(group.rank(), *SHAPE)).wait()
@@ -84,6 +84,6 @@ def test_those_with_lists(ranks: Ranks) -> None:
         assert torch.equal(share, total(SIZE, *SHAPE)[rank])
 
 
-def test_a_timeout_of_one_operation_is_refused_with_what_to_do(ranks: Ranks) -> None:
+def test_a_timeout_of_one_operation_is_refused_with_advice(ranks: Ranks) -> None:
     with pytest.raises(CollectiveError, match=r"group\.set_timeout\(\)"):
         ranks.groups[0].broadcast(torch.ones(3), 0, timedelta(seconds=5))

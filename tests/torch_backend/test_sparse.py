@@ -35,7 +35,7 @@ def test_sparse_tensors_add_up(ranks: Ranks, op: ReduceOp.RedOpType, dense_dim: 
         assert torch.equal(tensor.to_dense(), expected / (SIZE if op == ReduceOp.AVG else 1))
 
 
-def test_the_sum_takes_its_place_between_other_operations(ranks: Ranks) -> None:
+def test_sparse_sums_keep_their_order_among_other_operations(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> tuple[torch.Tensor, ...]:
         tensors = (torch.ones(5), sparse(group.rank()), torch.ones(7), sparse(group.rank()))
         works = [group.allreduce([tensor]) for tensor in tensors]
@@ -54,7 +54,7 @@ def test_the_sum_takes_its_place_between_other_operations(ranks: Ranks) -> None:
         assert torch.equal(gathered, torch.arange(SIZE).float())
 
 
-def test_other_shapes_elsewhere_are_an_error_that_shows_both(ranks: Ranks) -> None:
+def test_different_shapes_raise_an_error_that_shows_both(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> str:
         tensor = torch.eye(3 if group.rank() == 2 else 4).to_sparse()
         with pytest.raises(MismatchError) as caught:

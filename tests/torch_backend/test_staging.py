@@ -145,7 +145,7 @@ def test_every_operation_takes_tensors_of_the_device(staged: Staged) -> None:
         assert torch.equal(done["received"], inputs[(rank - 1) % SIZE])
 
 
-def test_the_call_returns_before_the_copy_and_later_operations_keep_their_place(
+def test_the_call_returns_before_the_copy_and_later_operations_keep_their_order(
     staged: Staged,
 ) -> None:
     ranks, devices = staged
@@ -170,7 +170,7 @@ def test_the_call_returns_before_the_copy_and_later_operations_keep_their_place(
         assert (second == 2 * SIZE).all()
 
 
-def test_results_follow_what_the_device_had_to_do_at_the_call(staged: Staged) -> None:
+def test_results_follow_the_device_work_queued_before_the_call(staged: Staged) -> None:
     """It may still read a tensor that a broadcast fills, or memory that was another tensor's."""
     ranks, devices = staged
 
@@ -188,7 +188,7 @@ def test_results_follow_what_the_device_had_to_do_at_the_call(staged: Staged) ->
         assert awaited == (rank != 1)
 
 
-def test_a_large_tensor_goes_in_chunks(staged: Staged, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_tensor_is_sent_in_chunks(staged: Staged, monkeypatch: pytest.MonkeyPatch) -> None:
     ranks, devices = staged
     monkeypatch.setattr(staging, "CHUNK_BYTES", 400)
 
@@ -210,7 +210,7 @@ def test_a_large_tensor_goes_in_chunks(staged: Staged, monkeypatch: pytest.Monke
         assert copies == (6 if rank == 0 else 3)
 
 
-def test_broadcasts_in_chunks_that_fail_count_as_the_other_ranks_count_theirs(
+def test_failed_broadcasts_in_chunks_count_the_same_on_all_ranks(
     staged: Staged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After so many broadcasts in a row, all ranks start a barrier for which nobody waits."""

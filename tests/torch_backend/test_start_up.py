@@ -35,7 +35,7 @@ for collector in ("on", "off"):  # PyTorch, which takes long to import, serves b
 """
 
 
-def test_the_imports_run_no_collector_and_leave_it_as_it_was() -> None:
+def test_imports_run_no_garbage_collection_and_restore_the_collector() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120, check=True
     )

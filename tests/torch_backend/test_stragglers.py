@@ -7,7 +7,7 @@ import pytest
 pytestmark = [pytest.mark.torch, pytest.mark.faults]
 
 
-def test_late_gradients_come_with_the_next_step_and_replicas_stay_equal(run_job):
+def test_late_gradients_are_added_in_the_next_step_and_replicas_stay_equal(run_job):
     result = run_job("stragglers.py")
     assert result.failure == ""
     for rank in range(4):

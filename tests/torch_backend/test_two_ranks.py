@@ -35,45 +35,45 @@ def said(job):
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_training_goes_as_without_a_hook_and_replicas_stay_equal(said, name):
+def test_training_equals_that_without_a_hook_and_replicas_stay_equal(said, name):
     for lines in said:
         assert f"{name}: same bits True, close True" in lines
 
 
 @pytest.mark.parametrize("name", [name for name in HOOKS if name != "powersgd"])
 @pytest.mark.parametrize("bad", ["nan", "inf", "-inf"])
-def test_one_rank_s_bad_gradient_makes_every_rank_skip_the_step(said, name, bad):
+def test_a_bad_gradient_of_one_rank_makes_every_rank_skip_the_step(said, name, bad):
     for lines in said:
         assert f"{name}: {bad} skipped True, scale 2.0, recovered True" in lines
 
 
-def test_gradients_beyond_float16_are_seen_by_the_scaler(said):
+def test_the_scaler_notices_gradients_beyond_float16(said):
     for lines in said:
         assert "overflow: skipped True, scale 524288.0" in lines
 
 
-def test_an_error_in_a_hook_reaches_whoever_calls_backward(said):
+def test_an_error_in_a_hook_is_raised_by_backward(said):
     for lines in said:
         assert any(line.startswith("error|CollectiveError: q8_hook takes") for line in lines)
 
 
-def test_rows_of_an_embedding_are_added_and_no_others_move(said):
+def test_only_the_used_rows_of_an_embedding_are_updated(said):
     for lines in said:
         assert "embedding: exact True" in lines
 
 
-def test_blocks_kept_back_are_sent_later(said):
+def test_withheld_blocks_are_sent_later(said):
     for lines in said:
         assert "kept back: all moved True, nothing lost True" in lines
 
 
-def test_the_residual_goes_into_a_checkpoint(said):
+def test_the_residual_is_saved_in_a_checkpoint(said):
     for lines in said:
         assert "checkpoint: residuals 4, close True" in lines
 
 
 @pytest.mark.parametrize("ratio", [0, -0.1, 1.5, float("nan")])
-def test_a_ratio_that_is_none_is_refused(ratio):
+def test_an_invalid_ratio_is_refused(ratio):
     from innet.torch_backend import hooks
 
     with pytest.raises(CollectiveError, match="not above 0 and at most 1"):
@@ -82,7 +82,7 @@ def test_a_ratio_that_is_none_is_refused(ratio):
         hooks.BlockSparseState([], ratio=ratio)
 
 
-def test_a_member_s_objects_run_code_only_where_that_is_allowed(job):
+def test_objects_of_members_are_unpickled_only_where_allowed(job):
     """The run's setting is weights-only; the worker then takes the other two."""
     for rank in range(RANKS):
         kept = [line for line in job.said(f"h{rank}", "objects.py").splitlines() if "kept" in line]

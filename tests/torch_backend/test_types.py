@@ -61,7 +61,7 @@ def same_bits(tensor: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 @pytest.mark.parametrize("dtype", REDUCIBLE, ids=str)
-def test_sums_of_every_type_that_can_be_added(ranks: Ranks, dtype: torch.dtype) -> None:
+def test_every_summable_type_is_summed(ranks: Ranks, dtype: torch.dtype) -> None:
     result = allreduced(ranks, ReduceOp.SUM, lambda rank: values(rank, ELEMENTS, dtype=dtype))
     assert same_bits(result, exact_total(dtype).to(dtype))
 
@@ -82,7 +82,7 @@ def test_averages_divide_the_sum(ranks: Ranks, dtype: torch.dtype) -> None:
     ],
     ids=["band", "bor", "bxor"],
 )
-def test_bits_of_integers(
+def test_bitwise_operations_on_integers(
     ranks: Ranks, dtype: torch.dtype, op: object, combine: Callable[..., torch.Tensor]
 ) -> None:
     result = allreduced(ranks, op, lambda rank: values(rank, ELEMENTS, dtype=dtype))
@@ -103,7 +103,7 @@ def test_bits_of_integers(
     ],
     ids=["band", "bor", "bxor", "min", "max", "product", "sum"],
 )
-def test_truth_values(ranks: Ranks, op: object, combine: Callable[..., torch.Tensor]) -> None:
+def test_logical_operations_on_booleans(ranks: Ranks, op: object, combine: Callable[..., torch.Tensor]) -> None:
     def truths(rank: int) -> torch.Tensor:
         return values(rank, ELEMENTS) > 1
 

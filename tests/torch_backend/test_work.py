@@ -13,7 +13,7 @@ from innet.torch_backend.work import CollectiveWork, Copy, Part
 pytestmark = pytest.mark.torch
 
 
-def test_a_future_completes_after_the_group_was_left() -> None:
+def test_a_future_completes_after_leaving_the_group() -> None:
     operation: Promise[None] = Promise()
     callbacks, tensor = ThreadPoolExecutor(1), torch.ones(3)
     future = CollectiveWork([Part(operation, None)], [tensor], callbacks).get_future()
@@ -23,7 +23,7 @@ def test_a_future_completes_after_the_group_was_left() -> None:
     assert future.value() == [tensor]
 
 
-def test_a_copy_to_the_device_that_fails_is_heard_of_from_the_future() -> None:
+def test_a_failed_copy_to_the_device_fails_the_future() -> None:
     def fail() -> None:
         raise RuntimeError("the device is gone")
 

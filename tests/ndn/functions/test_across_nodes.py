@@ -74,7 +74,7 @@ def near() -> Iterator[tuple[_core.Node, str]]:
         yield near, near.listen(f"unix://{directory}/near.sock")
 
 
-async def test_calls_and_flows_cross_forwarders_that_know_no_route_to_the_caller(
+async def test_calls_and_flows_work_without_a_route_to_the_caller(
     near: tuple[_core.Node, str],
 ) -> None:
     node, uri = near

@@ -40,7 +40,7 @@ async def test_a_function_is_called_with_arrays_and_keywords() -> None:
     assert total(np.ones(3)) == 3.0  # here it is what it was
 
 
-async def test_arguments_and_results_larger_than_a_packet_travel_in_segments() -> None:
+async def test_large_arguments_and_results_are_sent_in_segments() -> None:
     values = np.random.default_rng(1).random(20_000)
     (back,) = await _call(echo, values)
     np.testing.assert_array_equal(back, values)
@@ -63,7 +63,7 @@ async def test_arguments_and_results_that_are_too_large_are_refused() -> None:
             await anext(results)
 
 
-async def test_results_that_wait_for_their_callers_are_bounded() -> None:
+async def test_unfetched_results_are_bounded() -> None:
     client = DirectClient()
     results = Results(client, most_bytes=100)
     names = [results.publish(Name("/echo"), bytes(40)) for _ in range(3)]
@@ -79,7 +79,7 @@ async def test_results_that_wait_for_their_callers_are_bounded() -> None:
 
 
 @pytest.mark.parametrize("result", ["/elsewhere/result", "/ec%zz"])
-async def test_a_function_cannot_send_its_callers_elsewhere(result: str) -> None:
+async def test_a_function_cannot_redirect_its_callers(result: str) -> None:
     client = DirectClient()
     outcome = CallOutcome(object_name=result).encode()
     client.produce("/echo", lambda interest: encode_data(interest.name, outcome))
@@ -87,7 +87,7 @@ async def test_a_function_cannot_send_its_callers_elsewhere(result: str) -> None
         await innet.call("/echo", client=client)
 
 
-async def test_what_the_function_raises_comes_back_with_its_text() -> None:
+async def test_an_exception_of_the_function_is_raised_at_the_caller() -> None:
     @innet.function("/broken")
     def broken() -> None:
         raise ValueError("no such frame")
@@ -123,7 +123,7 @@ def _stops() -> None:
         (_stops, "StopIteration: no more"),
     ],
 )
-async def test_a_function_that_exits_ends_its_call_alone(body: Any, why: str) -> None:
+async def test_a_function_that_exits_ends_only_its_call(body: Any, why: str) -> None:
     ending: Function[..., Any] = Function(Name("/ending"), body)
     client = DirectClient()
     async with innet.serving(ending, echo, client=client):
@@ -156,7 +156,7 @@ async def test_a_function_that_takes_too_long_is_stopped() -> None:
     await stopped.wait()
 
 
-async def test_a_timeout_inside_the_function_is_an_error_of_its_own() -> None:
+async def test_a_timeout_inside_the_function_is_an_error_of_the_function() -> None:
     @innet.function("/asks-elsewhere")
     async def asks_elsewhere() -> None:
         raise TimeoutError("the database is silent")
@@ -165,7 +165,7 @@ async def test_a_timeout_inside_the_function_is_an_error_of_its_own() -> None:
         await _call(asks_elsewhere)
 
 
-async def test_a_plain_function_does_not_hold_up_the_loop() -> None:
+async def test_a_synchronous_function_does_not_block_the_loop() -> None:
     threads = []
 
     @innet.function("/blocking")
@@ -176,7 +176,7 @@ async def test_a_plain_function_does_not_hold_up_the_loop() -> None:
     assert threads != [threading.get_ident()]
 
 
-async def test_lost_packets_are_asked_for_again_and_the_function_runs_once() -> None:
+async def test_lost_packets_are_requested_again_and_the_function_runs_once() -> None:
     runs = []
 
     @innet.function("/once")
@@ -198,12 +198,12 @@ async def test_lost_packets_are_asked_for_again_and_the_function_runs_once() -> 
     assert len(lost) >= 4  # the call and three segments
 
 
-async def test_nobody_serves_it() -> None:
+async def test_a_call_without_a_server_is_an_error() -> None:
     with pytest.raises(InterestTimeout):
         await innet.call("/nothing", client=DirectClient(), timeout_s=0.05)
 
 
-async def test_the_caller_can_be_asked_back_during_the_call_alone() -> None:
+async def test_the_caller_answers_requests_only_during_the_call() -> None:
     client = DirectClient()
     async with innet.serving(echo, client=client):
         await innet.call("/echo", 1, client=client)

@@ -70,7 +70,7 @@ async def add_one_below(value: Any) -> Any:
     return value + 1
 
 
-async def test_functions_may_have_names_that_begin_with_another_s() -> None:
+async def test_function_names_can_begin_with_another_functions_name() -> None:
     for functions in ((double, add_one_below), (add_one_below, double)):
         client = DirectClient()
         async with innet.serving(*functions, client=client):
@@ -79,7 +79,7 @@ async def test_functions_may_have_names_that_begin_with_another_s() -> None:
                 assert values == [3 if chain[0] == "/double" else 4]
 
 
-async def test_a_function_below_another_s_name_may_be_served_elsewhere() -> None:
+async def test_a_function_below_the_name_of_another_can_be_served_elsewhere() -> None:
     client = DirectClient()
     async with (
         innet.serving(double, client=client),
@@ -89,7 +89,7 @@ async def test_a_function_below_another_s_name_may_be_served_elsewhere() -> None
         assert [value async for value in results] == [4, 6]
 
 
-async def test_names_without_what_an_item_s_has_are_refused() -> None:
+async def test_names_without_an_item_number_are_refused() -> None:
     client = DirectClient()
     async with innet.serving(double, client=client) as server:
         async with asyncio.timeout(20):
@@ -109,7 +109,7 @@ async def test_large_items_and_a_window_of_one() -> None:
         np.testing.assert_array_equal(result, np.full(5000, i + 1.0))
 
 
-async def test_the_last_items_may_take_longer_than_a_stage_lingers(
+async def test_the_last_items_can_take_longer_than_the_linger_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(stage_module, "_LINGER_S", 0.01)
@@ -125,11 +125,11 @@ async def test_the_last_items_may_take_longer_than_a_stage_lingers(
         assert [value async for value in results] == [2, 4, 6]
 
 
-async def test_a_flow_of_nothing_is_nothing() -> None:
+async def test_an_empty_flow_gives_nothing() -> None:
     assert await _flow([], "/double") == []
 
 
-async def test_nothing_is_taken_beyond_the_window_of_a_slow_consumer() -> None:
+async def test_a_slow_consumer_limits_the_items_in_flight() -> None:
     taken = 0
 
     def items() -> Iterator[int]:
@@ -175,7 +175,7 @@ async def test_an_exception_of_the_items_ends_the_flow() -> None:
         await _flow(items(), "/double")
 
 
-async def test_a_stage_ends_when_its_consumer_does() -> None:
+async def test_a_stage_ends_with_its_consumer() -> None:
     client = DirectClient()
     async with innet.serving(double, client=client) as server:
         results = innet.flow(range(100), "/double", client=client)
@@ -187,7 +187,7 @@ async def test_a_stage_ends_when_its_consumer_does() -> None:
         await results.aclose()
 
 
-async def test_a_flow_through_another_function_s_names_is_refused() -> None:
+async def test_a_flow_through_names_of_another_function_is_refused() -> None:
     client = DirectClient()
     async with innet.serving(double, client=client):
         part = FlowPart(Name("/x"), Name("/victim/flow/1"), 4, 1.0)
@@ -197,7 +197,7 @@ async def test_a_flow_through_another_function_s_names_is_refused() -> None:
         assert "not an output of /double" in outcome.error
 
 
-async def test_what_a_stage_makes_at_once_and_what_it_keeps_are_bounded() -> None:
+async def test_a_stage_limits_concurrent_and_kept_results() -> None:
     under_way: set[int] = set()
     most_under_way = 0
     full, gate = asyncio.Event(), asyncio.Event()

@@ -39,12 +39,12 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_what_json_can_say_and_bytes_come_back_as_they_were(value: Any) -> None:
+def test_json_values_and_bytes_round_trip(value: Any) -> None:
     assert decode_value(encode_value(value)) == value
 
 
 @pytest.mark.parametrize("dtype", ["<f4", ">f8", "i1", "<u8", "?", "<c8", "<f2"])
-def test_arrays_keep_type_shape_and_values_and_can_be_written_to(dtype: str) -> None:
+def test_arrays_round_trip_and_are_writable(dtype: str) -> None:
     array = np.arange(6).astype(dtype).reshape(2, 3)
     back = decode_value(encode_value({"a": [array, array[:0]]}))["a"]
     assert back[0].dtype == array.dtype.newbyteorder("<")
@@ -54,7 +54,7 @@ def test_arrays_keep_type_shape_and_values_and_can_be_written_to(dtype: str) -> 
 
 
 @pytest.mark.parametrize("value", [object(), {1: 2}, np.array(["text"]), {"a": {3}}, 1j])
-def test_what_cannot_be_sent_is_refused_with_what_to_do(value: object) -> None:
+def test_unsupported_values_are_refused_with_advice(value: object) -> None:
     with pytest.raises(FunctionError, match="convert it"):
         encode_value(value)
 
@@ -128,7 +128,7 @@ def test_a_small_message_cannot_ask_for_many_copies_of_a_large_buffer() -> None:
             tracemalloc.stop()
 
 
-def test_a_document_is_bounded_at_both_ends() -> None:
+def test_the_size_of_a_document_is_limited_at_both_ends() -> None:
     assert MAX_DOCUMENT_BYTES <= 256 << 10  # the event loop waits while it is read
     with pytest.raises(FunctionError, match="bytes of JSON: send numbers as NumPy arrays"):
         encode_value("x" * MAX_DOCUMENT_BYTES)
@@ -154,7 +154,7 @@ def test_a_document_is_bounded_at_both_ends() -> None:
         (None, [], b"1"),
     ],
 )
-def test_a_document_that_lies_is_refused(tree: object, sizes: list[int], buffers: bytes) -> None:
+def test_an_inconsistent_document_is_refused(tree: object, sizes: list[int], buffers: bytes) -> None:
     with pytest.raises(FunctionError):
         decode_value(message_of({"value": tree, "sizes": sizes}, buffers))
 

@@ -38,7 +38,7 @@ def content_of(size_bytes: int) -> bytes:
 
 @pytest.mark.parametrize("manifest", [False, True], ids=["segments-signed", "manifest"])
 @pytest.mark.parametrize("size_bytes", [0, 1, 500, 501, 300_000])
-async def test_an_object_comes_back_though_packets_are_lost(tmp_path, size_bytes, manifest):
+async def test_an_object_is_fetched_despite_packet_loss(tmp_path, size_bytes, manifest):
     content = content_of(size_bytes)
     file = tmp_path / "content"
     file.write_bytes(content)
@@ -66,7 +66,7 @@ async def test_a_file_appears_when_it_is_complete(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
 
 
-async def test_what_is_missing_is_said_and_fetched_later(tmp_path):
+async def test_missing_segments_are_named_and_fetched_later(tmp_path):
     client = DirectClient(
         loses=lambda name: number_at(name, -1, ComponentType.SEGMENT) in (3, 4, 7)
     )
@@ -82,7 +82,7 @@ async def test_what_is_missing_is_said_and_fetched_later(tmp_path):
     assert sorted(client.asked) == [with_segment("/x/v=5", k) for k in (3, 4, 7)]
 
 
-async def test_the_latest_version_is_found_and_older_ones_stay(tmp_path):
+async def test_the_latest_version_is_found_and_older_ones_stay_available(tmp_path):
     client = DirectClient()
     old = await publish(client, "/x", b"old", version=1)
     async with await publish(client, "/x", b"new", version=2):
@@ -95,7 +95,7 @@ async def test_the_latest_version_is_found_and_older_ones_stay(tmp_path):
 
 
 @pytest.mark.parametrize("has_version", [True, False])
-async def test_objects_without_metadata_are_found_by_a_packet_of_theirs(has_version):
+async def test_objects_without_metadata_are_found_by_one_of_their_packets(has_version):
     """As programs publish that know nothing of RDR."""
     client = DirectClient()
     name = Name("/x/v=3" if has_version else "/x")
@@ -124,7 +124,7 @@ async def test_one_packet_without_a_segment_is_an_object_too():
 
 
 @pytest.mark.parametrize("manifest", [False, True])
-async def test_a_segment_of_another_is_refused(manifest):
+async def test_a_segment_of_another_signer_is_refused(manifest):
     client = DirectClient()
     async with await publish(
         client,
@@ -145,7 +145,7 @@ async def test_a_segment_of_another_is_refused(manifest):
 
 
 @pytest.mark.parametrize("manifest", [False, True], ids=["segments-signed", "manifest"])
-async def test_packets_of_others_that_come_first_end_no_fetch(manifest):
+async def test_packets_of_other_signers_that_arrive_first_end_no_fetch(manifest):
     client = DirectClient()
     content = content_of(300)
     other = Ed25519Signer("/mallory/KEY/1", Ed25519PrivateKey.generate())
@@ -177,7 +177,7 @@ async def test_an_unsigned_segment_ends_no_fetch_of_signed_segments(validator):
 
 
 @pytest.mark.parametrize("manifest", [False, True], ids=["segments-signed", "manifest"])
-async def test_metadata_of_others_that_come_first_end_no_fetch(manifest):
+async def test_metadata_of_other_signers_that_arrive_first_end_no_fetch(manifest):
     client = DirectClient()
     content = content_of(300)
     other = Ed25519Signer("/mallory/KEY/1", Ed25519PrivateKey.generate())
@@ -191,7 +191,7 @@ async def test_metadata_of_others_that_come_first_end_no_fetch(manifest):
     assert client.asked.count(asked) == 3
 
 
-async def test_a_fetch_that_meets_only_roots_of_others_says_how_many_there_were():
+async def test_a_fetch_that_finds_only_roots_of_others_reports_their_number():
     client = DirectClient()
     other = Ed25519Signer("/mallory/KEY/1", Ed25519PrivateKey.generate())
     async with await publish(client, "/x", b"mine", version=1, manifest=True, signer=other):
@@ -202,7 +202,7 @@ async def test_a_fetch_that_meets_only_roots_of_others_says_how_many_there_were(
     assert "/mallory/KEY/1, which is none of your keys" in str(refused.value)
 
 
-async def test_unsigned_segments_count_only_below_a_root_that_the_key_has_signed():
+async def test_unsigned_segments_are_accepted_only_below_a_root_signed_by_the_key():
     client = DirectClient()
     other = Ed25519Signer("/alice/KEY/1", Ed25519PrivateKey.generate())
     async with await publish(client, "/x", b"mine", version=1, manifest=True, signer=other):
@@ -219,7 +219,7 @@ async def test_many_segments_need_several_manifests():
     assert len(manifests) == 1 + 3
 
 
-async def test_what_no_program_would_take_is_refused_before_it_is_published(tmp_path):
+async def test_objects_that_no_program_accepts_are_refused_before_publication(tmp_path):
     client = DirectClient()
     with pytest.raises(TransportError, match="8800"):
         await publish(client, "/x", bytes(8790), segment_bytes=8790)
@@ -227,7 +227,7 @@ async def test_what_no_program_would_take_is_refused_before_it_is_published(tmp_
         await publish(client, "/x", Path(tmp_path / "none"))
 
 
-def test_metadata_are_what_rdr_says():
+def test_metadata_follow_rdr():
     from innet.ndn.objects.discovery import encode_metadata
 
     packet = parse_data(encode_metadata(Name("/x"), Name("/x/v=9"), 9, SIGNER))
@@ -237,7 +237,7 @@ def test_metadata_are_what_rdr_says():
     assert packet.freshness_s > 0
 
 
-async def test_an_object_that_is_too_large_is_refused_before_all_of_it_has_come(tmp_path):
+async def test_an_object_that_is_too_large_is_refused_early(tmp_path):
     client = DirectClient()
     async with await publish(client, "/x", content_of(50_000), segment_bytes=100):
         assert (await fetch(client, "/x", most_bytes=50_000)).size_bytes == 50_000
@@ -255,7 +255,7 @@ async def test_an_object_that_is_too_large_is_refused_before_all_of_it_has_come(
     assert not list(tmp_path.iterdir())
 
 
-async def test_a_manifest_of_another_form_is_not_taken_for_the_object():
+async def test_a_manifest_of_another_format_is_not_mistaken_for_the_object():
     client = DirectClient()
     packet = encode_data("/x/v=1", b"pointers", content_type=ContentType.MANIFEST, freshness_s=1)
     client.produce("/x", lambda interest: packet if interest.name == Name("/x") else None)
@@ -263,7 +263,7 @@ async def test_a_manifest_of_another_form_is_not_taken_for_the_object():
         await fetch(client, "/x", patience_s=0.2)
 
 
-def test_the_old_keywords_of_a_fetch_still_work_and_say_what_replaces_them():
+def test_deprecated_keywords_of_a_fetch_work_and_warn():
     def make(*options: Any, **keywords: Any) -> ObjectFetch:
         return ObjectFetch(DirectClient(), Name("/alice/x"), MemorySink(), *options, **keywords)
 

@@ -9,7 +9,7 @@ from innet.ndn.objects.segments import SegmentQueue
 
 
 @pytest.mark.parametrize("total", [1, 1 << 62])
-def test_fewer_segments_than_have_come_or_more_than_there_can_be_are_refused(total: int) -> None:
+def test_an_impossible_number_of_segments_is_refused(total: int) -> None:
     queue = SegmentQueue()
     for segment in range(3):
         assert queue.take() == segment
@@ -18,7 +18,7 @@ def test_fewer_segments_than_have_come_or_more_than_there_can_be_are_refused(tot
         queue.set_total(total)
 
 
-def test_what_is_missing_of_a_huge_object_is_told_at_once() -> None:
+def test_the_missing_segments_of_a_huge_object_are_reported_quickly() -> None:
     queue = SegmentQueue()
     queue.set_total(1 << 32)
     for segment in (2, 3, 7):

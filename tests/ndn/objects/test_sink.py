@@ -22,7 +22,7 @@ async def fetch(path: Path, *chunks: bytes) -> None:
     await sink.finish()
 
 
-def test_a_link_that_was_planted_is_not_followed(tmp_path: Path) -> None:
+def test_a_planted_symbolic_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "diary").write_bytes(b"mine")
     (tmp_path / "object.part").symlink_to(tmp_path / "diary")
     with pytest.raises(TransportError, match="remove it, or choose another"):
@@ -31,7 +31,7 @@ def test_a_link_that_was_planted_is_not_followed(tmp_path: Path) -> None:
     assert not (tmp_path / "object").exists()
 
 
-def test_what_an_earlier_fetch_left_is_removed_and_not_written_to(tmp_path: Path) -> None:
+def test_remains_of_an_earlier_fetch_are_removed_and_not_written_to(tmp_path: Path) -> None:
     (tmp_path / "object.part").write_bytes(b"half of an object")
     os.link(tmp_path / "object.part", tmp_path / "other name")
     asyncio.run(fetch(tmp_path / "object", CHUNK, CHUNK, b"end"))
@@ -52,7 +52,7 @@ def test_a_file_of_another_user_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by", ["a link", "a file"])
-def test_a_part_that_another_user_exchanges_meanwhile_is_not_written_to(
+def test_a_part_replaced_by_another_user_is_not_written_to(
     tmp_path: Path, by: str
 ) -> None:
     if os.geteuid() != 0:

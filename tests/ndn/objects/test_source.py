@@ -20,7 +20,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("given_up", [False, True])
-async def test_a_file_that_is_withdrawn_while_it_is_read_reads_no_other(
+async def test_a_read_during_a_withdrawal_reads_no_other_file(
     file: Path, monkeypatch: pytest.MonkeyPatch, given_up: bool
 ) -> None:
     begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from innet.ndn.objects.segments import CongestionWindow, RetransmissionTimer
 
 
-def test_a_burst_of_losses_counts_once_and_a_later_one_again():
+def test_each_burst_of_losses_halves_the_window_once():
     window = CongestionWindow(initial=8)
     sent = [window.on_send() for _ in range(8)]
     for _ in range(8):
@@ -18,7 +18,7 @@ def test_a_burst_of_losses_counts_once_and_a_later_one_again():
     assert window.size == 4
 
 
-def test_after_a_loss_it_grows_by_one_per_round_trip_and_never_beyond_its_bound():
+def test_after_a_loss_the_window_grows_by_one_per_round_trip_up_to_its_limit():
     window = CongestionWindow(initial=8, largest=10)
     window.on_congestion(window.on_send())
     for _ in range(window.size):

@@ -26,7 +26,7 @@ async def next_update(group: SyncGroup) -> Update:
     return await asyncio.wait_for(anext(aiter(group.updates())), 20)
 
 
-def test_everybody_hears_of_a_publication_and_fetches_it() -> None:
+def test_all_members_learn_of_a_publication_and_fetch_it() -> None:
     async def run() -> None:
         medium = SharedMedium()
         async with AsyncExitStack() as stack:
@@ -52,7 +52,7 @@ def test_everybody_hears_of_a_publication_and_fetches_it() -> None:
     asyncio.run(run())
 
 
-def test_who_joins_late_learns_what_there_is() -> None:
+def test_a_late_member_learns_all_publications() -> None:
     async def run() -> None:
         medium = SharedMedium()
         async with SyncGroup(medium.connect(), "/room", "/alice", timing=EAGER) as alice:
@@ -63,7 +63,7 @@ def test_who_joins_late_learns_what_there_is() -> None:
     asyncio.run(run())
 
 
-def test_a_member_goes_on_where_it_was_and_serves_its_own_names_alone() -> None:
+def test_a_restarted_member_continues_its_numbers_and_serves_only_its_names() -> None:
     async def run() -> None:
         medium = SharedMedium()
         known = Member(as_name("/alice"), 77)
@@ -102,7 +102,7 @@ def test_a_sync_interest_is_a_signed_vector_in_its_parameters() -> None:
     asyncio.run(run())
 
 
-def test_vectors_that_nobody_may_believe_are_ignored(caplog: pytest.LogCaptureFixture) -> None:
+def test_unverifiable_vectors_are_ignored(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
         medium = SharedMedium()
         secret = b"a secret of the room"
@@ -133,7 +133,7 @@ def test_vectors_that_nobody_may_believe_are_ignored(caplog: pytest.LogCaptureFi
     assert caplog.text.count("ignored a state vector for /room") == 6
 
 
-def test_a_forged_vector_silences_nobody_and_a_fetch_of_what_is_not_there_ends(
+def test_a_forged_vector_suppresses_nobody_and_fetches_of_missing_data_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def run() -> None:
@@ -166,7 +166,7 @@ def test_a_forged_vector_silences_nobody_and_a_fetch_of_what_is_not_there_ends(
     assert "ignored 1 entries of a state vector for /room: /alice is said to" in caplog.text
 
 
-def test_what_nobody_has_asked_for_yet_is_one_update_per_member() -> None:
+def test_undelivered_publications_are_one_update_per_member() -> None:
     async def run() -> None:
         medium = SharedMedium()
         async with (
@@ -184,7 +184,7 @@ def test_what_nobody_has_asked_for_yet_is_one_update_per_member() -> None:
     asyncio.run(run())
 
 
-def test_the_forwarder_is_asked_for_multicast_and_may_refuse(
+def test_multicast_is_requested_from_the_forwarder_which_can_refuse(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def run(refuses: bool, **options: Any) -> SharedMedium:
@@ -200,7 +200,7 @@ def test_the_forwarder_is_asked_for_multicast_and_may_refuse(
     assert "may not receive each other" in caplog.text
 
 
-def test_the_end_of_a_group_ends_its_updates_and_takes_its_prefixes_back() -> None:
+def test_closing_a_group_ends_its_updates_and_unregisters_its_prefixes() -> None:
     async def run() -> None:
         medium = SharedMedium()
         group = SyncGroup(medium.connect(), "/room", "/alice", timing=EAGER)
@@ -213,7 +213,7 @@ def test_the_end_of_a_group_ends_its_updates_and_takes_its_prefixes_back() -> No
     asyncio.run(run())
 
 
-def test_what_is_too_large_is_not_published() -> None:
+def test_a_publication_that_is_too_large_is_refused() -> None:
     async def run() -> None:
         async with SyncGroup(SharedMedium().connect(), "/room", "/alice", timing=EAGER) as alice:
             with pytest.raises(TransportError, match="8800"):
@@ -223,6 +223,6 @@ def test_what_is_too_large_is_not_published() -> None:
     asyncio.run(run())
 
 
-def test_a_group_that_is_not_open_says_so() -> None:
+def test_using_a_group_that_is_not_open_raises() -> None:
     with pytest.raises(InnetError, match="async with"):
         SyncGroup(SharedMedium().connect(), "/room", "/alice").publish(b"one")

@@ -29,7 +29,7 @@ def hear(protocol: SyncProtocol, vector: StateVector, now_s: float) -> list[Upda
     return protocol.on_vector(vector, now_s, WALL_S).updates
 
 
-def test_what_is_new_is_told_once_as_a_range() -> None:
+def test_new_publications_are_reported_once_as_a_range() -> None:
     protocol = member()
     assert hear(protocol, StateVector({A: 3}), 1.0) == [Update(A, 1, 3)]
     assert hear(protocol, StateVector({A: 3}), 2.0) == []
@@ -45,7 +45,7 @@ def test_the_names_of_an_update() -> None:
     ]
 
 
-def test_a_publication_is_the_next_number_and_puts_the_period_off() -> None:
+def test_a_publication_has_the_next_number_and_postpones_the_periodic_interest() -> None:
     protocol = member()
     assert [protocol.publish(10.0), protocol.publish(11.0)] == [1, 2]
     assert protocol.vector == StateVector({B: 2})
@@ -53,14 +53,14 @@ def test_a_publication_is_the_next_number_and_puts_the_period_off() -> None:
     assert protocol.on_timer(41.0)
 
 
-def test_who_hears_what_he_knows_says_nothing_for_another_period() -> None:
+def test_a_known_vector_postpones_the_periodic_interest() -> None:
     protocol = member(vector=StateVector({A: 1}))
     hear(protocol, StateVector({A: 1}), 20.0)
     assert protocol.deadline_s == pytest.approx(50.0)
     assert not protocol.suppressed
 
 
-def test_who_is_behind_is_told_unless_somebody_else_tells_him_first() -> None:
+def test_an_outdated_vector_is_answered_unless_another_member_answers_first() -> None:
     first, second = member(B, StateVector({A: 2, C: 1})), member(C, StateVector({A: 2, C: 1}))
     late = StateVector({A: 1, C: 1})
     for protocol in (first, second):
@@ -75,7 +75,7 @@ def test_who_is_behind_is_told_unless_somebody_else_tells_him_first() -> None:
     assert second.deadline_s == pytest.approx(40.2, abs=0.01)
 
 
-def test_what_is_still_under_way_to_the_others_is_not_repeated() -> None:
+def test_a_recent_publication_is_not_repeated() -> None:
     protocol = member(vector=StateVector({A: 1}))
     protocol.publish(10.0)
     hear(protocol, StateVector({A: 1}), 10.1)
@@ -84,7 +84,7 @@ def test_what_is_still_under_way_to_the_others_is_not_repeated() -> None:
     assert protocol.suppressed
 
 
-def test_who_publishes_while_he_waits_has_told_everybody() -> None:
+def test_a_publication_replaces_a_pending_answer() -> None:
     protocol = member(vector=StateVector({A: 2}))
     hear(protocol, StateVector({A: 1}), 10.0)
     protocol.publish(10.05)
@@ -92,7 +92,7 @@ def test_who_publishes_while_he_waits_has_told_everybody() -> None:
     assert protocol.deadline_s == pytest.approx(40.05)
 
 
-def test_a_member_that_forgot_everything_begins_another_life() -> None:
+def test_a_member_without_its_state_uses_a_new_bootstrap_time() -> None:
     # Example 5.3.
     before = StateVector({A: 10, B: 16, C: 25})
     reborn = Member(A.node, 1_736_266_473)
@@ -108,7 +108,7 @@ def test_a_member_that_forgot_everything_begins_another_life() -> None:
     assert again.vector == StateVector({A: 10, B: 16, C: 25, reborn: 1})
 
 
-def test_a_life_of_the_future_is_not_believed() -> None:
+def test_a_bootstrap_time_in_the_future_is_ignored() -> None:
     protocol = member()
     at_the_edge = Member(A.node, int(WALL_S) + 86_400)
     beyond = Member(A.node, int(WALL_S) + 86_401)
@@ -118,7 +118,7 @@ def test_a_life_of_the_future_is_not_believed() -> None:
     assert hear(protocol, StateVector({at_the_edge: 1}), 1.0)
 
 
-def test_nobody_else_counts_a_member_s_publications() -> None:
+def test_other_members_cannot_raise_a_members_number() -> None:
     protocol = member(A)
     protocol.publish(1.0)
     assert hear(protocol, StateVector({A: 2**64 - 1, C: 1}), 10.0) == [Update(C, 1, 1)]
@@ -128,7 +128,7 @@ def test_nobody_else_counts_a_member_s_publications() -> None:
 
 
 @pytest.mark.parametrize("number", [1_000_006, 2**64 - 1])
-def test_a_number_that_cannot_be_silences_nobody(number: int) -> None:
+def test_an_impossible_number_suppresses_nobody(number: int) -> None:
     protocol = member(vector=StateVector({A: 5}))
     heard = protocol.on_vector(StateVector({A: number, C: 1}), 1.0, WALL_S)
     assert heard.updates == [Update(C, 1, 1)]
@@ -139,14 +139,14 @@ def test_a_number_that_cannot_be_silences_nobody(number: int) -> None:
     assert hear(protocol, StateVector({A: 1_000_006}), 3.0) == [Update(A, 7, 1_000_006)]
 
 
-def test_who_joins_late_hears_of_members_that_have_published_for_long() -> None:
+def test_a_late_member_learns_of_all_earlier_members() -> None:
     protocol = member()
     heard = hear(protocol, StateVector({A: 5_000_000, C: 1}), 1.0)
     assert heard == [Update(A, 4_000_001, 5_000_000), Update(C, 1, 1)]
     assert protocol.vector == StateVector({A: 5_000_000, C: 1})
 
 
-def test_members_that_are_made_up_leave_room_in_the_packet() -> None:
+def test_invented_members_leave_room_in_the_packet() -> None:
     protocol = member(limits=SyncLimits(vector_bytes=500))
     made_up = [Member(Name(f"/made-up/{i}"), 1) for i in range(200)]
     for one in made_up:
@@ -174,7 +174,7 @@ def test_suppression_takes_at_most_its_period(draw: float) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("pht"), vectors), max_size=12))
-def test_nothing_known_is_ever_forgotten(events: list[tuple[str, StateVector]]) -> None:
+def test_known_publications_are_never_lost(events: list[tuple[str, StateVector]]) -> None:
     protocol = member(limits=SyncLimits(most_new=2**34))
     now_s = 0.0
     for kind, vector in events:

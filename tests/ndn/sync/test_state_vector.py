@@ -26,18 +26,18 @@ NDNTS_BYTES = bytes.fromhex(
 )
 
 
-def test_a_vector_is_what_ndnts_encodes() -> None:
+def test_a_vector_is_encoded_as_by_ndnts() -> None:
     assert NDNTS.encode() == NDNTS_BYTES
     assert StateVector.decode(NDNTS_BYTES) == NDNTS
 
 
 @given(vectors)
-def test_a_vector_is_read_as_it_was_written(vector: StateVector) -> None:
+def test_a_vector_round_trips(vector: StateVector) -> None:
     assert StateVector.decode(vector.encode()) == vector
 
 
 @given(vectors, vectors, vectors)
-def test_merging_takes_any_order_and_any_number_of_times(
+def test_merging_is_commutative_and_idempotent(
     a: StateVector, b: StateVector, c: StateVector
 ) -> None:
     assert a.merged(b) == b.merged(a)
@@ -47,7 +47,7 @@ def test_merging_takes_any_order_and_any_number_of_times(
 
 
 @given(vectors, vectors)
-def test_who_has_merged_is_behind_nobody(a: StateVector, b: StateVector) -> None:
+def test_a_merged_vector_is_behind_neither_input(a: StateVector, b: StateVector) -> None:
     assert not a.merged(b).outdated_members(a)
     assert not a.merged(b).outdated_members(b)
     behind = a.outdated_members(b)
@@ -55,7 +55,7 @@ def test_who_has_merged_is_behind_nobody(a: StateVector, b: StateVector) -> None
     assert all(a.merged(b)[member] == b[member] > a[member] for member in behind)
 
 
-def test_who_is_not_in_a_vector_counts_as_nothing() -> None:
+def test_members_missing_from_a_vector_count_as_zero() -> None:
     vector = StateVector({Member(A, 1): 0})
     assert vector == StateVector()
     assert vector[Member(A, 1)] == 0
@@ -75,12 +75,12 @@ def life(seq: int) -> bytes:
     return tlv(0xD2, tlv(0xD4, b"\x01"), tlv(0xD6, bytes([seq])))
 
 
-def test_a_name_that_stands_twice_has_the_larger_number() -> None:
+def test_a_repeated_name_has_its_largest_number() -> None:
     twice = tlv(0xC9, tlv(0xCA, NAME_A, life(7)), tlv(0xCA, NAME_A, life(3)))
     assert StateVector.decode(twice) == StateVector({Member(A, 1): 7})
 
 
-def test_elements_that_may_be_ignored_are() -> None:
+def test_unknown_non_critical_elements_are_ignored() -> None:
     ignored = tlv(0xF0, b"?")
     with_more = tlv(0xC9, tlv(0xCA, NAME_A, ignored, life(7), ignored), ignored)
     assert StateVector.decode(with_more) == StateVector({Member(A, 1): 7})
@@ -102,13 +102,13 @@ def test_elements_that_may_be_ignored_are() -> None:
         tlv(0xC9) + tlv(0xC9),
     ],
 )
-def test_what_is_no_vector_is_refused(damaged: bytes) -> None:
+def test_malformed_vectors_are_refused(damaged: bytes) -> None:
     with pytest.raises(MalformedPacket):
         StateVector.decode(damaged)
 
 
 @given(vectors, st.data())
-def test_bytes_that_were_changed_are_a_vector_or_refused(
+def test_changed_bytes_are_a_vector_or_refused(
     vector: StateVector, data: st.DataObject
 ) -> None:
     encoded = bytearray(vector.encode())

@@ -47,7 +47,7 @@ def certified(kind: KeyKind, issuer: PrivateKey) -> Certificate:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_certificate_says_whose_key_it_is_and_who_says_so(kind: KeyKind) -> None:
+def test_a_certificate_names_its_subject_and_issuer(kind: KeyKind) -> None:
     issuer = PrivateKey.generate(kind)
     made = Certificate.parse(certified(kind, issuer).wire)
     assert str(made.name) == "/site/alice/KEY/1/site/v=7"
@@ -95,7 +95,7 @@ def test_we_read_and_verify_python_ndn_s_certificates() -> None:
         assert read.validity == Validity(NOW, NOW)
 
 
-def test_python_ndn_takes_our_anchor_and_follows_our_chain() -> None:
+def test_python_ndn_accepts_our_anchor_and_chain() -> None:
     """Its own validator, from a packet over two certificates to a self-signed anchor."""
     from ndn.security.validator.cascade_validator import CascadeChecker
 
@@ -121,7 +121,7 @@ def test_python_ndn_takes_our_anchor_and_follows_our_chain() -> None:
     assert asyncio.run(checker(name, pointers))
 
 
-def test_a_packet_that_nodes_drop_is_refused_though_its_signature_is_right() -> None:
+def test_a_packet_that_nodes_drop_is_refused_despite_a_valid_signature() -> None:
     """Python reads packets exactly as nodes do: an unknown critical element makes both refuse."""
     key = PrivateKey.generate()
     signed = sign_data(KEY, b"text", key, KEY, info=tlv.encode(0x1F0, b"ignorable"))
@@ -145,7 +145,7 @@ def test_a_key_that_is_too_weak_is_refused() -> None:
             PublicKey.from_spki(spki)
 
 
-def test_no_secret_is_shown() -> None:
+def test_secrets_are_not_in_the_repr() -> None:
     key = PrivateKey.generate()
     assert (key.raw_ed25519() or b"").hex() not in repr(key)
     assert str(key.raw_ed25519()) not in repr(key)
@@ -165,13 +165,13 @@ def test_a_damaged_certificate_is_refused_and_never_verifies(data: st.DataObject
 
 
 @given(st.binary(max_size=80))
-def test_bytes_that_are_no_packet_are_refused_with_one_kind_of_error(wire: bytes) -> None:
+def test_malformed_packets_raise_one_kind_of_error(wire: bytes) -> None:
     for prefix in (b"", b"\x06\x20", b"\x06\x10\x07\x06\x08\x01a"):
         with pytest.raises(SecurityError):
             Certificate.parse(prefix + wire)
 
 
-def test_who_may_revoke_is_the_key_itself_and_its_issuer() -> None:
+def test_only_the_key_itself_and_its_issuer_can_revoke() -> None:
     issuer, stranger, own = PrivateKey.generate(), PrivateKey.generate(), PrivateKey.generate()
     certificate = Certificate.issue(
         KEY, own.public, YEAR, Issuer(issuer, ISSUER, "site"), version=7

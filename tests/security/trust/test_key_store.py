@@ -32,7 +32,7 @@ def store(tmp_path: Path) -> KeyStore:
 
 @pytest.mark.parametrize("passphrase", [None, "correct horse"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_key_comes_back_and_nobody_else_can_read_it(
+def test_a_stored_key_is_loaded_and_private(
     store: KeyStore, kind: KeyKind, passphrase: str | None
 ) -> None:
     made = make_key(store, "/alice", FROM_NOW, kind=kind, passphrase=passphrase)
@@ -50,7 +50,7 @@ def test_a_key_comes_back_and_nobody_else_can_read_it(
             )
 
 
-def test_a_key_that_others_may_read_is_not_used(store: KeyStore) -> None:
+def test_a_key_readable_by_others_is_refused(store: KeyStore) -> None:
     made = make_key(store, "/alice", FROM_NOW)
     [path] = store.directory.rglob("private.pem")
     path.chmod(0o640)
@@ -58,7 +58,7 @@ def test_a_key_that_others_may_read_is_not_used(store: KeyStore) -> None:
         store.private_key(made.key)
 
 
-def test_a_wrong_passphrase_is_told_from_a_missing_one(store: KeyStore) -> None:
+def test_wrong_and_missing_passphrases_are_distinguished(store: KeyStore) -> None:
     made = make_key(store, "/alice", FROM_NOW, passphrase="right")
     with pytest.raises(WrongPassphrase, match="give its passphrase"):
         store.private_key(made.key)
@@ -66,7 +66,7 @@ def test_a_wrong_passphrase_is_told_from_a_missing_one(store: KeyStore) -> None:
         store.private_key(made.key, "wrong")
 
 
-def test_a_key_is_found_by_who_has_it_unless_he_has_several(store: KeyStore) -> None:
+def test_a_key_is_found_by_its_identity_unless_that_has_several(store: KeyStore) -> None:
     first = make_key(store, "/alice", FROM_NOW, key_id="1")
     assert store.find("/alice").name == store.find("/alice/KEY/1").name == first.key
     make_key(store, "/alice", FROM_NOW, key_id="2")
@@ -78,7 +78,7 @@ def test_a_key_is_found_by_who_has_it_unless_he_has_several(store: KeyStore) -> 
         make_key(store, "/alice", FROM_NOW, key_id="1")
 
 
-def test_what_is_issued_ends_with_its_issuer_s_certificate(store: KeyStore) -> None:
+def test_an_issued_certificate_expires_with_its_issuers(store: KeyStore) -> None:
     make_key(store, "/site", FROM_NOW)
     request = make_key(store, "/site/alice", FROM_NOW)
     issuer = store.find("/site")
@@ -89,7 +89,7 @@ def test_what_is_issued_ends_with_its_issuer_s_certificate(store: KeyStore) -> N
         issue(store, request, issuer, Validity(NOW + 2 * MONTH, NOW + 3 * MONTH), issuer_id="site")
 
 
-def test_a_request_that_somebody_else_signed_is_not_certified(store: KeyStore) -> None:
+def test_a_request_signed_by_another_key_is_refused(store: KeyStore) -> None:
     make_key(store, "/site", FROM_NOW)
     request = make_key(store, "/site/alice", FROM_NOW)
     wire = bytearray(request.wire)
@@ -107,7 +107,7 @@ def test_revocations_are_kept(store: KeyStore) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_python_ndn_and_pkcs8_read_our_safe_bag(store: KeyStore, kind: KeyKind) -> None:
+def test_python_ndn_and_pkcs8_tools_read_our_safe_bag(store: KeyStore, kind: KeyKind) -> None:
     made = make_key(store, "/alice", FROM_NOW, kind=kind)
     key = store.private_key(made.key)
     wire = base64.b64decode(SafeBag.seal(made, key, "pw").to_text())
@@ -122,7 +122,7 @@ def test_python_ndn_and_pkcs8_read_our_safe_bag(store: KeyStore, kind: KeyKind) 
     assert theirs.public_key().export_key(format="DER") == made.public_key.spki
 
 
-def test_we_take_a_safe_bag_that_python_ndn_made(store: KeyStore) -> None:
+def test_we_read_a_safe_bag_of_python_ndn(store: KeyStore) -> None:
     key = ECC.generate(curve="P-256")
     name = NdnName.from_str("/bob/KEY/5")
     signer = Sha256WithEcdsaSigner(name, key.export_key(format="DER"))
@@ -144,7 +144,7 @@ def test_we_take_a_safe_bag_that_python_ndn_made(store: KeyStore) -> None:
     assert store.private_key(stored.name, "mine").public.spki == bytes(spki)
 
 
-def test_a_safe_bag_with_another_key_than_its_certificate_s_is_refused(store: KeyStore) -> None:
+def test_a_safe_bag_whose_key_does_not_match_its_certificate_is_refused(store: KeyStore) -> None:
     made = make_key(store, "/alice", FROM_NOW)
     swapped = SafeBag(made, PrivateKey.generate().to_der("pw"))
     with pytest.raises(SecurityError, match="tampered"):
@@ -153,7 +153,7 @@ def test_a_safe_bag_with_another_key_than_its_certificate_s_is_refused(store: Ke
         SafeBag.seal(made, PrivateKey.generate(), "pw")
 
 
-def test_a_file_of_something_else_is_refused(store: KeyStore) -> None:
+def test_a_file_of_another_kind_is_refused(store: KeyStore) -> None:
     for text in (b"", b"hello", base64.b64encode(b"hello"), b"\x06\x03abc", b"\x80\x00"):
         with pytest.raises(SecurityError):
             import_text(store, text, "pw", None)

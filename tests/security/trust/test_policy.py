@@ -45,7 +45,7 @@ def test_shipped_policies_compile_and_have_one_anchor(name: str) -> None:
         (f"{GROUP}/arrays/1/request/0/seq=4/seg=0", "h2", "#array"),
     ],
 )
-def test_in_a_job_one_node_may_sign_each_name(name: str, node: str, rule: str) -> None:
+def test_each_name_of_a_job_has_one_permitted_signer(name: str, node: str, rule: str) -> None:
     for other in (*STAR.hosts, *STAR.switches):
         decision = JOB.decide(name, f"/n/{other}/KEY/j1/anchor/v=1")
         assert (decision.is_allowed, decision.rule) == (other == node, rule), decision.reason
@@ -55,7 +55,7 @@ def test_in_a_job_one_node_may_sign_each_name(name: str, node: str, rule: str) -
     assert not JOB.decide(name.replace(GROUP, "/j2/g0.inc"), f"/n/{node}/KEY/j1").is_allowed
 
 
-def test_nodes_of_a_job_are_certified_by_its_anchor_alone() -> None:
+def test_nodes_of_a_job_are_certified_only_by_its_anchor() -> None:
     anchor = "/j1/KEY/1/self/v=1"
     assert JOB.is_anchor(name_of(anchor))
     for node in ("h2", "s0"):
@@ -66,11 +66,11 @@ def test_nodes_of_a_job_are_certified_by_its_anchor_alone() -> None:
     assert not JOB.decide(anchor, anchor).is_allowed
 
 
-def test_a_key_may_not_sign_a_name_of_a_digest_alone() -> None:
+def test_a_key_cannot_sign_a_name_that_is_only_a_digest() -> None:
     assert not JOB.decide(f"/sha256digest={64 * '0'}", "/n/h1/KEY/j1").is_allowed
 
 
-def test_a_refusal_says_which_function_said_no() -> None:
+def test_a_refusal_names_the_function_that_refused() -> None:
     decision = JOB.decide(f"{GROUP}/2/sum.f32/seq=4/seg=9", "/n/h1/KEY/j1")
     assert "#contribution refuses it" in decision.reason
     assert "$holds(j1, g0.inc, 2) does not hold for h1" in decision.reason
@@ -81,7 +81,7 @@ def test_a_refusal_says_which_function_said_no() -> None:
     assert "no rule" in JOB.decide("/j1/elsewhere", "/n/h1/KEY/j1").reason
 
 
-def test_a_producer_of_a_pool_signs_blocks_of_its_model_alone() -> None:
+def test_a_producer_of_a_pool_signs_only_blocks_of_its_model() -> None:
     pool, block = Policy.load("pool"), "/kv/ab/cafe/bf16-kv-nhd/0-31/00ff"
     for last in ("seg=3", "32=manifest/seg=0"):
         assert pool.decide(f"{block}/{last}", "/kv/ab/KEY/1").is_allowed
@@ -94,7 +94,7 @@ def test_a_producer_of_a_pool_signs_blocks_of_its_model_alone() -> None:
     assert not pool.decide(answer, "/kv/ab/request/KEY/1/ab/v=1").is_allowed
 
 
-def test_a_user_of_a_store_signs_what_is_his_and_certifies_nobody() -> None:
+def test_a_user_of_a_store_signs_only_its_own_data_and_certifies_nobody() -> None:
     store = Policy.load("store")
     mine = "/lab/alice/KEY/1/lab/v=1"
     assert store.decide("/lab/alice/data/v=1/seg=0", mine).rule == "#object"
@@ -121,7 +121,7 @@ def test_a_user_of_a_store_signs_what_is_his_and_certifies_nobody() -> None:
         ("#a: " + "/".join("b" * 5000), "stands for"),
     ],
 )
-def test_what_is_wrong_with_a_policy_is_told_with_its_place(text: str, said: str) -> None:
+def test_mistakes_in_a_policy_are_reported_with_their_place(text: str, said: str) -> None:
     with pytest.raises(PolicyError) as caught:
         Policy.of_text(text, path=Path("test.lvs"))
     assert said in str(caught.value)
@@ -151,7 +151,7 @@ _words = st.sampled_from(
 
 
 @given(st.lists(_words, max_size=30).map(" ".join) | st.text(max_size=60))
-def test_a_policy_compiles_or_is_refused_with_one_kind_of_error(text: str) -> None:
+def test_a_policy_compiles_or_raises_one_kind_of_error(text: str) -> None:
     try:
         policy = Policy.of_text(text)
     except PolicyError:
@@ -160,12 +160,12 @@ def test_a_policy_compiles_or_is_refused_with_one_kind_of_error(text: str) -> No
 
 
 @given(st.lists(st.binary(min_size=1, max_size=6), min_size=1, max_size=7))
-def test_no_name_is_too_odd_to_be_judged(parts: list[bytes]) -> None:
+def test_every_name_is_checked_without_an_exception(parts: list[bytes]) -> None:
     odd = functools.reduce(with_component, parts, Name("/"))
     assert not JOB.decide(odd, name_of("/n/h0/KEY/j1/anchor/v=1")).is_allowed
     assert not JOB.decide(name_of(f"{GROUP}/2/sum.f32/seq=4/seg=9"), odd).is_allowed
 
 
-def test_what_is_no_name_is_refused() -> None:
+def test_invalid_names_are_refused() -> None:
     with pytest.raises(SecurityError, match="invalid name"):
         JOB.decide("j1/g0", "/n/h0/KEY/j1")

@@ -16,7 +16,7 @@ JOB = Policy.load("job")
 
 
 @pytest.mark.parametrize("algorithm", ["inc", "ring", "ps", "halving-doubling"])
-def test_each_name_of_a_group_has_its_one_signer(algorithm: str) -> None:
+def test_each_name_of_a_group_has_one_signer(algorithm: str) -> None:
     plan = make_plan(algorithm, FABRIC, FABRIC.hosts)
     members = tuple(reversed(plan.ranks))
     rights = rights_of(JOB, {GROUP: GroupFacts.of_plan(plan, members)})
@@ -33,7 +33,7 @@ def test_each_name_of_a_group_has_its_one_signer(algorithm: str) -> None:
     assert len(given) == 5 * plan.size + sums
 
 
-def test_a_sum_that_moves_gives_its_new_node_a_right_and_keeps_the_old_one_s() -> None:
+def test_a_moved_sum_can_be_signed_by_its_old_and_new_node() -> None:
     plan = make_plan("inc", FABRIC, FABRIC.hosts)
     rights = GroupRights(plan.ranks)
     rights.place(JOB, {GROUP: plan})
@@ -46,7 +46,7 @@ def test_a_sum_that_moves_gives_its_new_node_a_right_and_keeps_the_old_one_s() -
     assert set(moved.nodes_for(root.interval)) != set(plan.nodes_for(root.interval))
 
 
-def test_a_policy_can_take_rights_away() -> None:
+def test_a_policy_can_revoke_rights() -> None:
     """Objects are nobody's to sign here."""
     text = (
         '#anchor: job/"KEY"/_/"self"/_\n'

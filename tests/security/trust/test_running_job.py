@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def test_a_program_of_python_ndn_can_check_all_that_a_job_signs(run_job: Any) -> None:
+def test_python_ndn_verifies_all_packets_that_a_job_signs(run_job: Any) -> None:
     result = run_job(
         "checked_by_python_ndn.py", topology="star:2", settings=["security.signature=ed25519"]
     )

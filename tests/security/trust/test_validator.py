@@ -98,7 +98,7 @@ def lab() -> Lab:
     return Lab()
 
 
-async def test_a_packet_is_believed_by_its_chain_and_certificates_are_fetched_once(
+async def test_a_packet_is_validated_by_its_chain_and_certificates_are_fetched_once(
     lab: Lab,
 ) -> None:
     validator = lab.validator()
@@ -111,7 +111,7 @@ async def test_a_packet_is_believed_by_its_chain_and_certificates_are_fetched_on
     assert lab.network.asked == {str(lab.certificate.name): 1}
 
 
-async def test_a_key_s_name_is_enough_to_find_its_certificate(lab: Lab) -> None:
+async def test_the_name_of_a_key_suffices_to_find_its_certificate(lab: Lab) -> None:
     verdict = await lab.validator().judge(lab.file(by=name_of("/lab/alice/KEY/1")))
     assert verdict.is_valid, verdict.reason
 
@@ -128,14 +128,14 @@ async def test_a_wrong_key_is_refused(lab: Lab) -> None:
     assert "wrong signature" in await refusal(lab, lab.file(key=lab.root))
 
 
-async def test_the_right_key_is_refused_for_a_wrong_name_and_not_fetched(lab: Lab) -> None:
+async def test_a_valid_key_with_a_wrong_name_is_refused_without_a_fetch(lab: Lab) -> None:
     said = await refusal(lab, lab.file("/lab/bob/file/v=1/seg=0"))
     assert "#object refuses it" in said
     assert "its user is alice" in said
     assert not lab.network.asked
 
 
-async def test_an_expired_certificate_counts_no_longer_also_when_it_was_believed(lab: Lab) -> None:
+async def test_an_expired_certificate_is_refused_even_after_it_was_accepted(lab: Lab) -> None:
     validator = lab.validator()
     assert (await validator.judge(lab.file())).is_valid
     lab.network.time = NOW + 11 * DAY
@@ -164,7 +164,7 @@ async def test_a_renewed_certificate_is_fetched_when_the_old_one_has_expired(lab
     assert lab.network.asked == {"/lab/alice/KEY/1": 3}
 
 
-async def test_a_renewed_certificate_of_an_issuer_is_found_as_well(lab: Lab) -> None:
+async def test_a_renewed_certificate_of_an_issuer_is_fetched(lab: Lab) -> None:
     policy = Policy.of_text(
         '#file: "lab"/"file" <= #user\n#user: "lab"/"user"/"KEY"/_/_/_ <= #desk\n'
         '#desk: "lab"/"desk"/"KEY"/_/_/_ <= #anchor\n#anchor: "lab"/"KEY"/_/_/_\n'
@@ -185,7 +185,7 @@ async def test_a_renewed_certificate_of_an_issuer_is_found_as_well(lab: Lab) -> 
     assert lab.network.asked == {str(user.name): 1, "/lab/desk/KEY/1": 2}
 
 
-async def test_of_several_anchors_of_a_key_the_one_counts_that_has_not_expired(lab: Lab) -> None:
+async def test_an_unexpired_anchor_of_a_key_is_used_among_several(lab: Lab) -> None:
     period = Validity(NOW, NOW + 300 * DAY)
     renewed = Certificate.self_signed(name_of("/lab/KEY/0"), lab.root, period, version=2)
     lab.certificate = lab.certify("/lab/alice/KEY/1", days=200, locator=name_of("/lab/KEY/0"))
@@ -198,7 +198,7 @@ async def test_of_several_anchors_of_a_key_the_one_counts_that_has_not_expired(l
         assert (await validator.judge(lab.file())).is_valid
 
 
-async def test_a_certificate_by_somebody_else_is_refused(lab: Lab) -> None:
+async def test_a_certificate_by_another_issuer_is_refused(lab: Lab) -> None:
     stranger = PrivateKey.generate()
     lab.certificate = lab.certify("/lab/alice/KEY/1", key=stranger)
     assert "is not believed" in await refusal(lab, lab.file())
@@ -208,7 +208,7 @@ async def test_a_certificate_by_somebody_else_is_refused(lab: Lab) -> None:
     assert "lead to no anchor" in await refusal(lab, lab.file(by=name_of("/lab/alice/KEY/1")))
 
 
-async def test_revoked_certificates_count_no_longer(lab: Lab) -> None:
+async def test_revoked_certificates_are_refused(lab: Lab) -> None:
     by_root = Revocation.of(lab.certificate, lab.root, lab.anchor.name, time=NOW, reason="stolen")
     by_alice = Revocation.of(lab.certificate, lab.alice, lab.anchor.name, time=NOW, reason="lost")
     for record in (by_root, by_alice):
@@ -232,7 +232,7 @@ async def test_a_forged_revocation_changes_nothing(lab: Lab) -> None:
     assert (await validator.judge(lab.file())).is_valid
 
 
-async def test_what_cannot_be_fetched_or_is_something_else_is_said(lab: Lab) -> None:
+async def test_missing_or_malformed_certificates_are_reported(lab: Lab) -> None:
     lab.network.packets.clear()
     assert "cannot get the certificate" in await refusal(lab, lab.file())
     lab.network.packets[str(lab.certificate.name)] = lab.anchor.wire
@@ -241,7 +241,7 @@ async def test_what_cannot_be_fetched_or_is_something_else_is_said(lab: Lab) -> 
     assert "damaged" in await refusal(lab, lab.file())
 
 
-async def test_chains_are_bounded(lab: Lab) -> None:
+async def test_the_length_of_chains_is_limited(lab: Lab) -> None:
     """A policy with long chains, and a chain that is longer than what is followed."""
     rules = "".join(f'#c{i}: "lab"/"c{i}"/"KEY"/_/_/_ <= #c{i + 1}\n' for i in range(8))
     text = f'#file: "lab"/"file" <= #c1 | #c2\n{rules}#c8: "lab"/"KEY"/_/_/_\n'
@@ -257,7 +257,7 @@ async def test_chains_are_bounded(lab: Lab) -> None:
         assert (await validator.judge(packet)).is_valid is valid
 
 
-async def test_a_digest_vouches_for_nothing(lab: Lab) -> None:
+async def test_a_digest_signature_proves_no_origin(lab: Lab) -> None:
     import hashlib
 
     from innet.security.trust import tlv
@@ -268,7 +268,7 @@ async def test_a_digest_vouches_for_nothing(lab: Lab) -> None:
     assert "signed by no key" in verdict.reason
 
 
-def test_an_anchor_must_be_one_of_the_policy_and_signed_by_itself(lab: Lab) -> None:
+def test_an_anchor_must_be_in_the_policy_and_self_signed(lab: Lab) -> None:
     for anchors, said in (
         ([], "needs an anchor"),
         ([lab.certificate], "is not an anchor of the policy store: its anchors are #anchor"),
@@ -286,7 +286,7 @@ def test_an_anchor_must_be_one_of_the_policy_and_signed_by_itself(lab: Lab) -> N
         PolicyValidator(Policy.load("store"), [forged], fetch=lab.network.fetch, now=lambda: NOW)
 
 
-def test_python_ndn_s_validator_takes_the_same_policy() -> None:
+def test_python_ndns_validator_accepts_the_same_policy() -> None:
     """The shipped policies stay within the language: its own checker needs our functions alone."""
     from ndn.app_support.light_versec import Checker, compile_lvs
 

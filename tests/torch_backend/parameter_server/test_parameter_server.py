@@ -38,7 +38,7 @@ def cluster():
 
 
 @pytest.mark.parametrize("servers", [(0,), (0, 2), (3, 1, 0)])
-def test_every_push_is_added_once_wherever_the_parts_are(cluster, servers):
+def test_every_push_is_added_once_wherever_the_shards_are(cluster, servers):
     name = f"added/{len(servers)}"
 
     def program(comm):
@@ -65,7 +65,7 @@ def test_every_push_is_added_once_wherever_the_parts_are(cluster, servers):
         assert results[rank] == ({5.0 + 10 * (1 + 2 + 3)}, 30), results[rank]
 
 
-def test_pushes_without_a_pull_between_them_count_once(cluster):
+def test_pushes_without_a_pull_between_them_are_each_counted_once(cluster):
     def program(comm):
         model = make_model(fill=0.0)
         if comm.rank == 0:
@@ -122,7 +122,7 @@ def test_a_fast_worker_waits_for_the_slowest_within_its_staleness(cluster):
     assert order == ["slow pushes", "fast pulled"]
 
 
-def test_a_worker_that_falls_silent_is_not_waited_for(cluster):
+def test_a_silent_worker_blocks_no_other(cluster):
     def program(comm):
         model = make_model(fill=0.0)
         if comm.rank == 0:
@@ -166,7 +166,7 @@ def test_pulls_of_one_version_leave_the_server_about_once():
         assert answered["cache_hits"] + answered["pit_aggregated"] > 0
 
 
-def test_what_cannot_be_served_is_said_at_once(cluster):
+def test_impossible_requests_are_refused_at_once(cluster):
     comm = cluster.communicators[1]
     with pytest.raises(CollectiveError, match=r"rank 1 is not among the servers \[0\]"):
         Server(make_model(0.0).parameters(), comm)

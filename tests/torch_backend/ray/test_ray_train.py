@@ -152,7 +152,7 @@ def outcome() -> Iterator[Outcome]:
 @pytest.mark.jobs
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", ["innet", "registered", "dies"])
-def test_ranks_learn_the_same_bits_and_what_one_process_learns(outcome, name) -> None:
+def test_ranks_train_to_the_same_bits_and_the_result_of_one_process(outcome, name) -> None:
     """With InnetConfig, with Ray's own TorchConfig, and after a rank was killed and restarted."""
     assert outcome.said[name] == {}
     ranks = [outcome.files[f"{name}-{rank}"] for rank in range(4)]
@@ -192,7 +192,7 @@ def test_an_interrupted_trainer_leaves_no_process_and_no_job(outcome) -> None:
 
 
 @pytest.mark.parametrize("given", [{"backend": "gloo"}, {"init_method": "tcp"}])
-def test_what_innet_chooses_itself_is_refused(given: dict[str, str]) -> None:
+def test_options_that_innet_sets_are_refused(given: dict[str, str]) -> None:
     from innet.ray import InnetConfig
 
     with pytest.raises(EmulationError, match=f"InnetConfig takes no {next(iter(given))}"):
