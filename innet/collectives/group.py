@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, TypeVar, overload
 from weakref import WeakValueDictionary
 
 from innet._native import _core
-from innet.plans import Plan, PlanChooser
 from innet.plans.expression import Interval
 from innet.plans.plan import Placed
 from innet.security.keys import SHARED_KEY_BYTES, node_certificate_name
 from innet.settings import Signature
 from innet.topology.names import MAX_NAME_CHARACTERS
 from innet.worker.membership import Membership
+
+if TYPE_CHECKING:
+    from innet.plans import Plan, PlanChooser
 
 T = TypeVar("T")
 

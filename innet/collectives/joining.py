@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,11 @@ from innet.collectives.group import Variants
 from innet.collectives.group_member import checked_policy
 from innet.collectives.runner import OperationRunner
 from innet.collectives.work import timeout_or
-from innet.plans import PlanChooser
 from innet.worker import Membership, Worker, current_worker
 from innet.worker.job_file import NETWORK_VARIABLE, OnDeath
+
+if TYPE_CHECKING:
+    from innet.plans import PlanChooser
 
 DEFAULT_GROUP = "g0"
 
@@ -98,18 +100,8 @@ def _communicator(
     """``given_s``: the timeout, where the program says it."""
     settings = worker.settings.collectives
     timeout_s = timeout_or(given_s, settings.usual_timeout_s)
-    algorithm, name = membership.algorithm, membership.name
-    chooser = (
-        PlanChooser(
-            worker.topology(),
-            membership.positions,
-            processor=worker.job.processor,
-            load=membership.load,
-        )
-        if algorithm == "auto"
-        else None
-    )
-    runner = OperationRunner(worker, membership, Variants(membership, chooser), timeout_s)
+    variants = Variants(membership, _chooser(worker, membership))
+    runner = OperationRunner(worker, membership, variants, timeout_s)
     communicator = Communicator(runner, on_death)
     communicator.succeed_with(lambda successor: _communicator(worker, successor, given_s, on_death))
     slowest_bps = worker.job.slowest_link_bps
@@ -118,9 +110,23 @@ def _communicator(
     try:
         worker.groups.await_ready(membership, timeout_s)
     except BaseException as error:
-        communicator.abort(f"group {name!r} was not formed: {error}")
+        communicator.abort(f"group {membership.name!r} was not formed: {error}")
         raise
     return communicator
+
+
+def _chooser(worker: Worker, membership: Membership) -> PlanChooser | None:
+    """Chooses a plan by size, with the algorithm ``auto``."""
+    if membership.algorithm != "auto":
+        return None
+    from innet.plans import PlanChooser  # plans and topologies take long to import
+
+    return PlanChooser(
+        worker.topology(),
+        membership.positions,
+        processor=worker.job.processor,
+        load=membership.load,
+    )
 
 
 def present_nodes() -> tuple[str, ...]:

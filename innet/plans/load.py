@@ -7,10 +7,12 @@ link or a processor, a plan still gets a little: :data:`LEAST_SHARE`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from innet.topology import Topology
+if TYPE_CHECKING:
+    from innet.topology import Topology
 
 LEAST_SHARE = 0.05
 """The part of a full link or processor that a plan counts on."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from innet.errors import PlanError
 from innet.plans.expression import Interval, is_partition
 from innet.quantities import counted
-from innet.topology.routes import Routes
+
+if TYPE_CHECKING:
+    from innet.topology.routes import Routes
 
 
 class Placed(NamedTuple):
