@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import threading
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +11,7 @@ from innet.cluster.attachment import attach, detach
 from innet.cluster.emulation.runs import find_run, names_of_runs
 from innet.cluster.machines.token_file import TokenFile
 from innet.errors import EmulationError, HostTaken, KVError
+from innet.kv.process_share import ProcessShare
 
 _JOB_BYTES: Final = 16
 
@@ -47,45 +47,18 @@ def network_at(address: str, token_file: Path | None = None) -> str:
     return network
 
 
-class NetworkUse:
-    """The attachment of this process, which its members of pools share."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._network = ""
-        self._users = 0
-
-    def enter(self, network: str) -> None:
-        """Attach this process, unless it is attached; each user that enters leaves once.
-
-        Raises:
-            HostTaken: no worker is free, or this process is a worker of another network.
-            EmulationError: there is no such network.
-        """
-        with self._lock:
-            if not self._users:
-                # Each process is a job of its own, also a rank of an engine.
-                attach(network, job=secrets.token_hex(_JOB_BYTES), rank=0, size=1)
-                self._network = network
-            elif self._network != network:
-                raise HostTaken(
-                    f"this process is attached to {self._network}, and cannot be to {network} as "
-                    "well. Close its other pools first, or use another process"
-                )
-            self._users += 1
-
-    def leave(self) -> None:
-        """End one user's use; the last one gives the worker back."""
-        with self._lock:
-            self._users -= 1
-            if not self._users:
-                detach()
-
-    def forget_after_fork(self) -> None:
-        """Start without an attachment: a forked child has none, and may attach by itself."""
-        self._lock = threading.Lock()
-        self._users = 0
+def _attached(network: str) -> None:
+    # Each process is a job of its own, also a rank of an engine.
+    attach(network, job=secrets.token_hex(_JOB_BYTES), rank=0, size=1)
 
 
-network_use: Final = NetworkUse()
+def _other_network(attached: str, wanted: str) -> HostTaken:
+    return HostTaken(
+        f"this process is attached to {attached}, and cannot be to {wanted} as well. Close its "
+        "other pools first, or use another process"
+    )
+
+
+network_use: Final = ProcessShare[str, None](_attached, lambda _: detach(), _other_network)
+"""The attachment of this process, which its members of pools share."""
 os.register_at_fork(after_in_child=network_use.forget_after_fork)

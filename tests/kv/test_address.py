@@ -12,7 +12,7 @@ from innet.cluster.machines.launcher_identity import LauncherIdentity
 from innet.cluster.machines.token_file import TokenFile
 from innet.errors import HostTaken, InnetError, KVError
 from innet.kv import address
-from innet.kv.address import NetworkUse, network_at
+from innet.kv.address import network_at, network_use
 from innet.kv.pool_options import MemberOptions, PoolOptions
 
 
@@ -83,15 +83,15 @@ def test_members_of_a_process_share_its_attachment(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(address, "attach", attach)
     monkeypatch.setattr(address, "detach", lambda: calls.append("detach"))
-    use = NetworkUse()
     with pytest.raises(HostTaken, match="no worker is free"):
-        use.enter("full")
+        network_use.enter("full")
     for _ in range(2):
-        use.enter("prod")
+        network_use.enter("prod")
     with pytest.raises(HostTaken, match="attached to prod, and cannot be to lab"):
-        use.enter("lab")
-    use.leave()
+        network_use.enter("lab")
+    network_use.leave()
     assert calls == ["attach prod"]
-    use.leave()
-    use.enter("lab")
-    assert calls == ["attach prod", "detach", "attach lab"]
+    network_use.leave()
+    network_use.enter("lab")
+    network_use.leave()
+    assert calls == ["attach prod", "detach", "attach lab", "detach"]

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from innet.errors import HostTaken, KVError
-from innet.kv.adapters.engine_pool import AdapterOptions, PoolOfProcess
+from innet.errors import KVError
+from innet.kv.adapters.engine_pool import AdapterOptions, pool_of_process
 from innet.kv.adapters.identity import engine_digest, key_hash
+from innet.kv.pool_member import PoolMember
 
 
 def test_a_configurations_keys_are_the_adapters_and_the_pools() -> None:
@@ -64,55 +65,50 @@ class _Pool:
         return ()
 
 
-def test_parts_of_an_engine_share_a_pool_and_the_last_closes_it() -> None:
+@pytest.fixture
+def pools(monkeypatch: pytest.MonkeyPatch) -> list[_Pool]:
+    """The pools that this process joins next, in order."""
     pools: list[_Pool] = []
+    monkeypatch.setattr(PoolMember, "open", lambda **_: pools.pop(0))
+    return pools
 
-    def join(options: Any) -> Any:
-        pools.append(_Pool())
-        return pools[-1]
 
-    process = PoolOfProcess(join)
-    assert process.enter({"tenant": "acme"}) is process.enter({"tenant": "acme"})
+def test_parts_of_an_engine_share_a_pool_and_the_last_closes_it(pools: list[_Pool]) -> None:
+    first, second = _Pool(), _Pool()
+    pools += [first, second]
+    assert pool_of_process.enter({"tenant": "acme"}) is pool_of_process.enter({"tenant": "acme"})
     with pytest.raises(KVError, match="the same options"):
-        process.enter({"tenant": "other"})
-    process.leave()
-    assert pools[0].closed == 0
-    process.leave()
-    assert pools[0].closed == 1
-    process.enter({"tenant": "other"})
-    assert len(pools) == 2
+        pool_of_process.enter({"tenant": "other"})
+    pool_of_process.leave()
+    assert first.closed == 0
+    pool_of_process.leave()
+    assert first.closed == 1
+    entered: object = pool_of_process.enter({"tenant": "other"})
+    assert entered is second
+    pool_of_process.leave()
 
 
-def test_a_pool_whose_members_cannot_be_waited_for_is_closed() -> None:
-    pools = [_Pool(knows_members=False), _Pool()]
-    opened = iter(pools)
-
-    def join(options: Any) -> Any:
-        return next(opened)
-
-    process = PoolOfProcess(join)
+def test_a_pool_whose_members_cannot_be_waited_for_is_closed(pools: list[_Pool]) -> None:
+    silent, answering = _Pool(knows_members=False), _Pool()
+    pools += [silent, answering]
     with pytest.raises(KVError, match="nobody answers"):
-        process.enter({"tenant": "acme"})
-    assert pools[0].closed == 1
-    entered: object = process.enter({"tenant": "acme"})
-    assert entered is pools[1]
+        pool_of_process.enter({"tenant": "acme"})
+    assert silent.closed == 1
+    entered: object = pool_of_process.enter({"tenant": "acme"})
+    assert entered is answering
+    pool_of_process.leave()
 
 
-def test_a_forked_process_does_not_take_the_pool_of_its_parent_for_its_own() -> None:
-    pools: list[_Pool] = []
-
-    def join(options: Any) -> Any:
-        if pools:
-            raise HostTaken("this process was forked")
-        pools.append(_Pool())
-        return pools[-1]
-
-    process = PoolOfProcess(join)
-    process.enter({"tenant": "acme"})
-    process.forget_after_fork()
-    with pytest.raises(HostTaken):
-        process.enter({"tenant": "acme"})
-    assert pools[0].closed == 0
+def test_a_forked_process_does_not_use_the_pool_of_its_parent(pools: list[_Pool]) -> None:
+    parents, own = _Pool(), _Pool()
+    pools += [parents, own]
+    pool_of_process.enter({"tenant": "acme"})
+    pool_of_process.forget_after_fork()
+    assert not pool_of_process.is_open
+    entered: object = pool_of_process.enter({"tenant": "acme"})
+    assert entered is own
+    pool_of_process.leave()
+    assert (parents.closed, own.closed) == (0, 1)
 
 
 def test_digests_and_hashes_tell_apart_what_joins_to_the_same() -> None:

@@ -233,7 +233,9 @@ async def test_closing_unregisters_prefixes_and_ends_pending_fetches(forwarder):
 
 
 @pytest.mark.parametrize("scheme", ["unix", "tcp"])
-async def test_an_absent_forwarder_raises_an_error_that_says_what_to_start(tmp_path, scheme, unused_port):
+async def test_an_absent_forwarder_raises_an_error_that_says_what_to_start(
+    tmp_path, scheme, unused_port
+):
     address = f"unix://{tmp_path}/none" if scheme == "unix" else f"tcp://127.0.0.1:{unused_port}"
     with pytest.raises(NoForwarder, match="innet forwarder"):
         await Client(address).open()

@@ -44,9 +44,7 @@ def list_of(name: Name) -> list[tuple[int, bytes]]:
     final=_FINAL,
     hmac=st.booleans(),
 )
-def test_data_are_encoded_as_by_python_ndn(
-    name, content, content_type, freshness_ms, final, hmac
-):
+def test_data_are_encoded_as_by_python_ndn(name, content, content_type, freshness_ms, final, hmac):
     meta = other.MetaInfo(
         content_type=content_type or None,
         freshness_period=freshness_ms or None,

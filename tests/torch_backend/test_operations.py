@@ -260,6 +260,8 @@ def test_all_ranks_get_a_mismatch_error(ranks: Ranks) -> None:
         (lambda g: g.all_to_all_single(torch.ones(5), torch.ones(5), [], []), "do not divide"),
     ],
 )
-def test_unsupported_operations_are_refused_with_advice(ranks: Ranks, start: Program, advice: str) -> None:
+def test_unsupported_operations_are_refused_with_advice(
+    ranks: Ranks, start: Program, advice: str
+) -> None:
     with pytest.raises(CollectiveError, match=advice):
         start(ranks.groups[0])

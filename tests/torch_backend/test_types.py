@@ -103,7 +103,9 @@ def test_bitwise_operations_on_integers(
     ],
     ids=["band", "bor", "bxor", "min", "max", "product", "sum"],
 )
-def test_logical_operations_on_booleans(ranks: Ranks, op: object, combine: Callable[..., torch.Tensor]) -> None:
+def test_logical_operations_on_booleans(
+    ranks: Ranks, op: object, combine: Callable[..., torch.Tensor]
+) -> None:
     def truths(rank: int) -> torch.Tensor:
         return values(rank, ELEMENTS) > 1
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
@@ -15,6 +14,7 @@ from innet.kv.codec import CodecName
 from innet.kv.pool import BlockPool
 from innet.kv.pool_member import PoolMember
 from innet.kv.pool_options import DEFAULT_ENGINE, MemberOptions, PoolOptions
+from innet.kv.process_share import ProcessShare
 from innet.validation_messages import first_message
 
 if TYPE_CHECKING:
@@ -88,73 +88,28 @@ class Member(Protocol):
     def close(self) -> None: ...
 
 
-class PoolOfProcess:
-    """One pool for all parts of an engine in one process, which share its node.
-
-    Args:
-        open_member: joins the pool.
-    """
-
-    def __init__(self, open_member: Callable[[PoolOptions], Member]) -> None:
-        self._open_member = open_member
-        self._lock = threading.Lock()
-        self._member: Member | None = None
-        self._options: PoolOptions | None = None
-        self._users = 0
-
-    def enter(self, options: PoolOptions, members: int = 0) -> Member:
-        """Join the pool, unless another part has; each part that enters leaves once.
-
-        Args:
-            options: of the pool.
-            members: to wait for when it is joined.
-
-        Raises:
-            KVError: another part has joined it with other options.
-            EmulationError: this process was not started by ``innet run``.
-            HostTaken: another process of this host has its node, or this one was forked from it.
-        """
-        with self._lock:
-            if self._member is None:
-                self._member = self._opened(options, members)
-                self._options = options
-            elif self._options != options:
-                raise KVError(
-                    f"this process has joined a pool with {self._options}, not with {options}: "
-                    "give all parts of the engine the same options"
-                )
-            self._users += 1
-            return self._member
-
-    @property
-    def is_joined(self) -> bool:
-        """Whether a part of this process has joined the pool."""
-        with self._lock:
-            return self._member is not None
-
-    def leave(self) -> None:
-        """End one part's use of the pool; the last one leaves it."""
-        with self._lock:
-            self._users -= 1
-            if self._users or self._member is None:
-                return
-            member, self._member = self._member, None
+def _opened(options: PoolOptions, members: int = 0) -> Member:
+    member = PoolMember.open(**options)
+    try:
+        member.submit(member.members(members)).result()
+    except BaseException:  # no part has entered that could leave
         member.close()
-
-    def _opened(self, options: PoolOptions, members: int) -> Member:
-        member = self._open_member(options)
-        try:
-            member.submit(member.members(members)).result()
-        except BaseException:  # no part has entered that could leave
-            member.close()
-            raise
-        return member
-
-    def forget_after_fork(self) -> None:
-        """Start without a pool: the parent's pool, and the holder of its lock, are not here."""
-        self._lock = threading.Lock()
-        self._member, self._options, self._users = None, None, 0
+        raise
+    return member
 
 
-pool_of_process = PoolOfProcess(lambda options: PoolMember.open(**options))
+def _other_options(joined: PoolOptions, wanted: PoolOptions) -> KVError:
+    return KVError(
+        f"this process has joined a pool with {joined}, not with {wanted}: "
+        "give all parts of the engine the same options"
+    )
+
+
+pool_of_process = ProcessShare[PoolOptions, Member](
+    _opened, lambda member: member.close(), _other_options
+)
+"""One pool for all parts of an engine in one process, which share its node.
+
+The first part that enters gives the number of members to wait for.
+"""
 os.register_at_fork(after_in_child=pool_of_process.forget_after_fork)

@@ -154,7 +154,9 @@ def test_the_size_of_a_document_is_limited_at_both_ends() -> None:
         (None, [], b"1"),
     ],
 )
-def test_an_inconsistent_document_is_refused(tree: object, sizes: list[int], buffers: bytes) -> None:
+def test_an_inconsistent_document_is_refused(
+    tree: object, sizes: list[int], buffers: bytes
+) -> None:
     with pytest.raises(FunctionError):
         decode_value(message_of({"value": tree, "sizes": sizes}, buffers))
 

@@ -52,9 +52,7 @@ def test_a_file_of_another_user_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by", ["a link", "a file"])
-def test_a_part_replaced_by_another_user_is_not_written_to(
-    tmp_path: Path, by: str
-) -> None:
+def test_a_part_replaced_by_another_user_is_not_written_to(tmp_path: Path, by: str) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can make a file of another user")
     theirs = tmp_path / "theirs"

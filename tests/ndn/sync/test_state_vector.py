@@ -108,9 +108,7 @@ def test_malformed_vectors_are_refused(damaged: bytes) -> None:
 
 
 @given(vectors, st.data())
-def test_changed_bytes_are_a_vector_or_refused(
-    vector: StateVector, data: st.DataObject
-) -> None:
+def test_changed_bytes_are_a_vector_or_refused(vector: StateVector, data: st.DataObject) -> None:
     encoded = bytearray(vector.encode())
     at = data.draw(st.integers(0, len(encoded) - 1))
     encoded[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=9))

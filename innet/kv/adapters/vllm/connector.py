@@ -199,7 +199,7 @@ def _lookups(
 ) -> tuple[str, CountPrefix]:
     """The tenant's component in names, and lookups until the end of ``opened``: in the pool of this
     process, which attaches to a standing one, or of the worker's."""
-    if pool_of_process.is_joined or pool.get("address") is not None:
+    if pool_of_process.is_open or pool.get("address") is not None:
         member = _enter(opened, pool, options)
         return member.tenant, lambda keys, wait: member.submit(
             count_prefix(member.blocks, keys, wait)
