@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from innet.kv.eviction import POLICIES, PolicyName
+from innet.kv.eviction import POLICIES, EvictionPolicy, PolicyName, make_policy
 from innet.lab.replay.single_store import BlockStore
 
 BLOCKS = st.lists(st.integers(0, 12), max_size=120)
@@ -24,7 +24,7 @@ def prefixes(prompt: list[int]) -> list[bytes]:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @given(asked=BLOCKS, capacity=st.integers(1, 8))
-def test_a_store_keeps_no_more_than_it_has_room_for_and_tells_what_went(
+def test_a_store_keeps_at_most_its_capacity_and_reports_victims(
     policy: PolicyName, asked: list[int], capacity: int
 ) -> None:
     store = BlockStore(capacity, policy)
@@ -41,13 +41,29 @@ def test_a_store_keeps_no_more_than_it_has_room_for_and_tells_what_went(
 
 @pytest.mark.parametrize("policy", POLICIES)
 @given(asked=BLOCKS)
-def test_a_cleared_store_is_as_new(policy: PolicyName, asked: list[int]) -> None:
-    used, new = BlockStore(4, policy), BlockStore(4, policy)
+def test_a_policy_forgets_removed_blocks(policy: PolicyName, asked: list[int]) -> None:
+    used, new = make_policy(policy, 4), make_policy(policy, 4)
     for number in range(4):
-        used.put(name(number), 0)
-    used.clear()
-    assert len(used) == 0
-    assert [used.put(name(n), 0) for n in asked] == [new.put(name(n), 0) for n in asked]
+        used.insert(name(number), 0)
+    for number in (2, 0, 3, 1):
+        used.remove(name(number))
+    assert victims(used, asked) == victims(new, asked)
+
+
+def victims(policy: EvictionPolicy, asked: list[int]) -> list[bytes]:
+    """What a store of four blocks evicts."""
+    kept: set[bytes] = set()
+    gone: list[bytes] = []
+    for block in map(name, asked):
+        if block in kept:
+            policy.use(block)
+            continue
+        kept.add(block)
+        policy.insert(block, 0)
+        if len(kept) > 4:
+            gone.append(policy.take_victim())
+            kept.remove(gone[-1])
+    return gone
 
 
 @given(asked=BLOCKS, capacity=st.integers(1, 8))

@@ -80,13 +80,6 @@ class BlockStore:
         self._kept.remove(victim)
         return [victim]
 
-    def clear(self) -> None:
-        """Drop all blocks."""
-        for block in self._kept:
-            if self._policy is not None:
-                self._policy.remove(block)
-        self._kept.clear()
-
 
 @dataclass(frozen=True)
 class ReferenceRates:

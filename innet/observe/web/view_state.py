@@ -87,7 +87,6 @@ class ViewState:
         self.picture = picture
         self._interval_s = interval_s
         self._names = [node.name for node in picture.nodes]
-        self._is_switch = {node.name: node.kind == "switch" for node in picture.nodes}
         self._nodes = {name: _Reporter() for name in self._names}
         self._look = LookResult()
         self._lost: dict[str, tuple[float, str]] = {}
