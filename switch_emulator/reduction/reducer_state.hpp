@@ -71,7 +71,7 @@ struct Reducer::State {
     std::uint32_t take_slot(const ReductionName& name, const InstalledRule& rule);
     bool request_operand(std::uint32_t place, std::uint32_t operand, TimePoint now);
 
-    // Ahead of requests.
+    // Ahead of requests: reducer_ahead.cpp
     /// Keeps an operand for the sum that will ask for it, if a rule here has it. False when not.
     bool keep_offer(const wire::DataView& data, const PacketRef& packet, bool marked,
                     TimePoint now);
@@ -89,12 +89,8 @@ struct Reducer::State {
     void send_ahead(std::uint32_t place, PacketRef data);
     /// Answers with a sum that was sent ahead. False when it is not kept.
     bool answer_again(const ReductionName& name, InstalledRule& rule);
-    /// Parks the job's oldest reduction with a late operand. False when there is none.
-    bool park_oldest_late(jobs::JobId job);
-    /// Drops a parked reduction, so that one of `job` finds room. False when there is none to drop.
-    bool make_room_to_park(jobs::JobId job);
 
-    // Sharing.
+    // Sharing: reducer_sharing.cpp
     /// Gives every job with rules here its part of the slots.
     void divide_slots();
     /// Frees a slot for a new reduction of the job if none is free. False when it cannot.
@@ -102,7 +98,10 @@ struct Reducer::State {
     /// The same for a parked reduction: nothing is parked for it, and so its own place stays.
     bool make_room_for_parked(jobs::JobId job);
     void take_slot_back(jobs::JobId debtor);
-    security::Signer* signer_of(const InstalledRule& rule) const;
+    /// Parks the job's oldest reduction with a late operand. False when there is none.
+    bool park_oldest_late(jobs::JobId job);
+    /// Drops a parked reduction, so that one of `job` finds room. False when there is none to drop.
+    bool make_room_to_park(jobs::JobId job);
     void count_no_slot(jobs::JobId job);
 
     // While operands are awaited.
@@ -134,6 +133,7 @@ struct Reducer::State {
     void repeat_hold(const ReductionName& name, std::uint32_t request);
 
     // Ending.
+    security::Signer* signer_of(const InstalledRule& rule) const;
     void finish(std::uint32_t place);
     void finish_with_error(const Waiter& waiter, wire::TensorErrorCode code, std::string_view text);
     /// An operand that is an error is the result of everything it was answered to.
@@ -145,7 +145,7 @@ struct Reducer::State {
     void release_slot(std::uint32_t place);
     void release_parked(std::uint32_t place);
 
-    // reducer_audit.cpp
+    // Audit: reducer_audit.cpp
     void audit_slot(AuditReport& report, std::uint32_t place) const;
     void audit_operand(AuditReport& report, std::uint32_t place, std::uint32_t operand) const;
     void audit_parked(AuditReport& report, std::uint32_t place) const;

@@ -3,13 +3,18 @@
 #include <algorithm>
 #include <array>
 
-#include "transport/fetch/request_index.hpp"
+#include "transport/fetch/outstanding_requests.hpp"
 
 namespace innet {
 
 namespace {
 
-constexpr std::uint32_t kNone = RequestIndex::kNone;
+using Request = OutstandingRequests::Request;
+using Queue = OutstandingRequests::Queue;
+using Where = OutstandingRequests::Where;
+
+constexpr std::uint32_t kNone = OutstandingRequests::kNone;
+constexpr std::size_t kLevels = OutstandingRequests::kLevels;
 
 /// Answers to later requests that make an earlier one lost (RFC 9002, kPacketThreshold).
 constexpr std::size_t kGapThreshold = 3;
@@ -20,59 +25,6 @@ constexpr std::uint32_t kMaxGapLosses = 3;
 
 /// Needless repetitions in a row after which answers are taken for late again, not for lost.
 constexpr std::uint32_t kNeedlessUntilLossless = 8;
-
-/// Requests are kept in one queue per number of back-offs, or of refreshes when held: within a
-/// queue, deadlines are in send order.
-constexpr std::size_t kLevels = 8;
-
-/// Where a request waits.
-enum class Where : std::uint8_t {
-    kSent,    ///< in `sent[level]`
-    kHeld,    ///< in `held[level]`, and in its publication's list
-    kParked,  ///< reported lost, or not sent yet; without timers
-};
-
-struct Link {
-    std::uint32_t previous = kNone;
-    std::uint32_t next = kNone;
-};
-
-struct Request {
-    RequestKey key = 0;
-    std::uint64_t send_number = 0;
-    /// When its Interest left. Below `send_number` of one that was held and is in flight again.
-    std::uint64_t interest_number = 0;
-    TimePoint since{};  ///< sent, or held
-    TimePoint
-        first_sent{};  ///< kNever once held: its answer's time then says nothing of the network
-    Link link;         ///< in `sent[level]` or `held[level]`
-    Link sibling;      ///< among the held requests of its publication
-    std::uint32_t publication = kNone;
-    std::uint32_t timeouts = 0;
-    std::uint32_t gap_losses = 0;
-    std::uint32_t answer_bytes = 0;
-    Where where = Where::kParked;
-    std::uint8_t level = 0;
-    bool sample = true;  ///< Karn's rule: sent once, never held
-};
-
-/// Doubly linked list threaded through the request slab.
-struct Queue {
-    std::uint32_t head = kNone;
-    std::uint32_t tail = kNone;
-
-    void push_back(std::vector<Request>& slab, Link Request::* link, std::uint32_t at) {
-        slab[at].*link = {tail, kNone};
-        (tail == kNone ? head : (slab[tail].*link).next) = at;
-        tail = at;
-    }
-
-    void remove(std::vector<Request>& slab, Link Request::* link, std::uint32_t at) {
-        const Link old = slab[at].*link;
-        (old.previous == kNone ? head : (slab[old.previous].*link).next) = old.next;
-        (old.next == kNone ? tail : (slab[old.next].*link).previous) = old.previous;
-    }
-};
 
 /// The latest numbers that were answered, descending: a request below the last of them has at least
 /// kGapThreshold later ones answered.
@@ -87,18 +39,6 @@ class LatestAnswered {
 
   private:
     std::array<std::uint64_t, kGapThreshold> numbers_{};
-};
-
-struct Publication {
-    PublicationTag tag = 0;
-    Queue held;
-    std::uint32_t requests = 0;  ///< outstanding ones; the last removes the record
-    std::uint32_t held_count = 0;
-    std::uint32_t probe = kNone;  ///< the request of it that is refreshed early
-    std::uint8_t probes = 0;
-    bool answered = false;
-
-    bool is_late() const { return probes > 0 && !answered; }
 };
 
 }  // namespace
@@ -116,15 +56,8 @@ struct LossDetector::State {
           rtt(min_rto_, max_rto),
           refresh_interval(refresh_interval_),
           awaited(awaited_ == nullptr ? &own_awaited : awaited_),
-          history(awaited->history == nullptr ? &own_history : awaited->history) {}
-    State(const State&) = delete;
-    State& operator=(const State&) = delete;
-    ~State() {
-        for (std::size_t level = 0; level < kLevels; ++level) {
-            while (sent[level].head != kNone) unlink(sent[level].head);
-            while (held[level].head != kNone) unlink(held[level].head);
-        }
-    }
+          history(awaited->history == nullptr ? &own_history : awaited->history),
+          requests(*awaited) {}
 
     AnswerOrder order;
     Duration min_rto;
@@ -135,19 +68,8 @@ struct LossDetector::State {
     AnswerHistory own_history;
     AnswerHistory* history;
 
-    std::vector<Request> requests;
-    std::vector<std::uint32_t> free_requests;
-    RequestIndex index;
-    std::vector<Publication> publications;
-    std::vector<std::uint32_t> free_publications;
-    RequestIndex publication_index;
+    OutstandingRequests requests;
 
-    std::array<Queue, kLevels> sent;
-    std::array<Queue, kLevels> held;
-    std::size_t held_count = 0;
-    std::size_t in_flight_count = 0;
-
-    std::uint64_t next_send_number = 1;
     LatestAnswered latest_answered;   ///< send numbers
     LatestAnswered latest_interests;  ///< interest numbers
     /// Send number of the latest repetition after a timeout that was answered.
@@ -157,16 +79,7 @@ struct LossDetector::State {
     /// Send number at the last back-off: only the timeout of a later request justifies another.
     std::uint64_t backed_off_at = 0;
 
-    Request& at(std::uint32_t place) { return requests[place]; }
-    const Request& at(std::uint32_t place) const { return requests[place]; }
-
-    std::uint32_t add(RequestKey key, PublicationTag tag);
-    std::uint32_t publication_of(PublicationTag tag);
-    void remove(std::uint32_t place);
-    void unlink(std::uint32_t place);
-    void link_as_sent(std::uint32_t place, TimePoint now);
-    void release_held(Publication& publication, TimePoint now);
-
+    void send(std::uint32_t place, TimePoint now);
     void sample_rtt(const Request& request, TimePoint now);
     /// Too soon for an answer to the repetition: the first one was not lost, only late (the Eifel
     /// detection of RFC 3522, by time).
@@ -183,93 +96,13 @@ struct LossDetector::State {
     void report(std::uint32_t place, LossCause cause, std::vector<LostRequest>& into);
 };
 
-std::uint32_t LossDetector::State::publication_of(PublicationTag tag) {
-    std::uint32_t place = publication_index.find(tag);
-    if (place != kNone) return place;
-    if (free_publications.empty()) {
-        place = static_cast<std::uint32_t>(publications.size());
-        publications.emplace_back();
-    } else {
-        place = free_publications.back();
-        free_publications.pop_back();
-    }
-    publications[place] = Publication{};
-    publications[place].tag = tag;
-    publication_index.insert(tag, place);
-    return place;
-}
-
-std::uint32_t LossDetector::State::add(RequestKey key, PublicationTag tag) {
-    std::uint32_t place = kNone;
-    if (free_requests.empty()) {
-        place = static_cast<std::uint32_t>(requests.size());
-        requests.emplace_back();
-    } else {
-        place = free_requests.back();
-        free_requests.pop_back();
-    }
-    const std::uint32_t publication = publication_of(tag);
-    ++publications[publication].requests;
-    requests[place] = Request{};
-    at(place).key = key;
-    at(place).publication = publication;
-    index.insert(key, place);
-    return place;
-}
-
-void LossDetector::State::remove(std::uint32_t place) {
-    unlink(place);
-    Publication& publication = publications[at(place).publication];
-    if (publication.probe == place) publication.probe = kNone;
-    if (--publication.requests == 0) {
-        publication_index.erase(publication.tag);
-        free_publications.push_back(at(place).publication);
-    }
-    index.erase(at(place).key);
-    free_requests.push_back(place);
-}
-
-void LossDetector::State::unlink(std::uint32_t place) {
-    Request& request = at(place);
-    if (request.where == Where::kSent) {
-        sent[request.level].remove(requests, &Request::link, place);
-        --in_flight_count;
-        if (request.level == 0) awaited->in_flight -= request.answer_bytes;
-    }
-    if (request.where == Where::kHeld) {
-        Publication& publication = publications[request.publication];
-        held[request.level].remove(requests, &Request::link, place);
-        publication.held.remove(requests, &Request::sibling, place);
-        --publication.held_count;
-        --held_count;
-        awaited->held -= request.answer_bytes;
-    }
-    request.where = Where::kParked;
-}
-
-void LossDetector::State::link_as_sent(std::uint32_t place, TimePoint now) {
-    Request& request = at(place);
+void LossDetector::State::send(std::uint32_t place, TimePoint now) {
+    const Request& request = requests.at(place);
     const std::uint32_t excess_gaps =
         request.gap_losses > kMaxGapLosses ? request.gap_losses - kMaxGapLosses : 0;
-    request.level = static_cast<std::uint8_t>(
-        std::min<std::size_t>(std::max(request.timeouts, excess_gaps), kLevels - 1));
-    request.send_number = request.interest_number = next_send_number++;
-    request.since = now;
-    if (request.first_sent == TimePoint{}) request.first_sent = now;
-    request.where = Where::kSent;
-    sent[request.level].push_back(requests, &Request::link, place);
-    ++in_flight_count;
-    if (request.level == 0) awaited->in_flight += request.answer_bytes;
-}
-
-void LossDetector::State::release_held(Publication& publication, TimePoint now) {
-    while (publication.held.head != kNone) {
-        const std::uint32_t place = publication.held.head;
-        unlink(place);
-        const std::uint64_t interest_number = at(place).interest_number;
-        link_as_sent(place, now);
-        at(place).interest_number = interest_number;
-    }
+    const std::size_t level =
+        std::min<std::size_t>(std::max(request.timeouts, excess_gaps), kLevels - 1);
+    requests.send(place, static_cast<std::uint8_t>(level), now);
 }
 
 void LossDetector::State::sample_rtt(const Request& request, TimePoint now) {
@@ -344,8 +177,8 @@ TimePoint LossDetector::State::refresh_deadline(const Request& request) const {
 
 void LossDetector::State::report(std::uint32_t place, LossCause cause,
                                  std::vector<LostRequest>& into) {
-    Request& request = at(place);
-    unlink(place);
+    Request& request = requests.at(place);
+    requests.park(place);
     request.sample = false;
     if (cause == LossCause::kGap) ++request.gap_losses;
     if (cause == LossCause::kTimeout) ++request.timeouts;
@@ -361,24 +194,24 @@ LossDetector& LossDetector::operator=(LossDetector&&) noexcept = default;
 
 void LossDetector::on_sent(RequestKey key, PublicationTag publication, TimePoint now,
                            std::uint32_t answer_bytes) {
-    State& state = *state_;
-    std::uint32_t place = state.index.find(key);
+    OutstandingRequests& requests = state_->requests;
+    std::uint32_t place = requests.find(key);
     if (place == kNone) {
-        place = state.add(key, publication);
+        place = requests.add(key, publication);
     } else {
         // A request parked before its first sending is sampled like any other.
-        if (state.at(place).send_number != 0) state.at(place).sample = false;
-        state.unlink(place);
+        if (requests.at(place).send_number != 0) requests.at(place).sample = false;
+        requests.park(place);
     }
-    state.at(place).answer_bytes = answer_bytes;
-    state.link_as_sent(place, now);
+    requests.at(place).answer_bytes = answer_bytes;
+    state_->send(place, now);
 }
 
 bool LossDetector::on_answered(RequestKey key, TimePoint now) {
     State& state = *state_;
-    const std::uint32_t place = state.index.find(key);
+    const std::uint32_t place = state.requests.find(key);
     if (place == kNone) return false;
-    const Request& request = state.at(place);
+    const Request& request = state.requests.at(place);
     // A sum of this node that timed out was late: no link can have lost it.
     if (state.order != AnswerOrder::kLocal && request.where == Where::kSent &&
         request.gap_losses + request.timeouts > 0) {
@@ -398,94 +231,76 @@ bool LossDetector::on_answered(RequestKey key, TimePoint now) {
             state.answered_probe = std::max(state.answered_probe, request.send_number);
         }
     }
-    Publication& publication = state.publications[request.publication];
+    OutstandingRequests::Publication& publication = state.requests.publication_of(request);
     publication.answered = true;
-    state.release_held(publication, now);
-    state.remove(place);
+    state.requests.release_held(publication, now);
+    state.requests.remove(place);
     return true;
 }
 
 void LossDetector::on_held(RequestKey key, TimePoint now) {
-    State& state = *state_;
-    const std::uint32_t place = state.index.find(key);
+    OutstandingRequests& requests = state_->requests;
+    const std::uint32_t place = requests.find(key);
     if (place == kNone) return;
-    Request& request = state.at(place);
-    Publication& publication = state.publications[request.publication];
-    if (request.where == Where::kHeld || publication.answered) return;
-    state.unlink(place);
-    request.where = Where::kHeld;
-    request.since = now;
-    request.timeouts = 0;
-    request.gap_losses = 0;
-    request.sample = false;
-    request.first_sent = kNever;
-    request.level = kLevels - 1;
-    if (publication.probe == kNone) publication.probe = place;
-    if (publication.probe == place) {
-        request.level = publication.probes;
-        if (publication.probes < kLevels - 1) ++publication.probes;
-    }
-    state.held[request.level].push_back(state.requests, &Request::link, place);
-    publication.held.push_back(state.requests, &Request::sibling, place);
-    ++publication.held_count;
-    ++state.held_count;
-    state.awaited->held += request.answer_bytes;
+    const Request& request = requests.at(place);
+    if (request.where == Where::kHeld || requests.publication_of(request).answered) return;
+    requests.park(place);
+    requests.hold(place, now);
 }
 
 void LossDetector::park(RequestKey key, PublicationTag publication) {
-    const std::uint32_t place = state_->index.find(key);
+    OutstandingRequests& requests = state_->requests;
+    const std::uint32_t place = requests.find(key);
     if (place == kNone) {
-        state_->add(key, publication);
+        requests.add(key, publication);
     } else {
-        state_->unlink(place);
+        requests.park(place);
     }
 }
 
 void LossDetector::forget(RequestKey key) {
-    const std::uint32_t place = state_->index.find(key);
-    if (place != kNone) state_->remove(place);
+    const std::uint32_t place = state_->requests.find(key);
+    if (place != kNone) state_->requests.remove(place);
 }
 
 void LossDetector::forget_back_offs() { state_->rtt.forget_back_offs(); }
 
-bool LossDetector::outstanding(RequestKey key) const { return state_->index.find(key) != kNone; }
+bool LossDetector::outstanding(RequestKey key) const { return state_->requests.find(key) != kNone; }
 
 bool LossDetector::parked(RequestKey key) const {
-    const std::uint32_t place = state_->index.find(key);
-    return place != kNone && state_->at(place).where == Where::kParked;
+    const std::uint32_t place = state_->requests.find(key);
+    return place != kNone && state_->requests.at(place).where == Where::kParked;
 }
 
-std::size_t LossDetector::outstanding_count() const { return state_->index.size(); }
+std::size_t LossDetector::outstanding_count() const { return state_->requests.count(); }
 
-std::size_t LossDetector::held_count() const { return state_->held_count; }
+std::size_t LossDetector::held_count() const { return state_->requests.held_count(); }
 
 std::size_t LossDetector::held_count(PublicationTag publication) const {
-    const std::uint32_t place = state_->publication_index.find(publication);
-    return place == kNone ? 0 : state_->publications[place].held_count;
+    const auto* known = state_->requests.publication(publication);
+    return known == nullptr ? 0 : known->held_count;
 }
 
 bool LossDetector::is_late(PublicationTag publication) const {
-    const std::uint32_t place = state_->publication_index.find(publication);
-    if (place == kNone) return false;
-    return state_->publications[place].is_late();
+    const auto* known = state_->requests.publication(publication);
+    return known != nullptr && known->is_late();
 }
 
 std::optional<RequestKey> LossDetector::held_request(PublicationTag publication) const {
-    const std::uint32_t place = state_->publication_index.find(publication);
-    if (place == kNone) return std::nullopt;
-    const std::uint32_t held = state_->publications[place].held.head;
-    return held == kNone ? std::nullopt : std::optional(state_->at(held).key);
+    const auto* known = state_->requests.publication(publication);
+    if (known == nullptr || known->held.head == kNone) return std::nullopt;
+    return state_->requests.at(known->held.head).key;
 }
 
-std::size_t LossDetector::in_flight_count() const { return state_->in_flight_count; }
+std::size_t LossDetector::in_flight_count() const { return state_->requests.in_flight_count(); }
 
 void LossDetector::collect(TimePoint now, std::vector<LostRequest>& into) {
     State& state = *state_;
     const bool first_timeout = state.last_timeout <= state.last_answer;
     std::uint64_t latest_timed_out = 0;
-    for (Queue& queue : state.sent) {
+    for (const Queue& queue : state.requests.sent()) {
         while (queue.head != kNone) {
-            const Request& oldest = state.at(queue.head);
+            const Request& oldest = state.requests.at(queue.head);
             if (state.gap_deadline(oldest) <= now) {
                 state.report(queue.head, LossCause::kGap, into);
             } else if (state.timeout_deadline(oldest) <= now) {
@@ -504,10 +319,11 @@ void LossDetector::collect(TimePoint now, std::vector<LostRequest>& into) {
     if (latest_timed_out > 0) state.last_timeout = now;
     if (latest_timed_out > state.backed_off_at) {
         state.rtt.back_off();
-        state.backed_off_at = state.next_send_number;
+        state.backed_off_at = state.requests.next_send_number();
     }
-    for (Queue& queue : state.held) {
-        while (queue.head != kNone && state.refresh_deadline(state.at(queue.head)) <= now) {
+    for (const Queue& queue : state.requests.held()) {
+        while (queue.head != kNone &&
+               state.refresh_deadline(state.requests.at(queue.head)) <= now) {
             state.report(queue.head, LossCause::kRefresh, into);
         }
     }
@@ -516,46 +332,21 @@ void LossDetector::collect(TimePoint now, std::vector<LostRequest>& into) {
 TimePoint LossDetector::next_deadline() const {
     const State& state = *state_;
     TimePoint deadline = kNever;
-    for (const Queue& queue : state.sent) {
+    for (const Queue& queue : state.requests.sent()) {
         if (queue.head == kNone) continue;
-        const Request& oldest = state.at(queue.head);
+        const Request& oldest = state.requests.at(queue.head);
         deadline = std::min({deadline, state.gap_deadline(oldest), state.timeout_deadline(oldest),
                              state.expiry(oldest)});
     }
-    for (const Queue& queue : state.held) {
+    for (const Queue& queue : state.requests.held()) {
         if (queue.head == kNone) continue;
-        deadline = std::min(deadline, state.refresh_deadline(state.at(queue.head)));
+        deadline = std::min(deadline, state.refresh_deadline(state.requests.at(queue.head)));
     }
     return deadline;
 }
 
 const RttEstimator& LossDetector::rtt() const { return state_->rtt; }
 
-void LossDetector::audit(AuditReport& report) const {
-    const State& state = *state_;
-    const auto length = [&state](const Queue& queue, Where where) {
-        std::size_t count = 0;
-        for (std::uint32_t at = queue.head; at != kNone; at = state.at(at).link.next) {
-            count += state.at(at).where == where ? 1 : 0;
-        }
-        return count;
-    };
-    std::size_t in_flight = 0;
-    std::size_t held = 0;
-    for (const Queue& queue : state.sent) in_flight += length(queue, Where::kSent);
-    for (const Queue& queue : state.held) held += length(queue, Where::kHeld);
-    report.expect_equal(state.in_flight_count, in_flight, "requests in flight");
-    report.expect_equal(state.held_count, held, "held requests");
-    report.expect_equal(state.requests.size() - state.free_requests.size(), state.index.size(),
-                        "requests in the index");
-    std::size_t of_publications = 0;
-    std::size_t held_of_publications = 0;
-    for (const Publication& publication : state.publications) {
-        of_publications += publication.requests;
-        held_of_publications += publication.held_count;
-    }
-    report.expect_equal(of_publications, state.index.size(), "requests of publications");
-    report.expect_equal(held_of_publications, state.held_count, "held requests of publications");
-}
+void LossDetector::audit(AuditReport& report) const { state_->requests.audit(report); }
 
 }  // namespace innet
