@@ -13,7 +13,7 @@ SETUP_SCRIPTS := $(wildcard scripts/setup-*.sh)
 # Flags for pytest, such as PYTEST_FLAGS="-k ring -x".
 PYTEST_FLAGS ?=
 # Tests mostly wait for processes that they start: more at once than there are cores.
-PYTEST_WORKERS ?= 3
+PYTEST_WORKERS ?= 4
 
 .PHONY: help setup build test pytest jobs faults cluster torch-suite native-tests sanitize sanitize-threads lint audit format demo bench clean \
     docs docs-commands soak swarm swarm-mutations kv-adapters ray fuzz interop ndnts-where-npm-is wheel web

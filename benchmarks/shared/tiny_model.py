@@ -92,19 +92,26 @@ def text_of(folder: Path) -> Tensor:
     return torch.from_numpy(np.frombuffer(data, np.uint8).copy()).long()
 
 
-def trained(text: Tensor, steps: int, seed: int = 1) -> TinyModel:
-    """A model that has learned to repeat phrases of the first nine tenths of a text."""
+def trained(text: Tensor, steps: int, seed: int = 1, batch: int = 8) -> TinyModel:
+    """A model that has learned to repeat phrases of the first nine tenths of a text.
+
+    Args:
+        text: see :func:`text_of`.
+        steps: of the training.
+        seed: of the weights and the phrases.
+        batch: phrases in a step.
+    """
     torch.manual_seed(seed)
     torch.set_num_threads(1)  # more threads wait for each other longer than these sums take
     model = TinyModel()
     optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3)
     learned = text[: len(text) * 9 // 10]
     for _ in range(steps):
-        starts = torch.randint(len(learned) - PHRASE, (8,)).tolist()
-        batch = torch.cat([_window(learned, start) for start in starts])
-        logits, _ = model(batch[:, :-1])
+        starts = torch.randint(len(learned) - PHRASE, (batch,)).tolist()
+        windows = torch.cat([_window(learned, start) for start in starts])
+        logits, _ = model(windows[:, :-1])
         loss = functional.cross_entropy(
-            logits[:, PHRASE:].flatten(0, 1), batch[:, PHRASE + 1 :].flatten()
+            logits[:, PHRASE:].flatten(0, 1), windows[:, PHRASE + 1 :].flatten()
         )
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]

@@ -133,7 +133,7 @@ def test_a_model_predicts_as_well_from_quantised_blocks() -> None:
     from shared.tiny_model import quality, text_of, trained
 
     text = text_of(PAGES)
-    model = trained(text, 220)
+    model = trained(text, 260, batch=4)
     plain, *coded = (quality(model, text, layout_of(codec)).perplexity for codec in (None, *CODECS))
     assert plain < 2  # without the prefix it is that of a guess
     for perplexity in coded:

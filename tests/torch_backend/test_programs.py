@@ -34,7 +34,7 @@ PROGRAMS = (
 )
 APPS = Path(__file__).parents[2] / "apps"
 
-STEPS = 20
+STEPS = 10
 # Layouts and layers, as few as a layout takes: most of the time goes by layers, not by sizes.
 # For each, the copies of a part of the parameters; where there is one, nothing can be compared.
 COPIES = {
@@ -238,7 +238,7 @@ def losses(found: Found) -> list[float]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_parameters_after_20_steps_equal_those_of_gloo(trained: Any, case: str) -> None:
+def test_parameters_after_10_steps_equal_those_of_gloo(trained: Any, case: str) -> None:
     for own, peer in zip(trained("innet", case), trained("gloo", case), strict=True):
         assert len(own["losses"]) == STEPS
         assert own["parameters"].keys() == peer["parameters"].keys()

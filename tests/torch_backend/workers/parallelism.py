@@ -16,7 +16,7 @@ from gpt.model import GPT, Shape
 from gpt.parallel import ParallelModel, ParallelOptions
 from torch.distributed.tensor import DTensor
 
-STEPS = 20
+STEPS = 10
 BATCH = 8
 EXPERTS = 4
 # Small buckets: several operations are under way while gradients are still computed.
